@@ -1,0 +1,1 @@
+"""Values to bytes and back, without I/O: tensors, protos, frames, records, checkpoints."""

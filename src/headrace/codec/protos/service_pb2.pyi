@@ -1,0 +1,452 @@
+from google.protobuf import any_pb2 as _any_pb2
+from headrace.codec.protos import config_pb2 as _config_pb2
+from headrace.codec.protos import framework_pb2 as _framework_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ErrorDetail(_message.Message):
+    __slots__ = ("node", "op_type", "device", "step", "built_at", "chain", "code", "message")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    OP_TYPE_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    BUILT_AT_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    op_type: str
+    device: str
+    step: int
+    built_at: str
+    chain: _containers.RepeatedScalarFieldContainer[str]
+    code: int
+    message: str
+    def __init__(self, node: _Optional[str] = ..., op_type: _Optional[str] = ..., device: _Optional[str] = ..., step: _Optional[int] = ..., built_at: _Optional[str] = ..., chain: _Optional[_Iterable[str]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class CreateSessionRequest(_message.Message):
+    __slots__ = ("graph_def", "config", "target")
+    GRAPH_DEF_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    graph_def: _framework_pb2.GraphDef
+    config: _config_pb2.ConfigProto
+    target: str
+    def __init__(self, graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., config: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., target: _Optional[str] = ...) -> None: ...
+
+class CreateSessionResponse(_message.Message):
+    __slots__ = ("session_handle", "graph_version")
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_VERSION_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    graph_version: int
+    def __init__(self, session_handle: _Optional[str] = ..., graph_version: _Optional[int] = ...) -> None: ...
+
+class ExtendSessionRequest(_message.Message):
+    __slots__ = ("session_handle", "graph_def", "current_graph_version")
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_DEF_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_GRAPH_VERSION_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    graph_def: _framework_pb2.GraphDef
+    current_graph_version: int
+    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., current_graph_version: _Optional[int] = ...) -> None: ...
+
+class ExtendSessionResponse(_message.Message):
+    __slots__ = ("new_graph_version",)
+    NEW_GRAPH_VERSION_FIELD_NUMBER: _ClassVar[int]
+    new_graph_version: int
+    def __init__(self, new_graph_version: _Optional[int] = ...) -> None: ...
+
+class RunStepRequest(_message.Message):
+    __slots__ = ("session_handle", "feed", "fetch", "target", "options", "partial_run_handle", "store_errors_in_response_body", "request_id")
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    FEED_FIELD_NUMBER: _ClassVar[int]
+    FETCH_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    PARTIAL_RUN_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    STORE_ERRORS_IN_RESPONSE_BODY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    feed: _containers.RepeatedCompositeFieldContainer[_framework_pb2.NamedTensorProto]
+    fetch: _containers.RepeatedScalarFieldContainer[str]
+    target: _containers.RepeatedScalarFieldContainer[str]
+    options: _config_pb2.RunOptions
+    partial_run_handle: str
+    store_errors_in_response_body: bool
+    request_id: int
+    def __init__(self, session_handle: _Optional[str] = ..., feed: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., fetch: _Optional[_Iterable[str]] = ..., target: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[_config_pb2.RunOptions, _Mapping]] = ..., partial_run_handle: _Optional[str] = ..., store_errors_in_response_body: bool = ..., request_id: _Optional[int] = ...) -> None: ...
+
+class RunStepResponse(_message.Message):
+    __slots__ = ("tensor", "metadata", "status_code", "status_error_message", "headrace_error")
+    TENSOR_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    STATUS_CODE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_ERROR_FIELD_NUMBER: _ClassVar[int]
+    tensor: _containers.RepeatedCompositeFieldContainer[_framework_pb2.NamedTensorProto]
+    metadata: _config_pb2.RunMetadata
+    status_code: _framework_pb2.Code
+    status_error_message: str
+    headrace_error: ErrorDetail
+    def __init__(self, tensor: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., metadata: _Optional[_Union[_config_pb2.RunMetadata, _Mapping]] = ..., status_code: _Optional[_Union[_framework_pb2.Code, str]] = ..., status_error_message: _Optional[str] = ..., headrace_error: _Optional[_Union[ErrorDetail, _Mapping]] = ...) -> None: ...
+
+class PartialRunSetupRequest(_message.Message):
+    __slots__ = ("session_handle", "feed", "fetch", "target", "request_id")
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    FEED_FIELD_NUMBER: _ClassVar[int]
+    FETCH_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    feed: _containers.RepeatedScalarFieldContainer[str]
+    fetch: _containers.RepeatedScalarFieldContainer[str]
+    target: _containers.RepeatedScalarFieldContainer[str]
+    request_id: int
+    def __init__(self, session_handle: _Optional[str] = ..., feed: _Optional[_Iterable[str]] = ..., fetch: _Optional[_Iterable[str]] = ..., target: _Optional[_Iterable[str]] = ..., request_id: _Optional[int] = ...) -> None: ...
+
+class PartialRunSetupResponse(_message.Message):
+    __slots__ = ("partial_run_handle",)
+    PARTIAL_RUN_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    partial_run_handle: str
+    def __init__(self, partial_run_handle: _Optional[str] = ...) -> None: ...
+
+class CloseSessionRequest(_message.Message):
+    __slots__ = ("session_handle",)
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    def __init__(self, session_handle: _Optional[str] = ...) -> None: ...
+
+class CloseSessionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ResetRequest(_message.Message):
+    __slots__ = ("container", "device_filters")
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FILTERS_FIELD_NUMBER: _ClassVar[int]
+    container: _containers.RepeatedScalarFieldContainer[str]
+    device_filters: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, container: _Optional[_Iterable[str]] = ..., device_filters: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ResetResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListDevicesRequest(_message.Message):
+    __slots__ = ("session_handle",)
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    def __init__(self, session_handle: _Optional[str] = ...) -> None: ...
+
+class ListDevicesResponse(_message.Message):
+    __slots__ = ("local_device", "remote_device")
+    LOCAL_DEVICE_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_DEVICE_FIELD_NUMBER: _ClassVar[int]
+    local_device: _containers.RepeatedCompositeFieldContainer[_framework_pb2.DeviceAttributes]
+    remote_device: _containers.RepeatedCompositeFieldContainer[_framework_pb2.DeviceAttributes]
+    def __init__(self, local_device: _Optional[_Iterable[_Union[_framework_pb2.DeviceAttributes, _Mapping]]] = ..., remote_device: _Optional[_Iterable[_Union[_framework_pb2.DeviceAttributes, _Mapping]]] = ...) -> None: ...
+
+class MakeCallableRequest(_message.Message):
+    __slots__ = ("session_handle", "options", "request_id")
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    options: _config_pb2.CallableOptions
+    request_id: int
+    def __init__(self, session_handle: _Optional[str] = ..., options: _Optional[_Union[_config_pb2.CallableOptions, _Mapping]] = ..., request_id: _Optional[int] = ...) -> None: ...
+
+class MakeCallableResponse(_message.Message):
+    __slots__ = ("handle",)
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    handle: int
+    def __init__(self, handle: _Optional[int] = ...) -> None: ...
+
+class RunCallableRequest(_message.Message):
+    __slots__ = ("session_handle", "handle", "feed", "request_id")
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    FEED_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    handle: int
+    feed: _containers.RepeatedCompositeFieldContainer[_framework_pb2.TensorProto]
+    request_id: int
+    def __init__(self, session_handle: _Optional[str] = ..., handle: _Optional[int] = ..., feed: _Optional[_Iterable[_Union[_framework_pb2.TensorProto, _Mapping]]] = ..., request_id: _Optional[int] = ...) -> None: ...
+
+class RunCallableResponse(_message.Message):
+    __slots__ = ("fetch", "metadata")
+    FETCH_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    fetch: _containers.RepeatedCompositeFieldContainer[_framework_pb2.TensorProto]
+    metadata: _config_pb2.RunMetadata
+    def __init__(self, fetch: _Optional[_Iterable[_Union[_framework_pb2.TensorProto, _Mapping]]] = ..., metadata: _Optional[_Union[_config_pb2.RunMetadata, _Mapping]] = ...) -> None: ...
+
+class ReleaseCallableRequest(_message.Message):
+    __slots__ = ("session_handle", "handle")
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    handle: int
+    def __init__(self, session_handle: _Optional[str] = ..., handle: _Optional[int] = ...) -> None: ...
+
+class ReleaseCallableResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetStatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetStatusResponse(_message.Message):
+    __slots__ = ("device_attributes",)
+    DEVICE_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    device_attributes: _containers.RepeatedCompositeFieldContainer[_framework_pb2.DeviceAttributes]
+    def __init__(self, device_attributes: _Optional[_Iterable[_Union[_framework_pb2.DeviceAttributes, _Mapping]]] = ...) -> None: ...
+
+class CreateWorkerSessionRequest(_message.Message):
+    __slots__ = ("session_handle", "server_def", "isolate_session_state", "cluster_device_attributes", "master_task", "master_incarnation")
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    SERVER_DEF_FIELD_NUMBER: _ClassVar[int]
+    ISOLATE_SESSION_STATE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_DEVICE_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    MASTER_TASK_FIELD_NUMBER: _ClassVar[int]
+    MASTER_INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    server_def: _config_pb2.ServerDef
+    isolate_session_state: bool
+    cluster_device_attributes: _containers.RepeatedCompositeFieldContainer[_framework_pb2.DeviceAttributes]
+    master_task: str
+    master_incarnation: int
+    def __init__(self, session_handle: _Optional[str] = ..., server_def: _Optional[_Union[_config_pb2.ServerDef, _Mapping]] = ..., isolate_session_state: bool = ..., cluster_device_attributes: _Optional[_Iterable[_Union[_framework_pb2.DeviceAttributes, _Mapping]]] = ..., master_task: _Optional[str] = ..., master_incarnation: _Optional[int] = ...) -> None: ...
+
+class CreateWorkerSessionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeleteWorkerSessionRequest(_message.Message):
+    __slots__ = ("session_handle",)
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    def __init__(self, session_handle: _Optional[str] = ...) -> None: ...
+
+class DeleteWorkerSessionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RegisterGraphRequest(_message.Message):
+    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto")
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_DEF_FIELD_NUMBER: _ClassVar[int]
+    HAS_CONTROL_FLOW_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    DEBUG_OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    CREATE_WORKER_SESSION_CALLED_FIELD_NUMBER: _ClassVar[int]
+    COLLECTIVE_GRAPH_KEY_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_PROTO_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    graph_def: _framework_pb2.GraphDef
+    has_control_flow: bool
+    graph_options: _config_pb2.GraphOptions
+    debug_options: _config_pb2.DebugOptions
+    create_worker_session_called: bool
+    collective_graph_key: int
+    config_proto: _config_pb2.ConfigProto
+    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ...) -> None: ...
+
+class RegisterGraphResponse(_message.Message):
+    __slots__ = ("graph_handle",)
+    GRAPH_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    graph_handle: str
+    def __init__(self, graph_handle: _Optional[str] = ...) -> None: ...
+
+class DeregisterGraphRequest(_message.Message):
+    __slots__ = ("graph_handle", "session_handle", "create_worker_session_called")
+    GRAPH_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    CREATE_WORKER_SESSION_CALLED_FIELD_NUMBER: _ClassVar[int]
+    graph_handle: str
+    session_handle: str
+    create_worker_session_called: bool
+    def __init__(self, graph_handle: _Optional[str] = ..., session_handle: _Optional[str] = ..., create_worker_session_called: bool = ...) -> None: ...
+
+class DeregisterGraphResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RunGraphRequest(_message.Message):
+    __slots__ = ("graph_handle", "step_id", "send", "recv_key", "exec_opts", "is_partial", "is_last_partial_run", "session_handle", "store_errors_in_response_body", "create_worker_session_called", "request_id")
+    GRAPH_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    SEND_FIELD_NUMBER: _ClassVar[int]
+    RECV_KEY_FIELD_NUMBER: _ClassVar[int]
+    EXEC_OPTS_FIELD_NUMBER: _ClassVar[int]
+    IS_PARTIAL_FIELD_NUMBER: _ClassVar[int]
+    IS_LAST_PARTIAL_RUN_FIELD_NUMBER: _ClassVar[int]
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    STORE_ERRORS_IN_RESPONSE_BODY_FIELD_NUMBER: _ClassVar[int]
+    CREATE_WORKER_SESSION_CALLED_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    graph_handle: str
+    step_id: int
+    send: _containers.RepeatedCompositeFieldContainer[_framework_pb2.NamedTensorProto]
+    recv_key: _containers.RepeatedScalarFieldContainer[str]
+    exec_opts: ExecutorOpts
+    is_partial: bool
+    is_last_partial_run: bool
+    session_handle: str
+    store_errors_in_response_body: bool
+    create_worker_session_called: bool
+    request_id: int
+    def __init__(self, graph_handle: _Optional[str] = ..., step_id: _Optional[int] = ..., send: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., recv_key: _Optional[_Iterable[str]] = ..., exec_opts: _Optional[_Union[ExecutorOpts, _Mapping]] = ..., is_partial: bool = ..., is_last_partial_run: bool = ..., session_handle: _Optional[str] = ..., store_errors_in_response_body: bool = ..., create_worker_session_called: bool = ..., request_id: _Optional[int] = ...) -> None: ...
+
+class RunGraphResponse(_message.Message):
+    __slots__ = ("recv", "step_stats", "cost_graph", "partition_graph", "status_code", "status_error_message", "headrace_error")
+    RECV_FIELD_NUMBER: _ClassVar[int]
+    STEP_STATS_FIELD_NUMBER: _ClassVar[int]
+    COST_GRAPH_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_GRAPH_FIELD_NUMBER: _ClassVar[int]
+    STATUS_CODE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_ERROR_FIELD_NUMBER: _ClassVar[int]
+    recv: _containers.RepeatedCompositeFieldContainer[_framework_pb2.NamedTensorProto]
+    step_stats: _framework_pb2.StepStats
+    cost_graph: _framework_pb2.CostGraphDef
+    partition_graph: _containers.RepeatedCompositeFieldContainer[_framework_pb2.GraphDef]
+    status_code: _framework_pb2.Code
+    status_error_message: str
+    headrace_error: ErrorDetail
+    def __init__(self, recv: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., step_stats: _Optional[_Union[_framework_pb2.StepStats, _Mapping]] = ..., cost_graph: _Optional[_Union[_framework_pb2.CostGraphDef, _Mapping]] = ..., partition_graph: _Optional[_Iterable[_Union[_framework_pb2.GraphDef, _Mapping]]] = ..., status_code: _Optional[_Union[_framework_pb2.Code, str]] = ..., status_error_message: _Optional[str] = ..., headrace_error: _Optional[_Union[ErrorDetail, _Mapping]] = ...) -> None: ...
+
+class ExecutorOpts(_message.Message):
+    __slots__ = ("record_costs", "record_timeline", "record_partition_graphs", "report_tensor_allocations_upon_oom")
+    RECORD_COSTS_FIELD_NUMBER: _ClassVar[int]
+    RECORD_TIMELINE_FIELD_NUMBER: _ClassVar[int]
+    RECORD_PARTITION_GRAPHS_FIELD_NUMBER: _ClassVar[int]
+    REPORT_TENSOR_ALLOCATIONS_UPON_OOM_FIELD_NUMBER: _ClassVar[int]
+    record_costs: bool
+    record_timeline: bool
+    record_partition_graphs: bool
+    report_tensor_allocations_upon_oom: bool
+    def __init__(self, record_costs: bool = ..., record_timeline: bool = ..., record_partition_graphs: bool = ..., report_tensor_allocations_upon_oom: bool = ...) -> None: ...
+
+class CleanupGraphRequest(_message.Message):
+    __slots__ = ("step_id",)
+    STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    step_id: int
+    def __init__(self, step_id: _Optional[int] = ...) -> None: ...
+
+class CleanupGraphResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CleanupAllRequest(_message.Message):
+    __slots__ = ("container",)
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    container: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, container: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CleanupAllResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RecvTensorRequest(_message.Message):
+    __slots__ = ("step_id", "rendezvous_key", "dma_ok", "client_locality", "server_locality", "transport_options", "request_id")
+    STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    RENDEZVOUS_KEY_FIELD_NUMBER: _ClassVar[int]
+    DMA_OK_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_LOCALITY_FIELD_NUMBER: _ClassVar[int]
+    SERVER_LOCALITY_FIELD_NUMBER: _ClassVar[int]
+    TRANSPORT_OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    step_id: int
+    rendezvous_key: str
+    dma_ok: bool
+    client_locality: _framework_pb2.DeviceLocality
+    server_locality: _framework_pb2.DeviceLocality
+    transport_options: _any_pb2.Any
+    request_id: int
+    def __init__(self, step_id: _Optional[int] = ..., rendezvous_key: _Optional[str] = ..., dma_ok: bool = ..., client_locality: _Optional[_Union[_framework_pb2.DeviceLocality, _Mapping]] = ..., server_locality: _Optional[_Union[_framework_pb2.DeviceLocality, _Mapping]] = ..., transport_options: _Optional[_Union[_any_pb2.Any, _Mapping]] = ..., request_id: _Optional[int] = ...) -> None: ...
+
+class RecvTensorResponse(_message.Message):
+    __slots__ = ("tensor", "is_dead", "send_start_micros", "transport_options", "require_ack")
+    TENSOR_FIELD_NUMBER: _ClassVar[int]
+    IS_DEAD_FIELD_NUMBER: _ClassVar[int]
+    SEND_START_MICROS_FIELD_NUMBER: _ClassVar[int]
+    TRANSPORT_OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    REQUIRE_ACK_FIELD_NUMBER: _ClassVar[int]
+    tensor: _framework_pb2.TensorProto
+    is_dead: bool
+    send_start_micros: int
+    transport_options: _any_pb2.Any
+    require_ack: bool
+    def __init__(self, tensor: _Optional[_Union[_framework_pb2.TensorProto, _Mapping]] = ..., is_dead: bool = ..., send_start_micros: _Optional[int] = ..., transport_options: _Optional[_Union[_any_pb2.Any, _Mapping]] = ..., require_ack: bool = ...) -> None: ...
+
+class MarkRecvFinishedRequest(_message.Message):
+    __slots__ = ("request_id",)
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    def __init__(self, request_id: _Optional[int] = ...) -> None: ...
+
+class MarkRecvFinishedResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LoggingRequest(_message.Message):
+    __slots__ = ("enable_rpc_logging", "clear", "fetch_step_id", "disable_rpc_logging")
+    ENABLE_RPC_LOGGING_FIELD_NUMBER: _ClassVar[int]
+    CLEAR_FIELD_NUMBER: _ClassVar[int]
+    FETCH_STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    DISABLE_RPC_LOGGING_FIELD_NUMBER: _ClassVar[int]
+    enable_rpc_logging: bool
+    clear: bool
+    fetch_step_id: _containers.RepeatedScalarFieldContainer[int]
+    disable_rpc_logging: bool
+    def __init__(self, enable_rpc_logging: bool = ..., clear: bool = ..., fetch_step_id: _Optional[_Iterable[int]] = ..., disable_rpc_logging: bool = ...) -> None: ...
+
+class LabeledStepStats(_message.Message):
+    __slots__ = ("step_id", "step_stats")
+    STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    STEP_STATS_FIELD_NUMBER: _ClassVar[int]
+    step_id: int
+    step_stats: _framework_pb2.StepStats
+    def __init__(self, step_id: _Optional[int] = ..., step_stats: _Optional[_Union[_framework_pb2.StepStats, _Mapping]] = ...) -> None: ...
+
+class LoggingResponse(_message.Message):
+    __slots__ = ("step",)
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    step: _containers.RepeatedCompositeFieldContainer[LabeledStepStats]
+    def __init__(self, step: _Optional[_Iterable[_Union[LabeledStepStats, _Mapping]]] = ...) -> None: ...
+
+class TraceOpts(_message.Message):
+    __slots__ = ("duration", "use_step_profiler", "use_kernel_profiler", "use_extended_profiler", "use_gpu_profiler", "use_sample_profiler")
+    DURATION_FIELD_NUMBER: _ClassVar[int]
+    USE_STEP_PROFILER_FIELD_NUMBER: _ClassVar[int]
+    USE_KERNEL_PROFILER_FIELD_NUMBER: _ClassVar[int]
+    USE_EXTENDED_PROFILER_FIELD_NUMBER: _ClassVar[int]
+    USE_GPU_PROFILER_FIELD_NUMBER: _ClassVar[int]
+    USE_SAMPLE_PROFILER_FIELD_NUMBER: _ClassVar[int]
+    duration: float
+    use_step_profiler: bool
+    use_kernel_profiler: bool
+    use_extended_profiler: bool
+    use_gpu_profiler: bool
+    use_sample_profiler: bool
+    def __init__(self, duration: _Optional[float] = ..., use_step_profiler: bool = ..., use_kernel_profiler: bool = ..., use_extended_profiler: bool = ..., use_gpu_profiler: bool = ..., use_sample_profiler: bool = ...) -> None: ...
+
+class TracingRequest(_message.Message):
+    __slots__ = ("options",)
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    options: TraceOpts
+    def __init__(self, options: _Optional[_Union[TraceOpts, _Mapping]] = ...) -> None: ...
+
+class TracingResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
