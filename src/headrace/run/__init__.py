@@ -1,0 +1,1 @@
+"""Executing a partition: waiting, rendezvous, resources, queues, steps."""

@@ -1,0 +1,185 @@
+"""Scope: how long a wait may last, and who may end it sooner.
+
+Every wait of the runtime takes one.  A scope ends once, with one error: the first `cancel` wins,
+and a deadline that has passed is a cancel with DeadlineExceededError.  A child ends when its parent
+does, never the other way. There is no timer thread: whoever waits with a scope waits no longer than
+its deadline and then ends it, which runs the callbacks.
+
+Called by: everything that waits (run.pending, run.crew), everything that ends steps (client,
+serve).
+Threads: any.  Callbacks run in the thread that ends the scope, outside its lock; they must be short
+and must not raise.  A parent holds its children weakly, so a step's scope that is dropped costs its
+session nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from types import TracebackType
+
+from headrace.base import errors
+
+Callback = Callable[[], object]
+
+
+class Scope:
+    """A deadline and a cancellation; as a context manager it detaches from its parent on leaving."""
+
+    __slots__ = (
+        "__weakref__",
+        "_callbacks",
+        "_detach",
+        "_error",
+        "_lock",
+        "_timeout_s",
+        "deadline",
+        "parent",
+    )
+
+    def __init__(self, timeout_s: float | None = None, parent: Scope | None = None) -> None:
+        """`timeout_s` counts from now; the parent's deadline holds too when it is earlier."""
+        self.deadline: float | None = None if timeout_s is None else time.monotonic() + timeout_s
+        self.parent = parent
+        self._timeout_s = timeout_s
+        self._error: errors.OpError | None = None
+        self._lock = threading.Lock()
+        self._callbacks: dict[object, Callback] = {}
+        self._detach: Callback | None = None
+        if parent is not None:
+            self._attach(parent)
+
+    def _attach(self, parent: Scope) -> None:
+        if parent.deadline is not None and (
+            self.deadline is None or parent.deadline < self.deadline
+        ):
+            self.deadline = parent.deadline
+            self._timeout_s = parent._timeout_s
+        key = object()
+        callbacks = parent._callbacks
+
+        def forget(
+            _: object = None,
+        ) -> None:  # one dict operation: safe inside the garbage collector
+            callbacks.pop(key, None)
+
+        child = weakref.ref(self, forget)
+
+        def inherit() -> None:
+            scope = child()
+            if scope is not None and parent._error is not None:
+                scope.cancel(parent._error)
+
+        self._detach = forget
+        if not parent._register(key, inherit):
+            inherit()
+
+    @property
+    def error(self) -> errors.OpError | None:
+        """Why the scope has ended, None while it goes on.
+
+        A passed deadline counts as soon as anyone looks.
+        """
+        if self._error is None and self.deadline is not None and time.monotonic() >= self.deadline:
+            self.cancel(self.deadline_error())
+        return self._error
+
+    def deadline_error(self, waiting_for: str = "") -> errors.OpError:
+        """The DeadlineExceededError of this scope, saying what was `waiting_for`."""
+        what = f" while waiting for {waiting_for}" if waiting_for else ""
+        limit = "" if self._timeout_s is None else f" of {self._timeout_s:g} s"
+        return errors.deadline_exceeded(f"the time limit{limit} passed{what}")
+
+    def remaining(self) -> float | None:
+        """Seconds until the deadline, never negative; None without a deadline."""
+        if self.deadline is None:
+            return None
+        return max(0.0, self.deadline - time.monotonic())
+
+    def check(self) -> None:
+        """Raise the error that ended the scope, if it has ended."""
+        error = self.error
+        if error is not None:
+            raise error.with_traceback(None)
+
+    def cancel(self, error: errors.OpError) -> bool:
+        """End the scope with `error` and run the callbacks; False if it had ended already."""
+        with self._lock:
+            if self._error is not None:
+                return False
+            self._error = error
+            callbacks = self._callbacks.copy()
+            self._callbacks.clear()
+        for callback in callbacks.values():
+            callback()
+        return True
+
+    def on_cancel(self, callback: Callback) -> Callback:
+        """Run `callback` when the scope ends, at once if it has; returns what unregisters it.
+
+        After unregistering, a callback that another thread was about to run may still run once.
+        """
+        key = object()
+        if not self._register(key, callback):
+            callback()
+        callbacks = self._callbacks
+        return lambda: callbacks.pop(key, None)
+
+    def _register(self, key: object, callback: Callback) -> bool:
+        """False, and nothing registered, if the scope has ended."""
+        with self._lock:
+            if self._error is not None:
+                return False
+            self._callbacks[key] = callback
+            return True
+
+    def wait_for(
+        self, condition: threading.Condition, predicate: Callable[[], object], what: str = ""
+    ) -> None:
+        """Wait with `condition` held until `predicate()` is true; raises the scope's error when it
+        ends first.
+
+        Whoever cancels the scope must not hold the condition.  `what` is named in the deadline's
+        error.  A deadline that passes here raises but leaves the callbacks to the next one who
+        looks at `error`.
+        """
+        if predicate():
+            return
+        key = object()
+
+        def wake() -> None:
+            with condition:
+                condition.notify_all()
+
+        if not self._register(key, wake):
+            self.check()
+        try:
+            while not predicate():
+                if self._error is not None:
+                    raise self._error.with_traceback(None)
+                remaining = self.remaining()
+                if (
+                    remaining == 0.0
+                ):  # not cancel(): callbacks of others may want the condition we hold
+                    raise self.deadline_error(what)
+                condition.wait(remaining)
+        finally:
+            self._callbacks.pop(key, None)
+
+    def close(self) -> None:
+        """Detach from the parent; the scope itself goes on."""
+        if self._detach is not None:
+            self._detach()
+
+    def __enter__(self) -> Scope:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
