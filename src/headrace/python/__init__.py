@@ -1,0 +1,1 @@
+"""Names that TF 1.x programs import from `tensorflow.python`."""
