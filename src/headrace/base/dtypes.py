@@ -12,11 +12,14 @@ Source: TF 1.15 core/framework/types.proto, python/framework/dtypes.py; 2.21 for
 from __future__ import annotations
 
 import builtins
-from typing import Any, Final
+import operator
+from typing import TYPE_CHECKING, Any, Final
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _REF_OFFSET: Final = 100  # the enum number of a ref type is its base type's plus this
 
@@ -36,8 +39,8 @@ class DType:
     def __new__(cls, type_enum: int) -> DType:
         """Raises TypeError for a number that no type has."""
         try:
-            return _BY_ENUM[int(type_enum)]
-        except (KeyError, TypeError, ValueError):
+            return _BY_ENUM[operator.index(type_enum)]
+        except (KeyError, TypeError):
             raise TypeError(f"{type_enum!r} is not the number of a dtype") from None
 
     @property
@@ -335,8 +338,8 @@ def as_dtype(type_value: object) -> DType:
         found = _BY_PYTHON.get(type_value)
         if found is None and issubclass(type_value, np.generic):
             return _from_scalar_class(type_value)
-    elif isinstance(getattr(type_value, "dtype", None), np.dtype | DType):
-        return as_dtype(type_value.dtype)  # type: ignore[attr-defined]
+    elif isinstance(own := getattr(type_value, "dtype", None), np.dtype):
+        return from_numpy(own)
     if found is None:
         raise TypeError(f"{type_value!r} is not a dtype: give a tf dtype, its name or a NumPy type")
     return found

@@ -109,14 +109,14 @@ class OpError(Exception):
         for name in ("op", "node_def"):
             if not isinstance(state[name], (str, bytes, type(None))):
                 state[name] = getattr(state[name], "name", None)
-        return _rebuild, (type(self),), state
+        return _rebuild, (type(self), self.message), state
 
 
 _CONTEXT_FIELDS: Final = ("node", "op_type", "device", "step", "built_at", "node_def", "op")
 
 
-def _rebuild(cls: type[OpError]) -> OpError:
-    return cls.__new__(cls)
+def _rebuild(cls: type[OpError], message: str) -> OpError:
+    return cls.__new__(cls, message)
 
 
 class _CodedError(OpError):
