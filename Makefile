@@ -1,0 +1,74 @@
+# Each target sets up what it needs; python3 (3.11 or newer), its venv module and make are enough to begin.
+#   make PYTHON=python3.12 test      with another Python
+#   make test ARGS="-k queue -x"     with arguments for what the target runs
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := -m pip --quiet --disable-pip-version-check install
+TENSORFLOW := tensorflow-cpu==2.21.*
+# Its generated code runs with protobuf 6.30 to 7.x; pyproject.toml says the same.
+PROTOC := grpcio-tools==1.72.2
+
+# A Python that has TensorFlow; the default is installed on demand.
+HEADRACE_ORACLE_PYTHON ?= $(CURDIR)/.oracle/bin/python
+export HEADRACE_ORACLE_PYTHON
+
+.PHONY: demo test check bench protos oracle clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/installed
+	@$(BIN)/headrace demo $(ARGS)
+
+# Without TensorFlow, even where there is one: what needs it is in `make oracle`.
+test: $(VENV)/installed-dev
+	@env -u HEADRACE_ORACLE_PYTHON $(BIN)/python -m pytest tests --ignore=tests/oracle --ignore=tests/interop $(ARGS)
+
+check: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_docs.py
+
+oracle: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
+	@$(BIN)/python -m pytest $(wildcard tests/oracle tests/interop) $(ARGS)
+
+bench: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+protos: $(VENV)/installed-dev .protoc/installed
+	.protoc/bin/python scripts/protos.py
+
+clean:
+	rm -rf $(VENV) .oracle .protoc .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf src/headrace.egg-info report.html trace.json
+	find src tests examples scripts benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headrace needs Python 3.11 or newer; this one is " + sys.version.split()[0] + ". Say: make PYTHON=/path/to/a/newer/python")'
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml | $(BIN)/python
+	@echo "installing headrace into $(VENV)"
+	@$(BIN)/python $(PIP) -e .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	@echo "installing the tools for tests and checks into $(VENV)"
+	@$(BIN)/python $(PIP) -e '.[dev]'
+	@touch $@
+
+# pip last: the interpreter's time stamp says that TensorFlow is there.
+$(CURDIR)/.oracle/bin/python:
+	@echo "installing $(TENSORFLOW) into .oracle (1.6 GB, a few minutes)"
+	@rm -rf .oracle .oracle.part
+	@$(PYTHON) -m venv .oracle.part
+	@.oracle.part/bin/python $(PIP) '$(TENSORFLOW)'
+	@mv .oracle.part .oracle
+
+.protoc/installed:
+	@$(PYTHON) -m venv .protoc
+	@.protoc/bin/python $(PIP) '$(PROTOC)'
+	@touch $@

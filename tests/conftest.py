@@ -1,0 +1,123 @@
+"""For every test: what it started, it must have stopped.
+
+A test fails if it leaves a non-daemon thread, a thread that runs headrace's code, a child process or a
+listening socket behind.  What a fixture of wider scope holds was there before the test and is no leak.
+Source of processes and sockets: Linux's /proc.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+GRACE_S = 5.0  # for threads that are already on their way out
+
+TCP_LISTEN = "0A"
+UNIX_ACCEPTS = 0x10000
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Compare threads, children and listening sockets before and after the test and its fixtures."""
+    before = running()
+    yield
+    leaks = running() - before
+    if leaks:
+        settle()
+        leaks = running() - before
+    if leaks:
+        names = "\n  ".join(sorted(text for _, text in leaks))
+        pytest.fail(f"{request.node.name} left behind:\n  {names}", pytrace=False)
+
+
+def settle() -> None:
+    """Let what has been told to stop finish: unreferenced owners are collected, threads are joined."""
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and owned(thread):
+            thread.join(GRACE_S)
+
+
+def running() -> set[tuple[object, str]]:
+    """What a test might leak, as (identity, description)."""
+    threads = {
+        (thread.ident, f"thread {thread.name!r}")
+        for thread in threading.enumerate()
+        if owned(thread)
+    }
+    return threads | children() | listeners()
+
+
+def owned(thread: threading.Thread) -> bool:
+    """Is it headrace's, or would it keep the interpreter from exiting?"""
+    if thread is threading.main_thread() or not thread.is_alive():
+        return False
+    target = getattr(thread, "_target", None)  # there as long as the thread runs
+    modules = (getattr(target, "__module__", None), type(thread).__module__)
+    return not thread.daemon or any((name or "").split(".")[0] == "headrace" for name in modules)
+
+
+def children() -> set[tuple[object, str]]:
+    """Processes whose parent is this one, zombies included."""
+    found: set[tuple[object, str]] = set()
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            pids = (task / "children").read_text().split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # that thread has just ended
+        for pid in pids:
+            found.add((f"pid {pid}", f"child process {pid}: {command_line(pid)}"))
+    return found
+
+
+def command_line(pid: str) -> str:
+    """Arguments of a process; empty for a zombie."""
+    try:
+        return (
+            Path(f"/proc/{pid}/cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode(errors="replace")
+            .strip()
+        )
+    except (FileNotFoundError, ProcessLookupError):
+        return "(just gone)"
+
+
+def listeners() -> set[tuple[object, str]]:
+    """Sockets of this process that accept connections."""
+    inodes = set()
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            link = os.readlink(f"/proc/self/fd/{fd}")
+        except FileNotFoundError:
+            continue
+        if link.startswith("socket:["):
+            inodes.add(link[len("socket:[") : -1])
+    return listening_of(inodes) if inodes else set()
+
+
+def listening_of(inodes: set[str]) -> set[tuple[object, str]]:
+    """Those of the sockets that are in state LISTEN, described by their address."""
+    found: set[tuple[object, str]] = set()
+    for table in ("tcp", "tcp6"):
+        for row in rows(table):
+            if row[3] == TCP_LISTEN and row[9] in inodes:
+                port = int(row[1].rpartition(":")[2], 16)
+                found.add((f"socket {row[9]}", f"listening {table} socket on port {port}"))
+    for row in rows("unix"):
+        if int(row[3], 16) & UNIX_ACCEPTS and row[6] in inodes:
+            path = row[7] if len(row) > 7 else "(unnamed)"
+            found.add((f"socket {row[6]}", f"listening unix socket {path}"))
+    return found
+
+
+def rows(table: str) -> list[list[str]]:
+    """Fields of /proc/net/<table>, without its header; none where the kernel has no such table."""
+    path = Path("/proc/net") / table
+    return [line.split() for line in path.read_text().splitlines()[1:]] if path.exists() else []

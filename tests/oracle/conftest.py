@@ -1,0 +1,89 @@
+"""The oracle: TensorFlow in a process of its own, found by HEADRACE_ORACLE_PYTHON.
+
+`oracle.run(source, **inputs)` executes the source there, with `tf` (compat.v1, graph mode, ref variables), `np` and
+the inputs as names, in a fresh default graph, and returns what it left in `result`.  Inputs and result travel
+pickled: builtins, NumPy values and bytes; a proto goes as its SerializeToString().
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PYTHON = os.environ.get("HEADRACE_ORACLE_PYTHON")
+PEER = Path(__file__).with_name("peer.py")
+
+
+class OracleError(Exception):
+    """The source raised in the oracle's process: `kind` is the class name, `message` its text."""
+
+    def __init__(self, kind: str, message: str, trace: str) -> None:
+        super().__init__(f"{kind}: {message}\n{trace}")
+        self.kind = kind
+        self.message = message
+
+
+class Oracle:
+    """One TensorFlow process; requests are length-prefixed pickles on its stdin and stdout."""
+
+    Error = OracleError
+
+    def __init__(self, python: str) -> None:
+        env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+        self._process = subprocess.Popen(
+            [python, str(PEER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env
+        )
+
+    def run(self, source: str, **inputs: Any) -> Any:
+        """Value of `result` after the source; raises OracleError with the oracle's error."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        request = pickle.dumps((source, inputs))
+        self._process.stdin.write(struct.pack("<Q", len(request)) + request)
+        self._process.stdin.flush()
+        head = self._process.stdout.read(8)
+        if len(head) < 8:
+            raise RuntimeError(f"the oracle's process ended with code {self._process.wait()}")
+        ok, value = pickle.loads(self._process.stdout.read(struct.unpack("<Q", head)[0]))
+        if not ok:
+            raise OracleError(*value)
+        return value
+
+    def outcome(self, source: str, **inputs: Any) -> tuple[str, Any]:
+        """("value", result) or ("error", class name): for tables that compare both at once."""
+        try:
+            return "value", self.run(source, **inputs)
+        except OracleError as error:
+            return "error", error.kind
+
+    def close(self) -> None:
+        """End the process; it exits when its stdin closes."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Iterator[Oracle]:
+    if not PYTHON:
+        pytest.skip("HEADRACE_ORACLE_PYTHON names no Python with TensorFlow; `make oracle` sets it")
+    process = Oracle(PYTHON)
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="session")
+def oracle_python() -> str:
+    """Path of a Python with TensorFlow, for tests that start programs of their own."""
+    if not PYTHON:
+        pytest.skip("HEADRACE_ORACLE_PYTHON names no Python with TensorFlow; `make oracle` sets it")
+    return PYTHON

@@ -1,0 +1,142 @@
+"""The house rules that a machine can check: imports point one way, files have headers and stay readable."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SRC = ROOT / "src"
+ORDER = [
+    "base",
+    "codec",
+    "run",
+    "graph",
+    "ops",
+    "plan",
+    "serve",
+    "client",
+    "training",
+    "names",
+    "tools",
+]
+"""Lowest first.  "names" are the public namespaces: all that is in none of the other folders."""
+
+MAX_LINES = 600
+FILES = sorted((SRC / "headrace").rglob("*.py"))
+
+
+def generated(path: Path) -> bool:
+    return path.parent.name == "protos"
+
+
+def dotted(path: Path, src: Path) -> str:
+    """headrace.run.scope, headrace.run.__init__"""
+    return ".".join(path.relative_to(src).with_suffix("").parts)
+
+
+def folder(module: str) -> str:
+    """Where in ORDER a dotted module name lives."""
+    second = module.split(".")[1:2]
+    return second[0] if second and second[0] in ORDER else "names"
+
+
+def imported(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
+    """(line, module) of every headrace import in the tree, function-level and by string included."""
+    for node in ast.walk(tree):
+        found: list[str] = []
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found = from_import(node, package)
+        elif isinstance(node, ast.Call) and called(node) in ("import_module", "__import__"):
+            found = [arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant)]
+        for name in found:
+            if name.split(".")[0] == "headrace":
+                yield node.lineno, name
+
+
+def from_import(node: ast.ImportFrom, package: str) -> list[str]:
+    """`from headrace import run` names headrace.run; `from . import x` is taken from its package."""
+    base = node.module or ""
+    if node.level:
+        parents = package.split(".")
+        base = ".".join([*parents[: len(parents) - node.level + 1], *filter(None, [base])])
+    return [f"{base}.{alias.name}" for alias in node.names] if base == "headrace" else [base]
+
+
+def called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def upward_imports(files: list[Path], src: Path) -> list[str]:
+    """Violations as 'file:line imports module (from folder)'."""
+    found = []
+    for path in files:
+        module = dotted(path, src)
+        package = (
+            module.removesuffix(".__init__")
+            if path.stem == "__init__"
+            else module.rpartition(".")[0]
+        )
+        here = folder(module.removesuffix(".__init__"))
+        for line, name in imported(ast.parse(path.read_text()), package):
+            if ORDER.index(folder(name)) > ORDER.index(here):
+                found.append(f"{path.relative_to(src)}:{line} in {here} imports {name}")
+    return found
+
+
+def test_imports_only_point_down() -> None:
+    assert upward_imports(FILES, SRC) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "bad"),
+    [
+        ("from headrace.serve import master", True),
+        ("def f():\n    import headrace.client.session", True),
+        ("from headrace import ops", True),
+        ("from ..training import saver", True),
+        ("from .. import training", True),
+        ("import importlib\nimportlib.import_module('headrace.plan')", True),
+        ("import headrace", True),
+        ("from headrace.run import scope", False),
+        ("from . import registry", False),
+        ("from ..base import errors", False),
+        ("import numpy", False),
+    ],
+)
+def test_the_import_check_sees_all_ways_to_import(tmp_path: Path, line: str, bad: bool) -> None:
+    path = tmp_path / "headrace/graph/sample.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(line)
+    assert bool(upward_imports([path], tmp_path)) == bad
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
+def test_every_file_says_what_it_is(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree) or path.name.endswith("_pb2.py"), "needs a module docstring"
+
+
+def test_files_stay_readable() -> None:
+    lengths = {
+        str(p.relative_to(SRC)): p.read_text().count("\n") for p in FILES if not generated(p)
+    }
+    assert {name: n for name, n in lengths.items() if n > MAX_LINES} == {}
+
+
+def test_public_namespaces_hold_names_and_no_logic() -> None:
+    logic = [
+        f"{path.relative_to(SRC)}:{node.lineno}"
+        for path in FILES
+        if folder(dotted(path, SRC)) == "names" and path.name != "__main__.py"
+        for node in ast.parse(path.read_text()).body
+        if isinstance(
+            node, ast.FunctionDef | ast.ClassDef | ast.For | ast.While | ast.With | ast.Try
+        )
+    ]
+    assert logic == []
