@@ -72,12 +72,14 @@ class DType:
 
     @property
     def as_numpy_dtype(self) -> Any:
-        """The NumPy scalar class (a record np.dtype for the quantized types).
+        """The NumPy scalar class; `object` for strings, a record np.dtype for the quantized types.
 
         Raises KeyError for resource and variant, whose values NumPy cannot hold.
         """
         if self._kind == "h":
             raise KeyError(f"{self.name} values have no NumPy type")
+        if self._kind == "s":
+            return object
         return self.np if self._kind == "q" else self.np.type
 
     @property
@@ -111,11 +113,6 @@ class DType:
         return self._kind == "q"
 
     @property
-    def is_numeric(self) -> builtins.bool:
-        """Plain numbers: floating, integer or complex."""
-        return self._kind in "fiuc"
-
-    @property
     def is_numpy_compatible(self) -> builtins.bool:
         """False for handles: resource and variant."""
         return self._kind != "h"
@@ -145,14 +142,16 @@ class DType:
     def limits(self) -> tuple[Any, Any]:
         """(low, high) of pixel-like data: (0, 1) for float, (0, max) for int.
 
-        Raises ValueError for types that images do not have.
+        Raises ValueError for types that images do not have, KeyError for handles.
         """
         if self._base in (float32, float64):
             return 0, 1
         if self._base is bool:
             return 0, True
-        if self._kind in "iu" and self.np.isbuiltin:
+        if self._kind in "iu" and self.np.isbuiltin == 1:  # NumPy's own, not ml_dtypes'
             return 0, self.max
+        if self._kind == "h":
+            raise KeyError(f"{self.name} values have no NumPy type, hence no limits")
         raise ValueError(f"{self.name} has no limits: only bool, int, float32 and float64 do")
 
     def is_compatible_with(self, other: object) -> builtins.bool:
@@ -289,12 +288,13 @@ _BY_PYTHON: Final[dict[type, DType]] = {
 
 _QUANTIZED: Final = (qint8, quint8, qint16, quint16, qint32)
 QUANTIZED_DTYPES: Final = frozenset(_QUANTIZED) | frozenset(t._as_ref for t in _QUANTIZED)
-# What `numbertype` and `realnumbertype` stand for in an op's attrs; base types only.
+# What `numbertype` and `realnumbertype` stand for in an op's attrs; base types only.  TensorFlow
+# 1.15's numbertype lacks qint16 and quint16, which 2.x added.
 REALNUMBERTYPE: Final = frozenset(
     {float32, float64, float16, bfloat16}
     | {int8, int16, int32, int64, uint8, uint16, uint32, uint64}
 )
-NUMBERTYPE: Final = REALNUMBERTYPE | {complex64, complex128, qint8, quint8, qint32}
+NUMBERTYPE: Final = REALNUMBERTYPE | {complex64, complex128, *_QUANTIZED}
 
 
 def from_numpy(dtype: np.dtype[Any]) -> DType:
