@@ -1,0 +1,126 @@
+"""Feeds: what the caller gives for tensors, checked and turned into arrays.
+
+Called by: client.session.  Threads: any.
+Source of rules and error classes: TF 1.15 behaviour, checked against the oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from headrace.base import dtypes
+from headrace.base import shapes as shape_rules
+from headrace.graph.graph import Graph
+from headrace.graph.tensor import Tensor
+
+FeedExpansion = tuple[type, Callable[[Any, Any], list[tuple[Any, Any]]]]
+_expansions: list[FeedExpansion] = []
+
+
+def register_feed_conversion(kind: type, expand: Callable[[Any, Any], list[tuple[Any, Any]]]) -> None:
+    """Let objects of `kind` be fed: `expand(key, value)` gives the (tensor, value) pairs."""
+    _expansions.insert(0, (kind, expand))
+
+
+def resolve(graph: Graph, feed_dict: Mapping[Any, Any]) -> dict[Tensor, Any]:
+    """Tensors of `graph` and their values as arrays.
+
+    Raises TypeError (a key that is no tensor, a value that is one or cannot be converted),
+    ValueError (a shape or value that cannot be the tensor's).
+    """
+    if not isinstance(feed_dict, Mapping):
+        raise TypeError(f"feed_dict must be a dict from tensors to values, not a {type(feed_dict).__name__}")
+    found: dict[Tensor, Any] = {}
+    for key, value in _pairs(feed_dict):
+        tensor = _tensor(graph, key)
+        if not graph.is_feedable(tensor):
+            raise ValueError(f"tensor {tensor.name!r} may not be fed: the graph was built relying on its value")
+        found[tensor] = to_array(tensor, value)
+    return found
+
+
+def _pairs(feed_dict: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+    pairs: list[tuple[Any, Any]] = []
+    for key, value in feed_dict.items():
+        pairs.extend(_expand(key, value))
+    return pairs
+
+
+def _expand(key: Any, value: Any) -> list[tuple[Any, Any]]:
+    if isinstance(key, (Tensor, str)):
+        return [(key, value)]
+    for kind, expand in _expansions:
+        if isinstance(key, kind):
+            return [pair for part in expand(key, value) for pair in _expand(*part)]
+    if isinstance(key, tuple):
+        if not isinstance(value, (list, tuple)) or len(value) != len(key):
+            raise TypeError(f"the feed for a tuple of {len(key)} tensors must be {len(key)} values")
+        return [pair for part in zip(key, value, strict=True) for pair in _expand(*part)]
+    return [(key, value)]
+
+
+def _tensor(graph: Graph, key: Any) -> Tensor:
+    try:
+        element = graph.as_graph_element(key, allow_operation=False)
+    except (TypeError, ValueError, KeyError) as error:
+        raise TypeError(
+            f"cannot interpret feed_dict key {key!r:.100} as a tensor of the session's graph: {error.args[0]}"
+        ) from None
+    assert isinstance(element, Tensor)
+    return element
+
+
+def to_array(tensor: Tensor, value: Any) -> Any:
+    """`value` as an array of the tensor's dtype, of a shape that fits.
+
+    An array of the right dtype is used as it is, not copied.
+    """
+    kind = tensor._dtype
+    if isinstance(value, Tensor):
+        raise TypeError(
+            f"the value fed for {tensor.name} is the tensor {value.name}; feed arrays, numbers, strings or "
+            "lists, and session.run the tensor first if you need its value"
+        )
+    if kind.base_dtype in (dtypes.resource, dtypes.variant):
+        raise TypeError(f"{tensor.name} is a {kind.base_dtype.name}, which cannot be fed")
+    try:
+        array = strings(value) if kind.np == object else np.asarray(value, dtype=kind.np)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise type(error)(
+            f"cannot feed {value!r:.60} ({_describe(value)}) for tensor {tensor.name}, which is "
+            f"{kind.base_dtype.name}{shape_rules.text(tensor._raw)}: {error}"
+        ) from None
+    if type(value) is int and not kind.is_floating and kind.np != object and int(array) != value:
+        raise TypeError(f"the value {value} fed for {tensor.name} does not fit its type {kind.base_dtype.name}")
+    if not shape_rules.compatible(tensor._raw, array.shape):
+        raise ValueError(
+            f"cannot feed a value of shape {array.shape} for tensor {tensor.name}, which has shape "
+            f"{shape_rules.text(tensor._raw)}"
+        )
+    return array
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return f"{value.dtype}{list(value.shape)}"
+    return type(value).__name__
+
+
+def strings(value: Any) -> np.ndarray[Any, Any]:
+    """An object array of bytes; str is encoded as UTF-8.  Raises TypeError on other elements."""
+    array = np.asarray(value, dtype=object)
+    flat = array.reshape(-1)
+    if all(type(item) is bytes for item in flat):
+        return array
+    encoded = np.empty(flat.shape, object)
+    for index, item in enumerate(flat):
+        if isinstance(item, str):
+            encoded[index] = item.encode()
+        elif isinstance(item, (bytes, bytearray, np.bytes_)):
+            encoded[index] = bytes(item)
+        else:
+            raise TypeError(f"element {item!r:.40} is not a string")
+    return encoded.reshape(array.shape)

@@ -1,0 +1,119 @@
+"""Fetches: any nest of tensors, operations, names, variables → what to run, and back again.
+
+Called by: client.session.  Threads: any; the results are immutable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headrace.graph.graph import Graph, Operation
+from headrace.graph.tensor import Tensor
+
+Build = Callable[[list[Any]], Any]
+Expansion = tuple[type, Callable[[Any], tuple[list[Any], Callable[[list[Any]], Any]]]]
+_expansions: list[Expansion] = []
+
+
+def register_fetch_conversion(
+    kind: type, expand: Callable[[Any], tuple[list[Any], Callable[[list[Any]], Any]]]
+) -> None:
+    """Let objects of `kind` be fetched: `expand(obj)` gives the fetches it stands for and how to
+    put their values together.
+    """
+    if any(kind is known for known, _ in _expansions):
+        raise ValueError(f"{kind.__name__} has a fetch conversion already")
+    _expansions.insert(0, (kind, expand))
+
+
+class Fetches:
+    """A nest of fetches, resolved against one graph.
+
+    tensors: what to fetch, each once.  targets: operations to run.  build(values of tensors) gives
+    the nest with values in the places of tensors and None in those of operations.
+    """
+
+    __slots__ = ("_index", "build", "targets", "tensors")
+
+    def __init__(self, graph: Graph, fetches: Any) -> None:
+        """Raises TypeError (None or something unfetchable), ValueError (another graph's)."""
+        self.tensors: list[Tensor] = []
+        self.targets: list[Operation] = []
+        self._index: dict[Tensor, int] = {}
+        self.build: Build = self._visit(graph, fetches)
+
+    def _visit(self, graph: Graph, fetch: Any) -> Build:
+        if fetch is None:
+            raise TypeError("None cannot be fetched; give a tensor, an operation, a name or a nest of them")
+        if isinstance(fetch, (list, tuple)):
+            return self._sequence(graph, fetch)
+        if isinstance(fetch, Mapping):
+            keys = list(fetch)
+            builds = [self._visit(graph, fetch[key]) for key in keys]
+            kind = type(fetch)
+            if kind is dict:
+                return lambda values: {key: build(values) for key, build in zip(keys, builds, strict=True)}
+            return lambda values: kind(  # type: ignore[call-arg]
+                [(key, build(values)) for key, build in zip(keys, builds, strict=True)]
+            )
+        if hasattr(type(fetch), "__attrs_attrs__"):
+            names = [field.name for field in type(fetch).__attrs_attrs__]
+            builds = [self._visit(graph, getattr(fetch, name)) for name in names]
+            kind_ = type(fetch)
+            return lambda values: kind_(**{n: b(values) for n, b in zip(names, builds, strict=True)})
+        for known, expand in _expansions:
+            if isinstance(fetch, known):
+                parts, join = expand(fetch)
+                part_builds = [self._visit(graph, part) for part in parts]
+                return lambda values: join([build(values) for build in part_builds])
+        return self._leaf(graph, fetch)
+
+    def _sequence(self, graph: Graph, fetch: Any) -> Build:
+        builds = [self._visit(graph, item) for item in fetch]
+        kind = type(fetch)
+        if kind is list:
+            return lambda values: [build(values) for build in builds]
+        if kind is tuple:
+            return lambda values: tuple([build(values) for build in builds])
+        if hasattr(fetch, "_fields"):
+            return lambda values: kind(*[build(values) for build in builds])
+        return lambda values: kind([build(values) for build in builds])
+
+    def _leaf(self, graph: Graph, fetch: Any) -> Build:
+        try:
+            element = graph.as_graph_element(fetch)
+        except TypeError as error:
+            raise TypeError(
+                f"cannot fetch {fetch!r:.100} ({type(fetch).__name__}): {error}; give a tensor, an "
+                "operation, a name or a nest of them"
+            ) from None
+        except ValueError as error:
+            raise ValueError(f"cannot fetch {fetch!r:.100}: {error}") from None
+        except KeyError as error:
+            raise ValueError(f"cannot fetch {fetch!r:.100}: {error.args[0]}") from None
+        if not graph.is_fetchable(element):
+            raise ValueError(f"{element.name!r} has been marked as not fetchable")
+        if isinstance(element, Operation):
+            if element not in self.targets:
+                self.targets.append(element)
+            return lambda values: None
+        index = self._index.setdefault(element, len(self.tensors))
+        if index == len(self.tensors):
+            self.tensors.append(element)
+        return lambda values: values[index]
+
+
+def cache_key(fetches: Any) -> Any:
+    """A hashable value that is equal for nests of the same objects in the same form.
+
+    Raises TypeError for nests that have none (unhashable leaves).
+    """
+    if isinstance(fetches, (Tensor, Operation, str)):
+        return fetches
+    if isinstance(fetches, (list, tuple)):
+        return (type(fetches), *map(cache_key, fetches))
+    if isinstance(fetches, Mapping):
+        return (type(fetches), *((key, cache_key(value)) for key, value in fetches.items()))
+    hash(fetches)
+    return fetches

@@ -1,0 +1,297 @@
+"""From an op call to a node: convert the inputs, infer the attrs, name it, add it.
+
+Called by: `OpSpec.__call__`.  Threads: as graph.
+Source: the rules of TF 1.15's python/framework/op_def_library.py, restated; checked by the oracle
+tests that compare GraphDefs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.base import dtypes
+from headrace.graph.attrs import coerce
+from headrace.graph.convert import convert, graph_of
+from headrace.graph.graph import Graph, Operation
+from headrace.graph.registry import MISSING, ArgDef, OpSpec
+from headrace.graph.tensor import Tensor
+
+
+def apply(spec: OpSpec, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Any:
+    """Add a node and return its outputs as `OpSpec.__call__` promises."""
+    op = apply_op(spec, inputs, attrs, name)
+    outputs = op.outputs
+    definitions = spec.outputs
+    if not definitions:
+        return op
+    if len(definitions) == 1:
+        return outputs if definitions[0].is_list else outputs[0]
+    if any(definition.is_list for definition in definitions):
+        return _grouped(op, outputs)
+    return outputs
+
+
+def _grouped(op: Operation, outputs: list[Tensor]) -> list[Any]:
+    assert op.spec is not None
+    grouped: list[Any] = []
+    start = 0
+    for definition in op.spec.outputs:
+        if definition.is_list:
+            count = len(arg_types(definition, op.attrs))
+            grouped.append(outputs[start : start + count])
+            start += count
+        else:
+            grouped.append(outputs[start])
+            start += 1
+    return grouped
+
+
+def apply_op(spec: OpSpec, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Operation:
+    """Add a node of `spec`.  Raises TypeError, ValueError."""
+    definitions = spec.inputs
+    if len(inputs) != len(definitions):
+        raise TypeError(
+            f"op {spec.name} takes {len(definitions)} inputs "
+            f"({', '.join(d.name for d in definitions)}), not {len(inputs)}"
+        )
+    graph = graph_of(_flat(inputs))
+    wanted = name or spec.name
+    scope = wanted[:-1] if wanted.endswith("/") else graph.unique_name(wanted)
+    known: dict[str, Any] = {}
+    for key, value in attrs.items():
+        definition = spec.attrs.get(key)
+        if definition is None:
+            if not key.startswith("_"):
+                raise TypeError(f"op {spec.name} has no attr {key!r}")
+            known[key] = value
+        else:
+            known[key] = coerce(definition, value, spec.name)
+    outer, graph._name_stack = graph._name_stack, scope
+    try:
+        if all(isinstance(value, Tensor) for value in inputs):
+            flat = _infer_from_tensors(spec, definitions, inputs, known)
+        else:
+            with graph.as_default():
+                flat = _convert_inputs(spec, definitions, inputs, known)
+    finally:
+        graph._name_stack = outer
+    return add_node(graph, spec, scope, flat, known)
+
+
+def add_node(
+    graph: Graph, spec: OpSpec, name: str, inputs: list[Tensor], known: dict[str, Any], **extra: Any
+) -> Operation:
+    """Complete the attrs with defaults, derive output types, add the node under the final `name`."""
+    attrs = _completed(spec, known)
+    output_types = [t for definition in spec.outputs for t in arg_types(definition, attrs)]
+    if "container" in spec.attrs and not attrs["container"] and graph._container:
+        attrs["container"] = graph._container.encode()
+    return graph.add_operation(name, spec.name, spec, inputs, attrs, output_types, **extra)
+
+
+def _completed(spec: OpSpec, known: dict[str, Any]) -> dict[str, Any]:
+    attrs = {}
+    for key, definition in spec.attrs.items():
+        value = known.get(key, MISSING)
+        if value is MISSING:
+            value = definition.default
+            if value is MISSING:
+                raise TypeError(f"op {spec.name} needs a value for attr {key!r}")
+            if isinstance(value, list):
+                value = list(value)
+        if definition.allowed is not None:
+            for item in value if isinstance(value, list) else (value,):
+                if item not in definition.allowed:
+                    raise TypeError(_not_allowed(spec, definition.name, item, definition.allowed))
+        if definition.minimum is not None:
+            size = len(value) if isinstance(value, list) else value
+            if size < definition.minimum:
+                raise ValueError(
+                    f"attr {key!r} of op {spec.name} must be at least {definition.minimum}, not {size}"
+                )
+        attrs[key] = value
+    for key, value in known.items():
+        if key not in attrs:
+            attrs[key] = value
+    return attrs
+
+
+def _not_allowed(spec: OpSpec, attr: str, value: Any, allowed: tuple[Any, ...]) -> str:
+    def text(v: Any) -> str:
+        return v.name if isinstance(v, dtypes.DType) else repr(v)
+
+    options = ", ".join(sorted(text(v) for v in allowed))
+    users = [d.name for d in spec.inputs if attr in (d.type_attr, d.type_list_attr)]
+    which = f" (the type of {', '.join(users)})" if users else ""
+    return f"attr {attr!r}{which} of op {spec.name} cannot be {text(value)}; allowed: {options}"
+
+
+def arg_types(definition: ArgDef, attrs: dict[str, Any]) -> list[dtypes.DType]:
+    """The dtypes of an argument once the attrs are known: one, N, or a list's."""
+    if definition.type_list_attr is not None:
+        types = list(attrs[definition.type_list_attr])
+    else:
+        kind = definition.type if definition.type is not None else attrs[definition.type_attr]
+        types = [kind] if definition.number_attr is None else [kind] * attrs[definition.number_attr]
+    if definition.is_ref:
+        types = [t._as_ref for t in types]
+    return types
+
+
+def _flat(inputs: tuple[Any, ...]) -> list[Any]:
+    flat: list[Any] = []
+    for value in inputs:
+        if isinstance(value, (list, tuple)):
+            flat.extend(value)
+        else:
+            flat.append(value)
+    return flat
+
+
+def _infer_from_tensors(
+    spec: OpSpec, definitions: tuple[ArgDef, ...], inputs: tuple[Any, ...], known: dict[str, Any]
+) -> list[Tensor]:
+    """The quick way for calls whose inputs are all single tensors."""
+    for definition, tensor in zip(definitions, inputs, strict=True):
+        if definition.is_list:
+            raise TypeError(
+                f"input {definition.name!r} of op {spec.name} is a list of tensors, not the single {tensor.name}"
+            )
+        _check_ref(spec, definition, tensor)
+        base = tensor._dtype._base
+        if definition.type is not None:
+            if definition.type is not base:
+                raise _wrong_type(spec, definition, tensor, definition.type)
+        else:
+            assert definition.type_attr is not None
+            decided = known.setdefault(definition.type_attr, base)
+            if decided is not base:
+                raise _mismatch(spec, definition, tensor, decided)
+    return list(inputs)
+
+
+def _convert_inputs(
+    spec: OpSpec, definitions: tuple[ArgDef, ...], inputs: tuple[Any, ...], known: dict[str, Any]
+) -> list[Tensor]:
+    flat: list[Tensor] = []
+    for definition, value in zip(definitions, inputs, strict=True):
+        if definition.number_attr is not None:
+            flat.extend(_convert_list(spec, definition, value, known))
+        elif definition.type_list_attr is not None:
+            flat.extend(_convert_typed_list(spec, definition, value, known))
+        else:
+            flat.append(_convert_one(spec, definition, value, known))
+    return flat
+
+
+def _convert_one(spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, Any]) -> Tensor:
+    attr = definition.type_attr
+    decided = definition.type if attr is None else known.get(attr)
+    preferred = None
+    if decided is None and attr is not None:
+        default = spec.attrs[attr].default
+        preferred = None if default is MISSING else default
+    try:
+        tensor = convert(value, None if isinstance(value, Tensor) else decided, definition.name, preferred, definition.is_ref)
+    except ValueError as error:
+        if decided is None:
+            raise ValueError(f"input {definition.name!r} of op {spec.name}: {error}") from None
+        raise TypeError(
+            f"input {definition.name!r} of op {spec.name} must be {decided.name}: {error}"
+        ) from None
+    except TypeError as error:
+        raise TypeError(f"input {definition.name!r} of op {spec.name}: {error}") from None
+    _check_ref(spec, definition, tensor)
+    base = tensor._dtype._base
+    if decided is not None and decided is not base:
+        if attr is None:
+            raise _wrong_type(spec, definition, tensor, decided)
+        raise _mismatch(spec, definition, tensor, decided)
+    if attr is not None:
+        known[attr] = base
+    return tensor
+
+
+def _convert_list(spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, Any]) -> list[Tensor]:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"input {definition.name!r} of op {spec.name} is a list of tensors, not {value!r:.80}")
+    attr = definition.type_attr
+    decided = definition.type if attr is None else known.get(attr)
+    if decided is None:
+        # A tensor among them decides the type that plain values are converted to.
+        for item in value:
+            if hasattr(item, "dtype") and isinstance(item.dtype, dtypes.DType):
+                decided = item.dtype.base_dtype
+                break
+    assert definition.number_attr is not None
+    tensors: list[Tensor] = []
+    for index, item in enumerate(value):
+        try:
+            tensor = convert(item, decided, f"{definition.name}_{index}", None, definition.is_ref)
+        except ValueError as error:
+            raise TypeError(
+                f"the tensors in list {definition.name!r} of op {spec.name} must have one type: {error}"
+            ) from None
+        if decided is None:
+            decided = tensor._dtype._base
+        tensors.append(tensor)
+    if attr is not None:
+        if decided is None:
+            default = spec.attrs[attr].default
+            decided = None if default is MISSING else default
+        if decided is not None:
+            known[attr] = decided
+    count = known.setdefault(definition.number_attr, len(tensors))
+    if count != len(tensors):
+        raise ValueError(
+            f"list {definition.name!r} of op {spec.name} must have {count} tensors, "
+            f"as attr {definition.number_attr} or another list says, not {len(tensors)}"
+        )
+    return tensors
+
+
+def _convert_typed_list(
+    spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, Any]
+) -> list[Tensor]:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"input {definition.name!r} of op {spec.name} is a list of tensors, not {value!r:.80}")
+    attr = definition.type_list_attr
+    assert attr is not None
+    decided = known.get(attr)
+    if decided is not None and len(decided) != len(value):
+        raise ValueError(
+            f"list {definition.name!r} of op {spec.name} must have {len(decided)} tensors, not {len(value)}"
+        )
+    tensors = []
+    for index, item in enumerate(value):
+        wanted = None if decided is None else decided[index]
+        try:
+            tensors.append(convert(item, wanted, f"{definition.name}_{index}"))
+        except ValueError as error:
+            raise TypeError(f"component {index} of {definition.name!r} of op {spec.name}: {error}") from None
+    known[attr] = [tensor._dtype._base for tensor in tensors]
+    return tensors
+
+
+def _check_ref(spec: OpSpec, definition: ArgDef, tensor: Tensor) -> None:
+    if definition.is_ref and not tensor._dtype._is_ref_dtype:
+        raise TypeError(
+            f"input {definition.name!r} of op {spec.name} must be a variable's reference, "
+            f"and {tensor.name} is a plain {tensor._dtype.name}"
+        )
+
+
+def _wrong_type(spec: OpSpec, definition: ArgDef, tensor: Tensor, wanted: dtypes.DType) -> TypeError:
+    return TypeError(
+        f"input {definition.name!r} of op {spec.name} must be {wanted.name}, "
+        f"and {tensor.name} is {tensor._dtype.name}"
+    )
+
+
+def _mismatch(spec: OpSpec, definition: ArgDef, tensor: Tensor, decided: dtypes.DType) -> TypeError:
+    others = [d.name for d in spec.inputs if d.type_attr == definition.type_attr and d is not definition]
+    source = f"that of {others[0]!r}" if others else f"attr {definition.type_attr!r}"
+    return TypeError(
+        f"input {definition.name!r} of op {spec.name} has type {tensor._dtype.name}, "
+        f"which does not match {decided.name}, {source}; tf.cast converts"
+    )

@@ -1,0 +1,162 @@
+"""Values and shapes that can be computed while the graph is built.
+
+`folded` runs the kernels of small pure nodes on their constant inputs, which is what shape
+functions need (a reshape by a computed shape); `as_shape` also keeps what is partly known.
+`constant_value` is the public, narrower question that TensorFlow programs ask.
+Called by: shape functions, ops, users.  Threads: as graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.base.errors import OpError
+from headrace.base.shapes import Shape
+from headrace.codec import protos as pb
+from headrace.codec import tensors as codec
+from headrace.graph.graph import Operation
+from headrace.graph.tensor import Tensor
+
+_LARGEST = 4096  # elements; folding is for shapes and axes, not for data
+_DEEPEST = 64
+
+Array = np.ndarray[Any, Any]
+
+
+def const_array(op: Operation) -> Array:
+    """The value of a Const node, decoded once."""
+    value = op.attrs["value"]
+    if isinstance(value, pb.TensorProto):
+        value = op.attrs["value"] = codec.decode(value)
+    array: Array = value
+    return array
+
+
+def folded(tensor: Tensor, depth: int = 0) -> Array | None:
+    """The value of `tensor` if it depends on constants and static shapes only, else None."""
+    op = tensor.op
+    if op.type == "Const":
+        return const_array(op)
+    if op.type in ("Shape", "Size", "Rank", "ShapeN"):
+        return _of_metadata(op, tensor.value_index)
+    spec = op.spec
+    if spec is None or not spec.foldable or spec.kernel is None or depth > _DEEPEST or not op.inputs:
+        return None
+    if spec.takes_ctx:
+        return None
+    raw = tensor._raw
+    if raw is not None and (None in raw or int(np.prod(raw)) > _LARGEST):  # type: ignore[arg-type]
+        return None
+    values = []
+    for source in op.inputs:
+        value = folded(source, depth + 1)
+        if value is None or value.size > _LARGEST:
+            return None
+        values.append(value)
+    attrs = {name: op.attrs[name] for name in spec.kernel_attrs}
+    try:
+        with np.errstate(all="ignore"):
+            result = spec.kernel(np, *values, **attrs)
+    except (OpError, ValueError, TypeError, IndexError, OverflowError, ArithmeticError):
+        return None  # the step will report it, with the node's name
+    if isinstance(result, (tuple, list)):
+        result = result[tensor.value_index]
+    return np.asarray(result)
+
+
+def _of_metadata(op: Operation, index: int) -> Array | None:
+    raw = op.inputs[index if op.type == "ShapeN" else 0]._raw
+    if raw is None:
+        return None
+    if op.type == "Rank":
+        return np.array(len(raw), np.int32)
+    if None in raw:
+        return None
+    kind = op.attrs["out_type"].np
+    if op.type == "Size":
+        return np.array(int(np.prod(raw)), kind)  # type: ignore[arg-type]
+    return np.array(raw, kind)
+
+
+def as_shape(tensor: Tensor, depth: int = 0) -> Shape:
+    """`tensor`, a vector of sizes (-1: unknown), as a raw shape, as far as it is known."""
+    op = tensor.op
+    value = folded(tensor)
+    if value is not None:
+        if value.ndim != 1:
+            if value.ndim == 0 and int(value) == -1:
+                return None
+            raise ValueError(f"{tensor.name} is used as a shape but is not a vector: {value!r}")
+        sizes = [int(size) for size in value]
+        if any(size < -1 for size in sizes):
+            raise ValueError(f"{tensor.name} is used as a shape but has negative sizes: {sizes}")
+        return tuple(None if size == -1 else size for size in sizes)
+    found: Shape = None
+    if depth < _DEEPEST:
+        found = _partial(op, tensor, depth)
+    if found is None and tensor._raw is not None and len(tensor._raw) == 1 and tensor._raw[0] is not None:
+        return (None,) * tensor._raw[0]
+    return found
+
+
+def _partial(op: Operation, tensor: Tensor, depth: int) -> Shape:
+    if op.type in ("Shape", "ShapeN"):
+        return op.inputs[tensor.value_index]._raw
+    if op.type in ("Identity", "Cast"):
+        return as_shape(op.inputs[0], depth + 1)
+    if op.type == "Pack" and op.attrs["axis"] == 0:
+        parts = [folded(item) for item in op.inputs]
+        if any(part is not None and part.ndim for part in parts):
+            return None
+        return tuple(None if part is None or int(part) < 0 else int(part) for part in parts)
+    if op.type == "ConcatV2":
+        pieces = [as_shape(item, depth + 1) for item in op.inputs[:-1]]
+        if any(piece is None for piece in pieces):
+            return None
+        return tuple(size for piece in pieces for size in piece or ())
+    if op.type == "StridedSlice":
+        return _sliced(op, depth)
+    return None
+
+
+def _sliced(op: Operation, depth: int) -> Shape:
+    whole = as_shape(op.inputs[0], depth + 1)
+    bounds = [folded(item) for item in op.inputs[1:]]
+    masks = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    if whole is None or any(b is None or b.size != 1 for b in bounds) or any(op[m] for m in masks):
+        return None
+    begin, end, stride = (int(b.reshape(())) for b in bounds if b is not None)
+    return whole[
+        None if op["begin_mask"] & 1 else begin : None if op["end_mask"] & 1 else end : stride
+    ]
+
+
+_PUBLIC = frozenset(
+    ("Const Shape Size Rank Range Cast Concat ConcatV2 Pack Unpack Split Fill Equal NotEqual StopGradient "
+     "BroadcastTo").split()
+)  # fmt: skip
+
+
+def constant_value(tensor: Any, partial: bool = False) -> Any:
+    """The value of `tensor` if the graph fixes it (a constant, a shape, a pack of those), else None.
+
+    Arithmetic is not evaluated, as in TensorFlow; ask `session.run` for that.
+    """
+    if not isinstance(tensor, Tensor):
+        return np.asarray(tensor) if isinstance(tensor, (np.ndarray, np.generic, int, float)) else None
+    if not _narrow(tensor):
+        return None
+    value = folded(tensor)
+    if value is not None:
+        tensor.graph.prevent_feeding(tensor)
+        return value if value.ndim or value.dtype == object else value[()]
+    return None
+
+
+def _narrow(tensor: Tensor) -> bool:
+    op = tensor.op
+    if op.type in ("Const", "Shape", "Size", "Rank"):
+        return True
+    return op.type in _PUBLIC and all(_narrow(item) for item in op.inputs)

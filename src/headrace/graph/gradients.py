@@ -1,0 +1,512 @@
+"""tf.gradients: nodes that compute the derivative of some tensors with respect to others.
+
+Backward accumulation over the part of the graph between xs and ys, in breadth-first order from the
+ys: an op is differentiated once the gradients of all its outputs have arrived.  Nothing recurses.
+What an op's gradient is stands in its block (`OpSpec.gradient`) or was registered by the user under
+a name (`RegisterGradient`, `Graph.gradient_override_map`).  Ops are reached by name through the
+registry, as this folder may not import them.
+Called by: training's optimizers, users.  Threads: as graph.
+Source: TF 1.15 python/ops/gradients_util.py for order and naming; both are compared with the oracle.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from headrace.base import dtypes
+from headrace.graph import registry
+from headrace.graph.convert import convert
+from headrace.graph.graph import Graph, Operation
+from headrace.graph.indexed_slices import IndexedSlices
+from headrace.graph.names import name_scope
+from headrace.graph.tensor import Tensor
+
+__all__ = [
+    "AggregationMethod",
+    "NoGradient",
+    "NotDifferentiable",
+    "RegisterGradient",
+    "UnconnectedGradients",
+    "gradients",
+]
+
+Grad = Tensor | IndexedSlices
+GradientFunction = Callable[..., Any]
+
+
+class AggregationMethod:
+    """How the gradients that meet at a tensor are added up."""
+
+    ADD_N = 0
+    DEFAULT = ADD_N
+    EXPERIMENTAL_TREE = 1
+    EXPERIMENTAL_ACCUMULATE_N = 2
+
+
+class UnconnectedGradients(enum.Enum):
+    """What `gradients` gives for an x that no y depends on."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+_registered: dict[str, GradientFunction | None] = {}
+
+
+class RegisterGradient:
+    """Decorator: the function is the gradient of ops of type `op_type`.
+
+    It is called as ``function(op, *output_gradients)`` and returns a gradient (or None) per input.
+    `op_type` may be any name; `Graph.gradient_override_map` gives it to ops.
+    """
+
+    def __init__(self, op_type: str) -> None:
+        """Raises TypeError unless `op_type` is a string."""
+        self._op_type = _checked_name(op_type)
+
+    def __call__(self, function: GradientFunction) -> GradientFunction:
+        """Register; raises KeyError if that name has a gradient already."""
+        _register(self._op_type, function)
+        return function
+
+
+def NotDifferentiable(op_type: str) -> None:
+    """Ops of this type stop gradients silently.  Raises TypeError, KeyError (has one already)."""
+    _register(_checked_name(op_type), None)
+
+
+NoGradient = NotDifferentiable
+
+
+def _checked_name(op_type: Any) -> str:
+    if not isinstance(op_type, str):
+        raise TypeError(f"op_type must be a string, not {op_type!r}")
+    return op_type
+
+
+def _register(name: str, function: GradientFunction | None) -> None:
+    spec = registry.OPS.get(name)
+    if name in _registered or (
+        spec is not None and (spec.gradient_fn is not None or not spec.differentiable)
+    ):
+        raise KeyError(f"a gradient is registered already under the name {name!r}")
+    _registered[name] = function
+
+
+def gradient_function(op: Operation) -> GradientFunction | None:
+    """What differentiates `op`; None if gradients stop there.
+
+    Raises LookupError when nobody said what its gradient is.
+    """
+    override = op.attrs.get("_gradient_op_type")
+    name = op.type if override is None else override
+    name = name.decode() if isinstance(name, bytes) else str(name)
+    if name in _registered:
+        return _registered[name]
+    spec = registry.OPS.get(name)
+    if spec is not None and spec.gradient_fn is not None:
+        return spec.gradient_fn
+    if spec is not None and not spec.differentiable:
+        return None
+    kind = op.type if override is None else f"{op.type}, overridden by {name}"
+    raise LookupError(
+        f"no gradient is defined for operation {op.name!r} (op type: {kind}); register one with "
+        "tf.RegisterGradient, or put tf.stop_gradient where it should count as a constant"
+    )
+
+
+def is_trainable(tensor: Tensor) -> bool:
+    """Whether gradients flow through tensors of this dtype."""
+    base = tensor.dtype.base_dtype
+    return base.is_floating or base.is_complex or base in (dtypes.resource, dtypes.variant)
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str | None = "gradients",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """Sum over ys of d(y)/d(x), one for each of xs: a Tensor, an IndexedSlices, or None.
+
+    grad_ys: the gradient of the final value with respect to each y (None: ones).
+    gate_gradients: an op's input gradients become available together.
+    stop_gradients: tensors taken as constants.
+    Raises LookupError (an op without gradient), TypeError, ValueError.
+    """
+    ys, xs = _as_list(ys), _as_list(xs)
+    stops = [] if stop_gradients is None else _as_list(stop_gradients)
+    given = [None] * len(ys) if grad_ys is None else _as_list(grad_ys)
+    if len(given) != len(ys):
+        raise ValueError(f"length mismatch: {len(given)} grad_ys were passed for {len(ys)} ys")
+    method = AggregationMethod.DEFAULT if aggregation_method is None else aggregation_method
+    if method not in (0, 1, 2):
+        raise ValueError(f"aggregation_method {method} is none of those of AggregationMethod")
+    try:
+        unconnected = UnconnectedGradients(unconnected_gradients)
+    except ValueError:
+        raise ValueError(
+            f"unknown value for unconnected_gradients: {unconnected_gradients!r}; "
+            "it is 'none' or 'zero'"
+        ) from None
+    with name_scope(name, "gradients", [*ys, *stops, *xs, *given]) as scope:
+        y_tensors = [_element(y, f"y_{index}") for index, y in enumerate(ys)]
+        x_tensors = [_x_tensor(x, f"x_{index}") for index, x in enumerate(xs)]
+        stop_tensors = [_x_tensor(x, f"stop_{index}") for index, x in enumerate(stops)]
+        work = _Backward(scope, colocate_gradients_with_ops, gate_gradients, method)
+        work.prepare(y_tensors, x_tensors, stop_tensors)
+        for index, (y, grad) in enumerate(zip(y_tensors, given, strict=True)):
+            with work.colocated(y.op):
+                work.add(y, _initial(y, grad, index))
+        work.run(y_tensors)
+    return [work.result(x, unconnected) for x in x_tensors]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _element(value: Any, name: str) -> Tensor:
+    if isinstance(value, IndexedSlices):
+        return value.values
+    return convert(value, None, name)
+
+
+def _x_tensor(value: Any, name: str) -> Tensor:
+    """A variable stands for its reference, a resource variable for its handle."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, IndexedSlices):
+        return value.values
+    handle = getattr(value, "handle", None)
+    if isinstance(handle, Tensor) and handle.dtype == dtypes.resource:
+        return handle
+    return convert(value, None, name, None, as_ref=True)
+
+
+def _initial(y: Tensor, grad: Any, index: int) -> Grad:
+    """The gradient that enters at `y`: ones, or what the caller gave, under a name of its own."""
+    name = f"grad_ys_{index}"
+    if grad is None:
+        if y.dtype.is_complex:
+            raise TypeError(
+                f"gradients of complex tensors must set grad_ys: {y.name} is {y.dtype.name}"
+            )
+        return _ones(y, name)
+    if isinstance(grad, IndexedSlices):
+        _check_class(y, grad.values)
+        return IndexedSlices(
+            indices=_identity(grad.indices, name + "_indices"),
+            values=_identity(grad.values, name + "_values"),
+            dense_shape=None
+            if grad.dense_shape is None
+            else _identity(grad.dense_shape, name + "_shape"),
+        )
+    tensor = convert(grad, None, f"grad_y_{index}")
+    _check_class(y, tensor)
+    return _identity(tensor, name)
+
+
+def _ones(y: Tensor, name: str) -> Tensor:
+    raw = y.raw_shape
+    if raw is not None and None not in raw:
+        shape = convert(np.array(raw, np.int32), dtypes.int32, "Shape")
+    else:
+        shape = registry.get("Shape")(y, name="Shape")
+    with name_scope(name) as scope:
+        base = y.dtype.base_dtype
+        one = convert(np.ones((), base.np), base, "Const")
+        filled: Tensor = registry.get("Fill")(shape, one, name=scope)
+    return filled
+
+
+def _identity(tensor: Tensor, name: str) -> Tensor:
+    result: Tensor = registry.get("Identity")(tensor, name=name)
+    return result
+
+
+def _check_class(y: Tensor, grad: Tensor) -> None:
+    """A gradient is of the class of its tensor: real, complex, integer, or a handle."""
+    got, wanted = grad.dtype.base_dtype, y.dtype.base_dtype
+    if wanted.is_complex:
+        fits, needs = got.is_complex, "complex"
+    elif wanted.is_floating or wanted.is_integer:
+        fits, needs = got.is_floating or got.is_integer, "real or integer"
+    elif wanted in (dtypes.resource, dtypes.variant):
+        fits, needs = True, ""
+    else:
+        raise TypeError(f"{y.name} is {wanted.name}, which has no gradient")
+    if not fits:
+        raise TypeError(
+            f"gradient type {got.name} was given for {y.name} of type {wanted.name}; "
+            f"it must be {needs}"
+        )
+
+
+class _Backward:
+    """One call of `gradients`: what is between xs and ys, and the gradients that have arrived."""
+
+    def __init__(self, scope: str, colocate: bool, gate: bool, method: int) -> None:
+        self._scope = scope
+        self._colocate = colocate
+        self._gate = gate
+        self._method = method
+        self._grads: dict[Tensor, list[Grad]] = {}
+        self._pending: dict[Operation, int] = {}
+        self._between: set[Operation] = set()
+        self._stops: set[Operation] = set()
+
+    # -- the part of the graph that matters ---------------------------------------------------
+
+    def prepare(self, ys: list[Tensor], xs: list[Tensor], stops: list[Tensor]) -> None:
+        """Find the ops between xs and ys, and how many gradients each has to wait for."""
+        reached = _reached({x.op for x in xs})
+        queue = deque(y.op for y in ys)
+        order = []
+        while queue:
+            op = queue.popleft()
+            if op in reached:
+                reached.discard(op)
+                self._between.add(op)
+                order.append(op)
+                queue.extend(tensor.op for tensor in op.inputs)
+        for op in order:
+            for tensor in op.inputs:
+                if tensor.op in self._between:
+                    self._pending[tensor.op] = self._pending.get(tensor.op, 0) + 1
+        for x in xs:
+            # An x that depends on another x is passed through, not stopped at.
+            if not any(self._pending.get(tensor.op) for tensor in x.op.inputs):
+                self._stops.add(x.op)
+        self._stops.update(tensor.op for tensor in stops)
+
+    def run(self, ys: list[Tensor]) -> None:
+        """Differentiate every op between, outputs before inputs."""
+        ready = deque(
+            op
+            for op in dict.fromkeys(y.op for y in ys)
+            if op in self._between and not self._pending.get(op)
+        )
+        while ready:
+            op = ready.popleft()
+            with self.colocated(op):
+                self._step(op)
+            for tensor in op.inputs:
+                producer = tensor.op
+                if producer in self._between:
+                    self._pending[producer] -= 1
+                    if self._pending[producer] == 0:
+                        ready.append(producer)
+
+    def colocated(self, op: Operation) -> AbstractContextManager[Any]:
+        """The colocation scope for nodes made on behalf of `op`."""
+        return op.graph.colocate_with(op) if self._colocate else nullcontext()
+
+    # -- one op -------------------------------------------------------------------------------
+
+    def _step(self, op: Operation) -> None:
+        arrived = [self._aggregate(op, tensor) for tensor in op.outputs]
+        if all(grad is None for grad in arrived) or op in self._stops:
+            return
+        function = gradient_function(op)
+        if function is None:
+            return
+        zeros = registry.get("ZerosLike")
+        for index, output in enumerate(op.outputs):
+            if arrived[index] is None and is_trainable(output):
+                arrived[index] = zeros(output, name="zeros_like")
+        with op.graph.name_scope(op.name + "_grad"):
+            found = _checked(op, _as_list(function(op, *arrived)))
+            if self._gate and sum(grad is not None for grad in found) > 1:
+                found = _gated(op.graph, found)
+        for tensor, grad in zip(op.inputs, found, strict=True):
+            if grad is not None:
+                self.add(tensor, grad)
+
+    def add(self, tensor: Tensor, grad: Grad) -> None:
+        """One more gradient of `tensor`."""
+        self._grads.setdefault(tensor, []).append(grad)
+
+    def _aggregate(self, op: Operation, tensor: Tensor) -> Grad | None:
+        """All that arrived for `tensor`, as one."""
+        grads = self._grads.get(tensor)
+        if not grads:
+            return None
+        if len(grads) > 1:
+            self._grads[tensor] = [self._sum(op, grads)]
+        return self._grads[tensor][0]
+
+    def _sum(self, op: Operation, grads: Sequence[Grad]) -> Grad:
+        slices = [grad for grad in grads if isinstance(grad, IndexedSlices)]
+        if len(slices) == len(grads):
+            return _concatenated(slices)
+        if slices:
+            total: Tensor = registry.get("AddN")(list(grads))
+            return total
+        tensors = [grad for grad in grads if isinstance(grad, Tensor)]
+        if self._method == AggregationMethod.ADD_N:
+            return _add_by_device(op.graph, tensors)
+        with op.graph.name_scope(op.name + "_gradient_sum"):
+            running = tensors[0]
+            for tensor in tensors[1:]:
+                running = registry.get("AddN")([running, tensor])
+        return running
+
+    def result(self, x: Tensor, unconnected: UnconnectedGradients) -> Grad | None:
+        """The gradient of `x`, once all ops are done."""
+        grads = self._grads.get(x)
+        if grads:
+            return grads[0]
+        if unconnected is UnconnectedGradients.NONE:
+            return None
+        raw = x.raw_shape
+        base = x.dtype.base_dtype
+        if raw is not None and None not in raw:
+            zeros = np.zeros([size or 0 for size in raw], base.np)
+            return convert(zeros, base, "zeros_like")
+        like: Tensor = registry.get("ZerosLike")(x, name="zeros_like")
+        return like
+
+
+def _reached(ops: Iterable[Operation]) -> set[Operation]:
+    """`ops` and all that a gradient could come back from to them."""
+    reached: set[Operation] = set()
+    queue = deque(ops)
+    while queue:
+        op = queue.popleft()
+        if op not in reached:
+            reached.add(op)
+            for tensor in op.outputs:
+                if is_trainable(tensor):
+                    queue.extend(tensor._consumers)
+    return reached
+
+
+def _checked(op: Operation, grads: list[Any]) -> list[Grad | None]:
+    """What a gradient function returned, checked against the op's inputs."""
+    if len(grads) != len(op.inputs):
+        raise ValueError(
+            f"the gradient of {op.name!r} ({op.type}) returned {len(grads)} gradients "
+            f"for {len(op.inputs)} inputs"
+        )
+    for index, (tensor, grad) in enumerate(zip(op.inputs, grads, strict=True)):
+        if grad is None or isinstance(grad, IndexedSlices):
+            continue
+        if not isinstance(grad, Tensor):
+            raise TypeError(
+                f"the gradient of {op.name!r} ({op.type}) for input {index} is a "
+                f"{type(grad).__name__}, not a tensor: {grad!r:.80}"
+            )
+        if tensor.dtype != dtypes.resource:
+            _check_class(tensor, grad)
+            try:
+                grad.set_shape(tensor.raw_shape)
+            except ValueError:
+                raise ValueError(
+                    "incompatible shapes between op input and calculated input gradient: "
+                    f"operation {op.name!r}, input {index} has shape {tensor.shape}, "
+                    f"the gradient {grad.name} has shape {grad.shape}"
+                ) from None
+    return grads
+
+
+# -- adding up --------------------------------------------------------------------------------
+
+
+def _concatenated(slices: list[IndexedSlices]) -> IndexedSlices:
+    """The sum of sparse gradients: all their rows, one after another."""
+    concat = registry.get("ConcatV2")
+    indices = [part.indices for part in slices]
+    if any(tensor.dtype == dtypes.int64 for tensor in indices):
+        cast = registry.get("Cast")
+        indices = [
+            tensor
+            if tensor.dtype == dtypes.int64
+            else cast(tensor, DstT=dtypes.int64, name="Cast")
+            for tensor in indices
+        ]
+    return IndexedSlices(
+        values=concat([part.values for part in slices], 0, name="concat"),
+        indices=concat(indices, 0, name="concat"),
+        dense_shape=slices[0].dense_shape,
+    )
+
+
+def _add_by_device(graph: Graph, tensors: list[Tensor]) -> Tensor:
+    """Sums per device first, each placed with its first summand."""
+    groups: dict[str, list[Tensor]] = {}
+    for tensor in tensors:
+        groups.setdefault(tensor.device, []).append(tensor)
+    sums = []
+    for device in sorted(groups):
+        group = groups[device]
+        with graph.colocate_with(group[0].op, ignore_existing=True):
+            sums.append(registry.get("AddN")(group) if len(group) > 1 else group[0])
+    total: Tensor = registry.get("AddN")(sums) if len(sums) > 1 else sums[0]
+    return total
+
+
+# -- gating -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _placed_freely(graph: Graph) -> Iterator[None]:
+    with graph.device(None), graph.colocate_with(None, ignore_existing=True):
+        yield
+
+
+def _gated(graph: Graph, grads: list[Grad | None]) -> list[Grad | None]:
+    """The same gradients, none of which is there before all are."""
+    with _placed_freely(graph), graph.name_scope("tuple"):
+        ops = {_tensor_of(grad).op for grad in grads if grad is not None}
+        gate = _joined(graph, sorted(ops, key=lambda op: op.id))
+        return [None if grad is None else _after(graph, gate, grad) for grad in grads]
+
+
+def _tensor_of(grad: Grad) -> Tensor:
+    return grad.values if isinstance(grad, IndexedSlices) else grad
+
+
+def _after(graph: Graph, gate: Operation, grad: Grad) -> Grad:
+    tensor = _tensor_of(grad)
+    with (
+        graph.name_scope("control_dependency") as scope,
+        graph.colocate_with(tensor.op),
+        graph.control_dependencies([gate]),
+    ):
+        passed = _identity(tensor, scope)
+    if isinstance(grad, IndexedSlices):
+        return IndexedSlices(passed, grad.indices, grad.dense_shape)
+    return passed
+
+
+def _joined(graph: Graph, ops: list[Operation]) -> Operation:
+    """A node that runs after all of `ops`, by way of one per device."""
+    no_op = registry.get("NoOp")
+    by_device: dict[str, list[Operation]] = {}
+    for op in ops:
+        by_device.setdefault(op.device, []).append(op)
+    with graph.name_scope("group_deps") as scope:
+        if len(by_device) == 1:
+            ((device, group),) = by_device.items()
+            with graph.control_dependencies(group), graph.device(device):
+                single: Operation = no_op(name=scope)
+            return single
+        parts = []
+        for device in sorted(by_device):
+            with graph.control_dependencies(by_device[device]), graph.device(device):
+                parts.append(no_op())
+        with graph.control_dependencies(parts):
+            joined: Operation = no_op(name=scope)
+        return joined

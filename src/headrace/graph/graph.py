@@ -1,0 +1,633 @@
+"""Graph and Operation: what the user wrote, in the order it was written.
+
+A graph only grows.  Nodes are made by `graph.build` (from op calls) and `graph.graphdef` (import);
+both end in `Graph.add_operation`, which gives the node its device, control inputs, colocation
+and static shapes.
+Called by: ops, plan, client, training.  Threads: a graph is built by one thread at a time (a lock
+keeps names unique); sessions read it from any thread.
+Source of naming, scoping and merging rules: TF 1.15 behaviour, checked against the oracle.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headrace.base import device as devices
+from headrace.base import dtypes, errors
+from headrace.graph import scopes
+from headrace.graph.registry import OpSpec
+from headrace.graph.shape_fns import ShapeContext
+from headrace.graph.tensor import Tensor
+
+GRAPH_DEF_VERSION = 2474
+GRAPH_DEF_VERSION_MIN_CONSUMER = 0
+GRAPH_DEF_VERSION_MIN_PRODUCER = 0
+
+_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*\Z")
+_SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\\/>-]*\Z")
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+def _where() -> tuple[str, int] | None:
+    """File and line of the nearest caller outside headrace (inside it: the outermost frame)."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+class Operation:
+    """A node.  `spec` is None only for ops that this process does not know (see graphdef)."""
+
+    __slots__ = (
+        "__weakref__", "_where", "attrs", "control_inputs", "device", "graph", "id", "inputs",
+        "name", "outputs", "spec", "type",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        graph: Graph,
+        name: str,
+        op_type: str,
+        spec: OpSpec | None,
+        inputs: list[Tensor],
+        control_inputs: list[Operation],
+        attrs: dict[str, Any],
+        output_types: Sequence[dtypes.DType],
+    ) -> None:
+        self.graph = graph
+        self.name = name
+        self.type = op_type
+        self.spec = spec
+        self.inputs = inputs
+        self.control_inputs = control_inputs
+        self.attrs = attrs
+        self.device = ""
+        self.id = -1
+        self._where: tuple[str, int] | None = None
+        self.outputs = [Tensor(self, index, dtype) for index, dtype in enumerate(output_types)]
+
+    @property
+    def built_at(self) -> str | None:
+        """``file:line`` of the user's code that made this node."""
+        return None if self._where is None else f"{self._where[0]}:{self._where[1]}"
+
+    def __getitem__(self, attr: str) -> Any:
+        """The value of an attr, as kernels see it."""
+        return self.attrs[attr]
+
+    def get_attr(self, name: str) -> Any:
+        """The value of an attr as TensorFlow's get_attr gives it (protos for shapes and tensors).
+
+        Raises ValueError if the operation has no such attr.
+        """
+        from headrace.graph.attrs import public_value
+
+        if name not in self.attrs:
+            raise ValueError(f"operation {self.name!r} ({self.type}) has no attr {name!r}")
+        return public_value(self, name)
+
+    def _set_attr(self, name: str, value: Any) -> None:
+        from headrace.graph.attrs import from_proto
+
+        self.attrs[name] = from_proto(value) if hasattr(value, "WhichOneof") else value
+
+    def colocation_groups(self) -> list[bytes]:
+        """The ``loc:@node`` groups this node belongs to; its own when nothing else was said."""
+        found = [group for group in self.attrs.get("_class", []) if group.startswith(b"loc:@")]
+        return found or [b"loc:@" + self.name.encode()]
+
+    @property
+    def node_def(self) -> Any:
+        """This node as a NodeDef proto."""
+        from headrace.graph.graphdef import node_def
+
+        return node_def(self)
+
+    @property
+    def op_def(self) -> Any:
+        """The schema as an OpDef proto."""
+        from headrace.graph.graphdef import op_def
+
+        if self.spec is None:
+            raise errors.not_found(f"op {self.type} is not registered", node=self.name)
+        return op_def(self.spec)
+
+    def values(self) -> tuple[Tensor, ...]:
+        """The outputs."""
+        return tuple(self.outputs)
+
+    def run(self, feed_dict: dict[Any, Any] | None = None, session: Any = None) -> None:
+        """Run this operation in `session` or the default one."""
+        scopes.require_session(session, f"run {self.name}").run(self, feed_dict)
+
+    def _add_control_inputs(self, ops: Sequence[Operation]) -> None:
+        self.control_inputs.extend(ops)
+        self.graph.version += 1
+
+    def _add_control_input(self, op: Operation) -> None:
+        self._add_control_inputs([op])
+
+    def _update_input(self, index: int, tensor: Tensor) -> None:
+        """Replace an input; used while importing loops and by graph rewriting."""
+        old = self.inputs[index]
+        if old is not None and self in old._consumers:
+            old._consumers.remove(self)
+        self.inputs[index] = tensor
+        tensor._consumers.append(self)
+        self.graph.version += 1
+
+    def _set_device(self, device: Any) -> None:
+        self.device = devices.canonical(str(device) if device is not None else "")
+
+    def __repr__(self) -> str:
+        return f"<tf.Operation {self.name!r} type={self.type}>"
+
+    def __str__(self) -> str:
+        return str(self.node_def)
+
+
+class _Controller:
+    """One `control_dependencies` block."""
+
+    __slots__ = ("clears", "inputs", "seen")
+
+    def __init__(self, inputs: list[Operation], clears: bool) -> None:
+        self.inputs = inputs
+        self.clears = clears
+        self.seen: set[Operation] = set()
+
+
+DeviceFunction = Callable[[Operation], Any]
+
+
+class Graph:
+    """Nodes by name, and the scopes in force while it is built."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._ops: dict[str, Operation] = {}
+        self._order: list[Operation] = []
+        self._names: dict[str, int] = {}
+        self._name_stack = ""
+        self._device_stack: list[str | DeviceFunction | None] = []
+        self._colocation: list[Operation] = []
+        self._ignore_device_depth = 0
+        self._controllers: list[_Controller] = []
+        self._container = ""
+        self._attr_scopes: dict[str, Any] = {}
+        self._gradient_overrides: dict[str, str] = {}
+        self._collections: dict[Any, list[Any]] = {}
+        self._unfeedable: set[Tensor] = set()
+        self._unfetchable: set[Operation] = set()
+        self._finalized = False
+        self._control_flow_context: Any = None
+        self.infer_shapes = True
+        self.version = 0
+        self.seed: int | None = None
+        self.versions: dict[str, int] = {"producer": GRAPH_DEF_VERSION, "min_consumer": 0}
+
+    # -- nodes ------------------------------------------------------------------------------
+
+    def add_operation(
+        self,
+        name: str,
+        op_type: str,
+        spec: OpSpec | None,
+        inputs: list[Tensor],
+        attrs: dict[str, Any],
+        output_types: Sequence[dtypes.DType],
+        *,
+        control_inputs: list[Operation] | None = None,
+        device: str | None = None,
+        apply_scopes: bool = True,
+    ) -> Operation:
+        """Make a node whose `name` is final and unique.
+
+        With `apply_scopes` the device, control-dependency and colocation scopes in force apply.
+        Raises ValueError (bad name, shapes that cannot fit), RuntimeError (finalized graph).
+        """
+        if self._finalized:
+            raise RuntimeError("the graph is finalized and cannot be modified any more")
+        if not _NAME.match(name) and not name.startswith("_"):
+            raise ValueError(f"{name!r} is not a valid node name")
+        with self._lock:
+            if name in self._ops:
+                raise ValueError(f"the graph already has a node named {name!r}")
+            controls = list(control_inputs) if control_inputs else []
+            if apply_scopes and self._controllers:
+                for extra in self._scope_controls(inputs):
+                    if extra not in controls:
+                        controls.append(extra)
+            op = Operation(self, name, op_type, spec, inputs, controls, attrs, output_types)
+            op._where = _where()
+            op.id = len(self._order)
+            if device is not None:
+                op.device = device
+            elif self._device_stack:
+                self._apply_device(op)
+            if apply_scopes:
+                if self._colocation:
+                    self._apply_colocation(op)
+                if self._attr_scopes:
+                    for key, value in self._attr_scopes.items():
+                        op.attrs.setdefault(key, value)
+                override = self._gradient_overrides.get(op_type)
+                if override is not None:
+                    op.attrs["_gradient_op_type"] = override.encode()
+            if self.infer_shapes:
+                infer_shapes(op)
+            for tensor in inputs:
+                if tensor is not None:
+                    tensor._consumers.append(op)
+            for controller in self._controllers:
+                controller.seen.add(op)
+            if self._control_flow_context is not None and apply_scopes:
+                self._control_flow_context.AddOp(op)
+            self._ops[name] = op
+            self._order.append(op)
+            self.version += 1
+            return op
+
+    @property
+    def _last_id(self) -> int:
+        return len(self._order)
+
+    def _scope_controls(self, inputs: list[Tensor]) -> list[Operation]:
+        """Control inputs from the scopes, leaving out those that an input already waits for."""
+        found: list[Operation] = []
+        input_ops = {tensor.op for tensor in inputs if tensor is not None}
+        for controller in self._controllers:
+            if controller.seen and not controller.seen.isdisjoint(input_ops):
+                continue
+            found.extend(
+                op for op in controller.inputs if op not in input_ops and op not in found
+            )
+        return found
+
+    def _apply_device(self, op: Operation) -> None:
+        device = ""
+        for entry in reversed(self._device_stack):
+            if entry is None:
+                break
+            if callable(entry):
+                # A device function sees what the scopes inside it asked for, and answers whole.
+                op.device = device
+                answer = entry(op)
+                device = devices.canonical(_device_text(answer))
+            else:
+                device = devices.merge(entry, device)
+        op.device = device
+
+    def _apply_colocation(self, op: Operation) -> None:
+        groups: set[bytes] = set(op.attrs.get("_class", []))
+        for anchor in self._colocation:
+            groups.update(anchor.colocation_groups())
+            if anchor.device and self._ignore_device_depth:
+                op.device = anchor.device
+        op.attrs["_class"] = sorted(groups)
+
+    def get_operations(self) -> list[Operation]:
+        """All nodes in the order they were made."""
+        return list(self._order)
+
+    def operations_since(self, count: int) -> list[Operation]:
+        """Nodes made after the first `count`."""
+        return self._order[count:]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        """The node.  Raises KeyError, TypeError."""
+        if not isinstance(name, str):
+            raise TypeError(f"operation names are strings, not {type(name).__name__}")
+        element = self.as_graph_element(name, allow_tensor=False)
+        assert isinstance(element, Operation)
+        return element
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """The tensor ``node:index``.  Raises KeyError, ValueError, TypeError."""
+        if not isinstance(name, str):
+            raise TypeError(f"tensor names are strings, not {type(name).__name__}")
+        element = self.as_graph_element(name, allow_operation=False)
+        assert isinstance(element, Tensor)
+        return element
+
+    def as_graph_element(
+        self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True
+    ) -> Tensor | Operation:
+        """The Tensor or Operation of this graph that `obj` (one, its name, a variable) means.
+
+        Raises KeyError (no such name), ValueError (malformed, another graph's), TypeError.
+        """
+        wanted = " or ".join(
+            kind for kind, ok in (("Tensor", allow_tensor), ("Operation", allow_operation)) if ok
+        )
+        if hasattr(obj, "_as_graph_element"):
+            obj = obj._as_graph_element()
+        if isinstance(obj, str):
+            return self._element_by_name(obj, allow_tensor, allow_operation, wanted)
+        if (isinstance(obj, Tensor) and allow_tensor) or (
+            isinstance(obj, Operation) and allow_operation
+        ):
+            if obj.graph is not self:
+                raise ValueError(f"{obj.name!r} ({type(obj).__name__}) is not an element of this graph")
+            return obj
+        raise TypeError(f"cannot convert a {type(obj).__name__} into a {wanted}")
+
+    def _element_by_name(
+        self, name: str, allow_tensor: bool, allow_operation: bool, wanted: str
+    ) -> Tensor | Operation:
+        if ":" in name and allow_tensor:
+            node, _, index = name.rpartition(":")
+            if not index.isdigit():
+                raise ValueError(f"{name!r} looks like a tensor name but is not '<op_name>:<index>'")
+            op = self._ops.get(node)
+            if op is None:
+                raise KeyError(f"{name!r} refers to a tensor of {node!r}, which is not in the graph")
+            if int(index) >= len(op.outputs):
+                raise KeyError(
+                    f"{name!r} does not exist: {node!r} ({op.type}) has {len(op.outputs)} outputs"
+                )
+            return op.outputs[int(index)]
+        if ":" in name:
+            raise ValueError(f"{name!r} is the name of a tensor, and a {wanted} is needed")
+        if not allow_operation:
+            if name in self._ops:
+                raise ValueError(
+                    f"{name!r} is the name of an operation, not of a tensor; tensors are named "
+                    f"'<op_name>:<output_index>', such as '{name}:0'"
+                )
+            raise ValueError(f"{name!r} is not a tensor name: those are '<op_name>:<output_index>'")
+        op = self._ops.get(name)
+        if op is None:
+            raise KeyError(f"{name!r} refers to an operation that is not in the graph")
+        return op
+
+    # -- names ------------------------------------------------------------------------------
+
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """`name` inside the current name scope, with ``_1``, ``_2``, … appended if it is taken."""
+        if self._name_stack:
+            name = f"{self._name_stack}/{name}"
+        key = name.lower()
+        count = self._names.get(key, 0)
+        if mark_as_used:
+            self._names[key] = count + 1
+        if count > 0:
+            base = key
+            while key in self._names:
+                key = f"{base}_{count}"
+                count += 1
+            if mark_as_used:
+                self._names[key] = 1
+                self._names[base] = count
+            name = f"{name}_{count - 1}"
+        return name
+
+    @contextmanager
+    def name_scope(self, name: str | None) -> Iterator[str]:
+        """Nest names under `name`; None or '' goes to the root, a trailing '/' re-enters a scope."""
+        if name:
+            if self._name_stack:
+                if not _SCOPE_NAME.match(name):
+                    raise ValueError(f"{name!r} is not a valid scope name")
+            elif not _NAME.match(name):
+                raise ValueError(f"{name!r} is not a valid scope name")
+        old = self._name_stack
+        if not name:
+            new = ""
+        elif name.endswith("/"):
+            new = name[:-1]
+        else:
+            new = self.unique_name(name)
+        self._name_stack = new
+        try:
+            yield new + "/" if new else ""
+        finally:
+            self._name_stack = old
+
+    def get_name_scope(self) -> str:
+        """The current scope, without the trailing '/'."""
+        return self._name_stack
+
+    def is_name_used(self, name: str) -> bool:
+        """Whether a node of that name exists."""
+        return name in self._ops
+
+    # -- scopes -----------------------------------------------------------------------------
+
+    def as_default(self) -> Any:
+        """Context manager: this graph is the default inside."""
+        return scopes.graph_as_default(self)
+
+    @contextmanager
+    def device(self, device_name_or_function: Any) -> Iterator[None]:
+        """Nodes made inside get this device; inner scopes override part by part, None clears."""
+        entry: str | DeviceFunction | None
+        if device_name_or_function is None:
+            entry = None
+        elif callable(device_name_or_function):
+            entry = device_name_or_function
+        else:
+            entry = devices.canonical(_device_text(device_name_or_function))
+        self._device_stack.append(entry)
+        try:
+            yield
+        finally:
+            self._device_stack.pop()
+
+    @contextmanager
+    def control_dependencies(self, control_inputs: Sequence[Any] | None) -> Iterator[None]:
+        """Nodes made inside run after `control_inputs`; None clears the outer blocks."""
+        if control_inputs is None:
+            saved, context = self._controllers, self._control_flow_context
+            self._controllers, self._control_flow_context = [], None
+            try:
+                yield
+            finally:
+                self._controllers, self._control_flow_context = saved, context
+            return
+        ops: list[Operation] = []
+        for item in control_inputs:
+            if hasattr(item, "values") and hasattr(item, "indices") and hasattr(item, "op"):
+                item = item.op
+            element = self.as_graph_element(item)
+            op = element.op if isinstance(element, Tensor) else element
+            op.attrs.setdefault("_has_manual_control_dependencies", True)
+            if op not in ops:
+                ops.append(op)
+        controller = _Controller(ops, clears=False)
+        self._controllers = [*self._controllers, controller]
+        try:
+            yield
+        finally:
+            self._controllers = self._controllers[:-1]
+
+    @contextmanager
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+        """Nodes made inside are placed with `op`; None clears."""
+        if op is None and not ignore_existing:
+            raise ValueError("colocate_with(None) needs ignore_existing=True")
+        saved = self._colocation
+        anchor: Operation | None = None
+        if op is not None:
+            element = self.as_graph_element(getattr(op, "op", op) if not isinstance(op, str) else op)
+            anchor = element.op if isinstance(element, Tensor) else element
+        base = [] if ignore_existing else list(saved)
+        # The anchor's device counts, and scopes outside this block do not.
+        devices_before = self._device_stack
+        if anchor is not None:
+            base = [*base, anchor]
+            self._device_stack = [None, anchor.device] if anchor.device else [None]
+        self._colocation = base
+        try:
+            yield
+        finally:
+            self._colocation = saved
+            self._device_stack = devices_before
+
+    @contextmanager
+    def container(self, container_name: str) -> Iterator[str]:
+        """Stateful nodes made inside keep their state in this container."""
+        old = self._container
+        self._container = container_name
+        try:
+            yield container_name
+        finally:
+            self._container = old
+
+    @contextmanager
+    def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
+        """Inside, ops of these types use the gradient registered under another name."""
+        if not isinstance(op_type_map, dict) or not all(
+            isinstance(name, str) for pair in op_type_map.items() for name in pair
+        ):
+            raise TypeError("op_type_map must be a dict from op type to gradient name, all strings")
+        saved = self._gradient_overrides
+        self._gradient_overrides = {**saved, **op_type_map}
+        try:
+            yield
+        finally:
+            self._gradient_overrides = saved
+
+    # -- collections ------------------------------------------------------------------------
+
+    def add_to_collection(self, name: Any, value: Any) -> None:
+        """Append `value` to a collection.  Raises RuntimeError on a finalized graph."""
+        if self._finalized:
+            raise RuntimeError("the graph is finalized and cannot be modified any more")
+        self._collections.setdefault(name, []).append(value)
+
+    def add_to_collections(self, names: Any, value: Any) -> None:
+        """Append `value` to each of `names` (a name or several), once each."""
+        for name in (names,) if isinstance(names, str) else dict.fromkeys(names):
+            self.add_to_collection(name, value)
+
+    def get_collection_ref(self, name: Any) -> list[Any]:
+        """The list itself; changing it changes the collection."""
+        return self._collections.setdefault(name, [])
+
+    def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
+        """A copy of the collection; with `scope`, only items whose name matches that regex."""
+        items = self._collections.get(name, [])
+        if scope is None:
+            return list(items)
+        pattern = re.compile(scope)
+        return [item for item in items if hasattr(item, "name") and pattern.match(item.name)]
+
+    def get_all_collection_keys(self) -> list[Any]:
+        """Names of the collections."""
+        return [key for key in self._collections if isinstance(key, str)]
+
+    @property
+    def collections(self) -> list[Any]:
+        return list(self._collections)
+
+    def clear_collection(self, name: Any) -> None:
+        """Empty a collection."""
+        self._collections.pop(name, None)
+
+    # -- state ------------------------------------------------------------------------------
+
+    def finalize(self) -> None:
+        """No node can be added from here on."""
+        self._finalized = True
+
+    def _unsafe_unfinalize(self) -> None:
+        self._finalized = False
+
+    @property
+    def finalized(self) -> bool:
+        return self._finalized
+
+    @property
+    def graph_def_versions(self) -> Any:
+        """Versions as a VersionDef proto."""
+        from headrace.codec import protos as pb
+
+        return pb.VersionDef(**self.versions)
+
+    def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
+        """This graph as a GraphDef proto."""
+        from headrace.graph.graphdef import graph_def
+
+        return graph_def(self, add_shapes=add_shapes)
+
+    def prevent_feeding(self, tensor: Tensor) -> None:
+        """From now on `tensor` cannot be fed."""
+        self._unfeedable.add(tensor)
+
+    def is_feedable(self, tensor: Any) -> bool:
+        """Whether `tensor` may be fed."""
+        return tensor not in self._unfeedable
+
+    def prevent_fetching(self, op: Operation) -> None:
+        """From now on `op` cannot be fetched."""
+        self._unfetchable.add(op)
+
+    def is_fetchable(self, tensor_or_op: Any) -> bool:
+        """Whether it may be fetched."""
+        op = tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op
+        return op not in self._unfetchable
+
+    def switch_to_thread_local(self) -> None:
+        """Accepted for compatibility: scopes of a graph belong to the thread that builds it."""
+
+
+def _device_text(device: Any) -> str:
+    if device is None:
+        return ""
+    to_string = getattr(device, "to_string", None)
+    return str(to_string() if to_string is not None else device)
+
+
+def infer_shapes(op: Operation) -> None:
+    """Set the static shapes of `op`'s outputs.  Raises ValueError naming the node."""
+    spec = op.spec
+    if spec is None or spec.shape_fn is None or not op.outputs:
+        return
+    try:
+        found = spec.shape_fn(ShapeContext(op))
+    except ValueError as error:
+        listed = ", ".join(f"{t.name} {t.shape}" for t in op.inputs)
+        raise ValueError(
+            f"{error} (while building node {op.name!r}, op {op.type}, with inputs: {listed})"
+        ) from None
+    if isinstance(found, list):
+        for tensor, shape in zip(op.outputs, found, strict=True):
+            tensor._raw = shape
+    else:
+        op.outputs[0]._raw = found
+
+

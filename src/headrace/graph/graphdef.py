@@ -1,0 +1,355 @@
+"""Graph ↔ GraphDef: the IR on the wire, in files and in differential tests.
+
+Import makes nodes with the GraphDef's own names, control inputs, devices and attrs; inputs may
+refer to later nodes (loops).  A node of an unknown op is NotFound naming op and node, unless
+`allow_unknown` keeps it (for graphs that are only passed on).
+Called by: client (shipping), serve (receiving), users (import_graph_def).  Threads: as graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from headrace.base import dtypes, errors
+from headrace.base import shapes as shape_rules
+from headrace.base.shapes import TensorShape
+from headrace.codec import protos as pb
+from headrace.codec import tensors as codec
+from headrace.graph import attrs as attr_values
+from headrace.graph import scopes
+from headrace.graph.build import _completed, arg_types
+from headrace.graph.graph import Graph, Operation, infer_shapes
+from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec
+from headrace.graph.tensor import Tensor
+
+
+def input_name(tensor: Tensor) -> str:
+    """``node`` for output 0, ``node:i`` for the others, as GraphDefs write it."""
+    if tensor.value_index == 0:
+        return tensor.op.name
+    return f"{tensor.op.name}:{tensor.value_index}"
+
+
+def node_def(op: Operation, add_shapes: bool = False) -> pb.NodeDef:
+    """The NodeDef of a node."""
+    node = pb.NodeDef(name=op.name, op=op.type, device=op.device)
+    node.input.extend(input_name(tensor) for tensor in op.inputs)
+    node.input.extend(f"^{control.name}" for control in op.control_inputs)
+    for name, value in op.attrs.items():
+        if name == "value" and op.type == "Const" and not isinstance(value, pb.TensorProto):
+            proto = pb.AttrValue(tensor=codec.make_tensor_proto(value, dtype=op.attrs["dtype"]))
+        else:
+            proto = attr_values.to_proto(value)
+        node.attr[name].CopyFrom(proto)
+    if add_shapes and op.outputs:
+        node.attr["_output_shapes"].CopyFrom(
+            attr_values.to_proto([TensorShape(tensor._raw) for tensor in op.outputs])
+        )
+    return node
+
+
+def graph_def(graph: Graph, *, add_shapes: bool = False, ops: Iterable[Operation] | None = None) -> pb.GraphDef:
+    """The GraphDef of a graph, or of some of its nodes."""
+    proto = pb.GraphDef(versions=pb.VersionDef(**graph.versions))
+    for op in graph.get_operations() if ops is None else ops:
+        proto.node.append(node_def(op, add_shapes))
+    return proto
+
+
+def op_def(spec: OpSpec) -> pb.OpDef:
+    """The OpDef of a spec."""
+    proto = pb.OpDef(
+        name=spec.name, is_stateful=spec.stateful, is_commutative=spec.commutative,
+        is_aggregate=spec.aggregate, allows_uninitialized_input=spec.allows_uninitialized,
+    )  # fmt: skip
+    for definitions, field in ((spec.inputs, proto.input_arg), (spec.outputs, proto.output_arg)):
+        for definition in definitions:
+            field.append(_arg_def(definition))
+    for attr in spec.attrs.values():
+        proto.attr.append(_attr_def(attr))
+    return proto
+
+
+def _arg_def(definition: ArgDef) -> pb.OpDef.ArgDef:
+    proto = pb.OpDef.ArgDef(
+        name=definition.name, type_attr=definition.type_attr or "", number_attr=definition.number_attr or "",
+        type_list_attr=definition.type_list_attr or "", is_ref=definition.is_ref,
+    )  # fmt: skip
+    if definition.type is not None:
+        proto.type = definition.type.as_datatype_enum  # type: ignore[assignment]
+    return proto
+
+
+def _attr_def(attr: AttrDef) -> pb.OpDef.AttrDef:
+    proto = pb.OpDef.AttrDef(name=attr.name, type=attr.kind)
+    if attr.default is not MISSING:
+        proto.default_value.CopyFrom(attr_values.to_proto(attr.default))
+    if attr.allowed is not None:
+        proto.allowed_values.CopyFrom(attr_values.to_proto(list(attr.allowed)))
+    if attr.minimum is not None:
+        proto.has_minimum, proto.minimum = True, attr.minimum
+    return proto
+
+
+def import_graph_def(
+    graph_def: Any,
+    input_map: Mapping[Any, Any] | None = None,
+    return_elements: Iterable[str] | None = None,
+    name: str | None = None,
+    op_dict: Any = None,
+    producer_op_list: Any = None,
+) -> list[Any] | None:
+    """Add the nodes of a GraphDef to the default graph, under name scope `name` ("import").
+
+    input_map: names of the GraphDef (``node``, ``node:1``, ``^node``) → what to use instead.
+    return_elements: names of the GraphDef whose Operations and Tensors to return, in order.
+    Raises ValueError (inconsistent GraphDef, name not found), TypeError (not a GraphDef),
+    NotFoundError (an op headrace does not know, naming op and node).
+    """
+    if not hasattr(graph_def, "node") or not hasattr(graph_def, "SerializeToString"):
+        raise TypeError(f"graph_def must be a GraphDef proto, not {type(graph_def).__name__}")
+    graph = scopes.get_default_graph()
+    scope = "import" if name is None else name
+    mapping = {_normal(key): value for key, value in (input_map or {}).items()}
+    wanted = None if return_elements is None else list(return_elements)
+    with graph.name_scope(scope) as prefix:
+        for key, value in list(mapping.items()):
+            if not isinstance(value, (Tensor, Operation)):
+                from headrace.graph.convert import convert
+
+                with graph.name_scope("_inputs"):
+                    mapping[key] = convert(value)
+        importer = Importer(graph, prefix, mapping)
+        importer.add(graph_def)
+    unused = importer.unused()
+    if unused:
+        raise ValueError(f"input_map has names that the GraphDef does not use: {', '.join(sorted(unused))}")
+    if wanted is None:
+        return None
+    return [importer.element(item) for item in wanted]
+
+
+def _normal(name: Any) -> str:
+    text = name.decode() if isinstance(name, bytes) else str(name)
+    if text.startswith("^"):
+        return text
+    return text if ":" in text else f"{text}:0"
+
+
+class Importer:
+    """Adds GraphDefs to one graph; keeps where each imported name went.
+
+    prefix: put before every node name, '' or ending in '/'.
+    allow_unknown: keep nodes of unknown ops (`spec` None, one output per use) instead of raising.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        prefix: str = "",
+        input_map: Mapping[str, Any] | None = None,
+        *,
+        allow_unknown: bool = False,
+    ) -> None:
+        self.graph = graph
+        self.prefix = prefix
+        self.input_map = dict(input_map or {})
+        self.allow_unknown = allow_unknown
+        self.ops: dict[str, Operation] = {}
+        self._used: set[str] = set()
+
+    def add(self, graph_def: Any) -> None:
+        """Add every node of `graph_def`.  On an error the graph may hold part of it."""
+        nodes = list(graph_def.node)
+        if graph_def.HasField("versions"):
+            self._check_versions(graph_def.versions)
+        names = {node.name for node in nodes}
+        if len(names) != len(nodes):
+            seen: set[str] = set()
+            twice = next(n.name for n in nodes if n.name in seen or seen.add(n.name))  # type: ignore[func-returns-value]
+            raise ValueError(f"the GraphDef has two nodes named {twice!r}")
+        backward: list[tuple[Operation, int, str]] = []
+        for node in _topological(nodes, names):
+            backward.extend(self._add_node(node, names))
+        for op, index, text in backward:
+            op.inputs[index] = None  # type: ignore[call-overload]
+            op._update_input(index, self._tensor(text, op.name))
+
+    def _check_versions(self, versions: Any) -> None:
+        from headrace.graph.graph import GRAPH_DEF_VERSION
+
+        if versions.min_consumer > GRAPH_DEF_VERSION:
+            raise ValueError(
+                f"the GraphDef asks for a consumer of version {versions.min_consumer} or later; "
+                f"this one is {GRAPH_DEF_VERSION}"
+            )
+
+    def _add_node(self, node: Any, names: set[str]) -> list[tuple[Operation, int, str]]:
+        spec = OPS.get(node.op)
+        if spec is None and not self.allow_unknown:
+            raise errors.not_found(
+                f"op {node.op!r} of node {node.name!r} is not known to headrace; "
+                "see `headrace ops` for what is, or remove the node from what is fetched",
+                node=node.name, op_type=node.op, device=node.device or None,
+            )  # fmt: skip
+        inputs: list[Tensor] = []
+        controls: list[Operation] = []
+        later: list[tuple[int, str]] = []
+        for text in node.input:
+            if text.startswith("^"):
+                controls.append(self._control(text, node.name))
+            elif self._node_of(text) in names and self._node_of(text) not in self.ops and _normal(text) not in self.input_map:
+                later.append((len(inputs), text))
+                inputs.append(None)  # type: ignore[arg-type]
+            else:
+                inputs.append(self._tensor(text, node.name))
+        attrs = {key: attr_values.from_proto(value) for key, value in node.attr.items()}
+        if spec is not None:
+            try:
+                attrs = _completed(spec, attrs)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"node {node.name!r} of the GraphDef: {error}") from None
+            types = [t for definition in spec.outputs for t in arg_types(definition, attrs)]
+            self._check_inputs(node, spec, attrs, inputs)
+        else:
+            types = []
+        attrs.pop("_output_shapes", None)
+        if self.prefix and "_class" in attrs:
+            attrs["_class"] = [self._moved_group(group) for group in attrs["_class"]]
+        name = self.prefix + node.name
+        self.graph._names.setdefault(name.lower(), 1)
+        infer, self.graph.infer_shapes = self.graph.infer_shapes, self.graph.infer_shapes and not later
+        try:
+            op = self.graph.add_operation(
+                name, node.op, spec, inputs, attrs, types, control_inputs=controls,
+                device=None if self.graph._device_stack else node.device,
+            )  # fmt: skip
+        finally:
+            self.graph.infer_shapes = infer
+        if self.graph._device_stack and node.device:
+            from headrace.base import device as devices
+
+            op.device = devices.merge(op.device, node.device)
+        self.ops[node.name] = op
+        return [(op, index, text) for index, text in later]
+
+    def _moved_group(self, group: Any) -> Any:
+        if isinstance(group, bytes) and group.startswith(b"loc:@"):
+            return b"loc:@" + self.prefix.encode() + group[5:]
+        return group
+
+    def _check_inputs(self, node: Any, spec: OpSpec, attrs: dict[str, Any], inputs: list[Tensor]) -> None:
+        wanted = [t for definition in spec.inputs for t in arg_types(definition, attrs)]
+        if len(wanted) != len(inputs):
+            raise ValueError(
+                f"node {node.name!r} ({node.op}) has {len(inputs)} inputs; its op and attrs ask for {len(wanted)}"
+            )
+        for index, (kind, tensor) in enumerate(zip(wanted, inputs, strict=True)):
+            if tensor is None or not self.ops and not self.input_map:
+                continue
+            if not kind.is_compatible_with(tensor._dtype) and tensor._dtype.base_dtype is not kind.base_dtype:
+                raise ValueError(
+                    f"input {index} of node {node.name!r} ({node.op}) was passed {tensor._dtype.name} "
+                    f"from {tensor.name}, incompatible with the expected {kind.name}"
+                )
+
+    @staticmethod
+    def _node_of(text: str) -> str:
+        return text.partition(":")[0]
+
+    def _control(self, text: str, user: str) -> Operation:
+        mapped = self.input_map.get(text)
+        if mapped is not None:
+            self._used.add(text)
+            return mapped.op if isinstance(mapped, Tensor) else mapped  # type: ignore[no-any-return]
+        op = self.ops.get(text[1:])
+        if op is None:
+            raise ValueError(f"node {user!r} has the control input {text!r}, which is not in the GraphDef")
+        return op
+
+    def _tensor(self, text: str, user: str) -> Tensor:
+        key = _normal(text)
+        mapped = self.input_map.get(key)
+        if mapped is not None:
+            self._used.add(key)
+            assert isinstance(mapped, Tensor)
+            return mapped
+        node, _, index = key.rpartition(":")
+        op = self.ops.get(node)
+        if op is None:
+            raise ValueError(f"node {user!r} has the input {text!r}, which is not in the GraphDef")
+        if not index.isdigit():
+            raise ValueError(f"node {user!r} has the input {text!r}, which is not '<node>:<index>'")
+        position = int(index)
+        if op.spec is None:
+            while len(op.outputs) <= position:
+                op.outputs.append(Tensor(op, len(op.outputs), dtypes.variant))
+        if position >= len(op.outputs):
+            raise ValueError(f"node {user!r} has the input {text!r}, but {node!r} has {len(op.outputs)} outputs")
+        return op.outputs[position]
+
+    def unused(self) -> set[str]:
+        """Names of the input map that nothing used and that the GraphDef does not have."""
+        return {
+            key for key in self.input_map
+            if key not in self._used and self._node_of(key.lstrip("^")) not in self.ops
+        }  # fmt: skip
+
+    def element(self, name: Any) -> Tensor | Operation:
+        """The imported tensor or operation that `name` of the GraphDef became."""
+        text = name.decode() if isinstance(name, bytes) else str(name)
+        if ":" in text:
+            if text in self.input_map:
+                mapped: Tensor = self.input_map[text]
+                return mapped
+            return self._tensor(text, "return_elements")
+        op = self.ops.get(text)
+        if op is None:
+            raise ValueError(f"return_elements names {text!r}, which is not in the GraphDef")
+        return op
+
+
+def _topological(nodes: list[Any], names: set[str]) -> list[Any]:
+    """`nodes` in an order in which inputs come first; loops are cut at NextIteration."""
+    position = {node.name: index for index, node in enumerate(nodes)}
+    waiting: list[int] = []
+    users: list[list[int]] = [[] for _ in nodes]
+    for index, node in enumerate(nodes):
+        sources = set()
+        for text in node.input:
+            source = position.get(text.lstrip("^").partition(":")[0])
+            if source is not None and nodes[source].op not in ("NextIteration", "RefNextIteration"):
+                sources.add(source)
+        for source in sources:
+            users[source].append(index)
+        waiting.append(len(sources))
+    if all(
+        position.get(text.lstrip("^").partition(":")[0], -1) < index
+        for index, node in enumerate(nodes)
+        for text in node.input
+    ):
+        return nodes
+    ready = [index for index, count in enumerate(waiting) if count == 0]
+    ready.reverse()
+    ordered = []
+    while ready:
+        index = ready.pop()
+        ordered.append(nodes[index])
+        for user in users[index]:
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                ready.append(user)
+    if len(ordered) != len(nodes):
+        stuck = [nodes[index].name for index, count in enumerate(waiting) if count]
+        raise ValueError(f"the GraphDef has a cycle through {', '.join(stuck[:5])}")
+    return ordered
+
+
+def reinfer(graph: Graph) -> None:
+    """Recompute all static shapes, after loops were closed or shapes refined."""
+    for op in graph.get_operations():
+        known = [tensor._raw for tensor in op.outputs]
+        infer_shapes(op)
+        for tensor, raw in zip(op.outputs, known, strict=True):
+            tensor._raw = shape_rules.merge(tensor._raw, raw)

@@ -1,0 +1,138 @@
+"""name_scope, device, container and the other scopes as module-level functions on the default graph.
+
+Called by: ops, training, users.  Threads: as graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from headrace.graph import scopes
+from headrace.graph.convert import graph_of
+
+
+class name_scope:
+    """Context manager: `name`, or `default_name` when it is None, for the nodes made inside.
+
+    Gives the scope's full name with a trailing '/', which as the `name` of an op names the op
+    itself.  The graph is that of the tensors among `values`, else the default one.
+    """
+
+    def __init__(self, name: str | None, default_name: str | None = None, values: Sequence[Any] | None = None) -> None:
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"the name of a name_scope is a string, not {name!r}")
+        if default_name is None and values is not None and name is None:
+            raise ValueError("name_scope needs a name or a default_name when values are given")
+        self._name = default_name if name is None else name
+        self._values = values
+        self._stack: list[Any] = []
+
+    @property
+    def name(self) -> str | None:
+        return self._name
+
+    def __enter__(self) -> str:
+        graph = graph_of(self._values or ())
+        default = graph.as_default()
+        default.__enter__()
+        inner = graph.name_scope(self._name)
+        try:
+            text: str = inner.__enter__()
+        except BaseException:
+            default.__exit__(None, None, None)
+            raise
+        self._stack.append((inner, default))
+        return text
+
+    def __exit__(self, *exc: Any) -> None:
+        inner, default = self._stack.pop()
+        inner.__exit__(*exc)
+        default.__exit__(*exc)
+
+
+def device(device_name_or_function: Any) -> Any:
+    """Context manager: nodes made inside get this device (see `Graph.device`)."""
+    return scopes.get_default_graph().device(device_name_or_function)
+
+
+def container(container_name: str) -> Any:
+    """Context manager: stateful nodes made inside keep their state in this container."""
+    return scopes.get_default_graph().container(container_name)
+
+
+def control_dependencies(control_inputs: Sequence[Any] | None) -> Any:
+    """Context manager: nodes made inside run after `control_inputs`."""
+    return scopes.get_default_graph().control_dependencies(control_inputs)
+
+
+@contextmanager
+def colocate_with(op: Any, ignore_existing: bool = False) -> Iterator[None]:
+    """Context manager: nodes made inside are placed on the device of `op`."""
+    with scopes.get_default_graph().colocate_with(op, ignore_existing):
+        yield
+
+
+@contextmanager
+def init_scope() -> Iterator[None]:
+    """Lift nodes out of control-dependency and control-flow scopes; names stay."""
+    with scopes.get_default_graph().control_dependencies(None):
+        yield
+
+
+def add_to_collection(name: Any, value: Any) -> None:
+    """Append to a collection of the default graph."""
+    scopes.get_default_graph().add_to_collection(name, value)
+
+
+def add_to_collections(names: Any, value: Any) -> None:
+    """Append to several collections of the default graph."""
+    scopes.get_default_graph().add_to_collections(names, value)
+
+
+def get_collection(key: Any, scope: str | None = None) -> list[Any]:
+    """A copy of a collection of the default graph."""
+    return scopes.get_default_graph().get_collection(key, scope)
+
+
+def get_collection_ref(key: Any) -> list[Any]:
+    """A collection of the default graph itself."""
+    return scopes.get_default_graph().get_collection_ref(key)
+
+
+
+
+_MAX_SEED = 2**31 - 1
+_DEFAULT_GRAPH_SEED = 87654321
+
+
+def set_random_seed(seed: int) -> None:
+    """Set the graph-level seed of the default graph."""
+    scopes.get_default_graph().seed = seed
+
+
+def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
+    """The pair (graph seed, op seed) for a random op; (None, None) asks for a random one.
+
+    With only a graph-level seed the op's is the number of nodes made so far.
+    Source: TF 1.15 python/framework/random_seed.py
+    """
+    graph = scopes.get_default_graph()
+    pair: tuple[int | None, int | None]
+    if graph.seed is not None:
+        pair = graph.seed, graph._last_id if op_seed is None else op_seed
+    elif op_seed is not None:
+        pair = _DEFAULT_GRAPH_SEED, op_seed
+    else:
+        return None, None
+    first, second = (_truncate(seed) for seed in pair)
+    if (first, second) == (0, 0):
+        return 0, _MAX_SEED  # (0, 0) would ask for a random seed
+    return first, second
+
+
+def _truncate(seed: int | None) -> int:
+    return int(seed or 0) % _MAX_SEED
+
+

@@ -1,0 +1,364 @@
+"""The registry: what an op is.  One `OpSpec` an op, made where the op's block stands.
+
+A block is ``@op(name, inputs=…, outputs=…, attrs=…, shape=…)`` over the kernel function, and
+``@that.gradient`` below it.  Argument and attr strings use the grammar of TensorFlow's OpDefs:
+
+    inputs   "x: T; axis: Tidx"     "values: N * T"     "components: Tcomponents"     "ref: Ref(T)"
+    attrs    "T: numbertype; Tidx: {int32, int64} = int32; N: int >= 1; keep_dims: bool = false"
+
+The first parameter of a kernel says what it needs: ``xp`` (the array namespace; a pure function of
+arrays) or ``ctx`` (the runtime: resources, step, node).  Its keyword-only parameters are attrs.
+Called by: ops (at import), graph (building), plan (binding).  Threads: filled at import, then read.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.base import dtypes
+from headrace.base.shapes import Shape, TensorShape
+
+if TYPE_CHECKING:
+    from headrace.graph.shape_fns import ShapeContext
+
+ShapeFn = Callable[["ShapeContext"], "Shape | list[Shape]"]
+Gradient = Callable[..., Any]
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+MISSING = _Missing()
+
+
+@dataclass(frozen=True, slots=True)
+class ArgDef:
+    """One input or output: a tensor, `number_attr` tensors, or one per type of `type_list_attr`."""
+
+    name: str
+    type: dtypes.DType | None = None
+    type_attr: str | None = None
+    number_attr: str | None = None
+    type_list_attr: str | None = None
+    is_ref: bool = False
+
+    @property
+    def is_list(self) -> bool:
+        return self.number_attr is not None or self.type_list_attr is not None
+
+
+@dataclass(frozen=True, slots=True)
+class AttrDef:
+    """One attr: `kind` is type, int, float, bool, string, shape, tensor, func or list(one of these)."""
+
+    name: str
+    kind: str
+    default: Any = MISSING
+    allowed: tuple[Any, ...] | None = None
+    minimum: int | None = None
+
+
+_TYPE_NAMES = {
+    "float": "float32", "double": "float64", "half": "float16",
+}  # fmt: skip
+
+
+def parse_type(text: str) -> dtypes.DType:
+    """The DType of an OpDef spelling: float, DT_FLOAT, int32, …"""
+    name = text.strip()
+    if name.startswith("DT_"):
+        name = name[3:].lower()
+    return dtypes.as_dtype(_TYPE_NAMES.get(name, name))
+
+
+def parse_args(text: str) -> tuple[ArgDef, ...]:
+    """The arguments of an ``inputs=`` or ``outputs=`` string."""
+    return tuple(_parse_arg(part) for part in text.split(";") if part.strip())
+
+
+def _parse_arg(text: str) -> ArgDef:
+    name, _, kind = (piece.strip() for piece in text.partition(":"))
+    number = None
+    if "*" in kind:
+        number, _, kind = (piece.strip() for piece in kind.partition("*"))
+    is_ref = kind.startswith("Ref(")
+    if is_ref:
+        kind = kind[4:-1].strip()
+    # Attr names start with a capital, or are one of the few lower-case ones (dtype, out_type, …).
+    try:
+        return ArgDef(name, type=parse_type(kind), number_attr=number, is_ref=is_ref)
+    except TypeError:
+        return ArgDef(name, type_attr=kind, number_attr=number, is_ref=is_ref)
+
+
+_ATTR = re.compile(
+    r"\s*(?P<name>\w+)\s*:\s*(?P<kind>.*?)\s*(?:>=\s*(?P<min>-?\d+)\s*)?(?:=\s*(?P<default>[^=>].*?)\s*)?\Z",
+    re.S,
+)
+_TYPE_SETS = {"numbertype": dtypes.NUMBERTYPE, "realnumbertype": dtypes.REALNUMBERTYPE}
+_PLAIN_KINDS = {"type", "int", "float", "bool", "string", "shape", "tensor", "func"}
+
+
+def parse_attrs(text: str) -> dict[str, AttrDef]:
+    """The attrs of an ``attrs=`` string, by name, in order."""
+    found = {}
+    for part in text.split(";"):
+        if part.strip():
+            attr = _parse_attr(part)
+            found[attr.name] = attr
+    return found
+
+
+def _parse_attr(text: str) -> AttrDef:
+    match = _ATTR.match(text)
+    if match is None:
+        raise ValueError(f"attr {text!r} is not in the grammar of OpDefs")
+    kind, allowed = _parse_kind(match["kind"])
+    default = MISSING if match["default"] is None else _parse_default(kind, match["default"])
+    minimum = None if match["min"] is None else int(match["min"])
+    return AttrDef(match["name"], kind, default, allowed, minimum)
+
+
+def _parse_kind(text: str) -> tuple[str, tuple[Any, ...] | None]:
+    if text.startswith("list("):
+        kind, allowed = _parse_kind(text[5:-1])
+        return f"list({kind})", allowed
+    if text in _TYPE_SETS:
+        return "type", tuple(_TYPE_SETS[text])
+    if text.startswith("{"):
+        members = [member.strip() for member in text[1:-1].split(",")]
+        if members[0][0] in "'\"":
+            return "string", tuple(member[1:-1].encode() for member in members)
+        return "type", tuple(parse_type(member) for member in members)
+    if text not in _PLAIN_KINDS:
+        raise ValueError(f"attr type {text!r} is not in the grammar of OpDefs")
+    return text, None
+
+
+def _parse_default(kind: str, text: str) -> Any:
+    if kind.startswith("list("):
+        inner = text.strip()[1:-1].strip()
+        if not inner:
+            return []
+        return [_parse_default(kind[5:-1], item.strip()) for item in inner.split(",")]
+    if kind == "type":
+        return parse_type(text)
+    if kind == "int":
+        return int(text)
+    if kind == "float":
+        return float(text)
+    if kind == "bool":
+        return text == "true"
+    if kind == "string":
+        return text[1:-1].encode().decode("unicode_escape").encode("latin-1")
+    if kind == "shape":
+        if text == "unknown_shape":
+            return TensorShape(None)
+        return TensorShape([None if d.strip() == "-1" else int(d) for d in text.strip("[]").split(",") if d.strip()])
+    raise ValueError(f"attrs of type {kind} take no default")
+
+
+class OpSpec:
+    """Everything about one op; calling it adds a node to the default graph.
+
+    `gradient` is None (none registered: asking for one raises LookupError), `NO_GRADIENT`, or a
+    function ``(op, *output_gradients) -> gradient or tuple of gradients, None where there is none``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: str,
+        outputs: str,
+        attrs: str,
+        *,
+        kernel: Callable[..., Any] | None,
+        shape: ShapeFn | None,
+        stateful: bool = False,
+        aliases: bool = False,
+        blocking: bool = False,
+        keeps_refs: bool = False,
+        snapshots: bool = False,
+        allows_uninitialized: bool = False,
+        commutative: bool = False,
+        aggregate: bool = False,
+        foldable: bool = True,
+        where: str = "",
+    ) -> None:
+        self.name = name
+        self._texts = (inputs, outputs, attrs)
+        self.kernel = kernel
+        self.shape_fn = shape
+        self.stateful = stateful
+        self.aliases = aliases
+        self.blocking = blocking
+        self.keeps_refs = keeps_refs
+        self.snapshots = snapshots
+        self.bare: str | None = None  # name in `xp` of a function that is the whole kernel
+        self.allows_uninitialized = allows_uninitialized
+        self.commutative = commutative
+        self.aggregate = aggregate
+        self.foldable = foldable and not stateful and not blocking
+        self.where = where
+        self.gradient_fn: Gradient | None = None
+        self.differentiable = True
+        self._parsed: tuple[tuple[ArgDef, ...], tuple[ArgDef, ...], dict[str, AttrDef]] | None = None
+        self._kernel_attrs: tuple[str, ...] | None = None
+        self._takes_ctx: bool | None = None
+
+    def _parse(self) -> tuple[tuple[ArgDef, ...], tuple[ArgDef, ...], dict[str, AttrDef]]:
+        if self._parsed is None:
+            inputs, outputs, attrs = self._texts
+            attr_defs = parse_attrs(attrs)
+            self._parsed = (
+                tuple(_listed(arg, attr_defs) for arg in parse_args(inputs)),
+                tuple(_listed(arg, attr_defs) for arg in parse_args(outputs)),
+                attr_defs,
+            )
+        return self._parsed
+
+    @property
+    def inputs(self) -> tuple[ArgDef, ...]:
+        return self._parse()[0]
+
+    @property
+    def outputs(self) -> tuple[ArgDef, ...]:
+        return self._parse()[1]
+
+    @property
+    def attrs(self) -> dict[str, AttrDef]:
+        return self._parse()[2]
+
+    @property
+    def takes_ctx(self) -> bool:
+        """True when the kernel's first parameter asks for the runtime instead of `xp`."""
+        if self._takes_ctx is None:
+            self._inspect()
+        return bool(self._takes_ctx)
+
+    @property
+    def kernel_attrs(self) -> tuple[str, ...]:
+        """The attrs that the kernel wants as keyword arguments."""
+        if self._kernel_attrs is None:
+            self._inspect()
+        assert self._kernel_attrs is not None
+        return self._kernel_attrs
+
+    def _inspect(self) -> None:
+        assert self.kernel is not None, f"op {self.name} has no kernel"
+        parameters = list(inspect.signature(self.kernel).parameters.values())
+        self._takes_ctx = parameters[0].name == "ctx"
+        self._kernel_attrs = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+
+    def gradient(self, function: Gradient) -> Gradient:
+        """Decorator: registers the gradient."""
+        if self.gradient_fn is not None:
+            raise ValueError(f"op {self.name} has a gradient already")
+        self.gradient_fn = function
+        return function
+
+    def __call__(self, *inputs: Any, name: str | None = None, **attrs: Any) -> Any:
+        """Add a node: `inputs` in the order of the schema (lists where it says ``N * T``).
+
+        Returns the output tensor, a list of them when the schema has several or a list, or the
+        Operation when it has none.  Raises TypeError or ValueError on a bad input or attr.
+        """
+        from headrace.graph.build import apply
+
+        return apply(self, inputs, attrs, name)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+def _listed(arg: ArgDef, attrs: dict[str, AttrDef]) -> ArgDef:
+    if arg.type_attr is not None and attrs[arg.type_attr].kind == "list(type)":
+        return ArgDef(arg.name, type_list_attr=arg.type_attr, is_ref=arg.is_ref)
+    return arg
+
+
+OPS: dict[str, OpSpec] = {}
+
+
+def register(spec: OpSpec) -> OpSpec:
+    """Add `spec`; a second op of that name is a programming error that names both places."""
+    other = OPS.get(spec.name)
+    if other is not None:
+        raise ValueError(f"op {spec.name} is registered twice: at {other.where} and at {spec.where}")
+    OPS[spec.name] = spec
+    return spec
+
+
+def op(
+    name: str,
+    *,
+    inputs: str = "",
+    outputs: str = "",
+    attrs: str = "",
+    shape: ShapeFn | None = None,
+    stateful: bool = False,
+    aliases: bool = False,
+    blocking: bool = False,
+    keeps_refs: bool = False,
+    snapshots: bool = False,
+    allows_uninitialized: bool = False,
+    commutative: bool = False,
+    aggregate: bool = False,
+    foldable: bool = True,
+    differentiable: bool = True,
+) -> Callable[[Callable[..., Any]], OpSpec]:
+    """Decorator over a kernel: registers the op and returns its `OpSpec`.
+
+    shape: static shapes from the node; None means unknown.
+    stateful: OpDef.is_stateful (never folded, never merged with an equal node).
+    aliases: an output may be an input's own buffer or a view of it (so a fetch of it is copied).
+    blocking: the kernel may return a `Pending`; the step goes on with what does not depend on it.
+    keeps_refs: a reference input passes on as a reference (Identity and its kin).
+    snapshots: a variable's value leaves the step here (send, enqueue), so it is copied untorn.
+    differentiable=False: gradients stop here silently, as for an integer function.
+    """
+
+    def decorate(kernel: Callable[..., Any]) -> OpSpec:
+        code = kernel.__code__
+        spec = OpSpec(
+            name, inputs, outputs, attrs, kernel=kernel, shape=shape, stateful=stateful,
+            aliases=aliases, blocking=blocking, keeps_refs=keeps_refs, snapshots=snapshots,
+            allows_uninitialized=allows_uninitialized, commutative=commutative,
+            aggregate=aggregate, foldable=foldable, where=f"{code.co_filename}:{code.co_firstlineno}",
+        )  # fmt: skip
+        spec.differentiable = differentiable
+        spec.__doc__ = kernel.__doc__
+        return register(spec)
+
+    return decorate
+
+
+def get(name: str) -> OpSpec:
+    """The spec of op `name`.  Raises KeyError."""
+    return OPS[name]
+
+
+def flat_arg_index(spec: OpSpec, arg: str) -> int:
+    """Position of the single-tensor input `arg` among the inputs, counted from the front.
+
+    Raises KeyError if there is none, ValueError if a list comes before it.
+    """
+    for index, definition in enumerate(spec.inputs):
+        if definition.name == arg:
+            return index
+        if definition.is_list:
+            raise ValueError(f"{spec.name}.{arg} comes after a list input")
+    raise KeyError(arg)
+
+
+def specs() -> Iterator[OpSpec]:
+    """All registered ops."""
+    return iter(OPS.values())
+
+

@@ -1,0 +1,93 @@
+"""The only hidden state: the default graph, the default session and their stacks, per thread.
+
+Called by: graph, ops, client, training.  Threads: each has its own stacks; the graph that is the
+default where nobody set one is the process's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace.graph.graph import Graph
+
+
+class _Stacks(threading.local):
+    def __init__(self) -> None:
+        self.graphs: list[Graph] = []
+        self.sessions: list[Any] = []
+
+
+_stacks = _Stacks()
+_global_graph: Graph | None = None
+_lock = threading.Lock()
+
+
+def get_default_graph() -> Graph:
+    """The innermost `Graph.as_default` of this thread, else the process's graph."""
+    if _stacks.graphs:
+        return _stacks.graphs[-1]
+    global _global_graph
+    with _lock:
+        if _global_graph is None:
+            from headrace.graph.graph import Graph
+
+            _global_graph = Graph()
+        return _global_graph
+
+
+def reset_default_graph() -> None:
+    """Start the process's default graph afresh.  Raises AssertionError inside `as_default`."""
+    if _stacks.graphs:
+        raise AssertionError(
+            "reset_default_graph() cannot be called inside `with graph.as_default()`; "
+            "leave the block first, or make a new tf.Graph() instead"
+        )
+    global _global_graph
+    with _lock:
+        _global_graph = None
+
+
+@contextmanager
+def graph_as_default(graph: Graph) -> Iterator[Graph]:
+    """Make `graph` the default of this thread inside the block."""
+    stack = _stacks.graphs
+    stack.append(graph)
+    try:
+        yield graph
+    finally:
+        if not stack or stack[-1] is not graph:
+            raise AssertionError("default graphs must be left in the reverse order of entering")
+        stack.pop()
+
+
+def get_default_session() -> Any:
+    """The innermost `Session.as_default` of this thread, or None."""
+    return _stacks.sessions[-1] if _stacks.sessions else None
+
+
+def push_session(session: Any) -> None:
+    """Make `session` this thread's default until `pop_session`."""
+    _stacks.sessions.append(session)
+
+
+def pop_session(session: Any) -> None:
+    """Undo the latest `push_session` of `session`."""
+    for index in range(len(_stacks.sessions) - 1, -1, -1):
+        if _stacks.sessions[index] is session:
+            del _stacks.sessions[index]
+            return
+
+
+def require_session(session: Any, what: str) -> Any:
+    """`session`, or the default one.  Raises ValueError saying how to get one."""
+    found = session if session is not None else get_default_session()
+    if found is None:
+        raise ValueError(
+            f"cannot {what}: there is no default session; pass session=, "
+            "or do it inside `with tf.Session() as sess:`"
+        )
+    return found

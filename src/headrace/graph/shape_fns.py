@@ -1,0 +1,147 @@
+"""Static shape functions: what an op block's ``shape=`` may say, and the context they see.
+
+A shape function takes a `ShapeContext` and returns one raw shape (tuple with None for unknown
+sizes, or None for unknown rank), or a list of them, one an output.  It raises ValueError when the
+inputs can never fit; the builder adds the node's name.
+Called by: graph.graph when a node is made.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.base import shapes
+from headrace.base.shapes import Shape
+from headrace.graph.registry import ShapeFn, flat_arg_index
+
+if TYPE_CHECKING:
+    from headrace.graph.graph import Operation
+
+
+class ShapeContext:
+    """A node as its shape function sees it."""
+
+    __slots__ = ("op",)
+
+    def __init__(self, op: Operation) -> None:
+        self.op = op
+
+    def index(self, arg: int | str) -> int:
+        """The flat input index of `arg`."""
+        if isinstance(arg, int):
+            return arg
+        assert self.op.spec is not None
+        return flat_arg_index(self.op.spec, arg)
+
+    def shape(self, arg: int | str) -> Shape:
+        """Static shape of an input."""
+        return self.op.inputs[self.index(arg)].raw_shape
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """Static shapes of all inputs, flat."""
+        return [tensor.raw_shape for tensor in self.op.inputs]
+
+    def value(self, arg: int | str) -> np.ndarray[Any, Any] | None:
+        """The input's value if it can be computed now, else None."""
+        from headrace.graph.const_value import folded
+
+        return folded(self.op.inputs[self.index(arg)])
+
+    def shape_value(self, arg: int | str) -> Shape:
+        """An input that holds a shape (vector of sizes), as far as it is known now."""
+        from headrace.graph.const_value import as_shape
+
+        return as_shape(self.op.inputs[self.index(arg)])
+
+    def attr(self, name: str) -> Any:
+        """Value of an attr."""
+        return self.op.attrs[name]
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.op.outputs)
+
+    def with_rank(self, arg: int | str, rank: int) -> Shape:
+        """Shape of an input that must have `rank`; unknown sizes when nothing is known."""
+        shape = self.shape(arg)
+        if shape is None:
+            return (None,) * rank
+        if len(shape) != rank:
+            raise ValueError(f"{self._name(arg)} must have rank {rank} but has shape {shapes.text(shape)}")
+        return shape
+
+    def with_rank_at_least(self, arg: int | str, rank: int) -> Shape:
+        """Shape of an input, which must have at least `rank` dimensions if it is known."""
+        shape = self.shape(arg)
+        if shape is not None and len(shape) < rank:
+            raise ValueError(
+                f"{self._name(arg)} must have rank at least {rank} but has shape {shapes.text(shape)}"
+            )
+        return shape
+
+    def _name(self, arg: int | str) -> str:
+        tensor = self.op.inputs[self.index(arg)]
+        label = arg if isinstance(arg, str) else f"input {arg}"
+        return f"{label} ({tensor.name})"
+
+
+def scalar(c: ShapeContext) -> Shape | list[Shape]:
+    """Every output is a scalar."""
+    return () if c.num_outputs == 1 else [()] * c.num_outputs
+
+
+def unknown(c: ShapeContext) -> Shape | list[Shape]:
+    """Nothing is known of any output."""
+    return None if c.num_outputs == 1 else [None] * c.num_outputs
+
+
+def unchanged(c: ShapeContext) -> Shape:
+    """The shape of the first input."""
+    return c.op.inputs[0].raw_shape
+
+
+def same_as(arg: str) -> ShapeFn:
+    """The shape of input `arg`."""
+
+    def shape(c: ShapeContext) -> Shape:
+        return c.shape(arg)
+
+    return shape
+
+
+def broadcast(c: ShapeContext) -> Shape:
+    """What the first two inputs broadcast to."""
+    x, y = c.op.inputs[0].raw_shape, c.op.inputs[1].raw_shape
+    return shapes.broadcast(x, y)
+
+
+def merged(c: ShapeContext) -> Shape:
+    """All inputs have one shape; the output has it too."""
+    found: Shape = None
+    for shape in c.shapes:
+        found = shapes.merge(found, shape)
+    return found
+
+
+def vector(size: int | None = None) -> ShapeFn:
+    """A vector of `size` elements."""
+    return lambda c: (size,)
+
+
+def from_attr(name: str) -> ShapeFn:
+    """The shape that attr `name` holds."""
+
+    def shape(c: ShapeContext) -> Shape:
+        raw: Shape = c.attr(name)._raw
+        return raw
+
+    return shape
+
+
+def each(shape: Shape, outputs: Sequence[Any]) -> list[Shape]:
+    """One `shape` for each of `outputs`."""
+    return [shape] * len(outputs)

@@ -1,0 +1,229 @@
+"""A Tensor: one output of an operation, as the graph's author holds it.
+
+Operators (`x + y`, `x[1:]`) reach the ops through `OPERATORS`, a table that the op families fill
+when they are imported; so this file knows no op.
+Threads: built by the graph's thread; reading is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from headrace.base import dtypes
+from headrace.base.shapes import Shape, TensorShape
+from headrace.base import shapes as shape_rules
+
+if TYPE_CHECKING:
+    from headrace.graph.graph import Graph, Operation
+
+OPERATORS: dict[str, Callable[..., Any]] = {}
+
+
+def operator(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: the function implements Tensor operator `name` (add, radd, getitem, …)."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        if name in OPERATORS:
+            raise ValueError(f"operator {name!r} is registered twice")
+        OPERATORS[name] = function
+        return function
+
+    return register
+
+
+class Tensor:
+    """Output `value_index` of `op`: a symbol, with a dtype and what is known of its shape."""
+
+    __slots__ = ("__weakref__", "_consumers", "_dtype", "_raw", "op", "value_index")
+    __array_priority__ = 100
+
+    def __init__(self, op: Operation, value_index: int, dtype: dtypes.DType) -> None:
+        self.op = op
+        self.value_index = value_index
+        self._dtype = dtype
+        self._raw: Shape = None
+        self._consumers: list[Operation] = []
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        return self._dtype
+
+    @property
+    def name(self) -> str:
+        """``node:index``."""
+        return f"{self.op.name}:{self.value_index}"
+
+    @property
+    def graph(self) -> Graph:
+        return self.op.graph
+
+    @property
+    def device(self) -> str:
+        return self.op.device
+
+    @property
+    def raw_shape(self) -> Shape:
+        """Static shape as a tuple (None for an unknown size), or None for unknown rank."""
+        return self._raw
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self._raw)
+
+    def get_shape(self) -> TensorShape:
+        """Same as `shape`."""
+        return TensorShape(self._raw)
+
+    def set_shape(self, shape: Any) -> None:
+        """Add what you know about the shape.  Raises ValueError if it contradicts what is known."""
+        try:
+            self._raw = shape_rules.merge(self._raw, shape_rules.as_raw(shape))
+        except ValueError as error:
+            raise ValueError(f"set_shape of {self.name}: {error}") from None
+
+    def consumers(self) -> list[Operation]:
+        """The operations that take this tensor as an input."""
+        return list(self._consumers)
+
+    def eval(self, feed_dict: dict[Any, Any] | None = None, session: Any = None) -> Any:
+        """`session.run(self, feed_dict)`, in the default session if none is given."""
+        from headrace.graph.scopes import require_session
+
+        return require_session(session, f"evaluate {self.name}").run(self, feed_dict)
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor {self.name!r} shape={self.shape} dtype={self._dtype.name}>"
+
+    def __str__(self) -> str:
+        parts = [repr(self.name)]
+        if self._raw is not None:
+            parts.append(f"shape={self.shape}")
+        parts.append(f"dtype={self._dtype.name}")
+        return f"Tensor({', '.join(parts)})"
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"the value of {self.name} is not known while the graph is built, so it cannot be used "
+            "as a Python bool; use `is not None`, tf.cond, or session.run it first"
+        )
+
+    def __len__(self) -> int:
+        raise TypeError(f"len() of {self.name} is not known while the graph is built; use tf.shape")
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self._raw is None or not self._raw or self._raw[0] is None:
+            raise TypeError(
+                f"{self.name} cannot be iterated over: its first dimension is not known statically "
+                f"(shape {shape_rules.text(self._raw)}); use tf.unstack with num, or tf.map_fn"
+            )
+        return iter([self[index] for index in range(self._raw[0])])
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(
+            f"{self.name} is symbolic and has no NumPy value; use session.run({self.name!r})"
+        )
+
+    def __add__(self, other: Any) -> Tensor:
+        return _apply("add", self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return _apply("radd", self, other)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return _apply("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return _apply("rsub", self, other)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return _apply("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return _apply("rmul", self, other)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return _apply("truediv", self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return _apply("rtruediv", self, other)
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return _apply("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return _apply("rfloordiv", self, other)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return _apply("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return _apply("rmod", self, other)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return _apply("pow", self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return _apply("rpow", self, other)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return _apply("matmul", self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return _apply("rmatmul", self, other)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return _apply("lt", self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return _apply("le", self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return _apply("gt", self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return _apply("ge", self, other)
+
+    def __and__(self, other: Any) -> Tensor:
+        return _apply("and", self, other)
+
+    def __rand__(self, other: Any) -> Tensor:
+        return _apply("rand", self, other)
+
+    def __or__(self, other: Any) -> Tensor:
+        return _apply("or", self, other)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return _apply("ror", self, other)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return _apply("xor", self, other)
+
+    def __rxor__(self, other: Any) -> Tensor:
+        return _apply("rxor", self, other)
+
+    def __neg__(self) -> Tensor:
+        return _apply("neg", self)
+
+    def __abs__(self) -> Tensor:
+        return _apply("abs", self)
+
+    def __invert__(self) -> Tensor:
+        return _apply("invert", self)
+
+    def __getitem__(self, item: Any) -> Tensor:
+        return _apply("getitem", self, item)
+
+
+def _apply(name: str, *operands: Any) -> Tensor:
+    result: Tensor = OPERATORS[name](*operands)
+    return result

@@ -1,0 +1,67 @@
+"""Checkers of what each stage hands to the next; on in tests, off in production.
+
+`enabled` is read when a plan is compiled.  A checked kernel's outputs must have the dtypes that the
+node declares and shapes that fit its static shapes: a kernel or a shape function that is wrong
+fails at the node, not three nodes later.
+Called by: plan.compile.  Switched on by: the environment variable HEADRACE_CHECK=1, tests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.base import shapes as shape_rules
+from headrace.graph.graph import Operation
+from headrace.graph.tensor import Tensor
+from headrace.run.variable import Variable
+
+enabled = os.environ.get("HEADRACE_CHECK", "") == "1"
+
+
+def checked_kernel(kernel: Callable[..., Any], op: Operation, single: bool) -> Callable[..., Any]:
+    """`kernel` with its results checked.  Raises AssertionError from the step."""
+
+    def checked(*inputs: Any) -> Any:
+        result = kernel(*inputs)
+        check_result(result, op, single)
+        return result
+
+    return checked
+
+
+def checked_store(store: Callable[[Any, Any], None], op: Operation, single: bool) -> Callable[[Any, Any], None]:
+    """`store` with what it stores checked."""
+
+    def checked(registers: Any, result: Any) -> None:
+        check_result(result, op, single)
+        store(registers, result)
+
+    return checked
+
+
+def check_result(result: Any, op: Operation, single: bool) -> None:
+    """Raise AssertionError if `result` is not what the node declares."""
+    values = [result] if single else list(result or ())
+    assert len(values) == len(op.outputs), (
+        f"{op.type} {op.name!r} gave {len(values)} values for {len(op.outputs)} outputs"
+    )
+    for tensor, value in zip(op.outputs, values, strict=True):
+        check_value(tensor, value)
+
+
+def check_value(tensor: Tensor, value: Any) -> None:
+    """Raise AssertionError if `value` is not of the dtype and static shape of `tensor`."""
+    if tensor._dtype._is_ref_dtype or isinstance(value, Variable) or tensor._dtype.base_dtype.name in (
+        "resource", "variant",
+    ):  # fmt: skip
+        return
+    label = f"{tensor.op.type} {tensor.name!r}"
+    assert isinstance(value, (np.ndarray, np.generic)), f"{label}: got a {type(value).__name__}"
+    assert value.dtype == tensor._dtype.np, f"{label}: declared {tensor._dtype.name}, got {value.dtype}"
+    assert shape_rules.compatible(tensor._raw, value.shape), (
+        f"{label}: static shape {shape_rules.text(tensor._raw)}, got {value.shape}"
+    )

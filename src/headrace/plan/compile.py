@@ -1,0 +1,300 @@
+"""Compile: nodes in order → a Program.
+
+Constants are loaded into registers once; every other node becomes one instruction with its kernel
+and attrs bound, or, where it may block, a waiter.  References stay references until a plain
+consumer runs (DESIGN: state).
+Called by: client.local, serve.worker.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.graph.const_value import const_array
+from headrace.graph.graph import Operation
+from headrace.graph.graphdef import input_name
+from headrace.graph.registry import OpSpec
+from headrace.graph.tensor import Tensor
+from headrace.plan import check
+from headrace.run import instructions as make
+from headrace.run.kernel import NodeInfo
+from headrace.run.program import Item, Program, Return, Segment, Waiter
+
+Memos = dict[str, dict[str, Any]]
+_CONTROL_FLOW = frozenset(
+    "Switch Merge Enter Exit NextIteration LoopCond RefSwitch RefMerge RefEnter RefExit RefNextIteration".split()
+)
+_SMALL = 1024  # elements; smaller values are not worth an instruction to release
+
+
+def compile_program(
+    ops: Sequence[Operation],
+    args: Sequence[Tensor],
+    returns: Sequence[Tensor],
+    *,
+    devices: Mapping[Operation, str],
+    memos: Memos,
+    xp: Any = np,
+) -> Program:
+    """The program of `ops` (inputs first) that takes `args` and gives `returns`.
+
+    devices: full device name of each node.  memos: what nodes remember between steps, by node name;
+    a session passes the same dict for all its programs.
+    Raises: Unimplemented (a node whose op has no kernel here, control flow).
+    """
+    return _Compiler(ops, args, returns, devices, memos, xp).program()
+
+
+class _Compiler:
+    def __init__(
+        self,
+        ops: Sequence[Operation],
+        args: Sequence[Tensor],
+        returns: Sequence[Tensor],
+        devices: Mapping[Operation, str],
+        memos: Memos,
+        xp: Any,
+    ) -> None:
+        self._ops = ops
+        self._args = args
+        self._returned = returns
+        self._devices = devices
+        self._memos = memos
+        self._xp = xp
+        self._template: list[Any] = [None]
+        self._register: dict[Tensor, int] = {}
+        self._references: set[Tensor] = set()
+        self._fresh: set[Tensor] = set()
+        self._preloaded: list[NodeInfo] = []
+        self._segments: dict[frozenset[int], Segment] = {}
+        self._waiters: list[tuple[Waiter, frozenset[int]]] = []
+        self._after: dict[Operation, frozenset[int]] = {}
+        self._last_use: dict[Tensor, Operation] = {}
+        self._fed = set(args)
+
+    def program(self) -> Program:
+        for tensor in self._args:
+            self._register[tensor] = self._new_register()
+        self._find_last_uses()
+        for op in self._ops:
+            self._add(op)
+        returns = [self._return(tensor) for tensor in self._returned]
+        return Program(self._template, len(self._args), self._items(), returns, self._preloaded)
+
+    def _new_register(self, value: Any = None) -> int:
+        self._template.append(value)
+        return len(self._template) - 1
+
+    def _find_last_uses(self) -> None:
+        for op in self._ops:
+            for tensor in op.inputs:
+                self._last_use[tensor] = op
+        for tensor in self._returned:
+            self._last_use.pop(tensor, None)
+
+    def _return(self, tensor: Tensor) -> Return:
+        register = self._register[tensor]
+        shared = tensor not in self._fresh or sum(tensor is other for other in self._returned) > 1
+        return Return(register, shared)
+
+    # -- one node ---------------------------------------------------------------------------
+
+    def _add(self, op: Operation) -> None:
+        spec = op.spec
+        node = NodeInfo(
+            op.name, op.type, self._devices.get(op, op.device), op.attrs, op.built_at,
+            self._memos.setdefault(op.name, {}), tuple(input_name(tensor) for tensor in op.inputs),
+        )  # fmt: skip
+        after = self._dependencies(op)
+        if op.type == "Const":
+            self._preload(op, node, after)
+            return
+        if op.type in _CONTROL_FLOW:
+            raise errors.unimplemented(
+                f"node {op.name!r} ({op.type}) is control flow, which headrace does not run yet; "
+                "choose the branch in Python, or unroll the loop while building the graph",
+                node=op.name, op_type=op.type, built_at=op.built_at,
+            )  # fmt: skip
+        if spec is None or spec.kernel is None:
+            raise errors.unimplemented(
+                f"node {op.name!r}: headrace has no kernel for op {op.type}",
+                node=op.name, op_type=op.type, built_at=op.built_at,
+            )  # fmt: skip
+        outputs = tuple(self._output(tensor) for tensor in op.outputs)
+        if spec.blocking:
+            self._add_waiter(op, spec, node, after, outputs)
+            return
+        self._after[op] = after
+        segment = self._segments.setdefault(after, Segment())
+        inputs = self._inputs(op, spec, node, segment)
+        if spec.keeps_refs and op.inputs and op.inputs[0] in self._references:
+            self._references.add(op.outputs[0])
+            self._append(segment, make.pass_reference(inputs[0], outputs[0]), node, inputs)
+            return
+        for tensor in op.outputs:
+            if tensor._dtype._is_ref_dtype:
+                self._references.add(tensor)
+            elif not spec.aliases and not spec.keeps_refs:
+                self._fresh.add(tensor)
+        self._append(segment, self._instruction(op, spec, node, inputs, outputs), node, inputs)
+        self._release(op, segment, node)
+
+    def _output(self, tensor: Tensor) -> int:
+        """The register of an output; a fed tensor's own result goes where nobody looks."""
+        register = self._new_register()
+        if tensor not in self._fed:
+            self._register[tensor] = register
+        return register
+
+    def _preload(self, op: Operation, node: NodeInfo, after: frozenset[int]) -> None:
+        value = const_array(op).view()
+        if value.dtype != object:
+            value.flags.writeable = False
+        self._after[op] = after
+        self._preloaded.append(node)
+        tensor = op.outputs[0]
+        if tensor not in self._fed:
+            self._register[tensor] = self._new_register(value)
+
+    def _dependencies(self, op: Operation) -> frozenset[int]:
+        found: set[int] = set()
+        for tensor in op.inputs:
+            if tensor not in self._fed:
+                found |= self._after[tensor.op]
+        for control in op.control_inputs:
+            found |= self._after.get(control, frozenset())
+        return frozenset(found)
+
+    def _inputs(self, op: Operation, spec: OpSpec, node: NodeInfo, segment: Segment) -> tuple[int, ...]:
+        """The input registers of a node; references that it does not ask for are loaded first."""
+        wanted = _wants_reference(op, spec)
+        registers = []
+        for index, tensor in enumerate(op.inputs):
+            register = self._register[tensor]
+            if tensor in self._references and not wanted[index] and not spec.keeps_refs:
+                loaded = self._new_register()
+                load = make.snapshot if spec.snapshots else make.dereference
+                self._append(segment, load(register, loaded), node, (register,))
+                register = loaded
+            registers.append(register)
+        return tuple(registers)
+
+    def _kernel(self, op: Operation, spec: OpSpec) -> Callable[..., Any]:
+        kernel = spec.kernel
+        assert kernel is not None
+        if spec.bare is not None:
+            bound: Callable[..., Any] = getattr(self._xp, spec.bare)
+            return bound
+        attrs = {name: op.attrs[name] for name in spec.kernel_attrs}
+        if spec.takes_ctx:
+            return functools.partial(kernel, **attrs) if attrs else kernel
+        return functools.partial(kernel, self._xp, **attrs)
+
+    def _instruction(
+        self, op: Operation, spec: OpSpec, node: NodeInfo, inputs: tuple[int, ...], outputs: tuple[int, ...]
+    ) -> make.Instruction:
+        kernel = self._kernel(op, spec)
+        single = _returns_value(spec)
+        if check.enabled:
+            kernel = check.checked_kernel(kernel, op, single)
+        if spec.takes_ctx:
+            return make.with_context(kernel, node, inputs, outputs, single)
+        return make.call(kernel, inputs, outputs, single)
+
+    def _append(
+        self, segment: Segment, instruction: make.Instruction, node: NodeInfo, inputs: tuple[int, ...]
+    ) -> None:
+        segment.instructions.append(instruction)
+        segment.nodes.append(node)
+        segment.inputs.append(inputs)
+
+    def _release(self, op: Operation, segment: Segment, node: NodeInfo) -> None:
+        """Forget large inputs that nobody uses any more.
+
+        Only what was made in the same segment: other segments may run in another order.
+        """
+        gone = tuple(
+            self._register[tensor]
+            for tensor in dict.fromkeys(op.inputs)
+            if self._last_use.get(tensor) is op
+            and tensor not in self._fed
+            and tensor not in self._references
+            and tensor.op.type != "Const"
+            and self._after.get(tensor.op) == self._after[op]
+            and _is_large(tensor)
+        )
+        if gone:
+            self._append(segment, make.release(gone), node, ())
+
+    # -- waiting ----------------------------------------------------------------------------
+
+    def _add_waiter(
+        self, op: Operation, spec: OpSpec, node: NodeInfo, after: frozenset[int], outputs: tuple[int, ...]
+    ) -> None:
+        wanted = _wants_reference(op, spec)
+        registers = []
+        for index, tensor in enumerate(op.inputs):
+            register = self._register[tensor]
+            if tensor in self._references and not wanted[index]:
+                segment = self._segments.setdefault(after, Segment())
+                loaded = self._new_register()
+                self._append(segment, make.snapshot(register, loaded), node, (register,))
+                register = loaded
+            registers.append(register)
+        inputs = tuple(registers)
+        number = len(self._waiters)
+        single = _returns_value(spec)
+        store = make.storing(outputs, single)
+        if check.enabled:
+            store = check.checked_store(store, op, single)
+        waiter = Waiter(node, make.starting(self._kernel(op, spec), node, inputs), store, inputs)
+        self._waiters.append((waiter, after))
+        self._after[op] = after | {number}
+        self._fresh.update(op.outputs)
+
+    def _items(self) -> list[Item]:
+        """Segments and waiters in dependency order: fewer waiters before, segments before waiters."""
+        pending: list[tuple[int, int, frozenset[int], Segment | Waiter, int]] = []
+        for after, segment in self._segments.items():
+            pending.append((len(after), 0, after, segment, -1))
+        for number, (waiter, after) in enumerate(self._waiters):
+            pending.append((len(after), 1, after, waiter, number))
+        pending.sort(key=lambda entry: entry[:2])
+        items = [Item(work, len(after)) for _, _, after, work, _ in pending]
+        position = {number: i for i, (*_, number) in enumerate(pending) if number >= 0}
+        for index, (_, _, after, _, _) in enumerate(pending):
+            for number in after:
+                items[position[number]].wakes.append(index)
+        return items
+
+
+def _wants_reference(op: Operation, spec: OpSpec) -> list[bool]:
+    """For each flat input, whether the schema asks for a reference (or a handle)."""
+    wanted: list[bool] = []
+    for definition in spec.inputs:
+        count = 1
+        if definition.number_attr is not None:
+            count = op.attrs[definition.number_attr]
+        elif definition.type_list_attr is not None:
+            count = len(op.attrs[definition.type_list_attr])
+        wanted.extend([definition.is_ref] * count)
+    return wanted
+
+
+def _returns_value(spec: OpSpec) -> bool:
+    return len(spec.outputs) == 1 and not spec.outputs[0].is_list
+
+
+def _is_large(tensor: Tensor) -> bool:
+    raw = tensor._raw
+    if raw is None or None in raw:
+        return True
+    size = 1
+    for dimension in raw:
+        size *= dimension  # type: ignore[operator]
+    return size > _SMALL

@@ -1,0 +1,203 @@
+"""Place: every node gets one device of one task.
+
+The rules are TensorFlow 1.15's: what a node's device string leaves open is filled with the first
+device that fits, in name order; nodes joined by references, resource handles or ``_class`` groups
+stay together; a node without inputs goes with its only consumer, one that only looks at
+metadata with its producer.  The outcome depends on the graph and the device list alone.
+Called by: client.local, serve.master.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from headrace.base import dtypes, errors
+from headrace.base.device import DeviceSpec
+from headrace.graph.graph import Operation
+
+_METADATA = frozenset(("Shape", "Size", "Rank", "ShapeN"))
+_TYPE_ORDER = {"GPU": 0, "CPU": 1}
+
+
+@lru_cache(maxsize=4096)
+def _spec(device: str) -> DeviceSpec:
+    return DeviceSpec.from_string(device)
+
+
+def in_order(devices: Sequence[str]) -> list[str]:
+    """Device names in the order of preference: best type first, then by name."""
+
+    def rank(name: str) -> tuple[int, str]:
+        return _TYPE_ORDER.get(_spec(name).device_type or "", 2), name
+
+    return sorted(devices, key=rank)
+
+
+def place(
+    ops: Sequence[Operation], devices: Sequence[str], *, allow_soft_placement: bool = False
+) -> dict[Operation, str]:
+    """The full device name of each of `ops`, out of `devices` (full names, any order).
+
+    With `allow_soft_placement` a device type or index that does not exist gives way to a CPU of the
+    same task.  Raises InvalidArgument naming the node, what it asked for and what there is.
+    """
+    ordered = in_order(devices)
+    if not any(op.device or "_class" in op.attrs for op in ops) and len(ordered) == 1:
+        return dict.fromkeys(ops, ordered[0])
+    return _Placer(ops, ordered, allow_soft_placement).place()
+
+
+class _Placer:
+    def __init__(self, ops: Sequence[Operation], devices: list[str], soft: bool) -> None:
+        self._ops = ops
+        self._devices = devices
+        self._soft = soft
+        self._leader: dict[Operation, Operation] = {op: op for op in ops}
+        self._size: dict[Operation, int] = {}
+        self._choices: dict[tuple[str, bool], str | None] = {}
+
+    def place(self) -> dict[Operation, str]:
+        self._join_groups()
+        wanted = self._merge_devices()
+        placed: dict[Operation, str] = {}
+        later: list[Operation] = []
+        for op in self._ops:
+            leader = self._find(op)
+            if leader is op and self._size[op] == 1 and (self._is_generator(op) or self._is_metadata(op)):
+                later.append(op)
+                continue
+            if leader not in placed:
+                placed[leader] = self._choose(wanted[leader], op)
+            placed[op] = placed[leader]
+        for op in later:
+            placed[op] = self._follow(op, wanted[op], placed)
+        return placed
+
+    def _find(self, op: Operation) -> Operation:
+        leader = op
+        while self._leader[leader] is not leader:
+            leader = self._leader[leader]
+        while self._leader[op] is not leader:
+            self._leader[op], op = leader, self._leader[op]
+        return leader
+
+    def _join(self, a: Operation, b: Operation) -> None:
+        first, second = self._find(a), self._find(b)
+        if first is not second:
+            self._leader[second] = first
+
+    def _join_groups(self) -> None:
+        here = self._leader
+        groups: dict[bytes, Operation] = {}
+        for op in self._ops:
+            for group in op.attrs.get("_class", ()):
+                if not group.startswith(b"loc:@"):
+                    continue
+                first = groups.setdefault(group, op)
+                self._join(first, op)
+                anchor = op.graph._ops.get(group[5:].decode())
+                if anchor is not None and anchor in here:
+                    self._join(anchor, op)
+            for index, tensor in enumerate(op.inputs):
+                if tensor.op in here and self._joins(op, index):
+                    self._join(tensor.op, op)
+        for op in self._ops:
+            leader = self._find(op)
+            self._size[leader] = self._size.get(leader, 0) + 1
+
+    @staticmethod
+    def _joins(op: Operation, index: int) -> bool:
+        """Whether the edge carries state: a handle, or a reference that the op asks for."""
+        tensor = op.inputs[index]
+        if tensor._dtype.base_dtype is dtypes.resource:
+            return True
+        if not tensor._dtype._is_ref_dtype:
+            return False
+        spec = op.spec
+        if spec is None:
+            return True
+        # Reference inputs come before any list of plain ones in every op that has them.
+        definitions = spec.inputs
+        return index < len(definitions) and definitions[index].is_ref
+
+    def _merge_devices(self) -> dict[Operation, DeviceSpec]:
+        merged: dict[Operation, DeviceSpec] = {}
+        source: dict[Operation, Operation] = {}
+        for op in self._ops:
+            leader = self._find(op)
+            spec = _spec(op.device)
+            known = merged.get(leader)
+            if known is None:
+                merged[leader], source[leader] = spec, op
+                continue
+            conflict = _conflict(known, spec)
+            if conflict and not (self._soft and conflict in ("device_type", "device_index")):
+                other = source[leader]
+                raise errors.invalid_argument(
+                    f"nodes {other.name!r} and {op.name!r} must be on one device (they share state or a "
+                    f"colocation group), but ask for {other.device!r} and {op.device!r}; "
+                    "give both the same device, or only one of them any",
+                    node=op.name, op_type=op.type, built_at=op.built_at,
+                )  # fmt: skip
+            if op.device:
+                source[leader] = op
+            merged[leader] = spec.make_merged_spec(known)
+        return merged
+
+    def _choose(self, spec: DeviceSpec, op: Operation) -> str:
+        text = spec.to_string()
+        for candidate in (spec, *self._softer(spec)):
+            found = self._first(candidate)
+            if found is not None:
+                return found
+        raise errors.invalid_argument(
+            f"cannot place node {op.name!r} ({op.type}): it asks for device {text!r}, and there "
+            f"{'is' if len(self._devices) == 1 else 'are'} only {', '.join(self._devices)}; "
+            "change the device, or set allow_soft_placement=True in tf.ConfigProto",
+            node=op.name, op_type=op.type, built_at=op.built_at,
+        )  # fmt: skip
+
+    def _softer(self, spec: DeviceSpec) -> list[DeviceSpec]:
+        if not self._soft:
+            return []
+        return [
+            DeviceSpec(spec.job, spec.replica, spec.task, spec.device_type),
+            DeviceSpec(spec.job, spec.replica, spec.task),
+        ]
+
+    def _first(self, spec: DeviceSpec) -> str | None:
+        key = (spec.to_string(), self._soft)
+        if key not in self._choices:
+            self._choices[key] = next((d for d in self._devices if spec.matches(_spec(d))), None)
+        return self._choices[key]
+
+    def _is_generator(self, op: Operation) -> bool:
+        if op.inputs or len(op.outputs) != 1 or op.outputs[0]._dtype._is_ref_dtype:
+            return False
+        if op.outputs[0]._dtype.base_dtype is dtypes.resource:
+            return False
+        return len([user for user in op.outputs[0]._consumers if user in self._leader]) == 1
+
+    @staticmethod
+    def _is_metadata(op: Operation) -> bool:
+        return op.type in _METADATA
+
+    def _follow(self, op: Operation, spec: DeviceSpec, placed: Mapping[Operation, str]) -> str:
+        """The device of the producer or the only consumer, if the node's own wishes allow it."""
+        if op.inputs:
+            neighbour: Operation | None = op.inputs[0].op
+        else:
+            neighbour = next((user for user in op.outputs[0]._consumers if user in self._leader), None)
+        device = placed.get(neighbour) if neighbour is not None else None
+        if device is not None and spec.matches(_spec(device)):
+            return device
+        return self._choose(spec, op)
+
+
+def _conflict(a: DeviceSpec, b: DeviceSpec) -> str | None:
+    for part in ("job", "replica", "task", "device_type", "device_index"):
+        x, y = getattr(a, part), getattr(b, part)
+        if x is not None and y is not None and x != y:
+            return part
+    return None

@@ -1,0 +1,117 @@
+"""What a kernel with state sees of the runtime.
+
+`Runtime` is a task's: its resources and its device names.  `StepState` is one run of one partition.
+`KernelContext` joins both with the node; one is made per node and step.
+Called by: run.program (makes them), ops (kernels whose first parameter is `ctx`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from headrace.run.rendezvous import Rendezvous
+from headrace.run.resources import Resource, ResourceManager
+from headrace.run.scope import Scope
+
+R = TypeVar("R", bound=Resource)
+
+
+class Runtime:
+    """A task's (or local session's) state: resources by container, and the devices it has."""
+
+    def __init__(self, device: str, resources: ResourceManager | None = None) -> None:
+        """`device`: full name of the task's first CPU."""
+        self.device = device
+        self.resources = ResourceManager() if resources is None else resources
+
+
+class NodeInfo:
+    """A node as the executor knows it: names for errors and traces, and what it remembers.
+
+    `memo` belongs to the node in one compiled session: random generators, counters, caches.
+    """
+
+    __slots__ = ("attrs", "built_at", "device", "inputs", "memo", "name", "op")
+
+    def __init__(
+        self,
+        name: str,
+        op: str,
+        device: str,
+        attrs: dict[str, Any],
+        built_at: str | None,
+        memo: dict[str, Any],
+        inputs: tuple[str, ...] = (),
+    ) -> None:
+        self.name = name
+        self.op = op
+        self.device = device
+        self.attrs = attrs
+        self.built_at = built_at
+        self.memo = memo
+        self.inputs = inputs
+
+    @property
+    def label(self) -> str:
+        """``name = Op(inputs)``, as traces show a node."""
+        return f"{self.name} = {self.op}({', '.join(self.inputs)})"
+
+
+class StepState:
+    """One step on one task."""
+
+    __slots__ = ("rendezvous", "runtime", "scope", "step_id", "stats")
+
+    def __init__(
+        self, runtime: Runtime, scope: Scope, step_id: int = 0, rendezvous: Rendezvous | None = None, stats: Any = None
+    ) -> None:
+        self.runtime = runtime
+        self.scope = scope
+        self.step_id = step_id
+        self.rendezvous = rendezvous
+        self.stats = stats
+
+
+class KernelContext:
+    """What a stateful kernel may ask for."""
+
+    __slots__ = ("node", "step")
+
+    def __init__(self, node: NodeInfo, step: StepState) -> None:
+        self.node = node
+        self.step = step
+
+    @property
+    def runtime(self) -> Runtime:
+        return self.step.runtime
+
+    @property
+    def scope(self) -> Scope:
+        """Deadline and cancellation of the step."""
+        return self.step.scope
+
+    @property
+    def memo(self) -> dict[str, Any]:
+        """What this node remembers from one step of its session to the next."""
+        return self.node.memo
+
+    def resource(
+        self, kind: type[R], factory: Callable[[], R], container: bytes = b"", shared_name: bytes = b""
+    ) -> R:
+        """The resource of this node: under `shared_name`, else under the node's name.
+
+        Looked up once; again after anything was deleted from the task's containers.
+        """
+        manager = self.step.runtime.resources
+        memo = self.node.memo
+        cached = memo.get("resource")
+        if cached is not None and cached[0] is manager and cached[1] == manager.generation:
+            known: R = cached[2]
+            return known
+        generation = manager.generation
+        found = manager.lookup_or_create(
+            container.decode(), shared_name.decode() or self.node.name, kind, factory
+        )
+        memo["resource"] = (manager, generation, found)
+        return found

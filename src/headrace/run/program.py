@@ -1,0 +1,286 @@
+"""Program: one partition, compiled to straight-line instructions, and how it runs.
+
+A program is a list of items.  An item is a *segment* (instructions that run one after the other
+without ever waiting) or a *waiter* (one node that may have to wait: a dequeue, a receive).  Nodes
+that depend on the same set of waiters share a segment; an item starts as soon as the waiters it
+depends on are done, so nothing waits for a node it does not need.  The thread that calls `run` does
+all the work; while nothing is ready it sleeps until any waiter is done.
+
+Registers hold the values of a run: 0 is the StepState, then the arguments, then constants and
+results.  Values are as in `run.kernel`; a register may hold a Variable, which instructions
+dereference when their node runs.
+Called by: client (local sessions), serve.worker.  Threads: `run` in any number of threads at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.run.kernel import NodeInfo, StepState
+from headrace.run.pending import Pending
+from headrace.run.variable import Variable
+
+Registers = list[Any]
+Instruction = Callable[[Registers], None]
+
+
+@dataclass(slots=True)
+class Segment:
+    """Instructions with, side by side, the node and the input registers of each."""
+
+    instructions: list[Instruction] = field(default_factory=list)
+    nodes: list[NodeInfo] = field(default_factory=list)
+    inputs: list[tuple[int, ...]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Waiter:
+    """A node that may wait: `start` returns a Pending, or the result; `store` takes the result."""
+
+    node: NodeInfo
+    start: Callable[[Registers], Any]
+    store: Callable[[Registers, Any], None]
+    inputs: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Item:
+    """A segment or a waiter, and which items count on it (`wakes`: indices, for waiters)."""
+
+    work: Segment | Waiter
+    waits_for: int
+    wakes: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Return:
+    """A value that leaves the step: its register, and whether somebody else may hold it too."""
+
+    register: int
+    shared: bool
+
+
+class Program:
+    """See the module header.  `items` are in an order in which dependencies come first."""
+
+    def __init__(
+        self,
+        template: Registers,
+        num_args: int,
+        items: list[Item],
+        returns: list[Return],
+        preloaded: Sequence[NodeInfo] = (),
+    ) -> None:
+        self.template = template
+        self.num_args = num_args
+        self.items = items
+        self.returns = returns
+        self.preloaded = list(preloaded)
+        self.may_wait = any(isinstance(item.work, Waiter) for item in items)
+        self._flat = items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
+        self._early = [
+            index
+            for index, item in enumerate(items)
+            if isinstance(item.work, Waiter) and item.waits_for == 0 and not item.work.inputs
+        ]
+
+    def run(self, step: StepState, args: Sequence[Any]) -> list[Any]:
+        """Run the partition with `args` in its argument registers; returns what leaves the step.
+
+        The returned arrays belong to the caller.  Raises the OpError of the first node that fails,
+        with its node, device and step; waiters still out are abandoned without a trace.
+        """
+        registers = self.template.copy()
+        registers[0] = step
+        if args:
+            registers[1 : 1 + self.num_args] = args
+        if self.items:
+            with np.errstate(all="ignore"):
+                if step.stats is not None:
+                    step.stats.preloaded(self.preloaded)
+                if self._flat is not None:
+                    run_segment(self._flat, registers, step)
+                else:
+                    _Execution(self, registers, step).run()
+        elif step.stats is not None:
+            step.stats.preloaded(self.preloaded)
+        return [_leave(registers[r.register], r.shared) for r in self.returns]
+
+
+def _leave(value: Any, shared: bool) -> Any:
+    if isinstance(value, Variable):
+        return value.snapshot()
+    if shared and isinstance(value, np.ndarray):
+        return value.copy()
+    return value
+
+
+def run_segment(segment: Segment, registers: Registers, step: StepState) -> None:
+    """Run a segment's instructions.  Raises OpError with the node's fields."""
+    if step.stats is not None:
+        step.stats.segment(segment, registers, step, _explain)
+        return
+    instruction = None
+    try:
+        for instruction in segment.instructions:
+            instruction(registers)
+    except Exception as error:  # every failure of a kernel becomes an error that names its node
+        index = segment.instructions.index(instruction)  # type: ignore[arg-type]
+        raise _explain(error, segment.nodes[index], segment.inputs[index], registers, step) from error.__cause__
+
+
+def _explain(
+    error: Exception, node: NodeInfo, inputs: tuple[int, ...], registers: Registers, step: StepState
+) -> errors.OpError:
+    """`error` as an OpError that says which node, where, when, and with which inputs."""
+    if isinstance(error, errors.OpError):
+        if error.node is not None:
+            return error
+        found = error
+    else:
+        shown = ", ".join(_describe(registers[register]) for register in inputs) or "none"
+        text = f"{node.op} {node.name!r}: {error or type(error).__name__}; its inputs were {shown}"
+        if isinstance(error, MemoryError):
+            found = errors.resource_exhausted(text)
+        elif isinstance(error, (ValueError, TypeError, IndexError, OverflowError)):
+            found = errors.invalid_argument(text)
+        else:
+            found = errors.internal(f"{text} ({type(error).__name__})")
+        found.__cause__ = error
+    return found.with_context(
+        node=node.name, op_type=node.op, device=node.device, step=step.step_id or None, built_at=node.built_at
+    )
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Variable):
+        value = value.array
+    if isinstance(value, (np.ndarray, np.generic)):
+        kind = "string" if value.dtype == object else value.dtype.name
+        return f"{kind}[{','.join(map(str, value.shape))}]"
+    return type(value).__name__
+
+
+class _Execution:
+    """One run of a program that has waiters."""
+
+    def __init__(self, program: Program, registers: Registers, step: StepState) -> None:
+        self._items = program.items
+        self._early = program._early
+        self._registers = registers
+        self._step = step
+        self._left = [item.waits_for for item in program.items]
+        self._outstanding: dict[int, Pending[Any]] = {}
+        self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._started: dict[int, int] = {}
+
+    def run(self) -> None:
+        unregister = self._step.scope.on_cancel(lambda: self._done.put(-1))
+        try:
+            for index in self._early:  # receives are asked for before anything is computed
+                self._start(index, self._items[index].work)
+            self._advance([i for i, left in enumerate(self._left) if left == 0])
+            while self._outstanding:
+                self._advance(self._finish(self._next()))
+        except BaseException as error:
+            self._abandon(error)
+            raise
+        finally:
+            unregister()
+
+    def _next(self) -> int:
+        scope = self._step.scope
+        while True:
+            index = -1
+            with contextlib.suppress(queue.Empty):
+                index = self._done.get(timeout=scope.remaining())
+            if index >= 0:
+                return index
+            error = scope.error
+            if error is not None:
+                raise self._ended(error)
+
+    def _ended(self, error: errors.OpError) -> errors.OpError:
+        """The scope's error, naming what this step was waiting for."""
+        waits = [
+            f"{self._items[i].work.node.op} {self._items[i].work.node.name!r} ({info})"  # type: ignore[union-attr]
+            for i, pending in self._outstanding.items()
+            if (info := pending.wait_info) is not None
+        ]
+        first = next(iter(self._outstanding), None)
+        text = error.message if not waits else f"{error.message}; the step was waiting in {'; '.join(waits[:4])}"
+        found = errors.make(error.error_code, text)
+        found.__cause__ = error
+        if first is not None:
+            node = self._items[first].work.node  # type: ignore[union-attr]
+            found.with_context(
+                node=node.name, op_type=node.op, device=node.device,
+                step=self._step.step_id or None, built_at=node.built_at,
+            )  # fmt: skip
+        return found
+
+    def _advance(self, ready: list[int]) -> None:
+        """Run everything that is ready; a waiter that is done at once counts as an item that ran."""
+        ready.sort()
+        position = 0
+        while position < len(ready):
+            index = ready[position]
+            position += 1
+            work = self._items[index].work
+            if isinstance(work, Segment):
+                run_segment(work, self._registers, self._step)
+            elif index not in self._started and self._start(index, work):
+                more = self._finish(index)
+                if more:
+                    ready[position:] = sorted([*ready[position:], *more])
+
+    def _start(self, index: int, work: Segment | Waiter) -> bool:
+        """Start a waiter; true if it is done already and to be finished by the caller."""
+        assert isinstance(work, Waiter)
+        stats = self._step.stats
+        self._started[index] = stats.now() if stats is not None else 0
+        try:
+            pending = work.start(self._registers)
+        except Exception as error:  # as for segments
+            raise _explain(error, work.node, work.inputs, self._registers, self._step) from error.__cause__
+        if not isinstance(pending, Pending):
+            pending = Pending.done_with(pending)
+        self._outstanding[index] = pending
+        if pending.done and index not in self._early:
+            return True
+        pending.on_done(lambda _: self._done.put(index))
+        return False
+
+    def _finish(self, index: int) -> list[int]:
+        """Store a waiter's result; returns the items that can run now."""
+        work = self._items[index].work
+        assert isinstance(work, Waiter)
+        pending = self._outstanding.pop(index)
+        try:
+            work.store(self._registers, pending.result())
+        except Exception as error:  # as for segments
+            raise _explain(error, work.node, work.inputs, self._registers, self._step) from error.__cause__
+        stats = self._step.stats
+        if stats is not None:
+            stats.waiter(work, self._started[index], self._registers)
+        ready = []
+        for user in self._items[index].wakes:
+            self._left[user] -= 1
+            if self._left[user] == 0:
+                ready.append(user)
+        return ready
+
+    def _abandon(self, error: BaseException) -> None:
+        reason = error if isinstance(error, errors.OpError) else errors.cancelled("the step was interrupted")
+        for pending in self._outstanding.values():
+            pending.abandon(reason)
+        rendezvous = self._step.rendezvous
+        if rendezvous is not None:
+            rendezvous.abort(reason)
