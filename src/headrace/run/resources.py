@@ -31,6 +31,11 @@ class Resource:
         self.name = name
         self.container = container or DEFAULT_CONTAINER
 
+    @property
+    def label(self) -> str:
+        """The name for people: of a private resource, the node's."""
+        return self.name.partition("/")[2] if self.name.startswith("_") else self.name
+
     def close(self) -> object:
         """Release what is held.
 
@@ -41,6 +46,23 @@ class Resource:
     def dropped(self) -> None:
         """Its manager has forgotten it; steps under way may still hold it."""
         self.close()
+
+
+def private_name(owner: str, node: str) -> str:
+    """The name of a resource that belongs to one node of one owner (a session), as a queue or a
+    reader without a shared_name does.  No shared_name can be equal to it: see `shared_name`.
+    """
+    return f"_{owner}/{node}"
+
+
+def shared_name(name: str) -> str:
+    """`name`, unless it is one that only private resources may have: InvalidArgument."""
+    if name.startswith("_"):
+        raise errors.invalid_argument(
+            f"shared_name {name!r} starts with '_', as the names of private resources do; "
+            "choose another"
+        )
+    return name
 
 
 class ResourceManager:
@@ -99,6 +121,20 @@ class ResourceManager:
         with self._lock:
             gone = [r for name in names for r in self._containers.pop(name, {}).values()]
             self._generation += 1
+        for resource in gone:
+            resource.dropped()
+
+    def delete_private(self, owner: str) -> None:
+        """Forget what belongs to nodes of `owner`, in every container."""
+        prefix = private_name(owner, "")
+        with self._lock:
+            gone = [
+                kept.pop(key)
+                for kept in self._containers.values()
+                for key in [key for key in kept if key[1].startswith(prefix)]
+            ]
+            if gone:
+                self._generation += 1
         for resource in gone:
             resource.dropped()
 

@@ -1,0 +1,324 @@
+"""Columns: how a queue keeps its elements.
+
+With known component shapes an element is a row across one contiguous array per component, so that
+moving many elements is a slice copy.  The arrays grow by doubling and shrink when far too large:
+memory follows the content, never the capacity.  Without shapes elements are kept one by one.
+
+A store has two regions.  `size` elements are there for anyone; `gathered` ones are set aside for
+the dequeue_many at the head of the line, which takes what comes until it has enough, and `restore`
+puts them back as if it had never asked.
+
+What goes in is copied; what comes out is the taker's own.
+Called by: run.queues, under the queue's lock.  Nothing here locks, waits or checks types.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import operator
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from headrace.base import dtypes
+
+Array = np.ndarray[Any, Any]
+Element = tuple[Any, ...]
+"""One value per component: an array, or a NumPy scalar for shape []."""
+Batch = tuple[Array, ...]
+"""One array per component, elements along axis 0."""
+
+_FEWEST_SLOTS: Final = 8
+_SHRINK_ABOVE_BYTES: Final = 1 << 16  # a column smaller than this is not worth moving
+
+
+class Store(ABC):
+    """What a queue needs of its storage."""
+
+    __slots__ = ("gathered", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.gathered = 0
+
+    @abstractmethod
+    def put(self, element: Sequence[Any]) -> None:
+        """Add one element."""
+
+    @abstractmethod
+    def put_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+        """Add the elements start to stop of a batch."""
+
+    @abstractmethod
+    def take(self) -> Element:
+        """Remove one element; there is one."""
+
+    @abstractmethod
+    def take_many(self, count: int) -> Batch:
+        """Remove `count` elements; there are that many."""
+
+    @abstractmethod
+    def gather(self, count: int) -> None:
+        """Set `count` more elements aside; there are that many."""
+
+    @abstractmethod
+    def take_gathered(self) -> Batch:
+        """Remove all that were set aside."""
+
+    @abstractmethod
+    def restore(self) -> None:
+        """Put all that were set aside back."""
+
+
+class Column:
+    """One component's array of slots, with how a single slot is read, written and emptied."""
+
+    __slots__ = ("empty", "get", "put", "slots")
+
+    def __init__(self, dtype: dtypes.DType, shape: tuple[int, ...]) -> None:
+        self.slots: Array = np.empty((0, *shape), dtype.np)
+        self.empty = dtype.np.hasobject
+        self.put: Callable[[Any, int, Any], None] = operator.setitem
+        self.get: Callable[[Any, int], Any] = operator.getitem  # NumPy scalars are copies
+        if shape or dtype.np.fields:
+            self.get = _copy_of_slot
+        elif dtype is dtypes.string:
+            self.get, self.put = _boxed, _unboxed_put
+        elif self.empty:
+            self.put = _unboxed_put
+
+    def moved(self, slots: int, pieces: Sequence[slice]) -> Array:
+        """A new array of that many slots that begins with the given pieces of the old one."""
+        old = self.slots
+        new: Array = np.empty((slots, *old.shape[1:]), old.dtype)
+        at = 0
+        for piece in pieces:
+            part = old[piece]
+            new[at : at + len(part)] = part
+            at += len(part)
+        return new
+
+
+def _copy_of_slot(slots: Array, at: int) -> Any:
+    return slots[at].copy()
+
+
+def _boxed(slots: Array, at: int) -> Array:
+    value = np.empty((), object)
+    value[()] = slots[at]
+    return value
+
+
+def _unboxed_put(slots: Array, at: int, value: Any) -> None:
+    slots[at] = value[()] if isinstance(value, np.ndarray) else value
+
+
+class Table(Store):
+    """Columns of equal length.  The subclass says which slots hold what."""
+
+    __slots__ = ("_columns", "_row_bytes", "_shrink_below", "_slots")
+
+    def __init__(
+        self, component_types: Sequence[dtypes.DType], shapes: Sequence[tuple[int, ...]]
+    ) -> None:
+        super().__init__()
+        self._columns = [Column(t, s) for t, s in zip(component_types, shapes, strict=True)]
+        self._slots = 0
+        self._shrink_below = 0  # elements; with fewer than these the arrays are far too large
+        self._row_bytes = max(1, sum(_bytes_of(c.slots) for c in self._columns))
+
+    @property
+    def slots(self) -> int:
+        """How many elements fit before the arrays must grow."""
+        return self._slots
+
+    def _wanted_slots(self, elements: int) -> int:
+        """How many slots to have for so many elements; `slots` while it is about right."""
+        if elements > self._slots:
+            return max(elements, 2 * self._slots, _FEWEST_SLOTS)
+        if elements < self._shrink_below:
+            return max(2 * elements, _FEWEST_SLOTS)
+        return self._slots
+
+    @abstractmethod
+    def _resize(self, elements: int) -> None:
+        """Make the arrays fit so many elements."""
+
+    def _shrink(self) -> None:
+        with contextlib.suppress(MemoryError):  # then they stay large
+            self._resize(self.size)
+
+    def _reslot(self, slots: int, pieces: Sequence[slice]) -> None:
+        """Move every column to arrays of that many slots."""
+        arrays = [column.moved(slots, pieces) for column in self._columns]  # all, or MemoryError
+        for column, array in zip(self._columns, arrays, strict=True):
+            column.slots = array
+        self._slots = slots
+        large = slots * self._row_bytes > _SHRINK_ABOVE_BYTES and slots > _FEWEST_SLOTS
+        self._shrink_below = slots // 8 if large else 0
+
+
+def _bytes_of(slots: Array) -> int:
+    return int(math.prod(slots.shape[1:]) * slots.dtype.itemsize)
+
+
+class Ring(Table):
+    """First in, first out.  The gathered elements are the oldest ones, still in their slots."""
+
+    __slots__ = ("_head",)
+
+    def __init__(
+        self, component_types: Sequence[dtypes.DType], shapes: Sequence[tuple[int, ...]]
+    ) -> None:
+        super().__init__(component_types, shapes)
+        self._head = 0
+
+    def _spans(self, start: int, count: int) -> list[slice]:
+        """The one or two slices that hold `count` elements from the `start`-th on."""
+        first = self._head + start
+        if first >= self._slots:
+            first -= self._slots
+        end = first + count
+        if end <= self._slots:
+            return [slice(first, end)]
+        return [slice(first, self._slots), slice(0, end - self._slots)]
+
+    def _resize(self, elements: int) -> None:
+        """Make the arrays fit so many elements, of which those here now come first."""
+        slots = self._wanted_slots(elements)
+        if slots != self._slots:
+            self._reslot(slots, self._spans(0, self.size + self.gathered))
+            self._head = 0
+
+    def put(self, element: Sequence[Any]) -> None:
+        """Add one element at the tail."""
+        used = self.size + self.gathered
+        if used >= self._slots:
+            self._resize(used + 1)
+        at = self._head + used
+        if at >= self._slots:
+            at -= self._slots
+        for column, value in zip(self._columns, element):  # noqa: B905 -- checked by the queue
+            column.put(column.slots, at, value)
+        self.size += 1
+
+    def put_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+        """Add elements at the tail: one or two slice copies per component."""
+        count = stop - start
+        used = self.size + self.gathered
+        if used + count > self._slots:
+            self._resize(used + count)
+        for span in self._spans(used, count):
+            until = start + span.stop - span.start
+            for column, values in zip(self._columns, batch, strict=True):
+                column.slots[span] = values[start:until]
+            start = until
+        self.size += count
+
+    def take(self) -> Element:
+        """Remove the oldest element.  Only while nothing is gathered."""
+        head = self._head
+        element = tuple([column.get(column.slots, head) for column in self._columns])
+        for column in self._columns:
+            if column.empty:
+                column.slots[head] = None
+        self._head = head + 1 if head + 1 < self._slots else 0
+        self.size -= 1
+        if self.size < self._shrink_below:
+            self._shrink()
+        return element
+
+    def take_many(self, count: int) -> Batch:
+        """Remove the oldest elements.  Only while nothing is gathered."""
+        spans = self._spans(0, count)
+        batch = tuple([_copied(column.slots, spans) for column in self._columns])
+        for column in self._columns:
+            if column.empty:
+                for span in spans:
+                    column.slots[span] = None
+        self._head = spans[-1].stop if spans[-1].stop < self._slots else 0
+        self.size -= count
+        if self.size < self._shrink_below:
+            self._shrink()
+        return batch
+
+    def gather(self, count: int) -> None:
+        """Set the next oldest aside: only the border moves."""
+        self.size -= count
+        self.gathered += count
+
+    def take_gathered(self) -> Batch:
+        """Remove what was set aside."""
+        count = self.gathered
+        self.restore()
+        return self.take_many(count)
+
+    def restore(self) -> None:
+        """Move the border back: they are the oldest again, in their order."""
+        self.size += self.gathered
+        self.gathered = 0
+
+
+def _copied(slots: Array, spans: Sequence[slice]) -> Array:
+    parts = [slots[span] for span in spans]
+    return parts[0].copy() if len(parts) == 1 else np.concatenate(parts)
+
+
+class ElementList(Store):
+    """Elements one by one, for queues whose component shapes are not known.
+
+    Such a queue cannot batch, as each element may have shapes of its own: many can be put in one
+    call, but only one taken.  The subclass says which.
+    """
+
+    __slots__ = ("_elements",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._elements: deque[Element] = deque()
+
+    def put(self, element: Sequence[Any]) -> None:
+        """Add one element, copied."""
+        self._elements.append(tuple([own(value) for value in element]))
+        self.size += 1
+
+    def put_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+        """Add the rows of a batch one by one."""
+        for at in range(start, stop):
+            self.put([row(values, at) for values in batch])
+
+    def take(self) -> Element:
+        """Remove the oldest element."""
+        self.size -= 1
+        return self._elements.popleft()
+
+    def take_many(self, count: int) -> Batch:
+        """Never called: the queue refuses, see there."""
+        raise NotImplementedError("elements without known shapes cannot be batched")
+
+    def gather(self, count: int) -> None:
+        """Never called: the queue refuses, see there."""
+        raise NotImplementedError("elements without known shapes cannot be batched")
+
+    def take_gathered(self) -> Batch:
+        """Never called: the queue refuses, see there."""
+        raise NotImplementedError("elements without known shapes cannot be batched")
+
+    def restore(self) -> None:
+        """Nothing is ever set aside."""
+
+
+def own(value: Any) -> Any:
+    """`value` itself if nobody can change it, else a copy."""
+    return value.copy() if isinstance(value, (np.ndarray, np.void)) else value
+
+
+def row(values: Array, at: int) -> Any:
+    """Row `at` of an array as a run-time value; a view where it is an array."""
+    if values.ndim == 1 and values.dtype.hasobject:
+        return values[at : at + 1].reshape(())
+    return values[at]

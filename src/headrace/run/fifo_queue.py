@@ -1,0 +1,21 @@
+"""FIFOQueue: elements leave in the order in which they came.
+
+Called by: ops (the FIFOQueue kernels make it).  Threads, waiting and closing: run.queues.
+Source: TF 1.15 core/kernels/fifo_queue.cc
+"""
+
+from __future__ import annotations
+
+from headrace.run.columns import ElementList, Ring, Store
+from headrace.run.queues import Queue, QueueSpec
+
+
+class FIFOQueue(Queue):
+    """First in, first out."""
+
+    @classmethod
+    def make_store(cls, spec: QueueSpec) -> Store:
+        """Rows in rings of arrays when the shapes are known."""
+        if spec.shapes is None:
+            return ElementList()
+        return Ring(spec.component_types, spec.shapes)

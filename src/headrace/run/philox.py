@@ -1,0 +1,82 @@
+"""Philox 4x32-10: TensorFlow's counter-based random numbers, one at a time.
+
+Seeded alike, a shuffle queue hands out its elements in TensorFlow's order, number for number.
+Numbers are made in blocks by NumPy and handed out in order; a number costs a list lookup.
+Called by: run.shuffle_queue, under its queue's lock.
+Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011; the key is the first
+seed, the upper half of the counter the second, as in TF 1.15 core/lib/random/philox_random.h
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+_ROUNDS: Final = 10
+_MULTIPLIERS: Final = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_KEY_STEPS: Final = (0x9E3779B9, 0xBB67AE85)
+_LOW32: Final = np.uint64(0xFFFFFFFF)
+_SHIFT32: Final = np.uint64(32)
+_FIRST_BLOCK: Final = 4  # counters; later blocks are larger
+_LARGEST_BLOCK: Final = 256
+
+Words = npt.NDArray[np.uint64]
+
+
+class Philox:
+    """A stream of 32-bit numbers from two 64-bit seeds; both zero means seeds nobody knows."""
+
+    __slots__ = ("_at", "_block", "_counter", "_numbers", "_seeds")
+
+    def __init__(self, seed: int, seed2: int) -> None:
+        if seed == 0 and seed2 == 0:
+            seed, seed2 = (int.from_bytes(os.urandom(8), "little") for _ in range(2))
+        self._seeds = (seed & (2**64 - 1), seed2 & (2**64 - 1))
+        self._counter = 0
+        self._block = _FIRST_BLOCK
+        self._numbers: list[int] = []
+        self._at = 0
+
+    def next(self) -> int:
+        """The next number, in [0, 2**32)."""
+        at = self._at
+        if at == len(self._numbers):
+            self._numbers = philox_block(*self._seeds, self._counter, self._block)
+            self._counter += self._block
+            self._block = min(4 * self._block, _LARGEST_BLOCK)
+            at = 0
+        self._at = at + 1
+        return self._numbers[at]
+
+    def many(self, count: int) -> list[int]:
+        """The next `count` numbers."""
+        end = self._at + count
+        if end <= len(self._numbers):
+            numbers = self._numbers[self._at : end]
+            self._at = end
+            return numbers
+        return [self.next() for _ in range(count)]
+
+
+def philox_block(seed: int, seed2: int, first: int, count: int) -> list[int]:
+    """The 4 * count numbers of the counters first, first + 1, ... (64 bits, then it starts over)."""
+    counters = np.arange(count, dtype=np.uint64) + np.uint64(first & (2**64 - 1))
+    a: Words = counters & _LOW32
+    b: Words = counters >> _SHIFT32
+    c: Words = np.full(count, seed2 & 0xFFFFFFFF, np.uint64)
+    d: Words = np.full(count, seed2 >> 32, np.uint64)
+    key = [seed & 0xFFFFFFFF, seed >> 32]
+    for _ in range(_ROUNDS):
+        left, right = _MULTIPLIERS[0] * a, _MULTIPLIERS[1] * c  # 32 x 32 bits: never overflows
+        a, b, c, d = (
+            (right >> _SHIFT32) ^ b ^ np.uint64(key[0]),
+            right & _LOW32,
+            (left >> _SHIFT32) ^ d ^ np.uint64(key[1]),
+            left & _LOW32,
+        )
+        key = [(k + step) & 0xFFFFFFFF for k, step in zip(key, _KEY_STEPS, strict=True)]
+    numbers: list[int] = np.stack((a, b, c, d), axis=1).ravel().tolist()
+    return numbers

@@ -1,0 +1,528 @@
+"""Queues: bounded stores of elements that steps, sessions and processes share.
+
+No thread waits inside a queue.  An operation that cannot be completed at once becomes an attempt in
+one of two lines, enqueues (and closes) in one, dequeues in the other; each line is served in the
+order of arrival by whichever thread next changes the queue.  What an attempt waits for:
+  enqueue       room.  Many elements go in as room comes; those stay when the rest is abandoned.
+  dequeue       elements.  Many are set aside as they come, which makes room; abandoned, they go
+                back to the front (TensorFlow loses them).
+  close         the enqueues before it, unless it cancels them.
+Closed: enqueues are Cancelled; dequeues go on until too few elements are left for them, which is
+OutOfRange, or the short rest for dequeue_up_to.  min_after_dequeue holds only while open.
+
+Every error arrives in the returned Pending; nothing is raised.  Enqueued values are copied,
+dequeued ones are the caller's own.  Elements are tuples with one value per component.
+
+Sharing: queues of one container and shared_name are one queue.  Without a shared_name a queue
+belongs to one node of one session on its task (two sessions on one server do not share it by node
+name, unlike a variable): see resources.private_name.
+
+Called by: ops (queue and reader kernels), through run.fifo_queue and run.shuffle_queue.
+Threads: any; one lock per queue, never held while callbacks run.
+Source: TF 1.15 core/kernels/queue_base.cc and queue_op.cc; moments and classes of errors as
+observed of 2.21
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from headrace.base import dtypes, errors
+from headrace.base import shapes as shape_rules
+from headrace.base.shapes import Shape
+from headrace.run.columns import Batch, Element, Store, own
+from headrace.run.pending import Pending, WaitInfo, announce_all
+from headrace.run.resources import Resource, ResourceManager
+
+UNBOUNDED: Final = 2**31 - 1
+"""The capacity that a negative one means, as in TensorFlow."""
+
+_DONE: Final[Pending[None]] = Pending.done_with(None)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSpec:
+    """What a queue node asks for; nodes that share a queue must ask for the same."""
+
+    component_types: tuple[dtypes.DType, ...]
+    shapes: tuple[tuple[int, ...], ...] | None
+    """None: unknown, each element may have shapes of its own, and dequeue_many is refused."""
+    capacity: int = UNBOUNDED
+    min_after_dequeue: int = 0
+    seed: int = 0
+    seed2: int = 0
+
+    @classmethod
+    def make(
+        cls,
+        component_types: Sequence[dtypes.DType],
+        shapes: Sequence[Shape] = (),
+        capacity: int = -1,
+        min_after_dequeue: int = 0,
+        seed: int = 0,
+        seed2: int = 0,
+    ) -> QueueSpec:
+        """From a node's attrs: no shapes means unknown ones.  Raises InvalidArgument."""
+        if shapes and len(shapes) != len(component_types):
+            raise errors.invalid_argument(
+                f"a queue of {len(component_types)} components was given {len(shapes)} shapes; "
+                "give one for each component, or none"
+            )
+        known = []
+        for number, shape in enumerate(shapes):
+            if shape is None or None in shape:
+                raise errors.invalid_argument(
+                    f"component {number} of a queue has shape {shape_rules.text(shape)}, which is "
+                    "not fully defined; give every dimension, or no shapes at all"
+                )
+            known.append(tuple(d for d in shape if d is not None))
+        capacity = UNBOUNDED if capacity < 0 else capacity
+        if min_after_dequeue < 0:
+            raise errors.invalid_argument(f"min_after_dequeue {min_after_dequeue} must be >= 0")
+        return cls(
+            tuple(t.base_dtype for t in component_types),
+            tuple(known) if shapes else None,
+            capacity,
+            min_after_dequeue,
+            seed,
+            seed2,
+        )
+
+
+class _Attempt:
+    """An operation in one of the lines."""
+
+    __slots__ = ("components", "count", "kind", "pending", "position")
+
+    def __init__(self, kind: str, components: Sequence[Any], count: int, queue: Queue) -> None:
+        self.kind = kind
+        self.components = components  # to be enqueued, copied; () for other kinds
+        self.count = count  # elements to go in or out
+        self.position = 0  # how many of an enqueue_many have gone in
+        title = f"{kind}({count})" if kind in _BATCHED else kind
+        self.pending: Pending[Any] = Pending(
+            WaitInfo(title, str(queue), lambda: queue._state_for(self)),
+            lambda _: queue._withdraw(self),
+        )
+
+
+_BATCHED: Final = frozenset({"enqueue_many", "dequeue_many", "dequeue_up_to"})
+
+
+class Queue(Resource):
+    """The operations; a subclass says in which order elements leave, by the store that it makes."""
+
+    def __init__(self, name: str, spec: QueueSpec, container: str = "") -> None:
+        """An empty, open queue."""
+        super().__init__(name, container)
+        self.spec = spec
+        self.capacity = spec.capacity
+        self._arity = len(spec.component_types)
+        unknown: tuple[None, ...] = (None,) * self._arity
+        self._columns = tuple(
+            zip([t.np for t in spec.component_types], spec.shapes or unknown, strict=True)
+        )
+        self._store = self.make_store(spec)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._gone: errors.OpError | None = None
+        self._enqueues: deque[_Attempt] = deque()
+        self._dequeues: deque[_Attempt] = deque()
+
+    @classmethod
+    def make_store(cls, spec: QueueSpec) -> Store:
+        """The storage of a new queue.  Raises InvalidArgument."""
+        raise NotImplementedError(f"{cls.__name__} does not say how it stores its elements")
+
+    @classmethod
+    def open(cls, manager: ResourceManager, container: str, name: str, spec: QueueSpec) -> Queue:
+        """The queue of that name, made if there is none.
+
+        Raises: InvalidArgument (it exists and is not what is asked for).
+        """
+        found = manager.lookup_or_create(container, name, Queue, lambda: cls(name, spec))
+        found.check_shared_with(cls, spec)
+        return found
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} {self.label!r}"
+
+    def check_shared_with(self, cls: type[Queue], wanted: QueueSpec) -> None:
+        """Raise InvalidArgument, with both sides, unless a node that asks for that means this."""
+        have = self.spec
+        pairs: list[tuple[str, object, object]] = [
+            ("kind", type(self).__name__, cls.__name__),
+            ("capacity", have.capacity, wanted.capacity),
+            ("component types", _names(have), _names(wanted)),
+            ("component shapes", _shape_texts(have), _shape_texts(wanted)),
+            ("min_after_dequeue", have.min_after_dequeue, wanted.min_after_dequeue),
+        ]
+        if (wanted.seed, wanted.seed2) != (0, 0):
+            pairs.append(("seeds", (have.seed, have.seed2), (wanted.seed, wanted.seed2)))
+        for what, ours, theirs in pairs:
+            if ours != theirs:
+                raise errors.invalid_argument(
+                    f"shared queue {self.label!r} in container {self.container!r} has {what} "
+                    f"{ours}, but the node asks for {theirs}; make them agree, or give the queue "
+                    "another shared_name"
+                )
+
+    # ---- operations -------------------------------------------------------------------------
+
+    def enqueue(self, components: Sequence[Any]) -> Pending[None]:
+        """Add one element.  Rejected with: InvalidArgument (types, shapes), Cancelled (closed)."""
+        bad = self._misfit(components)
+        if bad is not None:
+            return Pending.failed_with(bad)
+        store = self._store
+        with self._lock:
+            if not (self._enqueues or self._closed) and store.size < self.capacity:
+                try:
+                    store.put(components)
+                except MemoryError as error:
+                    return Pending.failed_with(self._too_large("enqueue", 1, error))
+                if not self._dequeues:
+                    return _DONE
+                settled = self._serve()
+            else:
+                settled = None
+        if settled is None:
+            return self._line_up("enqueue", components, 1)
+        announce_all(settled)
+        return _DONE
+
+    def enqueue_many(self, components: Sequence[Any]) -> Pending[None]:
+        """Add the elements along axis 0, as there is room.  Rejected with: as enqueue."""
+        bad = self._misfit_batch(components)
+        if bad is not None:
+            return Pending.failed_with(bad)
+        count = len(components[0])
+        return self._line_up("enqueue_many", components, count) if count else _DONE
+
+    def dequeue(self) -> Pending[Element]:
+        """Remove one element.  Rejected with: OutOfRange (closed and empty)."""
+        with self._lock:
+            if self._dequeues or self._takeable() < 1:
+                element = None
+            else:
+                try:
+                    element = self._store.take()
+                except MemoryError as error:
+                    return Pending.failed_with(self._too_large("dequeue", 1, error))
+                settled = self._serve() if self._enqueues else ()
+        if element is None:
+            return self._line_up("dequeue", (), 1)
+        announce_all(settled)
+        return Pending.done_with(element)
+
+    def dequeue_many(self, count: int) -> Pending[Batch]:
+        """Remove `count` elements and stack them along a new axis 0.
+
+        Rejected with: OutOfRange (closed with fewer), InvalidArgument (count < 0, no shapes).
+        """
+        return self._dequeue_batch("dequeue_many", int(count))
+
+    def dequeue_up_to(self, count: int) -> Pending[Batch]:
+        """As dequeue_many, but a closed queue gives what is left, if anything is."""
+        return self._dequeue_batch("dequeue_up_to", int(count))
+
+    def _dequeue_batch(self, kind: str, count: int) -> Pending[Batch]:
+        shapes = self.spec.shapes
+        if shapes is None:
+            return Pending.failed_with(
+                errors.invalid_argument(
+                    f"{self} was made without component shapes, and {kind} needs them; "
+                    "pass shapes= when making the queue, or dequeue one element at a time"
+                )
+            )
+        if count < 0:
+            return Pending.failed_with(
+                errors.invalid_argument(f"{kind} from {self} asks for {count} elements, under 0")
+            )
+        if count == 0:
+            columns = zip(self.spec.component_types, shapes, strict=True)
+            return Pending.done_with(tuple([np.empty((0, *s), t.np) for t, s in columns]))
+        return self._line_up(kind, (), count)
+
+    def close(self, cancel_pending_enqueues: bool = False) -> Pending[None]:
+        """No more enqueues; waits for those before it, or cancels them.
+
+        Rejected with: Cancelled (closed already, unless cancelling).
+        """
+        if not cancel_pending_enqueues:
+            return self._line_up("close", (), 0)
+        error = errors.cancelled(f"{self} was closed, and its pending enqueues cancelled")
+        with self._lock:
+            self._closed = True
+            settled = _fail_all(self._enqueues, error)
+            settled += self._serve()
+        announce_all(settled)
+        return _DONE
+
+    def size(self) -> int:
+        """Elements there for anyone: not those that a waiting dequeue_many has set aside."""
+        return self._store.size
+
+    def is_closed(self) -> bool:
+        """Whether enqueues are refused: false while a close waits for enqueues before it."""
+        return self._closed
+
+    def dropped(self) -> None:
+        """Cancels whoever waits.
+
+        Steps that hold the queue may use it up, but never wait for it.
+        """
+        error = errors.cancelled(
+            f"{self} was removed from container {self.container!r}: "
+            "the container was reset, or the owner of the queue has closed"
+        )
+        with self._lock:
+            self._gone = error
+            self._store.restore()
+            settled = _fail_all(self._enqueues, error) + _fail_all(self._dequeues, error)
+        announce_all(settled)
+
+    def describe(self) -> dict[str, Any]:
+        """A snapshot for people: sizes, and who waits for what since when (WaitInfo)."""
+        with self._lock:
+            return {
+                "kind": type(self).__name__,
+                "name": self.label,
+                "container": self.container,
+                "size": self._store.size,
+                "capacity": self.capacity,
+                "closed": self._closed,
+                "min_after_dequeue": self.spec.min_after_dequeue,
+                "pending_enqueues": [a.pending.wait_info for a in self._enqueues],
+                "pending_dequeues": [a.pending.wait_info for a in self._dequeues],
+            }
+
+    # ---- the two lines ----------------------------------------------------------------------
+
+    def _line_of(self, kind: str) -> deque[_Attempt]:
+        return self._dequeues if kind.startswith("dequeue") else self._enqueues
+
+    def _line_up(self, kind: str, components: Sequence[Any], count: int) -> Pending[Any]:
+        """Join a line; at its head, do at once what can be done."""
+        attempt = _Attempt(kind, components, count, self)
+        pending = attempt.pending
+        settled: list[Pending[Any]] = []
+        with self._lock:
+            line = self._line_of(kind)
+            line.append(attempt)
+            if len(line) == 1:
+                settled = self._serve()
+            if not pending.done:
+                attempt.components = tuple([own(value) for value in components])
+                if self._gone is not None:
+                    settled += _fail_all(line, self._gone)
+        announce_all(settled)
+        return pending
+
+    def _withdraw(self, attempt: _Attempt) -> bool:
+        """Take an abandoned attempt out of its line; those behind it may go on."""
+        with self._lock:
+            line = self._line_of(attempt.kind)
+            if attempt not in line:
+                return False
+            was_first = line[0] is attempt
+            line.remove(attempt)
+            if was_first and line is self._dequeues:
+                self._store.restore()
+            settled = self._serve() if was_first else []
+        announce_all(settled)
+        return True
+
+    def _serve(self) -> list[Pending[Any]]:
+        """Do whatever can be done; returns what was settled, to be announced without the lock."""
+        settled: list[Pending[Any]] = []
+        moved = True
+        while moved:
+            moved = self._serve_line(self._enqueues, self._advance_enqueue, settled)
+            moved |= self._serve_line(self._dequeues, self._advance_dequeue, settled)
+        return settled
+
+    def _serve_line(
+        self,
+        line: deque[_Attempt],
+        advance: Callable[[_Attempt], bool],
+        settled: list[Pending[Any]],
+    ) -> bool:
+        """Serve from the head until one has to wait; returns whether anything has changed."""
+        moved = False
+        while line:
+            attempt = line[0]
+            size = self._store.size
+            try:
+                finished = advance(attempt)
+            except MemoryError as error:
+                self._store.restore()
+                attempt.pending.settle_error(self._too_large(attempt.kind, attempt.count, error))
+                finished = True
+            if not finished:
+                return moved or self._store.size != size
+            line.popleft()
+            settled.append(attempt.pending)
+            moved = True
+        return moved
+
+    def _advance_enqueue(self, attempt: _Attempt) -> bool:
+        """Let the first of the enqueues or closes go as far as it can; True if it is finished."""
+        pending = attempt.pending
+        if self._closed:
+            word = "already closed" if attempt.kind == "close" else "closed"
+            pending.settle_error(errors.cancelled(f"{self} is {word}"))
+            return True
+        if attempt.kind == "close":
+            self._closed = True
+            pending.settle(None)
+            return True
+        room = self.capacity - self._store.size
+        if room <= 0:
+            return False
+        if attempt.kind == "enqueue":
+            self._store.put(attempt.components)
+            pending.settle(None)
+            return True
+        start = attempt.position
+        attempt.position = min(attempt.count, start + room)
+        self._store.put_many(attempt.components, start, attempt.position)
+        return attempt.position == attempt.count and pending.settle(None)
+
+    def _advance_dequeue(self, attempt: _Attempt) -> bool:
+        """Let the first of the dequeues go as far as it can; True if it is finished."""
+        store, pending = self._store, attempt.pending
+        missing = attempt.count - store.gathered
+        if self._closed and store.size < missing:
+            store.restore()
+            if attempt.kind == "dequeue_up_to" and store.size:
+                return pending.settle(store.take_many(store.size))
+            return pending.settle_error(
+                errors.out_of_range(
+                    f"{self} is closed and has insufficient elements "
+                    f"(requested {attempt.count}, current size {store.size})"
+                )
+            )
+        takeable = self._takeable()
+        if takeable <= 0:
+            return False
+        if attempt.kind == "dequeue":
+            return pending.settle(store.take())
+        if takeable >= missing == attempt.count:
+            return pending.settle(store.take_many(attempt.count))
+        store.gather(min(takeable, missing))
+        return store.gathered == attempt.count and pending.settle(store.take_gathered())
+
+    def _takeable(self) -> int:
+        """Elements that may leave now."""
+        return self._store.size - (0 if self._closed else self.spec.min_after_dequeue)
+
+    # ---- words ------------------------------------------------------------------------------
+
+    def _misfit(self, components: Sequence[Any]) -> errors.OpError | None:
+        """What is wrong with an element, None if nothing is."""
+        if len(components) == self._arity:
+            try:
+                for value, (dtype, shape) in zip(components, self._columns):  # noqa: B905
+                    if value.dtype is not dtype or (shape is not None and value.shape != shape):
+                        break
+                else:
+                    return None
+            except AttributeError:  # a resource handle, which is no array
+                pass
+        return self._explained_misfit("enqueue", components, ())
+
+    def _misfit_batch(self, components: Sequence[Any]) -> errors.OpError | None:
+        """What is wrong with a batch of elements, None if nothing is."""
+        count: tuple[int, ...] = np.shape(components[0])[:1] if components else ()
+        if not count and len(components) == self._arity:
+            return errors.invalid_argument(
+                f"enqueue_many into {self} takes its elements along axis 0 of each component, "
+                "but component 0 is a scalar; use enqueue for one element"
+            )
+        return self._explained_misfit("enqueue_many", components, count)
+
+    def _explained_misfit(
+        self, kind: str, components: Sequence[Any], leading: tuple[int, ...]
+    ) -> errors.OpError | None:
+        """`leading`: the dimensions of a component before those of an element."""
+        if len(components) != self._arity:
+            return errors.invalid_argument(
+                f"{kind} into {self}: {len(components)} components were given, "
+                f"its elements have {self._arity}"
+            )
+        for number, (value, (dtype, shape)) in enumerate(
+            zip(components, self._columns, strict=True)
+        ):
+            given: np.dtype[Any] = getattr(value, "dtype", np.dtype(object))
+            if given != dtype:
+                want = self.spec.component_types[number].name
+                return errors.invalid_argument(
+                    f"{kind} into {self}: component {number} is {_type_name(given)}, "
+                    f"the queue holds {want}"
+                )
+            found: tuple[int, ...] = getattr(value, "shape", ())
+            element = found[len(leading) :] if shape is None else shape
+            if found != leading + element:
+                return errors.invalid_argument(
+                    f"{kind} into {self}: component {number} has shape {shape_rules.text(found)}, "
+                    f"expected {shape_rules.text(leading + element)}"
+                )
+        return None
+
+    def _too_large(self, kind: str, count: int, error: MemoryError) -> errors.OpError:
+        made = errors.resource_exhausted(
+            f"{kind} of {count} elements on {self}, which holds "
+            f"{self._store.size}: out of memory ({error})"
+        )
+        made.__cause__ = error
+        return made
+
+    def _state_for(self, attempt: _Attempt) -> str:
+        """What an attempt that waits finds, and what would release it."""
+        with self._lock:
+            line = self._line_of(attempt.kind)
+            if attempt not in line:
+                return "being released"
+            ahead = line.index(attempt)
+            store = self._store
+            text = f"it holds {store.size} of at most {self.capacity}" + (
+                f", {ahead} more wait before this" if ahead else ""
+            )
+            if line is self._enqueues:
+                if attempt.kind == "enqueue_many":
+                    text += f", {attempt.position} of {attempt.count} went in"
+                return f"{text}; a dequeue would make room"
+            if not ahead and store.gathered:
+                text += f", {store.gathered} of {attempt.count} set aside for this"
+            if self.spec.min_after_dequeue and not self._closed:
+                text += f", {self.spec.min_after_dequeue} must stay while it is open"
+            return f"{text}; an enqueue or a close would release it"
+
+
+def _fail_all(line: deque[_Attempt], error: errors.OpError) -> list[Pending[Any]]:
+    """Empty a line; returns what is to be announced."""
+    settled = [attempt.pending for attempt in line if attempt.pending.settle_error(error)]
+    line.clear()
+    return settled
+
+
+def _names(spec: QueueSpec) -> str:
+    return ", ".join(t.name for t in spec.component_types)
+
+
+def _shape_texts(spec: QueueSpec) -> str:
+    return "unknown" if spec.shapes is None else ", ".join(map(shape_rules.text, spec.shapes))
+
+
+def _type_name(dtype: np.dtype[Any]) -> str:
+    try:
+        return dtypes.from_numpy(dtype).name
+    except TypeError:
+        return str(dtype)

@@ -1,0 +1,152 @@
+"""RandomShuffleQueue: elements leave in random order, TensorFlow's order for TensorFlow's seeds.
+
+Each element to leave is drawn among those that are there, and the last one takes its place.  Many
+are drawn first and then moved by one fancy index per component.
+Called by: ops (the RandomShuffleQueue kernels make it).  Threads, waiting and closing: run.queues.
+Source: TF 1.15 core/kernels/random_shuffle_queue_op.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.base import dtypes, errors
+from headrace.run.columns import Array, Batch, Element, ElementList, Ring, Store, Table
+from headrace.run.philox import Philox
+from headrace.run.queues import Queue, QueueSpec
+
+
+class RandomShuffleQueue(Queue):
+    """Keeps at least `min_after_dequeue` elements back while it is open, so that there is a choice."""
+
+    @classmethod
+    def make_store(cls, spec: QueueSpec) -> Store:
+        """Rows in arrays when the shapes are known."""
+        if spec.min_after_dequeue >= spec.capacity:
+            raise errors.invalid_argument(
+                f"min_after_dequeue {spec.min_after_dequeue} must be less than the capacity "
+                f"{spec.capacity}, or nothing could ever be dequeued"
+            )
+        random = Philox(spec.seed, spec.seed2)
+        if spec.shapes is None:
+            return ShuffledList(random)
+        return Bag(spec.component_types, spec.shapes, random)
+
+
+class Bag(Table):
+    """Elements in the first `size` slots, in no order; gathered ones in a ring of their own."""
+
+    __slots__ = ("_aside", "_random")
+
+    def __init__(
+        self,
+        component_types: Sequence[dtypes.DType],
+        shapes: Sequence[tuple[int, ...]],
+        random: Philox,
+    ) -> None:
+        super().__init__(component_types, shapes)
+        self._random = random
+        self._aside = Ring(component_types, shapes)
+
+    def _resize(self, elements: int) -> None:
+        slots = self._wanted_slots(elements)
+        if slots != self._slots:
+            self._reslot(slots, [slice(0, self.size)])
+
+    def put(self, element: Sequence[Any]) -> None:
+        """Add one element at the end."""
+        at = self.size
+        if at >= self._slots:
+            self._resize(at + 1)
+        for column, value in zip(self._columns, element):  # noqa: B905 -- checked by the queue
+            column.put(column.slots, at, value)
+        self.size = at + 1
+
+    def put_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+        """Add elements at the end: one slice copy per component."""
+        end = self.size + stop - start
+        if end > self._slots:
+            self._resize(end)
+        for column, values in zip(self._columns, batch, strict=True):
+            column.slots[self.size : end] = values[start:stop]
+        self.size = end
+
+    def take(self) -> Element:
+        """Remove one element at random."""
+        at = self._random.next() % self.size
+        last = self.size - 1
+        element = tuple([column.get(column.slots, at) for column in self._columns])
+        for column in self._columns:
+            column.slots[at] = column.slots[last]
+            if column.empty:
+                column.slots[last] = None
+        self.size = last
+        if last < self._shrink_below:
+            self._shrink()
+        return element
+
+    def take_many(self, count: int) -> Batch:
+        """Remove elements at random, in the order drawn."""
+        picked, moved = self._draw(count)
+        left = self.size - count
+        holes = [at for at in moved if at < left]
+        fillers = [moved[at] for at in holes]
+        batch = [column.slots[picked] for column in self._columns]
+        for column in self._columns:
+            column.slots[holes] = column.slots[fillers]
+            if column.empty:
+                column.slots[left : self.size] = None
+        self.size = left
+        if left < self._shrink_below:
+            self._shrink()
+        return tuple(batch)
+
+    def _draw(self, count: int) -> tuple[list[int], dict[int, int]]:
+        """The slots to empty, in order, and for each slot that is refilled, from where."""
+        size = self.size
+        picked: list[int] = []
+        moved: dict[int, int] = {}
+        for number in self._random.many(count):
+            at = number % size
+            size -= 1
+            picked.append(moved.get(at, at))
+            moved[at] = moved.get(size, size)
+        return picked, moved
+
+    def gather(self, count: int) -> None:
+        """Draw more and set them aside."""
+        self._aside.put_many(self.take_many(count), 0, count)
+        self.gathered += count
+
+    def take_gathered(self) -> Batch:
+        """Remove what was set aside, in the order drawn."""
+        self.gathered = 0
+        return self._aside.take_many(self._aside.size)
+
+    def restore(self) -> None:
+        """Put back what was set aside: the last drawn first, so that later draws are TensorFlow's."""
+        if self.gathered:
+            count = self.gathered
+            batch = self.take_gathered()
+            self.put_many([values[::-1] for values in batch], 0, count)
+
+
+class ShuffledList(ElementList):
+    """Elements of unknown shapes, in no order."""
+
+    __slots__ = ("_random",)
+
+    def __init__(self, random: Philox) -> None:
+        super().__init__()
+        self._random = random
+
+    def take(self) -> Element:
+        """Remove one element at random."""
+        at = self._random.next() % self.size
+        self.size -= 1
+        last = self._elements.pop()
+        if at == self.size:
+            return last
+        element, self._elements[at] = self._elements[at], last
+        return element
