@@ -7,6 +7,7 @@ tests that compare GraphDefs.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from headrace.base import dtypes
@@ -75,7 +76,13 @@ def apply_op(spec: OpSpec, inputs: tuple[Any, ...], attrs: dict[str, Any], name:
                 flat = _convert_inputs(spec, definitions, inputs, known)
     finally:
         graph._name_stack = outer
-    return add_node(graph, spec, scope, flat, known)
+    if not any(definition.is_ref for definition in definitions):
+        return add_node(graph, spec, scope, flat, known)
+    with ExitStack() as together:  # an op that takes a reference runs where the state is
+        for definition, tensor in zip(definitions, flat, strict=False):
+            if definition.is_ref:
+                together.enter_context(graph.colocate_with(tensor.op))
+        return add_node(graph, spec, scope, flat, known)
 
 
 def add_node(

@@ -1,0 +1,108 @@
+"""Initial values that use other variables: read those only if they are initialized already.
+
+The initializers of all variables run at once, in no order.  So an initial value that uses variable
+`a` gets nodes of its own in which `a` is replaced by "a if it is initialized, else a's initial value".
+Called by: variables.  Threads: as graph.
+Source: TF 1.15 behaviour; node names checked against the oracle
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.graph.collections import GraphKeys
+from headrace.graph.graph import Operation
+from headrace.graph.names import init_scope
+from headrace.graph.tensor import Tensor
+from headrace.ops import state
+
+if TYPE_CHECKING:
+    from headrace.ops.variables import Variable
+
+_HOLDERS = frozenset({"Variable", "VariableV2"})
+_LEFT_ALONE = frozenset({"IsVariableInitialized"})
+
+
+def initialized_value(variable: Variable) -> Tensor:
+    """The variable's value if it is initialized, else its initial value."""
+    from headrace.ops.conditional import cond
+
+    with init_scope():
+        ready = state.is_variable_initialized_op(variable._ref())
+        result: Tensor = cond(ready, variable.read_value, lambda: variable.initial_value)
+    return result
+
+
+def guarded(value: Tensor, scope: str) -> Tensor:
+    """`value` computed from initialized variables only; `value` itself if it uses none.
+
+    scope: the new variable's name with a trailing '/'; copies of nodes get it as a suffix.
+    """
+    order = _ancestors(value.op)
+    if order is None or not any(op.type in _HOLDERS for op in order):
+        return value
+    safe: dict[Operation, Operation] = {}
+    for op in order:
+        safe[op] = _safe(op, safe, scope)
+    return safe[value.op].outputs[value.value_index]
+
+
+def _ancestors(last: Operation) -> list[Operation] | None:
+    """What `last` is computed from, inputs first, and `last`; None if there is a loop among them."""
+    order: list[Operation] = []
+    open_ops: set[Operation] = set()
+    done: set[Operation] = set()
+    stack: list[tuple[Operation, bool]] = [(last, False)]
+    while stack:
+        op, leaving = stack.pop()
+        if leaving:
+            open_ops.discard(op)
+            done.add(op)
+            order.append(op)
+            continue
+        if op in done:
+            continue
+        if op in open_ops:
+            return None
+        open_ops.add(op)
+        stack.append((op, True))
+        if op.type not in _LEFT_ALONE:
+            for tensor in reversed(op.inputs):
+                if tensor.op in open_ops:
+                    return None
+                if tensor.op not in done:
+                    stack.append((tensor.op, False))
+    return order
+
+
+def _safe(op: Operation, safe: dict[Operation, Operation], scope: str) -> Operation:
+    if op.type in _LEFT_ALONE:
+        return op
+    if op.type in _HOLDERS:
+        variable = _variable_of(op)
+        return op if variable is None else variable.initialized_value().op
+    inputs = [safe[tensor.op].outputs[tensor.value_index] for tensor in op.inputs]
+    if inputs == op.inputs:
+        return op
+    return _copy(op, inputs, f"{op.name}_{scope}".rstrip("/").replace(":", "_"))
+
+
+def _copy(op: Operation, inputs: list[Tensor], name: str) -> Operation:
+    kind, spec = op.type, op.spec
+    if kind.startswith("Ref") and kind in ("RefSwitch", "RefMerge", "RefIdentity"):
+        from headrace.graph.registry import get  # what stands for a reference now is a value
+
+        kind = kind.removeprefix("Ref")
+        spec = get(kind)
+    types = [t.dtype.base_dtype if kind != op.type else t.dtype for t in op.outputs]
+    graph = op.graph
+    attrs = dict(op.attrs)
+    return graph.add_operation(name, kind, spec, inputs, attrs, types)
+
+
+def _variable_of(op: Operation) -> Any:
+    for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES):
+        for variable in op.graph.get_collection_ref(key):
+            if getattr(variable, "name", None) in (op.name, f"{op.name}:0"):
+                return variable
+    return None
