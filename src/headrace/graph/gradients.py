@@ -431,9 +431,7 @@ def _concatenated(slices: list[IndexedSlices]) -> IndexedSlices:
     if any(tensor.dtype == dtypes.int64 for tensor in indices):
         cast = registry.get("Cast")
         indices = [
-            tensor
-            if tensor.dtype == dtypes.int64
-            else cast(tensor, DstT=dtypes.int64, name="Cast")
+            tensor if tensor.dtype == dtypes.int64 else cast(tensor, DstT=dtypes.int64, name="Cast")
             for tensor in indices
         ]
     return IndexedSlices(
