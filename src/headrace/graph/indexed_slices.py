@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.base import dtypes
 from headrace.base.dtypes import DType
 from headrace.base.shapes import TensorShape
 from headrace.graph.const_value import as_shape, constant_value
@@ -47,14 +46,17 @@ class IndexedSlices:
 
     @property
     def values(self) -> Tensor:
+        """The rows, [n, ...]."""
         return self._values
 
     @property
     def indices(self) -> Tensor:
+        """Where the rows belong, [n]."""
         return self._indices
 
     @property
     def dense_shape(self) -> Tensor | None:
+        """Shape of the whole tensor, if it was given."""
         return self._dense_shape
 
     @property
@@ -69,6 +71,7 @@ class IndexedSlices:
 
     @property
     def device(self) -> str:
+        """The device of `values`."""
         return self._values.device
 
     @property
@@ -78,10 +81,12 @@ class IndexedSlices:
 
     @property
     def dtype(self) -> DType:
+        """The dtype of `values`."""
         return self._values.dtype
 
     @property
     def graph(self) -> Graph:
+        """The graph of `values`."""
         return self._values.graph
 
     def get_shape(self) -> TensorShape:
@@ -107,17 +112,27 @@ def _to_tensor(
     value: IndexedSlices, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
 ) -> Tensor:
     if dtype is not None and not dtype.is_compatible_with(value.dtype):
-        raise ValueError(f"the IndexedSlices {value.name} has dtype {value.dtype.name}, and {dtype.name} is needed")
+        raise ValueError(
+            f"the IndexedSlices {value.name} has dtype {value.dtype.name}, and {dtype.name} is needed"
+        )
     if value.dense_shape is None:
-        raise ValueError(f"the IndexedSlices {value.name} has no dense_shape and cannot become a tensor")
+        raise ValueError(
+            f"the IndexedSlices {value.name} has no dense_shape and cannot become a tensor"
+        )
     sizes = constant_value(value.dense_shape)
     if sizes is None or int(np.prod(sizes, dtype=np.int64)) >= _LARGEST_SILENT:
-        size = "of unknown shape" if sizes is None else f"with {int(np.prod(sizes, dtype=np.int64))} elements"
+        size = (
+            "of unknown shape"
+            if sizes is None
+            else f"with {int(np.prod(sizes, dtype=np.int64))} elements"
+        )
         warnings.warn(
             f"the IndexedSlices {value.name} becomes a dense tensor {size}, which may take much memory",
             stacklevel=2,
         )
-    made: Tensor = get("UnsortedSegmentSum")(value.values, value.indices, value.dense_shape[0], name=name)
+    made: Tensor = get("UnsortedSegmentSum")(
+        value.values, value.indices, value.dense_shape[0], name=name
+    )
     return made
 
 

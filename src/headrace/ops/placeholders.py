@@ -1,0 +1,98 @@
+"""Placeholders: values that the caller feeds.
+
+Called by: users.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.base import dtypes, errors
+from headrace.base import shapes as shape_rules
+from headrace.base.dtypes import DType
+from headrace.base.shapes import Shape, TensorShape
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import ShapeContext, from_attr
+from headrace.graph.tensor import Tensor
+
+__all__ = ["placeholder", "placeholder_with_default"]
+
+
+def _unfed(ctx: Any, dtype: DType, shape: TensorShape) -> errors.OpError:
+    known = "" if shape._raw is None else f" and shape {shape_rules.text(shape._raw)}"
+    return errors.invalid_argument(
+        f"You must feed a value for placeholder tensor {ctx.node.name!r} with dtype {dtype.name}{known}: "
+        f"pass feed_dict={{'{ctx.node.name}:0': ...}} to this run"
+    )
+
+
+@op(
+    "Placeholder",
+    outputs="output: dtype",
+    attrs="dtype: type; shape: shape = unknown_shape",
+    shape=from_attr("shape"),
+    foldable=False,
+    differentiable=False,
+)
+def placeholder_op(ctx: Any, *, dtype: DType, shape: TensorShape) -> Any:
+    """Runs only when nothing was fed for it.
+
+    Raises InvalidArgument naming the placeholder, its dtype and its shape.
+    Source: TF 1.15 core/kernels/constant_op.cc
+    """
+    raise _unfed(ctx, dtype, shape)
+
+
+@op(
+    "PlaceholderV2",
+    outputs="output: dtype",
+    attrs="dtype: type; shape: shape",
+    shape=from_attr("shape"),
+    foldable=False,
+    differentiable=False,
+)
+def placeholder_v2_op(ctx: Any, *, dtype: DType, shape: TensorShape) -> Any:
+    """As Placeholder; graphs of old producers have it."""
+    raise _unfed(ctx, dtype, shape)
+
+
+def _default_shape(c: ShapeContext) -> Shape:
+    wanted: Shape = c.attr("shape")._raw
+    shape_rules.merge(c.shape("input"), wanted)  # raises where the default can never fit
+    return wanted
+
+
+@op(
+    "PlaceholderWithDefault",
+    inputs="input: dtype",
+    outputs="output: dtype",
+    attrs="dtype: type; shape: shape",
+    shape=_default_shape,
+    aliases=True,
+    foldable=False,
+)
+def placeholder_with_default_op(xp: Any, input: Any) -> Any:
+    """`input` where nothing was fed.
+
+    Source: TF 1.15 core/kernels/identity_op.cc
+    """
+    return input
+
+
+@placeholder_with_default_op.gradient
+def _(op: Any, dout: Tensor) -> Tensor:
+    return dout
+
+
+def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+    """A tensor that each run must be fed.  shape: None for any."""
+    made: Tensor = placeholder_op(
+        dtype=dtypes.as_dtype(dtype).base_dtype, shape=TensorShape(shape), name=name
+    )
+    return made
+
+
+def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
+    """`input`, unless the run feeds something else of `shape`."""
+    made: Tensor = placeholder_with_default_op(input, shape=TensorShape(shape), name=name)
+    return made
