@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headrace.base import errors
@@ -13,7 +15,7 @@ from headrace.run.scope import Scope
 STEP_ENDED = errors.aborted("the step ended")
 
 
-def error_of(pending: Pending[object]) -> type[errors.OpError]:
+def error_of(pending: Pending[Any]) -> type[errors.OpError]:
     assert pending.error is not None
     return type(pending.error)
 
