@@ -29,15 +29,20 @@ UNIX_ACCEPTS = 0x10000
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Compare threads, children and listening sockets before and after the test and its fixtures."""
-    before = running()
+    before = {identity for identity, _ in running()}  # a description may still change: exec
     yield
-    leaks = running() - before
+    leaks = new_since(before)
     if leaks:
         settle()
-        leaks = running() - before
+        leaks = new_since(before)
     if leaks:
         names = "\n  ".join(sorted(text for _, text in leaks))
         pytest.fail(f"{request.node.name} left behind:\n  {names}", pytrace=False)
+
+
+def new_since(before: set[object]) -> set[tuple[object, str]]:
+    """What is running and was not before."""
+    return {thing for thing in running() if thing[0] not in before}
 
 
 def settle() -> None:
