@@ -1,0 +1,156 @@
+"""A trainer: a TF 1.x program that trains the network asynchronously with the other trainers.
+
+Its session is on its own worker; `replica_device_setter` puts the variables on the parameter
+server.  It takes batches from the shared queue until that is closed and empty.  Task 0 initializes
+the variables, the others wait for that.
+
+Run as: python -m headrace.tools.demo.trainer (by `headrace demo`).
+Writes: messages `variables` (task 0), `step` (every step), `trace` (task 0, once), `trained`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import headrace as tf
+from headrace.tools.demo.messages import emit
+from headrace.tools.demo.model import QUEUE, examples_queue, network
+from headrace.tools.lifeline import end_process_when_lost
+from headrace.tools.serve import parse_cluster
+
+INITIALIZED_WITHIN_S = 30.0
+FIRST_LOOK_S = 0.02
+NOISE = 0.25  # added to pixels of 0..1
+LEAST_OF_RATE = 0.02
+
+
+class Training(NamedTuple):
+    """The tensors of one step, and what waiting and initializing need."""
+
+    train: Any
+    loss: Any
+    count: Any
+    global_step: Any
+    uninitialized: Any
+    initialize: Any
+
+
+def build(cluster: Any, task: int, batch: int, learning_rate: float, steps: int) -> Training:
+    """The graph of worker `task`; the learning rate falls linearly over `steps` global steps."""
+    place = tf.train.replica_device_setter(
+        cluster=cluster, worker_device=f"/job:worker/task:{task}"
+    )
+    with tf.device(place):
+        pixels, labels = examples_queue().dequeue_up_to(batch)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=labels, logits=network(pixels, NOISE)
+        )
+        loss = tf.reduce_mean(losses, name="loss")
+        global_step = tf.train.get_or_create_global_step()
+        left = 1.0 - tf.cast(global_step, tf.float32) * (1.0 / steps)
+        rate = learning_rate * tf.maximum(left, LEAST_OF_RATE, name="left")
+        train = tf.train.AdamOptimizer(rate).minimize(loss, global_step=global_step)
+        return Training(
+            train,
+            loss,
+            tf.size(labels, name="count"),
+            global_step,
+            tf.report_uninitialized_variables(tf.global_variables()),
+            tf.global_variables_initializer(),
+        )
+
+
+def wait_until_initialized(session: Any, uninitialized: Any) -> None:
+    """Look, with growing pauses, until task 0 has initialized; an error after the deadline."""
+    deadline = time.monotonic() + INITIALIZED_WITHIN_S
+    pause = FIRST_LOOK_S
+    never = threading.Event()
+    while names := [name.decode() for name in session.run(uninitialized)]:
+        if time.monotonic() > deadline:
+            raise TimeoutError(
+                f"after {INITIALIZED_WITHIN_S:.0f} s {len(names)} variables are uninitialized "
+                f"({', '.join(names[:3])}, ...): has the trainer of task 0 started?"
+            )
+        never.wait(pause)
+        pause = min(2 * pause, 0.5)
+
+
+def describe_variables() -> list[dict[str, Any]]:
+    """What was placed where: name, dtype, shape, bytes and device of each variable."""
+    trainable = {variable.name for variable in tf.trainable_variables()}
+    return [
+        {
+            "name": variable.op.name,
+            "dtype": variable.dtype.base_dtype.name,
+            "shape": variable.get_shape().as_list(),
+            "bytes": variable.get_shape().num_elements() * variable.dtype.base_dtype.size,
+            "device": variable.device,
+            "trainable": variable.name in trainable,
+        }
+        for variable in tf.global_variables()
+    ]
+
+
+def traced_step(session: Any, fetches: Any) -> tuple[Any, str]:
+    """Run one step with a full trace: what it fetched, and its RunMetadata in base64."""
+    metadata = tf.RunMetadata()
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    fetched = session.run(fetches, options=options, run_metadata=metadata)
+    return fetched, base64.b64encode(metadata.SerializeToString()).decode("ascii")
+
+
+def train(session: Any, training: Training, trace_at: set[int]) -> int:
+    """Train until the queue is closed and empty; the number of steps this trainer took."""
+    fetches = (training.train, training.loss, training.count, training.global_step)
+    steps = 0
+    while True:
+        trace = None
+        try:
+            if steps in trace_at:
+                fetched, trace = traced_step(session, fetches)
+            else:
+                fetched = session.run(fetches)
+        except tf.errors.OutOfRangeError:
+            return steps
+        _, loss, count, global_step = fetched
+        steps += 1
+        emit("step", loss=float(loss), count=int(count), global_step=int(global_step))
+        if trace is not None:
+            emit("trace", metadata=trace, global_step=int(global_step))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program."""
+    parser = argparse.ArgumentParser(prog="trainer")
+    parser.add_argument("--cluster", required=True)
+    parser.add_argument("--task", type=int, required=True)
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--learning-rate", type=float, required=True)
+    parser.add_argument("--steps", type=int, required=True, help="of all trainers together")
+    parser.add_argument("--trace-at", type=int, nargs="*", default=[], metavar="STEP")
+    parser.add_argument("--watch-fd", type=int)
+    args = parser.parse_args(argv)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if args.watch_fd is not None:
+        end_process_when_lost(args.watch_fd)
+    cluster = tf.train.ClusterSpec(parse_cluster(args.cluster))
+    training = build(cluster, args.task, args.batch, args.learning_rate, args.steps)
+    with tf.Session(f"grpc://{cluster.task_address('worker', args.task)}") as session:
+        if args.task == 0:
+            session.run(training.initialize)
+            emit("variables", variables=describe_variables(), queue=QUEUE)
+        else:
+            wait_until_initialized(session, training.uninitialized)
+        emit("trained", steps=train(session, training, set(args.trace_at)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""`headrace serve`: one task of a cluster in this process, until it is told to stop.
+
+Stops, with a grace for steps in flight, on SIGTERM, on SIGINT and when the lifeline is cut.
+Prints one line when it listens, so that who started it can wait for that.
+
+Called by: main.
+Threads: the server's own; the main thread waits; the lifeline's watcher.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+from types import FrameType
+
+import headrace as tf
+from headrace.tools.commands import CommandError, ExitCode, Streams, UsageError, command
+from headrace.tools.lifeline import watch
+
+READY = "serving "
+EXTRA_S = 2.0  # beyond the grace, before the process ends itself
+
+
+def parse_cluster(text: str) -> dict[str, list[str]]:
+    """`ps=HOST:PORT;worker=HOST:PORT,HOST:PORT` as {job: addresses}.
+
+    Raises UsageError that names the part it cannot read.
+    """
+    jobs: dict[str, list[str]] = {}
+    for part in filter(None, (p.strip() for p in text.split(";"))):
+        job, equals, addresses = part.partition("=")
+        job = job.strip()
+        if not equals or not job:
+            raise UsageError(f"{part!r} in the cluster is not JOB=HOST:PORT[,HOST:PORT...]")
+        if job in jobs:
+            raise UsageError(f"the cluster names job {job!r} twice; list its tasks with commas")
+        jobs[job] = [checked_address(address.strip(), job) for address in addresses.split(",")]
+    if not jobs:
+        raise UsageError("the cluster is empty; give e.g. ps=127.0.0.1:2222")
+    return jobs
+
+
+def checked_address(address: str, job: str) -> str:
+    """`address` if it is HOST:PORT.  Raises UsageError."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise UsageError(f"{address!r} of job {job!r} is not HOST:PORT (port 1 to 65535)")
+    return address
+
+
+def format_cluster(jobs: dict[str, list[str]]) -> str:
+    """The inverse of `parse_cluster`."""
+    return ";".join(f"{job}={','.join(addresses)}" for job, addresses in jobs.items())
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--cluster", required=True, metavar="SPEC", help="ps=HOST:PORT;worker=HOST:PORT,HOST:PORT")
+    add("--job", required=True, help="the job of this task, e.g. worker")
+    add("--task", type=int, default=0, metavar="N", help="its index in the job (default 0)")
+    add(
+        "--grace",
+        type=float,
+        default=5.0,
+        metavar="SECONDS",
+        help="for steps in flight to end after a signal (default 5)",
+    )
+    add(
+        "--watch-fd",
+        type=int,
+        metavar="N",
+        help="lifeline: stop when the other end of this inherited pipe is closed",
+    )
+
+
+@command("serve", "run one task of a cluster until SIGTERM or Ctrl-C", _add_arguments)
+def serve(args: argparse.Namespace, streams: Streams) -> int:
+    """Exit codes: 0 after SIGTERM or a cut lifeline, 130 after SIGINT, 75 if the port is taken."""
+    jobs = parse_cluster(args.cluster)
+    address = own_address(jobs, args.job, args.task)
+    stop = threading.Event()
+    received: list[int] = []
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        if received:  # asked twice: no more grace
+            os._exit(128 + number)
+        received.append(number)
+        stop.set()
+
+    previous = {n: signal.signal(n, on_signal) for n in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        if args.watch_fd is not None:
+            _watch(args.watch_fd, stop)
+        try:
+            server = tf.train.Server(
+                tf.train.ClusterSpec(jobs), job_name=args.job, task_index=args.task
+            )
+        except tf.errors.OpError as error:
+            raise _startup_error(error, address) from error
+        streams.out.write(f"{READY}/job:{args.job}/task:{args.task} at {server.target}\n")
+        streams.out.flush()
+        stop.wait()
+        guard = _end_process_after(args.grace + EXTRA_S)
+        server.stop(args.grace)
+        guard.cancel()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    return ExitCode.INTERRUPTED if signal.SIGINT in received else ExitCode.OK
+
+
+def own_address(jobs: dict[str, list[str]], job: str, task: int) -> str:
+    """This task's address.  Raises UsageError if the cluster does not have the task."""
+    if job not in jobs:
+        raise UsageError(f"the cluster has no job {job!r}; it has {', '.join(sorted(jobs))}")
+    if not 0 <= task < len(jobs[job]):
+        raise UsageError(f"job {job!r} has tasks 0 to {len(jobs[job]) - 1}, not {task}")
+    return jobs[job][task]
+
+
+def _watch(fd: int, stop: threading.Event) -> None:
+    try:
+        watch(fd, stop.set)
+    except OSError as error:
+        raise UsageError(f"--watch-fd {fd}: {error.strerror}") from error
+
+
+def _startup_error(error: tf.errors.OpError, address: str) -> CommandError:
+    taken = "in use" in str(error).lower()
+    return CommandError(
+        f"cannot serve at {address}: {error}",
+        ExitCode.ADDRESS_IN_USE if taken else ExitCode.FAILED,
+    )
+
+
+def _end_process_after(seconds: float) -> threading.Timer:
+    """A last resort against a stop that does not return; a daemon, so it delays no exit."""
+    timer = threading.Timer(seconds, os._exit, args=(ExitCode.FAILED,))
+    timer.daemon = True
+    timer.start()
+    return timer

@@ -1,0 +1,1 @@
+"""Around many steps: coordinator, queue runners, optimizers, the timeline of a step."""
