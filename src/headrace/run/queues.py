@@ -342,11 +342,10 @@ class Queue(Resource):
     def _serve(self) -> list[Pending[Any]]:
         """Do whatever can be done; returns what was settled, to be announced without the lock."""
         settled: list[Pending[Any]] = []
-        moved = True
-        while moved:
-            moved = self._serve_line(self._enqueues, self._advance_enqueue, settled)
-            moved |= self._serve_line(self._dequeues, self._advance_dequeue, settled)
-        return settled
+        while True:
+            self._serve_line(self._enqueues, self._advance_enqueue, settled)
+            if not self._serve_line(self._dequeues, self._advance_dequeue, settled):
+                return settled
 
     def _serve_line(
         self,

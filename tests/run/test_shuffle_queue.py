@@ -1,0 +1,121 @@
+"""Shuffle queues: what they keep back, what is random about them, and in which order.
+
+The orders in ORDERS are TensorFlow 2.21's for these seeds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headrace.base import dtypes, errors
+from headrace.run.pending import Pending
+from headrace.run.queues import Queue, QueueSpec
+from headrace.run.shuffle_queue import RandomShuffleQueue
+
+GIVEN_UP = errors.aborted("given up")
+
+
+def shuffle(capacity: int = 10, min_after_dequeue: int = 2, seed: int = 7, seed2: int = 0) -> Queue:
+    spec = QueueSpec.make([dtypes.int32], [()], capacity, min_after_dequeue, seed, seed2)
+    return RandomShuffleQueue("q", spec)
+
+
+def put(queue: Queue, *numbers: int) -> Pending[None]:
+    return queue.enqueue_many((np.array(numbers, np.int32),))
+
+
+def value(pending: Pending[Any]) -> Any:
+    return pending.result()[0].tolist()
+
+
+def drain(queue: Queue) -> list[int]:
+    queue.close(cancel_pending_enqueues=True)
+    return [value(queue.dequeue()) for _ in range(queue.size())]
+
+
+def test_an_open_shuffle_queue_keeps_its_minimum() -> None:
+    queue = shuffle(min_after_dequeue=2)
+    put(queue, 1, 2)
+    pending = queue.dequeue()
+    assert not pending.done
+    put(queue, 3)
+    assert value(pending) in (1, 2, 3)
+    assert queue.size() == 2
+
+
+def test_a_closed_shuffle_queue_gives_up_its_minimum() -> None:
+    queue = shuffle(min_after_dequeue=2)
+    put(queue, 1, 2)
+    pending = queue.dequeue_many(2)
+    assert not pending.done
+    queue.close()
+    assert sorted(value(pending)) == [1, 2]
+
+
+def test_a_waiting_dequeue_many_leaves_the_minimum_in_the_queue() -> None:
+    queue = shuffle(capacity=5, min_after_dequeue=2)
+    put(queue, 0, 1, 2, 3)
+    pending = queue.dequeue_many(3)
+    assert queue.size() == 2
+    pending.abandon(GIVEN_UP)
+    assert sorted(drain(queue)) == [0, 1, 2, 3]
+
+
+def test_shuffling_loses_and_repeats_nothing_and_does_shuffle() -> None:
+    queue = shuffle(capacity=-1, min_after_dequeue=0)
+    put(queue, *range(500))
+    got = value(queue.dequeue_many(200)) + [value(queue.dequeue()) for _ in range(100)]
+    got += value(queue.dequeue_many(200))
+    assert sorted(got) == list(range(500))
+    assert got != sorted(got)
+
+
+def test_one_by_one_and_many_at_once_draw_alike() -> None:
+    one, many = shuffle(-1, 0, seed=3), shuffle(-1, 0, seed=3)
+    for queue in (one, many):
+        put(queue, *range(50))
+    assert [value(one.dequeue()) for _ in range(50)] == value(many.dequeue_many(50))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_every_element_is_equally_likely(count: int) -> None:
+    queue = shuffle(-1, 0, seed=11)
+    hits = np.zeros(5)
+    for _ in range(2000):
+        put(queue, *range(5))
+        for number in value(queue.dequeue_many(count)):
+            hits[number] += 1
+        queue.dequeue_many(5 - count)
+    expected = 2000 * count / 5
+    deviation = (2000 * count / 5 * (1 - count / 5)) ** 0.5
+    assert np.all(np.abs(hits - expected) < 5 * deviation)
+
+
+# (seed, seed2), then of 20 elements the first 8 by dequeue_many and 6 by dequeue
+ORDERS = [
+    ((1, 2), [19, 7, 6, 1, 3, 16, 14, 11], [5, 13, 4, 2, 8, 18]),
+    ((0, 5), [4, 1, 7, 19, 6, 17, 0, 18], [2, 10, 5, 13, 11, 15]),
+    ((7, 0), [17, 12, 18, 16, 11, 6, 15, 8], [4, 3, 0, 9, 14, 10]),
+    ((2**40 + 3, -1), [15, 18, 14, 11, 19, 0, 10, 3], [13, 17, 5, 1, 16, 2]),
+]
+
+
+@pytest.mark.parametrize(("seeds", "many", "single"), ORDERS)
+def test_the_order_is_tensorflows(
+    seeds: tuple[int, int], many: list[int], single: list[int]
+) -> None:
+    queue = shuffle(100, 0, *seeds)
+    put(queue, *range(20))
+    assert value(queue.dequeue_many(8)) == many
+    assert [value(queue.dequeue()) for _ in range(6)] == single
+
+
+def test_the_order_is_tensorflows_after_elements_were_given_back() -> None:
+    queue = shuffle(100, 0, 3, 4)
+    put(queue, *range(6))
+    queue.dequeue_many(8)
+    queue.close()
+    assert value(queue.dequeue_up_to(10)) == [5, 3, 0, 2, 1, 4]
