@@ -201,9 +201,8 @@ class LooperThread(threading.Thread):
         self.daemon = True
         self._coord = coord
         self._timer_interval_secs = timer_interval_secs
-        if target is None:
-            if args is not None or kwargs is not None:
-                raise ValueError("args and kwargs are of use only with a target")
+        if target is None and (args is not None or kwargs is not None):
+            raise ValueError("args and kwargs are of use only with a target")
         self._loop_target = target
         self._loop_args = tuple(args or ())
         self._loop_kwargs = dict(kwargs or {})

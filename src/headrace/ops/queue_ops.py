@@ -1,0 +1,249 @@
+"""Queue ops: make a queue, put elements in, take them out, close it.
+
+Both generations stand side by side: handles of the first are string references, of the second
+resources; at run time either is the `run.queues.Queue` itself.  An operation that has to wait
+returns its Pending, so that the step goes on with what does not depend on it.
+Called by: ops.queues (the Python classes), programs that name these ops.
+Threads: any step's thread.
+Source: TF 1.15 core/ops/data_flow_ops.cc, core/kernels/queue_ops.cc; rules of waiting in run.queues
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.base import dtypes, errors
+from headrace.base.shapes import Shape, TensorShape
+from headrace.graph.registry import OpSpec, op
+from headrace.graph.shape_fns import ShapeContext, scalar, unknown, vector
+from headrace.run.fifo_queue import FIFOQueue
+from headrace.run.kernel import KernelContext
+from headrace.run.pending import Pending
+from headrace.run.queues import Queue, QueueSpec
+from headrace.run.shuffle_queue import RandomShuffleQueue
+
+__all__: list[str] = []
+
+Kernel = Callable[..., Any]
+
+
+# -- making -----------------------------------------------------------------------------------
+
+
+def _open(
+    ctx: KernelContext, kind: type[Queue], spec: QueueSpec, container: bytes, name: bytes
+) -> Queue:
+    """The queue of this node, made at its first run; checked against `spec` if it was there."""
+    found = ctx.private_resource(Queue, lambda: kind(ctx.node.name, spec), container, name)
+    if found is not ctx.memo.get("checked"):
+        found.check_shared_with(kind, spec)
+        ctx.memo["checked"] = found
+    return found
+
+
+def _fifo(
+    ctx: KernelContext,
+    *,
+    component_types: list[dtypes.DType],
+    shapes: list[TensorShape],
+    capacity: int,
+    container: bytes,
+    shared_name: bytes,
+) -> Queue:
+    """The queue; nodes of one container and shared_name share it.
+
+    Raises InvalidArgument when it exists and differs from what is asked for.
+    """
+    spec = QueueSpec.make(component_types, [shape._raw for shape in shapes], capacity)
+    return _open(ctx, FIFOQueue, spec, container, shared_name)
+
+
+def _shuffle(
+    ctx: KernelContext,
+    *,
+    component_types: list[dtypes.DType],
+    shapes: list[TensorShape],
+    capacity: int,
+    min_after_dequeue: int,
+    seed: int,
+    seed2: int,
+    container: bytes,
+    shared_name: bytes,
+) -> Queue:
+    """The queue; see FIFOQueue.  Elements leave in random order."""
+    raw = [shape._raw for shape in shapes]
+    spec = QueueSpec.make(component_types, raw, capacity, min_after_dequeue, seed, seed2)
+    return _open(ctx, RandomShuffleQueue, spec, container, shared_name)
+
+
+_COMPONENTS = (
+    "component_types: list(type) >= 1; shapes: list(shape) >= 0 = []; capacity: int = -1; "
+)
+_SHARED = "container: string = ''; shared_name: string = ''"
+_SHUFFLED = "min_after_dequeue: int = 0; seed: int = 0; seed2: int = 0; "
+_HANDLE_V1 = vector(2)
+
+
+def _maker(name: str, kernel: Kernel, attrs: str) -> tuple[OpSpec, OpSpec]:
+    """Both generations of an op that makes a resource."""
+    old = op(
+        name, outputs="handle: Ref(string)", attrs=attrs, shape=_HANDLE_V1, stateful=True,
+        differentiable=False,
+    )(kernel)  # fmt: skip
+    new = op(
+        name + "V2", outputs="handle: resource", attrs=attrs, shape=scalar, stateful=True,
+        differentiable=False,
+    )(kernel)  # fmt: skip
+    return old, new
+
+
+fifo_queue, fifo_queue_v2 = _maker("FIFOQueue", _fifo, _COMPONENTS + _SHARED)
+random_shuffle_queue, random_shuffle_queue_v2 = _maker(
+    "RandomShuffleQueue", _shuffle, _COMPONENTS + _SHUFFLED + _SHARED
+)
+
+
+# -- using ------------------------------------------------------------------------------------
+
+
+def queue_of(handle: Any) -> Queue:
+    """The queue behind a handle.  Raises InvalidArgument."""
+    if isinstance(handle, np.ndarray) and handle.ndim == 0:
+        handle = handle[()]
+    if not isinstance(handle, Queue):
+        raise errors.invalid_argument(
+            f"a queue operation was given a {type(handle).__name__} instead of a queue's handle"
+        )
+    return handle
+
+
+def _no_timeout(timeout_ms: int) -> None:
+    if timeout_ms != -1:
+        raise errors.invalid_argument(
+            f"timeout_ms={timeout_ms} is not supported on queue operations; "
+            "set timeout_in_ms in the RunOptions of the step, or operation_timeout_in_ms in the "
+            "ConfigProto"
+        )
+
+
+def _source(handle: Any, component_types: list[dtypes.DType], timeout_ms: int) -> Queue:
+    """The queue that a dequeue takes from, checked against the types it declares."""
+    _no_timeout(timeout_ms)
+    queue = queue_of(handle)
+    have = queue.spec.component_types
+    if have != tuple(component_types):
+        raise errors.invalid_argument(
+            f"{queue} holds ({', '.join(t.name for t in have)}), and the dequeue expects "
+            f"({', '.join(t.name for t in component_types)})"
+        )
+    return queue
+
+
+def _enqueue(xp: Any, handle: Any, *components: Any, timeout_ms: int) -> Pending[None]:
+    """Add one element, waiting for room.
+
+    Raises InvalidArgument (types, shapes), Cancelled (closed).
+    """
+    _no_timeout(timeout_ms)
+    return queue_of(handle).enqueue(components)
+
+
+def _enqueue_many(xp: Any, handle: Any, *components: Any, timeout_ms: int) -> Pending[None]:
+    """Add the elements along dimension 0, as room comes."""
+    _no_timeout(timeout_ms)
+    return queue_of(handle).enqueue_many(components)
+
+
+def _dequeue(
+    xp: Any, handle: Any, *, component_types: list[dtypes.DType], timeout_ms: int
+) -> Pending[Any]:
+    """Remove one element, waiting for one.
+
+    Raises OutOfRange (closed and empty), InvalidArgument (types).
+    """
+    return _source(handle, component_types, timeout_ms).dequeue()
+
+
+def _count(n: Any) -> int:
+    if n.ndim:
+        raise errors.invalid_argument(f"n must be a scalar, and has shape {list(n.shape)}")
+    return int(n)
+
+
+def _dequeue_many(
+    xp: Any, handle: Any, n: Any, *, component_types: list[dtypes.DType], timeout_ms: int
+) -> Pending[Any]:
+    """Remove n elements, stacked along a new dimension 0, waiting for so many.
+
+    Raises OutOfRange (closed with fewer), InvalidArgument.
+    """
+    return _source(handle, component_types, timeout_ms).dequeue_many(_count(n))
+
+
+def _dequeue_up_to(
+    xp: Any, handle: Any, n: Any, *, component_types: list[dtypes.DType], timeout_ms: int
+) -> Pending[Any]:
+    """As QueueDequeueMany, but a closed queue gives its last elements even if they are fewer."""
+    return _source(handle, component_types, timeout_ms).dequeue_up_to(_count(n))
+
+
+def _close(xp: Any, handle: Any, *, cancel_pending_enqueues: bool) -> Pending[None]:
+    """No more enqueues; those that wait are finished first, or cancelled."""
+    return queue_of(handle).close(cancel_pending_enqueues)
+
+
+def _size(xp: Any, handle: Any) -> Any:
+    """How many elements are there."""
+    return np.int32(queue_of(handle).size())
+
+
+def _is_closed(xp: Any, handle: Any) -> Any:
+    """Whether it is closed."""
+    return np.bool_(queue_of(handle).is_closed())
+
+
+def _batches(c: ShapeContext) -> Shape | list[Shape]:
+    count = c.value("n")
+    if count is not None and count.ndim == 0 and count < 0:
+        raise ValueError(f"input 'n' must be >= 0, but is {int(count)}")
+    return unknown(c)
+
+
+_PUT = "Tcomponents: list(type) >= 1; timeout_ms: int = -1"
+_TAKE = "component_types: list(type) >= 1; timeout_ms: int = -1"
+
+
+def _user(name: str, kernel: Kernel, more: str = "", **block: Any) -> tuple[OpSpec, OpSpec]:
+    """Both generations of an op that uses a queue."""
+    old = op(name, inputs="handle: Ref(string)" + more, differentiable=False, **block)(kernel)
+    new = op(
+        name + "V2", inputs="handle: resource" + more, stateful=True, differentiable=False, **block
+    )(kernel)
+    return old, new
+
+
+_put: dict[str, Any] = {"attrs": _PUT, "blocking": True}
+_take: dict[str, Any] = {"outputs": "components: component_types", "attrs": _TAKE, "blocking": True}
+_ELEMENT = "; components: Tcomponents"
+
+queue_enqueue, queue_enqueue_v2 = _user("QueueEnqueue", _enqueue, _ELEMENT, **_put)
+queue_enqueue_many, queue_enqueue_many_v2 = _user(
+    "QueueEnqueueMany", _enqueue_many, _ELEMENT, **_put
+)
+queue_dequeue, queue_dequeue_v2 = _user("QueueDequeue", _dequeue, shape=unknown, **_take)
+queue_dequeue_many, queue_dequeue_many_v2 = _user(
+    "QueueDequeueMany", _dequeue_many, "; n: int32", shape=_batches, **_take
+)
+queue_dequeue_up_to, queue_dequeue_up_to_v2 = _user(
+    "QueueDequeueUpTo", _dequeue_up_to, "; n: int32", shape=_batches, **_take
+)
+queue_close, queue_close_v2 = _user(
+    "QueueClose", _close, attrs="cancel_pending_enqueues: bool = false", blocking=True
+)
+queue_size, queue_size_v2 = _user("QueueSize", _size, outputs="size: int32", shape=scalar)
+queue_is_closed, queue_is_closed_v2 = _user(
+    "QueueIsClosed", _is_closed, outputs="is_closed: bool", shape=scalar
+)

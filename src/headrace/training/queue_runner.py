@@ -1,0 +1,279 @@
+"""QueueRunner: threads that keep a queue filled by running its enqueue ops.
+
+Each thread runs one enqueue op until the coordinator stops or the input ends (OutOfRange); the last
+one to see the input end closes the queue.  One more thread per runner waits for the stop and then
+cancels the enqueues that are blocked.
+Called by: input producers (make them), programs (`start_queue_runners`).
+Threads: starts plain threads, which the caller's coordinator joins.
+Source: TF 1.15 python/training/queue_runner_impl.py, for behaviour; the collection's proto is on file
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.graph import scopes
+from headrace.graph.collections import GraphKeys
+from headrace.training.coordinator import Coordinator
+
+__all__ = ["QueueRunner", "add_queue_runner", "start_queue_runners"]
+
+log = logging.getLogger("headrace")
+
+_DEFAULT_CLOSED: tuple[type[errors.OpError], ...] = (errors.OutOfRangeError,)
+
+
+class QueueRunner:
+    """Enqueue ops of one queue and how to close it."""
+
+    def __init__(
+        self,
+        queue: Any = None,
+        enqueue_ops: Sequence[Any] | None = None,
+        close_op: Any = None,
+        cancel_op: Any = None,
+        queue_closed_exception_types: tuple[type[errors.OpError], ...] | None = None,
+        queue_runner_def: pb.QueueRunnerDef | None = None,
+        import_scope: str | None = None,
+    ) -> None:
+        """A thread will be started for each of `enqueue_ops`.
+
+        close_op: run when the input ends (default: `queue.close()`).
+        cancel_op: run at the coordinator's stop (default: close, cancelling pending enqueues).
+        queue_closed_exception_types: errors of an enqueue op that mean the end of the input.
+        Raises ValueError, TypeError.
+        """
+        self._lock = threading.Lock()
+        self._runs_per_session: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._exceptions_raised: list[BaseException] = []
+        if queue_runner_def is not None:
+            if queue is not None or enqueue_ops:
+                raise ValueError("queue_runner_def and queue or enqueue_ops are mutually exclusive")
+            self._init_from_proto(queue_runner_def, import_scope)
+            return
+        if queue is None or not enqueue_ops:
+            raise ValueError("a QueueRunner needs a queue and enqueue_ops")
+        closed = _DEFAULT_CLOSED
+        if queue_closed_exception_types is not None:
+            closed = _checked_types(queue_closed_exception_types)
+        self._queue = queue
+        self._enqueue_ops = list(enqueue_ops)
+        self._queue_closed_exception_types = closed
+        self._close_op = queue.close() if close_op is None else close_op
+        self._cancel_op = (
+            queue.close(cancel_pending_enqueues=True) if cancel_op is None else cancel_op
+        )
+
+    def _init_from_proto(self, proto: pb.QueueRunnerDef, import_scope: str | None) -> None:
+        if not isinstance(proto, pb.QueueRunnerDef):
+            raise TypeError(f"queue_runner_def must be a QueueRunnerDef, not {proto!r:.80}")
+        graph = scopes.get_default_graph()
+
+        def element(name: str) -> Any:
+            return graph.as_graph_element(_with_scope(name, import_scope))
+
+        self._queue = element(proto.queue_name)
+        self._enqueue_ops = [element(name) for name in proto.enqueue_op_name]
+        self._close_op = element(proto.close_op_name)
+        self._cancel_op = element(proto.cancel_op_name)
+        self._queue_closed_exception_types = (
+            tuple(
+                errors.exception_type_from_error_code(code)
+                for code in proto.queue_closed_exception_types
+            )
+            or _DEFAULT_CLOSED
+        )
+
+    @property
+    def queue(self) -> Any:
+        return self._queue
+
+    @property
+    def enqueue_ops(self) -> list[Any]:
+        return self._enqueue_ops
+
+    @property
+    def close_op(self) -> Any:
+        return self._close_op
+
+    @property
+    def cancel_op(self) -> Any:
+        return self._cancel_op
+
+    @property
+    def queue_closed_exception_types(self) -> tuple[type[errors.OpError], ...]:
+        return self._queue_closed_exception_types
+
+    @property
+    def exceptions_raised(self) -> list[BaseException]:
+        """What ended the threads of a runner without coordinator."""
+        return self._exceptions_raised
+
+    @property
+    def name(self) -> str:
+        """The queue's."""
+        return str(self._queue.name)
+
+    # -- running ------------------------------------------------------------------------------
+
+    def create_threads(
+        self, sess: Any, coord: Coordinator | None = None, daemon: bool = False, start: bool = False
+    ) -> list[threading.Thread]:
+        """The threads that run the enqueue ops in `sess`; [] while earlier ones of it still run.
+
+        With `coord` they are registered there, stop with it and report their errors to it;
+        otherwise errors are kept in `exceptions_raised` and raised in the thread.
+        """
+        with self._lock:
+            if self._runs_per_session.get(sess, 0) > 0:
+                return []
+            self._runs_per_session[sess] = len(self._enqueue_ops)
+            self._exceptions_raised = []
+        threads = [
+            threading.Thread(
+                target=self._run,
+                args=(sess, op, coord),
+                name=f"QueueRunnerThread-{self.name}-{op.name}",
+            )
+            for op in self._enqueue_ops
+        ]
+        if coord is not None:
+            threads.append(
+                threading.Thread(
+                    target=self._close_on_stop,
+                    args=(sess, self._cancel_op, coord),
+                    name=f"QueueRunnerThread-{self.name}-close_on_stop",
+                )
+            )
+        for thread in threads:
+            thread.daemon = daemon
+            if coord is not None:
+                coord.register_thread(thread)
+        if start:
+            for thread in threads:
+                thread.start()
+        return threads
+
+    def _run(self, sess: Any, enqueue_op: Any, coord: Coordinator | None = None) -> None:
+        """Enqueue until the stop or the end of the input.  The body of a thread."""
+        counted = True
+        try:
+            enqueue = sess.make_callable(enqueue_op)
+            while coord is None or not coord.should_stop():
+                try:
+                    enqueue()
+                except self._queue_closed_exception_types:
+                    counted = False
+                    if self._left_last(sess):
+                        self._close(sess)
+                    return
+        except Exception as error:  # the boundary of the thread
+            if coord is not None:
+                coord.request_stop(error)
+                return
+            log.error("exception in QueueRunner %s: %s", self.name, error)
+            with self._lock:
+                self._exceptions_raised.append(error)
+            raise
+        finally:
+            if counted:
+                self._left_last(sess)
+
+    def _left_last(self, sess: Any) -> bool:
+        """Count one thread of `sess` less; True if it was the last."""
+        with self._lock:
+            self._runs_per_session[sess] -= 1
+            return self._runs_per_session[sess] == 0
+
+    def _close(self, sess: Any) -> None:
+        try:
+            sess.run(self._close_op)
+        except Exception as error:  # somebody else has closed it, or the session
+            log.debug("ignored while closing %s: %s", self.name, error)
+
+    def _close_on_stop(self, sess: Any, cancel_op: Any, coord: Coordinator) -> None:
+        """Wait for the stop, then release whoever is blocked.  The body of a thread."""
+        coord.wait_for_stop()
+        try:
+            sess.run(cancel_op)
+        except Exception as error:  # the session may be closed by then, which releases them too
+            log.debug("ignored while cancelling %s: %s", self.name, error)
+
+    # -- protos -------------------------------------------------------------------------------
+
+    def to_proto(self, export_scope: str | None = None) -> pb.QueueRunnerDef | None:
+        """The QueueRunnerDef; None if the queue is outside `export_scope`."""
+        if export_scope is not None and not self.name.startswith(export_scope):
+            return None
+        proto = pb.QueueRunnerDef(
+            queue_name=_without_scope(self.name, export_scope),
+            enqueue_op_name=[_without_scope(op.name, export_scope) for op in self._enqueue_ops],
+            close_op_name=_without_scope(self._close_op.name, export_scope),
+            cancel_op_name=_without_scope(self._cancel_op.name, export_scope),
+        )
+        proto.queue_closed_exception_types.extend(
+            errors.error_code_from_exception_type(kind)  # type: ignore[misc]
+            for kind in self._queue_closed_exception_types
+        )
+        return proto
+
+    @staticmethod
+    def from_proto(
+        queue_runner_def: pb.QueueRunnerDef, import_scope: str | None = None
+    ) -> QueueRunner:
+        """The runner that `to_proto` described, over the default graph."""
+        return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
+
+
+def _checked_types(types: Any) -> tuple[type[errors.OpError], ...]:
+    if (
+        not isinstance(types, tuple)
+        or not types
+        or not all(isinstance(kind, type) and issubclass(kind, errors.OpError) for kind in types)
+    ):
+        raise TypeError(
+            f"queue_closed_exception_types must be a tuple of tf.errors types, not {types!r}"
+        )
+    return types
+
+
+def _with_scope(name: str, scope: str | None) -> str:
+    return f"{scope.rstrip('/')}/{name}" if scope else name
+
+
+def _without_scope(name: str, scope: str | None) -> str:
+    return name.removeprefix(scope.rstrip("/") + "/") if scope else name
+
+
+def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:
+    """Let `start_queue_runners` start this one."""
+    scopes.get_default_graph().add_to_collection(collection, qr)
+
+
+def start_queue_runners(
+    sess: Any = None,
+    coord: Coordinator | None = None,
+    daemon: bool = True,
+    start: bool = True,
+    collection: str = GraphKeys.QUEUE_RUNNERS,
+) -> list[threading.Thread]:
+    """Create (and start) the threads of all collected runners of the session's graph.
+
+    Without `sess`, in the default session: ValueError if there is none.
+    """
+    session = scopes.require_session(sess, "start queue runners")
+    if not hasattr(session, "graph") or not hasattr(session, "make_callable"):
+        raise TypeError(f"sess must be a tf.Session, not a {type(session).__name__}")
+    runners: list[QueueRunner] = session.graph.get_collection(collection)
+    with session.graph.as_default():
+        return [
+            thread
+            for runner in runners
+            for thread in runner.create_threads(session, coord=coord, daemon=daemon, start=start)
+        ]
