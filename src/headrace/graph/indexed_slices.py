@@ -115,11 +115,7 @@ def _to_tensor(
         raise ValueError(
             f"the IndexedSlices {value.name} has dtype {value.dtype.name}, and {dtype.name} is needed"
         )
-    if value.dense_shape is None:
-        raise ValueError(
-            f"the IndexedSlices {value.name} has no dense_shape and cannot become a tensor"
-        )
-    sizes = constant_value(value.dense_shape)
+    sizes = None if value.dense_shape is None else constant_value(value.dense_shape)
     if sizes is None or int(np.prod(sizes, dtype=np.int64)) >= _LARGEST_SILENT:
         size = (
             "of unknown shape"
@@ -130,6 +126,14 @@ def _to_tensor(
             f"the IndexedSlices {value.name} becomes a dense tensor {size}, which may take much memory",
             stacklevel=2,
         )
+    return _dense(value, name)
+
+
+def _dense(value: IndexedSlices, name: str | None) -> Tensor:
+    if value.dense_shape is None:
+        raise ValueError(
+            f"the IndexedSlices {value.name} has no dense_shape and cannot become a tensor"
+        )
     made: Tensor = get("UnsortedSegmentSum")(
         value.values, value.indices, value.dense_shape[0], name=name
     )
@@ -137,3 +141,10 @@ def _to_tensor(
 
 
 register_tensor_conversion_function(IndexedSlices, _to_tensor)
+
+
+def to_dense(value: Any) -> Any:
+    """`value` as a Tensor if it is an IndexedSlices (without the warning), else as it is."""
+    if not isinstance(value, IndexedSlices):
+        return value
+    return _dense(value, None)

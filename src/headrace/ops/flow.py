@@ -28,7 +28,7 @@ __all__ = [
 
 
 @op("NoOp", foldable=False)
-def no_op(xp: Any) -> None:
+def no_op_op(xp: Any) -> None:
     """Nothing; a place for control dependencies.
 
     Source: TF 1.15 core/kernels/no_op.h
@@ -186,6 +186,12 @@ def _(op: Operation, dout: Tensor) -> Tensor:
     return made
 
 
+def no_op(name: str | None = None) -> Operation:
+    """An operation that does nothing; a place for control dependencies."""
+    made: Operation = no_op_op(name=name)
+    return made
+
+
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
     """`tensor`; a step in which it has a NaN or infinite element fails with `message`."""
     made: Tensor = check_numerics_op(tensor, message=message, name=name)
@@ -245,8 +251,7 @@ def group(*inputs: Any, name: str | None = None) -> Operation:
     """
     ops = list(_flat_ops(inputs))
     if not ops:
-        done: Operation = no_op(name=name)
-        return done
+        return no_op(name)
     with name_scope(name, "group_deps", [op.outputs[0] for op in ops if op.outputs]) as scope:
         by_device: dict[str, list[Operation]] = {}
         for item in ops:
@@ -261,8 +266,7 @@ def group(*inputs: Any, name: str | None = None) -> Operation:
 def _no_op_after(ops: list[Operation], device: str, name: str | None) -> Operation:
     graph = ops[0].graph
     with graph.control_dependencies(ops), graph.device(device) if device else nullcontext():
-        made: Operation = no_op(name=name)
-        return made
+        return no_op(name)
 
 
 def tuple_(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:

@@ -1,0 +1,675 @@
+"""Shapes: asking for them and changing them without touching the elements.
+
+`shape`, `size` and `rank` are constants where the graph knows the answer, as in TensorFlow.
+Called by: op families, gradients, users.  Threads: any.
+Source: behaviour of TF 1.15 (core/kernels/shape_ops.h, reshape_op.h, transpose_op.cc,
+python/ops/array_ops.py), GraphDefs as 2.21.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.base import dtypes, errors
+from headrace.base import shapes as shape_rules
+from headrace.base.shapes import Shape, TensorShape, text
+from headrace.graph.const_value import as_shape
+from headrace.graph.convert import convert
+from headrace.graph.graph import Operation
+from headrace.graph.indexed_slices import to_dense
+from headrace.graph.names import name_scope
+from headrace.graph.registry import get, op
+from headrace.graph.shape_fns import ShapeContext, scalar
+from headrace.graph.sparse import SparseTensor
+from headrace.graph.tensor import Tensor
+from headrace.ops.axes import checked_axis, static_axis
+from headrace.ops.constants import constant
+
+__all__ = [
+    "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to", "ensure_shape", "expand_dims",
+    "invert_permutation", "matrix_transpose", "rank", "reshape", "sequence_mask", "shape", "shape_n",
+    "size", "squeeze", "transpose",
+]  # fmt: skip
+
+# -- asking -----------------------------------------------------------------------------------
+
+
+def _length_of(shape: Shape) -> Shape:
+    return (None if shape is None else len(shape),)
+
+
+@op(
+    "Shape",
+    inputs="input: T",
+    outputs="output: out_type",
+    attrs="T: type; out_type: {int32, int64} = int32",
+    shape=lambda c: _length_of(c.shape(0)),
+    differentiable=False,
+)
+def shape_op(xp: Any, input: Any, *, out_type: dtypes.DType) -> Any:
+    """The sizes of the input's dimensions, [rank]."""
+    return np.array(np.shape(input), out_type.np)
+
+
+@op(
+    "ShapeN",
+    inputs="input: N * T",
+    outputs="output: N * out_type",
+    attrs="N: int >= 1; T: type; out_type: {int32, int64} = int32",
+    shape=lambda c: [_length_of(shape) for shape in c.shapes],
+    differentiable=False,
+)
+def shape_n_op(xp: Any, *input: Any, out_type: dtypes.DType) -> list[Any]:
+    """The shapes of several inputs."""
+    return [np.array(np.shape(item), out_type.np) for item in input]
+
+
+@op(
+    "Size",
+    inputs="input: T",
+    outputs="output: out_type",
+    attrs="T: type; out_type: {int32, int64} = int32",
+    shape=scalar,
+    differentiable=False,
+)
+def size_op(xp: Any, input: Any, *, out_type: dtypes.DType) -> Any:
+    """How many elements the input has.
+
+    Raises InvalidArgument if out_type cannot hold that.
+    """
+    count = np.size(input)
+    if count > np.iinfo(out_type.np).max:
+        raise errors.invalid_argument(
+            f"{count} elements are too many for {out_type.name}; use out_type=tf.int64"
+        )
+    return np.array(count, out_type.np)
+
+
+@op(
+    "Rank",
+    inputs="input: T",
+    outputs="output: int32",
+    attrs="T: type",
+    shape=scalar,
+    differentiable=False,
+)
+def rank_op(xp: Any, input: Any) -> Any:
+    """How many dimensions the input has."""
+    return np.array(np.ndim(input), np.int32)
+
+
+def shape(
+    input: Any, name: str | None = None, out_type: Any = dtypes.int32, optimize: bool = True
+) -> Tensor:
+    """The shape of `input`, [rank]; a constant if it is known statically."""
+    kind = dtypes.as_dtype(out_type)
+    with name_scope(name, "Shape", [input]) as scope:
+        made: Tensor
+        if isinstance(input, SparseTensor):
+            made = get("Cast")(input.dense_shape, DstT=kind)
+            return made
+        tensor = convert(input)
+        if optimize and shape_rules.is_fully_defined(tensor.raw_shape):
+            return constant(list(tensor.raw_shape or ()), kind, name=scope)
+        made = shape_op(tensor, out_type=kind, name=scope)
+        return made
+
+
+def shape_n(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
+    """The shapes of several tensors of one dtype, in one node."""
+    made: list[Tensor] = shape_n_op(list(input), out_type=out_type, name=name)
+    return made
+
+
+def size(
+    input: Any, name: str | None = None, out_type: Any = dtypes.int32, optimize: bool = True
+) -> Tensor:
+    """The number of elements of `input`; a constant if it is known statically."""
+    kind = dtypes.as_dtype(out_type)
+    with name_scope(name, "Size", [input]) as scope:
+        made: Tensor
+        if isinstance(input, SparseTensor):
+            made = get("Prod")(get("Cast")(input.dense_shape, DstT=kind), 0, name=scope)
+            return made
+        tensor = convert(input)
+        raw = tensor.raw_shape
+        if optimize and raw is not None and (None not in raw or 0 in raw):
+            return constant(0 if 0 in raw else shape_rules.num_elements(raw), kind, name=scope)
+        made = size_op(tensor, out_type=kind, name=scope)
+        return made
+
+
+def rank(input: Any, name: str | None = None, optimize: bool = True) -> Tensor:
+    """The rank of `input`, int32; a constant if it is known statically."""
+    with name_scope(name, "Rank", [input]) as scope:
+        made: Tensor
+        if isinstance(input, SparseTensor):
+            made = size_op(input.dense_shape, out_type=dtypes.int32, name=scope)
+            return made
+        tensor = convert(input)
+        if optimize and tensor.raw_shape is not None:
+            return constant(len(tensor.raw_shape), dtypes.int32, name=scope)
+        made = rank_op(tensor, name=scope)
+        return made
+
+
+# -- Reshape ----------------------------------------------------------------------------------
+
+
+def _reshape_shape(c: ShapeContext) -> Shape:
+    whole, wanted = c.shape("tensor"), c.shape_value("shape")
+    if wanted is None:
+        return None
+    exact = c.value("shape")
+    count = shape_rules.num_elements(whole)
+    known = int(np.prod([size for size in wanted if size is not None], dtype=np.int64))
+    if exact is not None and wanted.count(None) > 1:
+        raise ValueError(
+            f"only one size of a reshape may be -1, not {wanted.count(None)}: {exact.tolist()}"
+        )
+    if count is None or (None in wanted and (exact is None and wanted.count(None) > 1)):
+        return wanted
+    if None not in wanted:
+        if known != count:
+            raise ValueError(
+                f"a tensor of shape {text(whole)} with {count} elements cannot become {text(wanted)}"
+            )
+        return wanted
+    if known == 0 or count % known:
+        if known == 0 and count == 0:
+            return wanted
+        raise ValueError(
+            f"{count} elements of shape {text(whole)} cannot fill {text(wanted)} evenly"
+        )
+    return tuple(count // known if size is None else size for size in wanted)
+
+
+@op(
+    "Reshape",
+    inputs="tensor: T; shape: Tshape",
+    outputs="output: T",
+    attrs="T: type; Tshape: {int32, int64} = int32",
+    shape=_reshape_shape,
+    aliases=True,
+)
+def reshape_op(xp: Any, tensor: Any, shape: Any) -> Any:
+    """The same elements in row-major order in another shape.
+
+    shape [r]; one size may be -1 and takes what is left.
+    Raises InvalidArgument if the numbers of elements differ.
+    """
+    if np.ndim(shape) != 1:
+        raise errors.invalid_argument(
+            f"shape must be a vector of sizes, but has shape {list(np.shape(shape))}"
+        )
+    wanted = [int(size) for size in shape]
+    if wanted.count(-1) > 1:
+        raise errors.invalid_argument(f"only one size may be -1, not {wanted.count(-1)}: {wanted}")
+    if any(size < -1 for size in wanted):
+        raise errors.invalid_argument(f"sizes must be -1 or more, not {wanted}")
+    count = np.size(tensor)
+    if -1 in wanted:
+        known = int(np.prod([size for size in wanted if size != -1], dtype=np.int64))
+        if known == 0:
+            raise errors.invalid_argument(
+                f"the size at -1 of {wanted} cannot be inferred: the other sizes make 0 elements"
+            )
+        if count % known:
+            raise errors.invalid_argument(
+                f"the input of shape {list(np.shape(tensor))} has {count} values, which is no multiple of the "
+                f"{known} that {wanted} asks for"
+            )
+        wanted[wanted.index(-1)] = count // known
+    elif int(np.prod(wanted, dtype=np.int64)) != count:
+        raise errors.invalid_argument(
+            f"the input of shape {list(np.shape(tensor))} has {count} values, but the requested shape {wanted} has "
+            f"{int(np.prod(wanted, dtype=np.int64))}"
+        )
+    return np.asarray(tensor).reshape(wanted)
+
+
+@reshape_op.gradient
+def _(op: Operation, dout: Any) -> tuple[Tensor, None]:
+    raw = op.inputs[0].raw_shape
+    if raw is not None and raw.count(None) == 1 and 0 not in raw:
+        return reshape(dout, [-1 if size is None else size for size in raw]), None
+    return _as_input(op, dout), None
+
+
+def _as_input(op: Operation, dout: Any) -> Tensor:
+    return reshape(to_dense(dout), shape(op.inputs[0]))
+
+
+def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
+    """`tensor` in another shape; one size may be -1."""
+    made: Tensor = reshape_op(tensor, shape, name=name)
+    return made
+
+
+def _expand_dims_shape(c: ShapeContext) -> Shape:
+    whole, dim = c.shape("input"), c.value("dim")
+    if whole is None:
+        return None
+    if dim is None:
+        return (None,) * (len(whole) + 1)
+    if dim.size != 1:
+        raise ValueError(f"dim must be one number, not of shape {dim.shape}")
+    at = static_axis(int(dim.reshape(())), len(whole) + 1, "dim")
+    return (*whole[:at], 1, *whole[at:])
+
+
+@op(
+    "ExpandDims",
+    inputs="input: T; dim: Tdim",
+    outputs="output: T",
+    attrs="T: type; Tdim: {int32, int64} = int32",
+    shape=_expand_dims_shape,
+    aliases=True,
+)
+def expand_dims_op(xp: Any, input: Any, dim: Any) -> Any:
+    """The input with a dimension of size 1 inserted at dim.
+
+    dim [] in [-r-1, r+1).  Raises InvalidArgument outside.
+    Source: TF 1.15 core/kernels/shape_ops.h
+    """
+    if np.size(dim) != 1:
+        raise errors.invalid_argument(
+            f"dim must be a tensor with a single value, but has shape {list(np.shape(dim))}"
+        )
+    at = checked_axis(np.reshape(dim, ()), np.ndim(input) + 1, "dim")
+    return xp.expand_dims(np.asarray(input), axis=at)
+
+
+@expand_dims_op.gradient
+def _(op: Operation, dout: Any) -> tuple[Tensor, None]:
+    return _as_input(op, dout), None
+
+
+def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
+    """`input` with a dimension of size 1 inserted at `axis` (`dim` is its old name)."""
+    if (axis is None) == (dim is None):
+        raise ValueError("expand_dims takes an axis (whose old name is dim)")
+    made: Tensor = expand_dims_op(input, dim if axis is None else axis, name=name)
+    return made
+
+
+def _squeeze_axes(axes: list[int], rank: int) -> list[int]:
+    return [static_axis(axis, rank, "squeeze_dims") for axis in axes]
+
+
+def _squeeze_shape(c: ShapeContext) -> Shape:
+    whole, wanted = c.shape(0), c.attr("squeeze_dims")
+    if whole is None:
+        return None
+    if not wanted:
+        return None if None in whole else tuple(size for size in whole if size != 1)
+    axes = _squeeze_axes(wanted, len(whole))
+    for axis in axes:
+        if whole[axis] not in (None, 1):
+            raise ValueError(
+                f"dimension {axis} of {text(whole)} has size {whole[axis]} and cannot be squeezed"
+            )
+    return tuple(size for axis, size in enumerate(whole) if axis not in axes)
+
+
+@op(
+    "Squeeze",
+    inputs="input: T",
+    outputs="output: T",
+    attrs="T: type; squeeze_dims: list(int) >= 0 = []",
+    shape=_squeeze_shape,
+    aliases=True,
+)
+def squeeze_op(xp: Any, input: Any, *, squeeze_dims: list[int]) -> Any:
+    """The input without its dimensions of size 1, or without those in squeeze_dims.
+
+    Raises InvalidArgument if one of squeeze_dims has another size or does not exist.
+    Source: TF 1.15 core/kernels/shape_ops.h
+    """
+    sizes = np.shape(input)
+    axes = [checked_axis(axis, len(sizes), "squeeze_dims") for axis in squeeze_dims]
+    for axis in axes:
+        if sizes[axis] != 1:
+            raise errors.invalid_argument(
+                f"dimension {axis} must have size 1 to be squeezed, but the input has shape {list(sizes)}"
+            )
+    if not squeeze_dims:
+        axes = [axis for axis, size in enumerate(sizes) if size == 1]
+    return np.asarray(input).reshape([size for axis, size in enumerate(sizes) if axis not in axes])
+
+
+@squeeze_op.gradient
+def _(op: Operation, dout: Any) -> Tensor:
+    return _as_input(op, dout)
+
+
+def squeeze(
+    input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None
+) -> Tensor:
+    """`input` without its dimensions of size 1, or without those at `axis` (one or several)."""
+    if axis is not None and squeeze_dims is not None:
+        raise ValueError("squeeze takes axis or squeeze_dims (its old name), not both")
+    axes = squeeze_dims if axis is None else axis
+    if axes is None:
+        axes = []
+    elif np.isscalar(axes):
+        axes = [axes]
+    made: Tensor = squeeze_op(input, squeeze_dims=list(axes), name=name)
+    return made
+
+
+def _ensured_shape(c: ShapeContext) -> Shape:
+    return shape_rules.merge(c.shape(0), c.attr("shape")._raw)
+
+
+@op(
+    "EnsureShape",
+    inputs="input: T",
+    outputs="output: T",
+    attrs="shape: shape; T: type",
+    shape=_ensured_shape,
+    aliases=True,
+)
+def ensure_shape_op(xp: Any, input: Any, *, shape: TensorShape) -> Any:
+    """The input itself.
+
+    Raises InvalidArgument if its shape is not compatible with `shape`.
+    Source: TF 1.15 core/kernels/shape_ops.cc
+    """
+    if not shape_rules.compatible(np.shape(input), shape._raw):
+        raise errors.invalid_argument(
+            f"shape {list(np.shape(input))} of the input is not compatible with the expected {text(shape._raw)}"
+        )
+    return input
+
+
+@ensure_shape_op.gradient
+def _(op: Operation, dout: Tensor) -> Tensor:
+    return dout
+
+
+def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
+    """`x`, whose shape each step checks to be compatible with `shape`."""
+    made: Tensor = ensure_shape_op(convert(x), shape=TensorShape(shape), name=name)
+    return made
+
+
+# -- Transpose --------------------------------------------------------------------------------
+
+
+def _transpose_shape(c: ShapeContext) -> Shape:
+    whole, perm = c.shape("x"), c.value("perm")
+    length = c.with_rank("perm", 1)
+    assert length is not None
+    if whole is not None and length[0] not in (None, len(whole)):
+        raise ValueError(f"perm has {length[0]} elements, but x has shape {text(whole)}")
+    if perm is None:
+        size = len(whole) if whole is not None else length[0]
+        return None if size is None else (None,) * size
+    order = [int(axis) for axis in perm]
+    if sorted(axis % len(order) for axis in order) != list(range(len(order))) or not all(
+        -len(order) <= axis < len(order) for axis in order
+    ):
+        raise ValueError(f"perm {order} is not a permutation")
+    if whole is None:
+        return (None,) * len(order)
+    return tuple(whole[axis] for axis in order)
+
+
+def _permuted(xp: Any, x: Any, perm: Any) -> Any:
+    count = np.ndim(x)
+    if np.ndim(perm) != 1 or len(perm) != count:
+        raise errors.invalid_argument(
+            f"perm must be a vector of {count} axes, one for each dimension of x, but has shape {list(np.shape(perm))}"
+        )
+    order = [int(axis) for axis in perm]
+    counted = [axis + count if axis < 0 else axis for axis in order]
+    if sorted(counted) != list(range(count)):
+        raise errors.invalid_argument(
+            f"perm must be a permutation of 0 to {count - 1}, but is {order}"
+        )
+    # A copy: x may be a variable's own buffer, and later updates must not show in the result.
+    return xp.permute_dims(x, counted).copy()
+
+
+@op(
+    "Transpose",
+    inputs="x: T; perm: Tperm",
+    outputs="y: T",
+    attrs="T: type; Tperm: {int32, int64} = int32",
+    shape=_transpose_shape,
+)
+def transpose_op(xp: Any, x: Any, perm: Any) -> Any:
+    """x with its dimensions in the order of perm: y.shape[i] is x.shape[perm[i]].
+
+    Raises InvalidArgument if perm is not a permutation of x's dimensions.
+    """
+    return _permuted(xp, x, perm)
+
+
+@op(
+    "ConjugateTranspose",
+    inputs="x: T; perm: Tperm",
+    outputs="y: T",
+    attrs="T: type; Tperm: {int32, int64} = int32",
+    shape=_transpose_shape,
+)
+def conjugate_transpose_op(xp: Any, x: Any, perm: Any) -> Any:
+    """Transpose of the conjugate of x."""
+    moved = _permuted(xp, x, perm)
+    return xp.conj(moved) if moved.dtype.kind == "c" else moved
+
+
+@transpose_op.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, None]:
+    return transpose(dout, invert_permutation(op.inputs[1])), None
+
+
+@conjugate_transpose_op.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, None]:
+    return transpose(dout, invert_permutation(op.inputs[1]), conjugate=True), None
+
+
+def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool = False) -> Tensor:
+    """`a` with its dimensions in the order of `perm`, reversed if there is none.
+
+    With `conjugate` complex elements are conjugated too.
+    """
+    with name_scope(name, "transpose", [a]) as scope:
+        a = convert(a, name="a")
+        spec = conjugate_transpose_op if conjugate and a.dtype.is_complex else transpose_op
+        if perm is None:
+            raw = a.raw_shape
+            if raw is not None:
+                perm = np.arange(len(raw), dtype=np.int32)[::-1]
+            else:
+                perm = get("Range")(rank_op(a) - 1, -1, -1)
+        made: Tensor = spec(a, perm, name=scope)
+        return made
+
+
+def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
+    """`a` [..., m, n] as [..., n, m].  Raises ValueError if its rank is below 2."""
+    with name_scope(name, "matrix_transpose", [a]):
+        a = convert(a, name="a")
+        raw = a.raw_shape
+        perm: Any
+        if raw is not None:
+            if len(raw) < 2:
+                raise ValueError(
+                    f"matrix_transpose needs rank 2 or more, and {a.name} has shape {text(raw)}"
+                )
+            perm = [*range(len(raw) - 2), len(raw) - 1, len(raw) - 2]
+        else:
+            from headrace.ops.joining import concat
+
+            count = rank_op(a)
+            perm = concat((get("Range")(0, count - 2, 1), [count - 1, count - 2]), 0)
+        return transpose(a, perm, conjugate=conjugate)
+
+
+@op(
+    "InvertPermutation",
+    inputs="x: T",
+    outputs="y: T",
+    attrs="T: {int32, int64} = int32",
+    shape=lambda c: c.with_rank("x", 1),
+    differentiable=False,
+)
+def invert_permutation(xp: Any, x: Any) -> Any:
+    """y with y[x[i]] = i.
+
+    x [n]: a permutation of 0..n-1.  Raises InvalidArgument if it is none.
+    Source: TF 1.15 core/kernels/transpose_op.cc
+    """
+    if np.ndim(x) != 1:
+        raise errors.invalid_argument(
+            f"a permutation is a vector, but has shape {list(np.shape(x))}"
+        )
+    out = np.full(x.shape, -1, x.dtype)
+    for index, target in enumerate(x.tolist()):
+        if not 0 <= target < len(x):
+            raise errors.invalid_argument(f"{target} at {index} is not between 0 and {len(x)}")
+        if out[target] != -1:
+            raise errors.invalid_argument(f"{target} is duplicated in the permutation {x.tolist()}")
+        out[target] = index
+    return out
+
+
+# -- broadcasting -----------------------------------------------------------------------------
+
+
+def _broadcast_to_shape(c: ShapeContext) -> Shape:
+    whole, wanted = c.shape("input"), c.shape_value("shape")
+    if whole is None or wanted is None:
+        return wanted
+    if len(whole) > len(wanted):
+        raise ValueError(f"rank {len(whole)} of {text(whole)} is more than that of {text(wanted)}")
+    extra = len(wanted) - len(whole)
+    for have, want in zip(whole, wanted[extra:], strict=True):
+        if have is not None and want is not None and have not in (1, want):
+            raise ValueError(
+                f"{text(whole)} does not broadcast to {text(wanted)}: {have} and {want}"
+            )
+    return wanted
+
+
+@op(
+    "BroadcastTo",
+    inputs="input: T; shape: Tidx",
+    outputs="output: T",
+    attrs="T: type; Tidx: {int32, int64} = int32",
+    shape=_broadcast_to_shape,
+)
+def broadcast_to_op(xp: Any, input: Any, shape: Any) -> Any:
+    """The input repeated along dimensions of size 1 and new leading ones.
+
+    shape [r].  Raises InvalidArgument if the input does not broadcast to it.
+    Source: TF 1.15 core/kernels/broadcast_to_op.cc
+    """
+    sizes = tuple(int(size) for size in np.reshape(shape, -1))
+    try:
+        return xp.broadcast_to(input, sizes).copy()
+    except ValueError:
+        raise errors.invalid_argument(
+            f"the input of shape {list(np.shape(input))} does not broadcast to {list(sizes)}"
+        ) from None
+
+
+@broadcast_to_op.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, None]:
+    wanted = op.inputs[1]
+    kind = wanted.dtype.base_dtype
+    own = shape(op.inputs[0], out_type=kind)
+    known = as_shape(wanted)
+    if shape_rules.is_fully_defined(known):
+        wanted = constant(list(known or ()), kind)
+    _, axes = get("BroadcastGradientArgs")(wanted, own)
+    return reshape(get("Sum")(dout, axes, keep_dims=True), own), None
+
+
+def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
+    """`input` repeated to fill `shape`."""
+    made: Tensor = broadcast_to_op(input, shape, name=name)
+    return made
+
+
+def _broadcast_args_shape(c: ShapeContext) -> Shape:
+    first, second = c.with_rank("s0", 1), c.with_rank("s1", 1)
+    assert first is not None
+    assert second is not None
+    if first[0] is None or second[0] is None:
+        return (None,)
+    return (max(first[0], second[0]),)
+
+
+@op(
+    "BroadcastArgs",
+    inputs="s0: T; s1: T",
+    outputs="r0: T",
+    attrs="T: {int32, int64} = int32",
+    shape=_broadcast_args_shape,
+    differentiable=False,
+)
+def broadcast_args_op(xp: Any, s0: Any, s1: Any) -> Any:
+    """The shape that tensors of shapes s0 and s1 broadcast to.
+
+    Raises InvalidArgument if they do not.
+    Source: TF 1.15 core/kernels/bcast_ops.cc
+    """
+    if np.ndim(s0) != 1 or np.ndim(s1) != 1:
+        raise errors.invalid_argument(
+            f"shapes are vectors, not of shapes {np.shape(s0)} and {np.shape(s1)}"
+        )
+    try:
+        return np.array(shape_rules.broadcast(tuple(s0.tolist()), tuple(s1.tolist())), s0.dtype)
+    except ValueError as error:
+        raise errors.invalid_argument(str(error)) from None
+
+
+def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
+    """The shape that tensors of these shapes broadcast to, computed in the step."""
+    made: Tensor = broadcast_args_op(shape_x, shape_y)
+    return made
+
+
+def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
+    """The TensorShape that tensors of these static shapes broadcast to.  Raises ValueError."""
+    return TensorShape(
+        shape_rules.broadcast(shape_rules.as_raw(shape_x), shape_rules.as_raw(shape_y))
+    )
+
+
+def sequence_mask(
+    lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, name: str | None = None
+) -> Tensor:
+    """out[..., j] = j < lengths[...]: [..., maxlen], where maxlen is the longest if not given."""
+    with name_scope(name, "SequenceMask", [lengths, maxlen]):
+        lengths = convert(lengths)
+        if maxlen is None:
+            longest = get("Max")(lengths, all_axes(lengths))
+            maxlen = get("Maximum")(constant(0, longest.dtype), longest)
+        else:
+            maxlen = convert(maxlen)
+        if maxlen.raw_shape not in (None, ()):
+            raise ValueError(
+                f"maxlen of sequence_mask must be a scalar, not of shape {maxlen.shape}"
+            )
+        kind = maxlen.dtype.base_dtype
+        row = get("Range")(constant(0, kind), maxlen, constant(1, kind))
+        column = get("Cast")(expand_dims(lengths, -1), DstT=kind)
+        mask: Tensor = row < column
+        wanted = dtypes.as_dtype(dtype)
+        if wanted is not dtypes.bool:
+            mask = get("Cast")(mask, DstT=wanted)
+        return mask
+
+
+def all_axes(tensor: Tensor) -> Tensor:
+    """0 .. rank-1 as a vector: a constant if the rank is known statically."""
+    if tensor.raw_shape is not None:
+        return constant(np.arange(len(tensor.raw_shape), dtype=np.int32), dtypes.int32)
+    made: Tensor = get("Range")(0, rank(tensor), 1, name="range")
+    return made
