@@ -171,13 +171,16 @@ def _run(plan: Plan, console: Console) -> Outcome:
         for name, server in cluster.servers.items():
             job, task = name.split()
             address = cluster.jobs[job][int(task)]
-            console.print(f"  /job:{job}/task:{task}  {address}  [dim]pid {server.pid}[/]")
+            task_name = f"/job:{job}/task:{task}"
+            console.print(f"  {task_name:<19}  {address}  [dim]pid {server.pid}[/]")
         collector = Collector([f"worker {task}" for task in range(JOBS["worker"])])
         console.print(
             f"[bold]training[/] on {plan.train_rows:,} digits, {plan.epochs} times: "
             "a loader fills one queue, two trainers empty it"
         )
         clients = _start_programs(processes, cluster, plan)
+        for client in clients:
+            console.print(f"  {client.name:<19}  session on {client.task}  [dim]pid {client.pid}[/]")
         with View(console, collector, plan.examples, model.CAPACITY) as view:
             _watch(processes, cluster, collector, view)
         pixels, labels = data.read_digits(plan.digits.test)
