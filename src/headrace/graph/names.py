@@ -115,13 +115,16 @@ def set_random_seed(seed: int) -> None:
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     """The pair (graph seed, op seed) for a random op; (None, None) asks for a random one.
 
-    With only a graph-level seed the op's is the number of nodes made so far.
-    Source: TF 1.15 python/framework/random_seed.py
+    With only a graph-level seed the op's is the number of ops before it that got theirs this way.
+    Source: TF 2.21 behaviour (1.15 counted all nodes of the graph instead)
     """
     graph = scopes.get_default_graph()
     pair: tuple[int | None, int | None]
     if graph.seed is not None:
-        pair = graph.seed, graph._last_id if op_seed is None else op_seed
+        if op_seed is None:
+            op_seed = graph._implicit_seeds
+            graph._implicit_seeds += 1
+        pair = graph.seed, op_seed
     elif op_seed is not None:
         pair = _DEFAULT_GRAPH_SEED, op_seed
     else:

@@ -2,7 +2,7 @@
 
 Seeded alike, a shuffle queue hands out its elements in TensorFlow's order, number for number.
 Numbers are made in blocks by NumPy and handed out in order; a number costs a list lookup.
-Called by: run.shuffle_queue, under its queue's lock.
+Called by: run.shuffle_queue, under its queue's lock; ops.random_streams (`philox_words`).
 Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011; the key is the first
 seed, the upper half of the counter the second, as in TF 1.15 core/lib/random/philox_random.h
 """
@@ -64,10 +64,16 @@ class Philox:
 def philox_block(seed: int, seed2: int, first: int, count: int) -> list[int]:
     """The 4 * count numbers of the counters first, first + 1, ... (64 bits, then it starts over)."""
     counters = np.arange(count, dtype=np.uint64) + np.uint64(first & (2**64 - 1))
+    numbers: list[int] = philox_words(seed, seed2, counters).ravel().tolist()
+    return numbers
+
+
+def philox_words(seed: int, seed2: int, counters: Words) -> Words:
+    """The 32-bit numbers of each of `counters` [n], as uint64 [n, 4]."""
     a: Words = counters & _LOW32
     b: Words = counters >> _SHIFT32
-    c: Words = np.full(count, seed2 & 0xFFFFFFFF, np.uint64)
-    d: Words = np.full(count, seed2 >> 32, np.uint64)
+    c: Words = np.full(len(counters), seed2 & 0xFFFFFFFF, np.uint64)
+    d: Words = np.full(len(counters), seed2 >> 32, np.uint64)
     key = [seed & 0xFFFFFFFF, seed >> 32]
     for _ in range(_ROUNDS):
         left, right = _MULTIPLIERS[0] * a, _MULTIPLIERS[1] * c  # 32 x 32 bits: never overflows
@@ -78,5 +84,4 @@ def philox_block(seed: int, seed2: int, first: int, count: int) -> list[int]:
             left & _LOW32,
         )
         key = [(k + step) & 0xFFFFFFFF for k, step in zip(key, _KEY_STEPS, strict=True)]
-    numbers: list[int] = np.stack((a, b, c, d), axis=1).ravel().tolist()
-    return numbers
+    return np.stack((a, b, c, d), axis=1)

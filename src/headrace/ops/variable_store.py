@@ -1,0 +1,314 @@
+"""The variables of a graph by full name, and the rules for making or finding one.
+
+Called by: variable_scope.  Threads: as graph.
+Source: TF 1.15 behaviour; errors and nodes checked against the oracle
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from headrace.base import dtypes
+from headrace.base.shapes import TensorShape, as_shape
+from headrace.graph import scopes
+from headrace.graph.collections import GraphKeys
+from headrace.graph.convert import convert
+from headrace.graph.names import init_scope
+from headrace.graph.registry import get as op_spec
+from headrace.ops import initializers
+from headrace.ops.partitioned import PartitionedVariable, PartitionInfo, axis_and_count, slices
+from headrace.ops.variables import Variable
+
+__all__: list[str] = []
+
+
+class VariableStore:
+    """`get_variable` with everything decided: full name, dtype, defaults."""
+
+    def __init__(self) -> None:
+        self._variables: dict[str, Variable] = {}
+        self._partitioned: dict[str, PartitionedVariable] = {}
+
+    def get_variable(
+        self,
+        name: str,
+        *,
+        shape: Any,
+        dtype: Any,
+        initializer: Any,
+        custom_getter: Any,
+        partitioner: Any,
+        trainable: bool | None,
+        **others: Any,
+    ) -> Any:
+        """The variable (see `variable_scope.get_variable`), by way of `custom_getter` if there is one.
+
+        others: regularizer, reuse, collections, caching_device, validate_shape, use_resource,
+        constraint, synchronization, aggregation.
+        """
+        if custom_getter is not None and not callable(custom_getter):
+            raise ValueError(f"custom_getter must be a function, not {custom_getter!r}")
+        if partitioner is not None and not callable(partitioner):
+            raise ValueError(f"partitioner must be a function, not {partitioner!r}")
+        if trainable is None:
+            trainable = others["synchronization"].name != "ON_READ"
+        arguments = {
+            "shape": shape,
+            "dtype": dtypes.as_dtype(dtype).base_dtype,
+            "initializer": initializer,
+            "trainable": trainable,
+            "partitioner": partitioner,
+            **others,
+        }
+        if custom_getter is not None:
+            return custom_getter(self._get, name=name, **arguments)
+        return self._get(name, **arguments)
+
+    def _get(
+        self,
+        name: str,
+        shape: Any = None,
+        dtype: Any = dtypes.float32,
+        initializer: Any = None,
+        partitioner: Any = None,
+        reuse: Any = None,
+        **others: Any,
+    ) -> Any:
+        dtype = dtypes.as_dtype(dtype).base_dtype
+        scalar = isinstance(shape, (list, tuple)) and not shape
+        if partitioner is not None and not scalar:
+            with scopes.get_default_graph().name_scope(None):
+                return self._get_partitioned(
+                    name, partitioner, shape, dtype, initializer, reuse, others
+                )
+        if reuse is True and name in self._partitioned:
+            return self._found_parts(name, as_shape(shape), dtype, None)
+        if f"{name}/part_0" in self._variables:
+            raise ValueError(
+                f"variable {name} was made in parts ({name}/part_0, …); give the partitioner it was "
+                "made with, or another name"
+            )
+        return self._get_one(name, shape, dtype, initializer, reuse, **others)
+
+    # -- one variable -------------------------------------------------------------------------
+
+    def _get_one(
+        self,
+        name: str,
+        shape: Any,
+        dtype: dtypes.DType,
+        initializer: Any,
+        reuse: Any,
+        partition_info: PartitionInfo | None = None,
+        regularizer: Any = None,
+        trainable: bool | None = True,
+        collections: Any = None,
+        caching_device: Any = None,
+        validate_shape: bool = True,
+        use_resource: bool | None = None,
+        constraint: Any = None,
+        **others: Any,
+    ) -> Variable:
+        constant = initializer is not None and not callable(initializer)
+        if constant and shape is not None:
+            raise ValueError(
+                f"variable {name}: the initializer is a value, which has a shape; do not give one"
+            )
+        wanted = as_shape(shape)
+        known = self._variables.get(name)
+        if known is not None:
+            return self._found(known, name, wanted, dtype, reuse)
+        if reuse is True:
+            raise _absent(name)
+        if initializer is None:
+            initializer = default_initializer(name, shape, dtype)
+        with init_scope():
+            value, value_dtype = initializer, None
+            if not constant:
+                value, value_dtype = _initial(name, initializer, wanted, dtype, partition_info)
+            made = Variable(
+                value,
+                trainable=trainable,
+                collections=collections,
+                caching_device=caching_device,
+                name=name,
+                dtype=value_dtype,
+                validate_shape=validate_shape,
+                constraint=constraint,
+                use_resource=use_resource,
+                **others,
+            )
+        self._variables[name] = made
+        if regularizer is not None:
+            _regularize(made, name, regularizer)
+        return made
+
+    def _found(
+        self, known: Variable, name: str, shape: TensorShape, dtype: dtypes.DType, reuse: Any
+    ) -> Variable:
+        if not reuse:
+            raise ValueError(
+                f"variable {name} already exists, made at {known.op.built_at}; to share it give its "
+                "variable_scope reuse=True or reuse=tf.AUTO_REUSE"
+            )
+        _check_same(name, shape, dtype, known)
+        return known
+
+    # -- in parts -----------------------------------------------------------------------------
+
+    def _get_partitioned(
+        self,
+        name: str,
+        partitioner: Callable[..., Any],
+        shape: Any,
+        dtype: dtypes.DType,
+        initializer: Any,
+        reuse: Any,
+        others: dict[str, Any],
+    ) -> PartitionedVariable:
+        if name in self._variables:
+            raise ValueError(
+                f"variable {name} was made without a partitioner; get it without one, or "
+                "use another name"
+            )
+        constant = initializer is not None and not callable(initializer)
+        whole = as_shape(shape)
+        if constant:
+            initializer = convert(initializer, dtype)
+            whole = whole.merge_with(initializer.shape)
+        partitions = _asked(partitioner, name, whole, dtype)
+        if name in self._partitioned:
+            if not reuse:
+                raise ValueError(
+                    f"partitioned variable {name} already exists; to share it give its "
+                    "variable_scope reuse=True or reuse=tf.AUTO_REUSE"
+                )
+            return self._found_parts(name, whole, dtype, partitions)
+        if reuse is True:
+            raise _absent(name)
+        sizes: list[int] = whole.as_list()  # type: ignore[assignment]
+        axis, count = axis_and_count(partitions)
+        parts = []
+        for index, (offset, size) in enumerate(slices(sizes, count, axis)):
+            part, part_shape, part_name = initializer, size, f"{name}/part_{index}"
+            if constant:
+                with scopes.get_default_graph().name_scope(f"{part_name}/PartitionedInitializer"):
+                    part, part_shape = op_spec("Slice")(initializer, offset, size), None  # type: ignore[assignment]
+            made = self._get_one(
+                part_name,
+                part_shape,
+                dtype,
+                part,
+                reuse,
+                partition_info=PartitionInfo(sizes, offset),
+                **others,
+            )
+            made._set_save_slice_info(Variable.SaveSliceInfo(name, sizes, offset, size))
+            parts.append(made)
+        result = PartitionedVariable(name, whole, dtype, parts, partitions)
+        self._partitioned[name] = result
+        return result
+
+    def _found_parts(
+        self,
+        name: str,
+        shape: TensorShape,
+        dtype: dtypes.DType,
+        partitions: list[int] | None,
+    ) -> PartitionedVariable:
+        known = self._partitioned[name]
+        _check_same(name, shape, dtype, known)
+        if partitions is not None and partitions != known._get_partitions():
+            raise ValueError(
+                f"partitioned variable {name} is cut {known._get_partitions()} and the partitioner "
+                f"says {partitions}"
+            )
+        return known
+
+
+def _absent(name: str) -> ValueError:
+    return ValueError(
+        f"variable {name} does not exist, or was not made with tf.get_variable(); "
+        "reuse=tf.AUTO_REUSE in its variable_scope makes it"
+    )
+
+
+def _check_same(name: str, shape: TensorShape, dtype: dtypes.DType, known: Any) -> None:
+    if not shape.is_compatible_with(known.get_shape()):
+        raise ValueError(
+            f"variable {name} exists with shape {known.get_shape()}, and shape {shape} was asked for"
+        )
+    if not dtype.is_compatible_with(known.dtype):
+        raise ValueError(
+            f"variable {name} exists with dtype {known.dtype.base_dtype.name}, and {dtype.name} was "
+            "asked for"
+        )
+
+
+def default_initializer(name: str, shape: Any, dtype: dtypes.DType) -> Any:
+    """What a variable without an initializer starts as.  Raises ValueError."""
+    if shape is None:
+        raise ValueError(f"variable {name} has no initializer, so its shape must be given")
+    if dtype.is_floating:
+        return initializers.glorot_uniform_initializer()
+    if dtype.is_integer or dtype.is_bool or dtype == dtypes.string:
+        return initializers.zeros_initializer()
+    raise ValueError(f"variable {name} of {dtype.name} needs an initializer: there is no default")
+
+
+def _initial(
+    name: str,
+    initializer: Any,
+    shape: TensorShape,
+    dtype: dtypes.DType,
+    partition_info: PartitionInfo | None,
+) -> tuple[Callable[[], Any], dtypes.DType | None]:
+    if isinstance(initializer, type):
+        initializer = initializer()
+    parameters = inspect.signature(initializer).parameters
+    if shape.is_fully_defined():
+        extra: dict[str, Any] = {"dtype": dtype}
+        if partition_info is not None and "partition_info" in parameters:
+            extra["partition_info"] = partition_info
+        return (lambda: initializer(shape.as_list(), **extra)), dtype
+    empty = inspect.Parameter.empty
+    if all(
+        p.default is not empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        for p in parameters.values()
+    ):
+        return initializer, None
+    raise ValueError(
+        f"variable {name}: its shape is {shape}; an initializer that takes a shape needs it fully "
+        "defined, one that takes nothing needs none"
+    )
+
+
+def _regularize(variable: Variable, name: str, regularizer: Any) -> None:
+    graph = variable.graph
+    with graph.colocate_with(variable.op), graph.name_scope(f"{name}/Regularizer/"), init_scope():
+        loss = regularizer(variable)
+    if loss is not None:
+        graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+
+
+def _asked(
+    partitioner: Callable[..., Any], name: str, shape: TensorShape, dtype: dtypes.DType
+) -> list[int]:
+    """What the partitioner says of the variable, checked: how many parts along each axis."""
+    if not shape.is_fully_defined() or not shape.rank:
+        raise ValueError(
+            f"variable {name} of shape {shape} cannot be partitioned: the shape must be fully "
+            "defined, with at least one dimension"
+        )
+    parts = partitioner(shape=shape, dtype=dtype)
+    if not isinstance(parts, (list, tuple)) or len(parts) != shape.rank:
+        raise ValueError(
+            f"the partitioner of variable {name} must give a list of {shape.rank} numbers, not {parts!r}"
+        )
+    if any(count < 1 for count in parts):
+        raise ValueError(f"the partitioner of variable {name} gave numbers below one: {parts}")
+    if sum(count > 1 for count in parts) > 1:
+        raise ValueError(f"variable {name} can be cut along one axis only, not {parts}")
+    return [int(count) for count in parts]
