@@ -35,7 +35,7 @@ def node_def(op: Operation, add_shapes: bool = False) -> pb.NodeDef:
     """The NodeDef of a node."""
     node = pb.NodeDef(name=op.name, op=op.type, device=op.device)
     node.input.extend(input_name(tensor) for tensor in op.inputs)
-    node.input.extend(f"^{control.name}" for control in op.control_inputs)
+    node.input.extend(sorted(f"^{control.name}" for control in op.control_inputs))
     for name, value in op.attrs.items():
         if name == "value" and op.type == "Const" and not isinstance(value, pb.TensorProto):
             proto = pb.AttrValue(tensor=codec.make_tensor_proto(value, dtype=op.attrs["dtype"]))
