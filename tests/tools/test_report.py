@@ -41,6 +41,8 @@ def span(device: str, name: str, op: str, start: int, duration: int, **more: obj
         inputs,  # type: ignore[arg-type]
         start,
         duration,
+        start * 1000,
+        duration * 1000,
         start + duration,
         "",
         **more,  # type: ignore[arg-type]
@@ -285,7 +287,7 @@ def test_the_timeline_has_a_bar_for_every_node_with_a_title() -> None:
     drawing = ET.fromstring(step.timeline(record().traced[0]))
     ns = "{http://www.w3.org/2000/svg}"
     titles = [title.text or "" for title in drawing.iter(f"{ns}title")]
-    assert "layer/MatMul\nMatMul\n(x, w/read_S3)\n95 µs, for 400 µs" in titles
+    assert "layer/MatMul\nMatMul\n(x, w/read_S3)\n95.0 µs, for 400.0 µs" in titles
     assert not any("_SOURCE" in title for title in titles)
 
 

@@ -145,6 +145,18 @@ def test_spans_of_one_lane_never_overlap() -> None:
     assert row.lanes == 2
 
 
+def test_spans_that_only_rounding_makes_overlap_share_a_lane() -> None:
+    def exact(name: str, start_ns: int, duration_ns: int) -> dict[str, Any]:
+        rounded = node(name, f"{name} = A()", start_ns // 1000, -(-duration_ns // 1000))
+        return {**rounded, "all_start_nanos": start_ns, "all_end_rel_nanos": duration_ns}
+
+    (row,) = read_step(stats((PS, [exact("a", 10_200, 1_700), exact("b", 11_950, 900)])))
+    assert [(s.name, s.lane, s.start_us, s.duration_us) for s in row.spans] == [
+        ("a", 0, 10, 1),
+        ("b", 0, 11, 1),
+    ]
+
+
 def test_a_dependency_is_found_within_a_device_and_through_a_transfer() -> None:
     def text(found: Dependency) -> tuple[str, str]:
         def name(span: Any) -> str:

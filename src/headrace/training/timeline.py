@@ -45,7 +45,11 @@ class Output:
 
 @dataclass
 class Span:
-    """One node's execution.  Times are microseconds; `start_us` counts from the Unix epoch."""
+    """One node's execution; `start_us` and `start_ns` count from the Unix epoch.
+
+    Nanoseconds are exact where they were recorded.  Microseconds are as they were reported, except
+    that `duration_us` does not reach into the next span of the lane.
+    """
 
     device: str
     name: str
@@ -53,6 +57,8 @@ class Span:
     inputs: tuple[str, ...]
     start_us: int
     duration_us: int
+    start_ns: int
+    duration_ns: int
     op_end_us: int
     label: str
     transfer: Transfer | None = None
@@ -63,6 +69,11 @@ class Span:
     def end_us(self) -> int:
         """When the node had finished, after its outputs were handed on."""
         return self.start_us + self.duration_us
+
+    @property
+    def end_ns(self) -> int:
+        """The same, exactly."""
+        return self.start_ns + self.duration_ns
 
 
 @dataclass
@@ -124,6 +135,8 @@ def _span(device: str, node: Any) -> Span:
         inputs=inputs,
         start_us=node.all_start_micros,
         duration_us=node.all_end_rel_micros,
+        start_ns=node.all_start_nanos or node.all_start_micros * 1000,
+        duration_ns=node.all_end_rel_nanos or node.all_end_rel_micros * 1000,
         op_end_us=node.all_start_micros + node.op_end_rel_micros,
         label=node.timeline_label,
         transfer=transfer,
@@ -141,18 +154,21 @@ def _span(device: str, node: Any) -> Span:
 
 def _assign_lanes(spans: list[Span]) -> int:
     """Sort by start and give each span the first lane that is free then; the number of lanes."""
-    spans.sort(key=lambda span: (span.start_us, span.end_us))
-    lane_ends: list[int] = []
+    spans.sort(key=lambda span: (span.start_ns, span.end_ns))
+    last: list[Span] = []
     for span in spans:
-        for lane, end in enumerate(lane_ends):
-            if end <= span.start_us:
+        for lane, before in enumerate(last):
+            if before.end_ns <= span.start_ns:
                 span.lane = lane
-                lane_ends[lane] = span.end_us
+                # Microseconds are rounded, and may overlap where nanoseconds do not.
+                room_us = max(span.start_us - before.start_us, 0)
+                before.duration_us = min(before.duration_us, room_us)
+                last[lane] = span
                 break
         else:
-            span.lane = len(lane_ends)
-            lane_ends.append(span.end_us)
-    return len(lane_ends)
+            span.lane = len(last)
+            last.append(span)
+    return len(last)
 
 
 def dependencies(rows: Sequence[DeviceRow]) -> Iterator[Dependency]:

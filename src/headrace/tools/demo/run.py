@@ -180,7 +180,9 @@ def _run(plan: Plan, console: Console) -> Outcome:
         )
         clients = _start_programs(processes, cluster, plan)
         for client in clients:
-            console.print(f"  {client.name:<19}  session on {client.task}  [dim]pid {client.pid}[/]")
+            console.print(
+                f"  {client.name:<19}  session on {client.task}  [dim]pid {client.pid}[/]"
+            )
         with View(console, collector, plan.examples, model.CAPACITY) as view:
             _watch(processes, cluster, collector, view)
         pixels, labels = data.read_digits(plan.digits.test)

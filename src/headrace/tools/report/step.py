@@ -39,9 +39,14 @@ def kind_of(span: Span) -> str:
     return "compute"
 
 
-def title_of(span: Span, start_us: int) -> str:
+def microseconds(ns: int) -> str:
+    """`1,234.5`."""
+    return f"{ns / 1000:,.1f}"
+
+
+def title_of(span: Span, start_ns: int) -> str:
     """What hovering over a bar shows."""
-    when = f"{span.start_us - start_us:,} µs, for {span.duration_us:,} µs"
+    when = f"{microseconds(span.start_ns - start_ns)} µs, for {microseconds(span.duration_ns)} µs"
     if span.transfer is not None:
         t = span.transfer
         moved = f"{bytes_text(t.num_bytes)} from {task_of(t.source)}"
@@ -74,9 +79,9 @@ def legend() -> Markup:
 def timeline(traced: TracedStep) -> Markup:
     """Swim lanes over microseconds since the step's first node."""
     rows = work(traced.rows)
-    start = min(span.start_us for row in rows for span in row.spans)
-    end = max(span.end_us for row in rows for span in row.spans)
-    x = Linear(0, max(end - start, 1), LEFT, RIGHT)
+    start = min(span.start_ns for row in rows for span in row.spans)
+    end = max(span.end_ns for row in rows for span in row.spans)
+    x = Linear(0, max(end - start, 1000), LEFT, RIGHT)
     tops: list[float] = []
     y = 8.0
     for row in rows:
@@ -107,7 +112,7 @@ def shortened(name: str, room: int) -> str:
 
 
 def _grid(x: Linear, bottom: float) -> Markup:
-    unit, name = (1000, "ms") if x.high >= 10_000 else (1, "µs")
+    unit, name = (1_000_000, "ms") if x.high >= 10_000_000 else (1000, "µs")
     scaled = Linear(0, x.high / unit, x.start, x.end)
     marks = []
     for value in scaled.ticks(10):
@@ -127,7 +132,7 @@ def _lanes(row: DeviceRow, top: float) -> Markup:
 
 
 def _device(row: DeviceRow, top: float, x: Linear, start: int) -> Markup:
-    busy = sum(span.duration_us for span in row.spans if span.transfer is None)
+    busy = sum(span.duration_ns for span in row.spans if span.transfer is None) // 1000
     received = sum(s.transfer.num_bytes for s in row.spans if s.transfer is not None)
     nodes = sum(1 for span in row.spans if span.transfer is None)
     says = f"{nodes} nodes, {busy:,} µs of work"
@@ -142,8 +147,8 @@ def _device(row: DeviceRow, top: float, x: Linear, start: int) -> Markup:
 
 
 def _bar(span: Span, y: float, x: Linear, start: int) -> Markup:
-    left = x(span.start_us - start)
-    width = max(x(span.end_us - start) - left, 1.5)
+    left = x(span.start_ns - start)
+    width = max(x(span.end_ns - start) - left, 1.5)
     kind = kind_of(span)
     label = span.op if span.transfer is None else span.transfer.node
     label = shortened(label, int((width - 8) / LETTER))
@@ -162,8 +167,8 @@ def _flows(
     for producer, consumer in dependencies(rows):
         if producer.device == consumer.device or consumer.transfer is None:
             continue
-        x1, y1 = x(producer.end_us - start), lane_y[id(producer)] + BAR / 2
-        x2, y2 = x(consumer.end_us - start), lane_y[id(consumer)] + BAR / 2
+        x1, y1 = x(producer.end_ns - start), lane_y[id(producer)] + BAR / 2
+        x2, y2 = x(consumer.end_ns - start), lane_y[id(consumer)] + BAR / 2
         bend = max(abs(x2 - x1) / 2, 12)
         d = f"M{x1:.1f} {y1:.1f}C{x1 + bend:.1f} {y1:.1f} {x2 - bend:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
         yield el("path", el("title", title_of(consumer, start)), d=d, class_="flow")
@@ -172,7 +177,7 @@ def _flows(
 def node_table(traced: TracedStep) -> list[Markup]:
     """For each device a table of its nodes by start, with inputs and times."""
     rows = work(traced.rows)
-    start = min(span.start_us for row in rows for span in row.spans)
+    start = min(span.start_ns for row in rows for span in row.spans)
     head = el("tr", [el("th", name) for name in ("node", "op", "from", "µs", "for µs")])
     tables = []
     for row in rows:
@@ -182,8 +187,8 @@ def node_table(traced: TracedStep) -> list[Markup]:
                 el("td", span.transfer.node if span.transfer else span.name, class_="code"),
                 el("td", span.op, class_="code"),
                 el("td", _sources(span), class_="code dim"),
-                el("td", f"{span.start_us - start:,}", class_="num"),
-                el("td", f"{span.duration_us:,}", class_="num"),
+                el("td", microseconds(span.start_ns - start), class_="num"),
+                el("td", microseconds(span.duration_ns), class_="num"),
             )
             for span in row.spans
         ]
