@@ -204,6 +204,7 @@ class OpSpec:
         self.allows_uninitialized = allows_uninitialized
         self.commutative = commutative
         self.aggregate = aggregate
+        self.finish: Callable[[Any], Any] | None = None  # a Pending's result -> the kernel's
         self.foldable = foldable and not stateful and not blocking
         self.where = where
         self.gradient_fn: Gradient | None = None

@@ -9,8 +9,8 @@ Called by: plan.compile.  Switched on by: the environment variable HEADRACE_CHEC
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from headrace.base import shapes as shape_rules
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.run.variable import Variable
+
+if TYPE_CHECKING:
+    from headrace.plan.partition import Partition
 
 enabled = os.environ.get("HEADRACE_CHECK", "") == "1"
 
@@ -65,3 +68,18 @@ def check_value(tensor: Tensor, value: Any) -> None:
     assert shape_rules.compatible(tensor._raw, value.shape), (
         f"{label}: static shape {shape_rules.text(tensor._raw)}, got {value.shape}"
     )
+
+
+def check_partitions(parts: Sequence[Partition]) -> None:
+    """Every receive has its send, names are unique, inputs are in the partition."""
+    sent = {key for part in parts for key in part.sends}
+    for part in parts:
+        missing = part.receives - sent
+        assert not missing, f"{part.task} waits for {sorted(missing)}, which nobody sends"
+        names = [node.name for node in part.graph_def.node]
+        assert len(set(names)) == len(names), f"{part.task} has two nodes of one name"
+        known = set(names)
+        for node in part.graph_def.node:
+            for text in node.input:
+                source = text.lstrip("^").partition(":")[0]
+                assert source in known, f"{part.task}: {node.name} needs {source}, which is elsewhere"

@@ -252,6 +252,8 @@ class _Compiler:
         store = make.storing(outputs, single)
         if check.enabled:
             store = check.checked_store(store, op, single)
+        if spec.finish is not None:
+            store = make.finishing(spec.finish, store)
         waiter = Waiter(node, make.starting(self._kernel(op, spec), node, inputs), store, inputs)
         self._waiters.append((waiter, after))
         self._after[op] = after | {number}

@@ -113,6 +113,11 @@ def storing(outputs: tuple[int, ...], single: bool) -> Callable[[Registers, Any]
     return store_each
 
 
+def finishing(finish: Callable[[Any], Any], store: Callable[[Registers, Any], None]) -> Callable[[Registers, Any], None]:
+    """`store` what `finish` makes of a waiter's result."""
+    return lambda r, result: store(r, finish(result))
+
+
 def dereference(source: int, target: int) -> Instruction:
     """registers[target] = the array of the Variable in registers[source], now."""
 

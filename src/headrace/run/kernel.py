@@ -8,10 +8,12 @@ Called by: run.program (makes them), ops (kernels whose first parameter is `ctx`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from headrace.run.rendezvous import Rendezvous
-from headrace.run.resources import Resource, ResourceManager
+from headrace.base.errors import OpError
+from headrace.run.pending import Pending
+from headrace.run.resources import Resource, ResourceManager, private_name
+from headrace.run.resources import shared_name as shared_name_of
 from headrace.run.scope import Scope
 
 R = TypeVar("R", bound=Resource)
@@ -58,19 +60,42 @@ class NodeInfo:
         return f"{self.name} = {self.op}({', '.join(self.inputs)})"
 
 
-class StepState:
-    """One step on one task."""
+class Exchange(Protocol):
+    """Where a step's values pass between devices: a Rendezvous, or one that reaches other tasks."""
 
-    __slots__ = ("rendezvous", "runtime", "scope", "step_id", "stats")
+    def send(self, key: str, value: Any, dead: bool = False) -> None:
+        """Leave a value."""
+
+    def recv(self, key: str) -> Pending[tuple[Any, bool]]:
+        """(value, dead), now or later."""
+
+    def abort(self, error: OpError) -> bool:
+        """End it for everyone."""
+
+
+class StepState:
+    """One step on one task.
+
+    `owner`: whose private resources it uses, such as a session's handle; see resources.private_name.
+    """
+
+    __slots__ = ("owner", "rendezvous", "runtime", "scope", "stats", "step_id")
 
     def __init__(
-        self, runtime: Runtime, scope: Scope, step_id: int = 0, rendezvous: Rendezvous | None = None, stats: Any = None
+        self,
+        runtime: Runtime,
+        scope: Scope,
+        step_id: int = 0,
+        rendezvous: Exchange | None = None,
+        stats: Any = None,
+        owner: str = "",
     ) -> None:
         self.runtime = runtime
         self.scope = scope
         self.step_id = step_id
         self.rendezvous = rendezvous
         self.stats = stats
+        self.owner = owner
 
 
 class KernelContext:
@@ -115,3 +140,10 @@ class KernelContext:
         )
         memo["resource"] = (manager, generation, found)
         return found
+
+    def private_resource(
+        self, kind: type[R], factory: Callable[[], R], container: bytes = b"", shared_name: bytes = b""
+    ) -> R:
+        """As `resource`, but without a `shared_name` it belongs to this node of this session alone."""
+        name = shared_name_of(shared_name.decode()) or private_name(self.step.owner, self.node.name)
+        return self.resource(kind, factory, container, name.encode())

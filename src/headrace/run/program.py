@@ -117,7 +117,7 @@ class Program:
 def _leave(value: Any, shared: bool) -> Any:
     if isinstance(value, Variable):
         return value.snapshot()
-    if shared and isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and (shared or not value.flags.writeable):
         return value.copy()
     return value
 

@@ -1,0 +1,34 @@
+"""What a session needs from whatever runs its steps: this process, or a cluster's master.
+
+Called by: client.session.  Implemented by: client.local, client.remote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from headrace.codec import protos as pb
+from headrace.graph.graph import Operation
+from headrace.graph.tensor import Tensor
+
+StepFunction = Callable[[Sequence[Any], "pb.RunOptions | None", "pb.RunMetadata | None"], list[Any]]
+"""(values of the feeds, options, metadata to fill) -> values of the fetches, the caller's own."""
+
+
+class Engine(Protocol):
+    """Runs steps of one graph.  All methods may be called from any thread."""
+
+    def step(
+        self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
+    ) -> StepFunction:
+        """A function that runs this signature; it stays valid while the graph grows."""
+
+    def list_devices(self) -> list[pb.DeviceAttributes]:
+        """The devices that steps may use."""
+
+    def close(self) -> None:
+        """Cancel what runs, release what is held.  Idempotent."""
+
+    def release(self) -> None:
+        """Close without waiting for anybody: the session was garbage."""

@@ -1,0 +1,106 @@
+"""Local sessions: steps run in the calling thread, on state that is the session's own.
+
+Called by: client.session.  Threads: any number of steps at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.base import errors
+from headrace.client.engine import StepFunction
+from headrace.codec import protos as pb
+from headrace.graph.graph import Operation
+from headrace.graph.tensor import Tensor
+from headrace.plan.compile import Memos, compile_program
+from headrace.plan.place import place
+from headrace.plan.prune import needed
+from headrace.run.kernel import Runtime, StepState
+from headrace.run.program import Program
+from headrace.run.rendezvous import Rendezvous
+from headrace.run.scope import Scope
+from headrace.run.trace import StatsCollector
+
+_TASK = "/job:localhost/replica:0/task:0"
+_log = logging.getLogger("headrace")
+
+
+class LocalEngine:
+    """An `Engine` in this process."""
+
+    def __init__(self, config: pb.ConfigProto | None) -> None:
+        """Of `config`: device_count["CPU"], allow_soft_placement, operation_timeout_in_ms,
+        log_device_placement.
+        """
+        self._config = config if config is not None else pb.ConfigProto()
+        cpus = self._config.device_count.get("CPU", 1) or 1
+        self._devices = [f"{_TASK}/device:CPU:{index}" for index in range(cpus)]
+        self._runtime = Runtime(self._devices[0])
+        self._scope = Scope()
+        self._memos: Memos = {}
+        self._step_ids = itertools.count(1)
+        self._incarnation = secrets.randbits(63) | 1
+
+    def step(
+        self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
+    ) -> StepFunction:
+        """Prune, place and compile; see `Engine.step`."""
+        ops = needed(feeds, fetches, targets)
+        devices = place(ops, self._devices, allow_soft_placement=self._config.allow_soft_placement)
+        if self._config.log_device_placement:
+            for op in ops:
+                _log.warning("%s: (%s): %s", op.name, op.type, devices[op])
+        program = compile_program(ops, feeds, fetches, devices=devices, memos=self._memos)
+        timeout_ms = self._config.operation_timeout_in_ms
+        quick = not program.may_wait and not timeout_ms
+        runtime, session_scope, ids = self._runtime, self._scope, self._step_ids
+
+        def run(
+            values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
+        ) -> list[Any]:
+            if options is not None or metadata is not None:
+                return self._run_with_options(program, values, options, metadata)
+            if quick:
+                return program.run(StepState(runtime, session_scope, next(ids)), values)
+            with Scope(timeout_ms / 1000 if timeout_ms else None, session_scope) as scope:
+                return program.run(StepState(runtime, scope, next(ids), Rendezvous()), values)
+
+        return run
+
+    def _run_with_options(
+        self, program: Program, values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
+    ) -> list[Any]:
+        timeout_ms = self._config.operation_timeout_in_ms
+        traced = False
+        if options is not None:
+            timeout_ms = options.timeout_in_ms or timeout_ms
+            traced = metadata is not None and options.trace_level != pb.RunOptions.NO_TRACE
+        stats = StatsCollector() if traced else None
+        with Scope(timeout_ms / 1000 if timeout_ms else None, self._scope) as scope:
+            step = StepState(self._runtime, scope, next(self._step_ids), Rendezvous(), stats)
+            found = program.run(step, values)
+        if metadata is not None:
+            metadata.Clear()
+            if stats is not None:
+                metadata.step_stats.CopyFrom(stats.proto())
+        return found
+
+    def list_devices(self) -> list[pb.DeviceAttributes]:
+        """This session's CPUs."""
+        return [
+            pb.DeviceAttributes(name=name, device_type="CPU", memory_limit=256 << 20, incarnation=self._incarnation)
+            for name in self._devices
+        ]
+
+    def close(self) -> None:
+        """Cancel the steps under way and drop the session's variables and queues."""
+        self._scope.cancel(errors.cancelled("the session was closed"))
+        self._runtime.resources.close()
+
+    def release(self) -> None:
+        """See `Engine.release`."""
+        self.close()

@@ -1,0 +1,67 @@
+"""Send and Recv: edges between devices, as the master's partitions carry them.
+
+`_Send` leaves a value in the step's rendezvous; `_Recv` takes it, here or from the task that
+produces it.  Those with client_terminated stand for feeds and fetches and never run: the worker
+turns them into arguments and results.
+Source: TF 1.15 core/kernels/sendrecv_ops.cc
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.graph.registry import OpSpec, op
+from headrace.run.keys import key
+from headrace.run.kernel import KernelContext
+from headrace.run.pending import Pending
+
+_ATTRS = (
+    "{type}: type; tensor_name: string; send_device: string; send_device_incarnation: int; "
+    "recv_device: string; client_terminated: bool = false"
+)
+
+
+def _key(ctx: KernelContext) -> str:
+    known = ctx.memo.get("rendezvous_key")
+    if known is None:
+        attrs = ctx.node.attrs
+        known = ctx.memo["rendezvous_key"] = key(
+            attrs["send_device"].decode(), attrs["send_device_incarnation"],
+            attrs["recv_device"].decode(), attrs["tensor_name"].decode(),
+        )  # fmt: skip
+    text: str = known
+    return text
+
+
+def _send(ctx: KernelContext, tensor: Any) -> None:
+    """Leave `tensor` for its receiver.  A view is copied: what it looks into may change."""
+    if isinstance(tensor, np.ndarray) and tensor.base is not None and tensor.flags.writeable:
+        tensor = tensor.copy()
+    assert ctx.step.rendezvous is not None
+    ctx.step.rendezvous.send(_key(ctx), tensor)
+
+
+def _recv(ctx: KernelContext) -> Pending[Any]:
+    """The value, when its sender has left it."""
+    assert ctx.step.rendezvous is not None
+    return ctx.step.rendezvous.recv(_key(ctx))
+
+
+def _value(delivery: Any) -> Any:
+    value, _dead = delivery
+    return value
+
+
+def _register(send: str, recv: str) -> tuple[OpSpec, OpSpec]:
+    send_spec = op(send, inputs="tensor: T", attrs=_ATTRS.format(type="T"), stateful=True, snapshots=True)(_send)
+    recv_spec = op(
+        recv, outputs="tensor: tensor_type", attrs=_ATTRS.format(type="tensor_type"), stateful=True, blocking=True
+    )(_recv)
+    recv_spec.finish = _value
+    return send_spec, recv_spec
+
+
+send_op, recv_op = _register("_Send", "_Recv")
+host_send_op, host_recv_op = _register("_HostSend", "_HostRecv")

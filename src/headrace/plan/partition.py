@@ -1,0 +1,207 @@
+"""Partition: a placed, pruned graph → one GraphDef per task, joined by Send and Recv.
+
+Feeds become client-terminated `_Recv` nodes and fetches client-terminated `_Send` nodes on the
+device of the tensor; an edge between devices becomes a `_Send` and a `_Recv`, one pair for all
+consumers on a device; a control edge between tasks carries an empty tensor.
+Called by: serve.master_session.  Threads: any.
+Source: TensorFlow's wire (DESIGN decision 1); the same nodes and attrs, names of our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.base import dtypes
+from headrace.codec import protos as pb
+from headrace.graph.attrs import to_proto
+from headrace.graph.graph import Operation
+from headrace.graph.graphdef import input_name, node_def
+from headrace.graph.tensor import Tensor
+from headrace.plan import check
+from headrace.run.keys import key, task_of
+
+
+@dataclass(slots=True)
+class Partition:
+    """The part of one task: its GraphDef and the rendezvous keys of its feeds and fetches."""
+
+    task: str
+    graph_def: pb.GraphDef = field(default_factory=pb.GraphDef)
+    feeds: dict[Tensor, str] = field(default_factory=dict)
+    fetches: dict[Tensor, str] = field(default_factory=dict)
+    sends: set[str] = field(default_factory=set)
+    receives: set[str] = field(default_factory=set)
+
+
+def partition(
+    ops: Sequence[Operation],
+    feeds: Sequence[Tensor],
+    fetches: Sequence[Tensor],
+    devices: Mapping[Operation, str],
+    incarnation: Callable[[str], int],
+) -> list[Partition]:
+    """Partitions by task, in task-name order.
+
+    ops: what runs, inputs first (see plan.prune).  devices: full device of each of them and of the
+    nodes of `feeds`.  incarnation: of a device's task.
+    """
+    return _Partitioner(ops, feeds, fetches, devices, incarnation).run()
+
+
+class _Partitioner:
+    def __init__(
+        self,
+        ops: Sequence[Operation],
+        feeds: Sequence[Tensor],
+        fetches: Sequence[Tensor],
+        devices: Mapping[Operation, str],
+        incarnation: Callable[[str], int],
+    ) -> None:
+        self._ops = ops
+        self._feeds = list(dict.fromkeys(feeds))
+        self._fetches = list(dict.fromkeys(fetches))
+        self._devices = devices
+        self._incarnation = incarnation
+        self._parts: dict[str, Partition] = {}
+        self._fed_name: dict[Tensor, str] = {}
+        self._edges: dict[tuple[Tensor, str], str] = {}
+        self._control_edges: dict[tuple[Operation, str], str] = {}
+        self._count = 0
+
+    def run(self) -> list[Partition]:
+        for tensor in self._feeds:
+            self._feed(tensor)
+        for op in self._ops:
+            self._node(op)
+        for tensor in self._fetches:
+            self._fetch(tensor)
+        parts = [self._parts[task] for task in sorted(self._parts)]
+        if check.enabled:
+            check.check_partitions(parts)
+        return parts
+
+    def _part(self, device: str) -> Partition:
+        task = task_of(device)
+        part = self._parts.get(task)
+        if part is None:
+            part = self._parts[task] = Partition(task)
+            part.graph_def.versions.producer = 0
+        return part
+
+    def _feed(self, tensor: Tensor) -> None:
+        device = self._devices[tensor.op]
+        part = self._part(device)
+        name = f"_recv_{tensor.op.name}_{tensor.value_index}"
+        text = key(device, self._incarnation(device), device, tensor.name)
+        self._transfer(part, "_Recv", name, tensor, tensor.name, device, device, device, client=True)
+        self._fed_name[tensor] = name
+        part.feeds[tensor] = text
+
+    def _fetch(self, tensor: Tensor) -> None:
+        device = self._devices[tensor.op]
+        part = self._part(device)
+        name = f"_send_{tensor.op.name}_{tensor.value_index}"
+        source = self._fed_name.get(tensor, input_name(tensor))
+        node = self._transfer(part, "_Send", name, tensor, tensor.name, device, device, device, client=True)
+        node.input.append(source)
+        part.fetches[tensor] = key(device, self._incarnation(device), device, tensor.name)
+
+    def _node(self, op: Operation) -> None:
+        device = self._devices[op]
+        part = self._part(device)
+        node = node_def(op)
+        node.device = device
+        del node.input[:]
+        for tensor in op.inputs:
+            node.input.append(self._input(tensor, device))
+        for control in op.control_inputs:
+            name = self._control(control, device)
+            if f"^{name}" not in node.input:
+                node.input.append(f"^{name}")
+        part.graph_def.node.append(node)
+
+    def _input(self, tensor: Tensor, device: str) -> str:
+        """What a node on `device` calls `tensor`: its name, a feed, or a Recv made for it."""
+        fed = self._fed_name.get(tensor)
+        source_device = self._devices[tensor.op]
+        if task_of(source_device) == task_of(device):
+            return fed if fed is not None else input_name(tensor)
+        known = self._edges.get((tensor, device))
+        if known is None:
+            source = fed if fed is not None else input_name(tensor)
+            known = self._edges[tensor, device] = self._edge(tensor, source, source_device, device)
+        return known
+
+    def _edge(self, tensor: Tensor, source: str, source_device: str, device: str) -> str:
+        self._count += 1
+        edge = f"edge_{self._count}_{tensor.op.name}"
+        send = self._transfer(
+            self._part(source_device), "_Send", f"{tensor.op.name}/_{self._count}", tensor, edge,
+            source_device, device, source_device,
+        )  # fmt: skip
+        send.input.append(source)
+        recv = self._transfer(
+            self._part(device), "_Recv", f"{tensor.op.name}/_{self._count}", tensor, edge,
+            source_device, device, device,
+        )  # fmt: skip
+        text = key(source_device, self._incarnation(source_device), device, edge)
+        self._part(source_device).sends.add(text)
+        self._part(device).receives.add(text)
+        return recv.name
+
+    def _control(self, op: Operation, device: str) -> str:
+        source_device = self._devices[op]
+        if task_of(source_device) == task_of(device):
+            return op.name
+        known = self._control_edges.get((op, device))
+        if known is not None:
+            return known
+        self._count += 1
+        number = self._count
+        trigger = self._part(source_device).graph_def.node.add(
+            name=f"{op.name}/_{number}_trigger", op="Const", device=source_device, input=[f"^{op.name}"]
+        )
+        trigger.attr["dtype"].type = pb.DT_FLOAT
+        trigger.attr["value"].tensor.dtype = pb.DT_FLOAT
+        trigger.attr["value"].tensor.tensor_shape.dim.add(size=0)
+        edge = f"edge_{number}_{op.name}"
+        send = self._raw_transfer(
+            self._part(source_device), "_Send", f"{op.name}/_{number}", dtypes.float32, edge,
+            source_device, device, source_device,
+        )  # fmt: skip
+        send.input.append(trigger.name)
+        recv = self._raw_transfer(
+            self._part(device), "_Recv", f"{op.name}/_{number}", dtypes.float32, edge, source_device, device, device
+        )
+        text = key(source_device, self._incarnation(source_device), device, edge)
+        self._part(source_device).sends.add(text)
+        self._part(device).receives.add(text)
+        arrived = self._part(device).graph_def.node.add(
+            name=f"{op.name}/_{number}_arrived", op="Identity", device=device, input=[recv.name]
+        )
+        arrived.attr["T"].type = pb.DT_FLOAT
+        self._control_edges[op, device] = arrived.name
+        return arrived.name
+
+    def _transfer(
+        self, part: Partition, op: str, name: str, tensor: Tensor, tensor_name: str,
+        send_device: str, recv_device: str, device: str, client: bool = False,
+    ) -> pb.NodeDef:  # fmt: skip
+        return self._raw_transfer(
+            part, op, name, tensor._dtype.base_dtype, tensor_name, send_device, recv_device, device, client
+        )
+
+    def _raw_transfer(
+        self, part: Partition, op: str, name: str, dtype: dtypes.DType, tensor_name: str,
+        send_device: str, recv_device: str, device: str, client: bool = False,
+    ) -> pb.NodeDef:  # fmt: skip
+        node = part.graph_def.node.add(name=name, op=op, device=device)
+        node.attr["T" if op == "_Send" else "tensor_type"].CopyFrom(to_proto(dtype))
+        node.attr["tensor_name"].s = tensor_name.encode()
+        node.attr["send_device"].s = send_device.encode()
+        incarnation = self._incarnation(send_device)
+        node.attr["send_device_incarnation"].i = incarnation - 2**64 if incarnation >= 2**63 else incarnation
+        node.attr["recv_device"].s = recv_device.encode()
+        node.attr["client_terminated"].b = client
+        return node

@@ -1,0 +1,1 @@
+"""Carrying: clusters, servers, the master and worker services, and the shells that reach them."""

@@ -1,0 +1,138 @@
+"""ClusterSpec: which jobs there are, and where their tasks listen.
+
+Called by: users, serve.server, training.  Threads: immutable.
+Source: TF 1.15 python/training/server_lib.py (forms and error classes checked against the oracle).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+
+
+class ClusterSpec:
+    """Jobs, each a map from task index to ``host:port``."""
+
+    def __init__(self, cluster: Any) -> None:
+        """cluster: {job: [address, …]}, {job: {index: address}}, a ClusterDef, or a ClusterSpec.
+
+        Raises TypeError on anything else.
+        """
+        self._jobs: dict[str, dict[int, str]] = {}
+        if isinstance(cluster, ClusterSpec):
+            self._jobs = {job: dict(tasks) for job, tasks in cluster._jobs.items()}
+        elif isinstance(cluster, pb.ClusterDef):
+            self._jobs = {job.name: dict(job.tasks) for job in cluster.job}
+        elif isinstance(cluster, Mapping):
+            self._jobs = {_text(job, "job names"): _tasks(job, tasks) for job, tasks in cluster.items()}
+        else:
+            raise TypeError(
+                "a cluster is a dict from job names to lists (or dicts) of addresses, a ClusterDef or a "
+                f"ClusterSpec, not a {type(cluster).__name__}"
+            )
+
+    @property
+    def jobs(self) -> list[str]:
+        return list(self._jobs)
+
+    def _job(self, job_name: str) -> dict[int, str]:
+        tasks = self._jobs.get(job_name)
+        if tasks is None:
+            raise ValueError(f"the cluster has no job {job_name!r}; it has {', '.join(map(repr, self._jobs)) or 'none'}")
+        return tasks
+
+    def num_tasks(self, job_name: str) -> int:
+        """Number of tasks of a job.  Raises ValueError."""
+        return len(self._job(job_name))
+
+    def task_indices(self, job_name: str) -> list[int]:
+        """Indices of a job's tasks, in order.  Raises ValueError."""
+        return sorted(self._job(job_name))
+
+    def task_address(self, job_name: str, task_index: int) -> str:
+        """Address of a task.  Raises ValueError."""
+        tasks = self._job(job_name)
+        if task_index not in tasks:
+            raise ValueError(f"job {job_name!r} has no task {task_index}; it has {sorted(tasks)}")
+        return tasks[task_index]
+
+    def job_tasks(self, job_name: str) -> list[str | None]:
+        """Addresses of a job by index; None where the indices have a gap.  Raises ValueError."""
+        tasks = self._job(job_name)
+        return [tasks.get(index) for index in range(max(tasks) + 1)] if tasks else []
+
+    def as_dict(self) -> dict[str, Any]:
+        """{job: list of addresses}, or {job: {index: address}} where indices have gaps."""
+        return {
+            job: [tasks[i] for i in range(len(tasks))] if set(tasks) == set(range(len(tasks))) else dict(tasks)
+            for job, tasks in self._jobs.items()
+        }
+
+    def as_cluster_def(self) -> pb.ClusterDef:
+        """As a ClusterDef proto, jobs in name order."""
+        return pb.ClusterDef(job=[pb.JobDef(name=job, tasks=self._jobs[job]) for job in sorted(self._jobs)])
+
+    def task_names(self) -> dict[str, str]:
+        """Addresses by full task name (``/job:J/replica:0/task:N``)."""
+        return {
+            f"/job:{job}/replica:0/task:{index}": address
+            for job, tasks in self._jobs.items()
+            for index, address in tasks.items()
+        }
+
+    def __bool__(self) -> bool:
+        return bool(self._jobs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClusterSpec) and self._jobs == other._jobs
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"ClusterSpec({self.as_dict()!r})"
+
+    __str__ = __repr__
+
+
+def _text(value: Any, what: str) -> str:
+    if isinstance(value, bytes):
+        return value.decode()
+    if not isinstance(value, str):
+        raise TypeError(f"{what} are strings, not {value!r}")
+    return value
+
+
+def _tasks(job: Any, tasks: Any) -> dict[int, str]:
+    if isinstance(tasks, Mapping):
+        pairs: Iterable[tuple[Any, Any]] = tasks.items()
+    elif isinstance(tasks, (list, tuple)):
+        pairs = enumerate(tasks)
+    else:
+        raise TypeError(f"the tasks of job {job!r} are a list or dict of addresses, not {tasks!r}")
+    found = {}
+    for index, address in pairs:
+        if not isinstance(index, int):
+            raise TypeError(f"task indices are integers; job {job!r} has {index!r}")
+        found[index] = _text(address, f"addresses (of job {job!r}, task {index})")
+    return found
+
+
+def parse_cluster(text: str) -> ClusterSpec:
+    """The cluster of ``ps=HOST:PORT;worker=HOST:PORT,HOST:PORT``.  Raises InvalidArgument."""
+    jobs: dict[str, list[str]] = {}
+    for part in text.split(";"):
+        job, separator, addresses = part.strip().partition("=")
+        if not separator or not job or not addresses:
+            raise errors.invalid_argument(
+                f"cluster {text!r}: {part!r} is not JOB=HOST:PORT,…; write ps=HOST:PORT;worker=HOST:PORT,HOST:PORT"
+            )
+        if job in jobs:
+            raise errors.invalid_argument(f"cluster {text!r} names job {job!r} twice")
+        jobs[job] = [address.strip() for address in addresses.split(",")]
+    return ClusterSpec(jobs)

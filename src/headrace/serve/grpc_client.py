@@ -1,0 +1,117 @@
+"""The gRPC shell, client side: a peer behind ``host:port``.
+
+Calls are futures, so that Ctrl-C and deadlines end a wait at once; a connection that does not come
+up is tried again quickly, and `wait_for_ready` calls wait for it.
+Called by: serve.peers.connect, client.remote.  Threads: any; replies are completed on grpcio's.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from headrace.serve.grpcio import grpc
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.run.pending import Pending, WaitInfo
+from headrace.run.scope import Scope
+from headrace.serve.grpc_server import DETAIL_KEY
+from headrace.serve.status import as_op_error, from_detail
+from headrace.serve.wire import Method
+
+_GRACE_S = 0.05  # the other side, which knows more, reports a passed deadline first
+
+
+class GrpcPeer:
+    """A `Peer` over gRPC."""
+
+    def __init__(self, address: str, name: str = "") -> None:
+        self._address = address
+        self._name = f"{name} at {address}" if name else address
+        self._channel = grpc.insecure_channel(
+            address,
+            options=[
+                ("grpc.max_receive_message_length", -1),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.initial_reconnect_backoff_ms", 100),
+                ("grpc.min_reconnect_backoff_ms", 100),
+                ("grpc.max_reconnect_backoff_ms", 1000),
+                ("grpc.enable_http_proxy", 0),
+                ("grpc.use_local_subchannel_pool", 1),
+            ],
+        )
+        self._stubs: dict[str, Any] = {}
+
+    def call(self, method: Method, request: Any, scope: Scope, wait_for_ready: bool = False) -> Pending[Any]:
+        """See `Peer`.  Fails with Unavailable naming the address if nobody answers there."""
+        stub = self._stubs.get(method.path)
+        if stub is None:
+            stub = self._stubs[method.path] = self._channel.unary_unary(method.path)
+        error = scope.error
+        if error is not None:
+            return Pending.failed_with(error)
+        remaining = scope.remaining()
+        timeout = None if remaining is None else remaining + _GRACE_S
+        future = stub.future(method.encode_request(request), timeout=timeout, wait_for_ready=wait_for_ready)
+        pending: Pending[Any] = Pending(
+            WaitInfo(method.name, self._name), lambda _: bool(future.cancel()) or True
+        )
+        unregister = scope.on_cancel(
+            lambda: pending.abandon(scope.error or errors.cancelled("the call was cancelled"))
+        )
+
+        def arrived(done: Any) -> None:
+            unregister()
+            try:
+                pending.resolve(method.decode_reply(done.result()))
+            except grpc.FutureCancelledError:
+                pending.reject(errors.cancelled(f"{method.name} to {self._name} was cancelled"))
+            except grpc.RpcError as failure:
+                pending.reject(self._error(failure, method))
+            except Exception as failure:  # a reply that cannot be understood
+                pending.reject(as_op_error(failure, f"{method.name} of {self._name}"))
+
+        future.add_done_callback(arrived)
+        return pending
+
+    def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
+        """See `Peer`."""
+        return self.call(method, request, scope).wait(scope)
+
+    def _error(self, failure: Any, method: Method) -> errors.OpError:
+        for name, value in failure.trailing_metadata() or ():
+            if name == DETAIL_KEY:
+                return from_detail(pb.ErrorDetail.FromString(value))
+        code = failure.code()
+        number = code.value[0] if code is not None else errors.UNKNOWN
+        text = failure.details() or code
+        if number == errors.UNAVAILABLE:
+            return errors.unavailable(
+                f"{self._name} cannot be reached ({method.name}): {text}; is a server running there?"
+            )
+        if number == errors.DEADLINE_EXCEEDED:
+            return errors.deadline_exceeded(f"{self._name} did not answer {method.name} in time: {text}")
+        if number == errors.UNIMPLEMENTED:
+            return errors.unimplemented(f"{self._name} does not implement {method.name}: {text}")
+        return errors.make(number, str(text))
+
+    def wait_until_reachable(self, scope: Scope) -> None:
+        """Block until a connection is up.  Raises the scope's error."""
+        started = time.monotonic()
+        ready = grpc.channel_ready_future(self._channel)
+        pending: Pending[None] = Pending(WaitInfo("connect", self._name), lambda _: True)
+        ready.add_done_callback(lambda _: pending.resolve(None))
+        try:
+            pending.wait(scope)
+        except errors.DeadlineExceededError as error:
+            raise errors.unavailable(
+                f"nobody answers at {self._name} after {time.monotonic() - started:.1f} s: check the address, and "
+                "that a server was started there (tf.train.Server or `headrace serve`)"
+            ) from error
+        finally:
+            ready.cancel()
+
+    def close(self) -> None:
+        """Close the channel; calls under way are cancelled."""
+        self._channel.close()

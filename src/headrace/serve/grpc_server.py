@@ -1,0 +1,107 @@
+"""The gRPC shell, server side: both services on TensorFlow's method paths.
+
+What grpcio does by itself and this undoes: a fixed thread pool (ours grows, so blocked dequeues
+keep nobody out), threads that keep a finished program alive (ours are daemons), two servers on one
+port (SO_REUSEPORT is off), a limit of 4 MB a message (ours is configurable).
+Called by: serve.server.  Threads: one of the pool per call under way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from headrace.serve.grpcio import grpc
+
+from headrace.base import errors
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.serve.pool import GrowingPool
+from headrace.serve.status import as_op_error, text_of, to_detail
+from headrace.serve.wire import Method
+
+DETAIL_KEY = "headrace-error-bin"
+_MOST_TEXT = 3000  # characters of an error's text; HTTP/2 headers are small
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+
+class _Services(grpc.GenericRpcHandler):
+    def __init__(self, handlers: dict[str, grpc.RpcMethodHandler]) -> None:
+        self._handlers = handlers
+
+    def service(self, handler_call_details: Any) -> Any:
+        return self._handlers.get(handler_call_details.method)
+
+
+class GrpcShell:
+    """A listening gRPC server for a table of methods."""
+
+    def __init__(
+        self, services: Iterable[tuple[Any, Iterable[Method]]], pool: GrowingPool, max_message_bytes: int
+    ) -> None:
+        """services: (service object, its methods).  max_message_bytes: -1 for gRPC's own 2 GB."""
+        handlers = {
+            method.path: grpc.unary_unary_rpc_method_handler(_handler(service, method))
+            for service, methods in services
+            for method in methods
+        }
+        self._server = grpc.server(
+            pool,
+            handlers=[_Services(handlers)],
+            options=[
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", max_message_bytes),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.http2.min_ping_interval_without_data_ms", 5000),
+                ("grpc.http2.max_ping_strikes", 0),
+            ],
+        )
+
+    def listen(self, address: str) -> int:
+        """Bind and start; returns the port.  Raises RuntimeError if it is taken."""
+        port: int = self._server.add_insecure_port(address)
+        if port == 0:
+            raise RuntimeError(f"cannot listen on {address}")
+        self._server.start()
+        return port
+
+    def stop(self, grace_s: float | None) -> None:
+        """Stop listening, give calls under way `grace_s`, wait until all have ended."""
+        self._server.stop(grace_s).wait()
+
+
+def _handler(service: Any, method: Method) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+    handle = getattr(service, method.handler)
+
+    def serve(data: bytes, context: grpc.ServicerContext) -> bytes:
+        remaining = context.time_remaining()
+        stored = False
+        with Scope(remaining if remaining is not None and remaining < 1e9 else None) as scope:
+            context.add_callback(lambda: scope.cancel(errors.cancelled("the caller is gone")))
+            try:
+                request = method.decode_request(data)
+                stored = getattr(request, "store_errors_in_response_body", False)
+                reply = handle(request, scope)
+                if isinstance(reply, Pending):
+                    reply = reply.wait(scope)
+                return method.encode_reply(reply)
+            except Exception as error:  # the caller gets every failure
+                found = as_op_error(error, method.name)
+        if stored and method.error_in_reply is not None:
+            return method.error_in_reply(found)
+        _fail(context, found)
+        return b""
+
+    return serve
+
+
+def _fail(context: grpc.ServicerContext, error: errors.OpError) -> None:
+    """End the call with the error's code and text, and its fields for our own clients."""
+    detail = to_detail(error)
+    if len(detail.message) > _MOST_TEXT:
+        detail.message = detail.message[:_MOST_TEXT] + "…"
+    with contextlib.suppress(Exception):  # the call may be over
+        context.set_trailing_metadata(((DETAIL_KEY, detail.SerializeToString()),))
+    context.set_code(_CODES.get(error.error_code, grpc.StatusCode.UNKNOWN))
+    context.set_details(text_of(error)[:_MOST_TEXT])

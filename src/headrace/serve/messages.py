@@ -1,0 +1,80 @@
+"""Requests and replies that carry tensors, as the services see them: values are arrays.
+
+Everything else that a service takes or returns is the protobuf message itself.  Bytes are the
+shells' business (`serve.wire`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.codec import protos as pb
+
+Named = list[tuple[str, Any]]
+"""(name, value) pairs."""
+
+
+@dataclass(slots=True)
+class RunStepRequest:
+    """One step of a session.  `feeds` by tensor name; `fetches` and `targets` are names."""
+
+    session_handle: str
+    feeds: Named
+    fetches: list[str]
+    targets: list[str]
+    options: pb.RunOptions | None = None
+    partial_run_handle: str = ""
+    store_errors_in_response_body: bool = True
+    request_id: int = 0
+
+
+@dataclass(slots=True)
+class RunStepReply:
+    """Values of the fetches by name, and the metadata if it was asked for."""
+
+    tensors: Named
+    metadata: pb.RunMetadata | None = None
+
+
+@dataclass(slots=True)
+class RunGraphRequest:
+    """One partition of a step: `send` and `recv_keys` are rendezvous keys of feeds and fetches."""
+
+    graph_handle: str
+    step_id: int
+    send: Named
+    recv_keys: list[str]
+    session_handle: str = ""
+    record_timeline: bool = False
+    create_worker_session_called: bool = False
+    is_partial: bool = False
+    is_last_partial_run: bool = False
+    store_errors_in_response_body: bool = True
+    request_id: int = 0
+
+
+@dataclass(slots=True)
+class RunGraphReply:
+    """Values of the fetches by rendezvous key, and step statistics if they were asked for."""
+
+    recv: Named
+    step_stats: pb.StepStats | None = None
+
+
+@dataclass(slots=True)
+class RecvTensorRequest:
+    """Ask the task that produces `rendezvous_key` for its value in a step."""
+
+    step_id: int
+    rendezvous_key: str
+    request_id: int = 0
+
+
+@dataclass(slots=True)
+class RecvTensorReply:
+    """The value; `is_dead` for the untaken side of a Switch."""
+
+    value: Any
+    is_dead: bool = False
+    send_start_micros: int = 0

@@ -1,0 +1,121 @@
+"""Peers: the services of other tasks, whatever shell reaches them.
+
+`DirectPeer` calls a service of this process; `serve.grpc_client.GrpcPeer` one behind an address.
+Called by: serve.master, serve.worker, client.remote.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from headrace.base import errors
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.serve import registry
+from headrace.serve.pool import GrowingPool
+from headrace.serve.status import as_op_error
+from headrace.serve.wire import Method
+
+
+class Peer(Protocol):
+    """A service that can be asked."""
+
+    def call(self, method: Method, request: Any, scope: Scope) -> Pending[Any]:
+        """Send a request; the reply comes later.  Abandoning the result cancels the call."""
+
+    def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
+        """Send a request and wait for the reply, in this thread where that is quicker."""
+
+    def close(self) -> None:
+        """Release what is held."""
+
+
+class DirectPeer:
+    """A service object of this process."""
+
+    def __init__(self, service: Any, pool: GrowingPool) -> None:
+        self._service = service
+        self._pool = pool
+
+    def call(self, method: Method, request: Any, scope: Scope) -> Pending[Any]:
+        """See `Peer`.  A handler that gives a Pending is called right here, others on the pool."""
+        handler = getattr(self._service, method.handler)
+        if getattr(handler, "gives_pending", False):
+            result: Pending[Any] = handler(request, scope)
+            return result
+        inner = Scope(parent=scope)
+        pending: Pending[Any] = Pending(withdraw=lambda _: inner.cancel(errors.cancelled("the call was cancelled")))
+
+        def work() -> None:
+            try:
+                pending.resolve(handler(request, inner))
+            except BaseException as error:  # the caller gets it, whatever it is
+                pending.reject(as_op_error(error, method.name))
+            finally:
+                inner.close()
+
+        self._pool.submit(work)
+        return pending
+
+    def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
+        """See `Peer`."""
+        result = getattr(self._service, method.handler)(request, scope)
+        return result.wait(scope) if isinstance(result, Pending) else result
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Peers:
+    """The worker services of a cluster, by task name (``/job:J/replica:0/task:N``)."""
+
+    def __init__(self, addresses: Mapping[str, str], own_task: str, own_worker: Any, pool: GrowingPool) -> None:
+        self._addresses = dict(addresses)
+        self._peers: dict[str, Peer] = {own_task: DirectPeer(own_worker, pool)}
+        self._pool = pool
+
+    @property
+    def tasks(self) -> list[str]:
+        """All tasks, in name order."""
+        return sorted(self._addresses)
+
+    def get(self, task: str) -> Peer:
+        """The worker of `task`.  Raises InvalidArgument if the cluster has no such task."""
+        peer = self._peers.get(task)
+        if peer is None:
+            address = self._addresses.get(task)
+            if address is None:
+                raise errors.invalid_argument(
+                    f"the cluster has no task {task}; it has {', '.join(self.tasks)}"
+                )
+            peer = connect(address, "worker", self._pool, task)
+            peer = self._peers.setdefault(task, peer)
+        return peer
+
+    def close(self) -> None:
+        """Close the connections."""
+        for peer in self._peers.values():
+            peer.close()
+
+
+def connect(address: str, service: str, pool: GrowingPool, name: str = "") -> Peer:
+    """A peer for the `service` (master or worker) at ``host:port``: direct if it is in this process.
+
+    name: what errors call it, such as its task.
+    """
+    server = registry.find(address)
+    if server is not None:
+        return DirectPeer(getattr(server, service), pool)
+    from headrace.serve.grpc_client import GrpcPeer
+
+    return GrpcPeer(address, name)
+
+
+Handler = Callable[[Any, Scope], Any]
+
+
+def gives_pending(handler: Handler) -> Handler:
+    """Decorator: the handler never blocks; it returns a Pending instead of a reply."""
+    handler.gives_pending = True  # type: ignore[attr-defined]
+    return handler

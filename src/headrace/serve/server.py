@@ -1,0 +1,183 @@
+"""Server: one task of a cluster, serving from this process.
+
+Several servers may live in one process; clients of the same process reach them without a socket.
+Threads: those of the pool, all daemons; `stop` ends them.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.serve import registry
+from headrace.serve.cluster import ClusterSpec
+from headrace.serve.master import Master
+from headrace.serve.pool import GrowingPool
+from headrace.serve.wire import MASTER_METHODS, WORKER_METHODS
+from headrace.serve.worker import Worker
+
+if TYPE_CHECKING:
+    from headrace.serve.grpc_server import GrpcShell
+
+
+class Server:
+    """A task: master and worker services on the address the cluster spec gives it."""
+
+    def __init__(
+        self,
+        server_or_cluster_def: Any,
+        job_name: str | None = None,
+        task_index: int | None = None,
+        protocol: str | None = None,
+        config: pb.ConfigProto | None = None,
+        start: bool = True,
+    ) -> None:
+        """server_or_cluster_def: ServerDef, ClusterDef, ClusterSpec or dict.
+
+        job_name and task_index may be left out when the cluster has one job, or one task of it.
+        Port 0 lets the system choose.  Raises ValueError and InternalError (a cluster that does not
+        name this task), UnimplementedError (a protocol that is not grpc), UnknownError (the port is taken).
+        """
+        self._server_def = _server_def(server_or_cluster_def, job_name, task_index, protocol, config)
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._shell: GrpcShell | None = None
+        self._address = ""
+        self.master: Master
+        self.worker: Worker
+        self._pool: GrowingPool
+        if start:
+            self.start()
+
+    def start(self) -> None:
+        """Listen and serve.  Once; a stopped server stays stopped."""
+        with self._lock:
+            if self._stopped.is_set():
+                raise errors.failed_precondition("the server was stopped; make a new tf.train.Server")
+            if self._shell is None:
+                self._start()
+
+    def _start(self) -> None:
+        from headrace.serve.grpc_server import GrpcShell
+
+        definition = self._server_def
+        job, index = definition.job_name, definition.task_index
+        cluster = ClusterSpec(definition.cluster)
+        addresses = cluster.task_names()
+        task = f"/job:{job}/replica:0/task:{index}"
+        host, _, port = addresses[task].rpartition(":")
+        self._pool = GrowingPool(f"headrace {job}:{index}")
+        self.worker = Worker(task, addresses, self._pool)
+        self.master = Master(self.worker, definition.default_session_config)
+        shell = GrpcShell(
+            [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)], self._pool, max_message_bytes=-1
+        )
+        try:
+            bound = shell.listen(f"{host}:{port}")
+        except RuntimeError as error:
+            self._pool.shutdown(wait=False)
+            raise errors.unknown(
+                f"could not start a gRPC server for {task} on {host}:{port}: the port is taken or the address is "
+                "not this host's; stop what listens there, or give the task another port (0: the system chooses)"
+            ) from error
+        self._address = f"{host}:{bound}"
+        self._shell = shell
+        registry.add(self._address, self)
+
+    @property
+    def target(self) -> str:
+        """``grpc://host:port``, for `tf.Session`."""
+        if not self._address:
+            raise errors.failed_precondition("the server has not been started")
+        return f"grpc://{self._address}"
+
+    @property
+    def server_def(self) -> pb.ServerDef:
+        return self._server_def
+
+    def join(self) -> None:
+        """Block until the server is stopped.  Ctrl-C ends the wait."""
+        self._stopped.wait()
+
+    def stop(self, grace: float | None = None) -> None:
+        """Stop listening; give steps under way `grace` seconds, cancel the rest, free the port.
+
+        Idempotent; returns when everything has ended.
+        """
+        with self._lock:
+            if self._stopped.is_set():
+                return
+            shell, self._shell = self._shell, None
+            if shell is None:
+                self._stopped.set()
+                return
+            registry.remove(self._address, self)
+            ended = errors.unavailable(f"the server at {self._address} was stopped")
+            if not grace:
+                self._cancel(ended)
+            shell.stop(grace)
+            self._cancel(ended)
+            self._pool.shutdown()
+            self._stopped.set()
+
+    def _cancel(self, error: errors.OpError) -> None:
+        self.master.close(error)
+        self.worker.close(error)
+
+    def __enter__(self) -> Server:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    @staticmethod
+    def create_local_server(config: pb.ConfigProto | None = None, start: bool = True) -> Server:
+        """A cluster of one task in this process, on a port that the system chooses."""
+        return Server({"local": ["localhost:0"]}, protocol="grpc", config=config, start=start)
+
+
+def _server_def(
+    given: Any, job_name: str | None, task_index: int | None, protocol: str | None, config: pb.ConfigProto | None
+) -> pb.ServerDef:
+    found = pb.ServerDef()
+    if isinstance(given, pb.ServerDef):
+        found.CopyFrom(given)
+    else:
+        found.cluster.CopyFrom(ClusterSpec(given).as_cluster_def())
+    if job_name is not None:
+        found.job_name = job_name
+    if task_index is not None:
+        found.task_index = task_index
+    if protocol is not None:
+        found.protocol = protocol
+    if config is not None:
+        found.default_session_config.CopyFrom(config)
+    _complete(found, task_index is None and not isinstance(given, pb.ServerDef))
+    return found
+
+
+def _complete(found: pb.ServerDef, guess_task: bool) -> None:
+    """Fill in what may be left out, and check that the cluster names this task."""
+    jobs = {job.name: dict(job.tasks) for job in found.cluster.job}
+    if not found.job_name:
+        if len(jobs) != 1:
+            raise ValueError(f"job_name must be given: the cluster has the jobs {', '.join(sorted(jobs)) or '(none)'}")
+        found.job_name = next(iter(jobs))
+    if found.job_name not in jobs:
+        raise errors.internal(
+            f"job {found.job_name!r} is not defined in the cluster, which has {', '.join(sorted(jobs)) or 'no jobs'}"
+        )
+    tasks = jobs[found.job_name]
+    if guess_task:
+        if len(tasks) != 1:
+            raise ValueError(f"task_index must be given: job {found.job_name!r} has the tasks {sorted(tasks)}")
+        found.task_index = next(iter(tasks))
+    if found.task_index not in tasks:
+        raise errors.internal(f"task {found.task_index} is not defined in job {found.job_name!r}, which has {sorted(tasks)}")
+    if not found.protocol:
+        found.protocol = "grpc"
+    if found.protocol != "grpc":
+        raise errors.unimplemented(f"protocol {found.protocol!r} is not supported; use 'grpc'")

@@ -1,0 +1,58 @@
+"""Errors across processes: an OpError as an ErrorDetail message, and back.
+
+TensorFlow peers see the code and the text; ours get the fields too.
+Called by: serve.wire, the shells.
+"""
+
+from __future__ import annotations
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+
+_MOST_CAUSES = 8
+
+
+def to_detail(error: errors.OpError) -> pb.ErrorDetail:
+    """The error with its fields and the texts of what led to it."""
+    chain = []
+    cause = error.__cause__
+    while cause is not None and len(chain) < _MOST_CAUSES:
+        chain.append(f"{type(cause).__name__}: {cause}")
+        cause = cause.__cause__
+    return pb.ErrorDetail(
+        node=error.node or "", op_type=error.op_type or "", device=error.device or "",
+        step=error.step or 0, built_at=error.built_at or "", chain=chain,
+        code=error.error_code, message=error.message,
+    )  # fmt: skip
+
+
+def from_detail(detail: pb.ErrorDetail) -> errors.OpError:
+    """The error that `to_detail` described."""
+    error = errors.make(detail.code, detail.message).with_context(
+        node=detail.node or None, op_type=detail.op_type or None, device=detail.device or None,
+        step=detail.step or None, built_at=detail.built_at or None,
+    )  # fmt: skip
+    cause: errors.OpError | None = None
+    for text in reversed(detail.chain):
+        earlier = errors.unknown(text)
+        earlier.__cause__ = cause
+        cause = earlier
+    error.__cause__ = cause
+    return error
+
+
+def text_of(error: errors.OpError) -> str:
+    """The whole sentence, for peers that get no fields."""
+    return str(error)
+
+
+def as_op_error(error: BaseException, doing: str) -> errors.OpError:
+    """`error` itself if it is one of ours, else an Internal that says what failed."""
+    if isinstance(error, errors.OpError):
+        return error
+    if isinstance(error, MemoryError):
+        found: errors.OpError = errors.resource_exhausted(f"out of memory in {doing}: {error}")
+    else:
+        found = errors.internal(f"{type(error).__name__} in {doing}: {error}")
+    found.__cause__ = error
+    return found

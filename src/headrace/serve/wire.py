@@ -1,0 +1,227 @@
+"""The methods of both services: their names on the wire and their bytes.
+
+A shell loops over `METHODS`; adding a method means a row here and a handler of that name in
+`Master` or `Worker`.  Messages without tensors are protobuf messages; the others are converted.
+Called by: the shells.  Source: TensorFlow's master_service and worker_service (wire facts), field
+numbers in codec/protos/service.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from headrace.base import dtypes, errors
+from headrace.codec import protos as pb
+from headrace.codec import tensors
+from headrace.serve import messages as m
+from headrace.serve import status
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of a service: `handler` is the name of the method of Master or Worker that serves it."""
+
+    service: str
+    name: str
+    handler: str
+    encode_request: Callable[[Any], bytes]
+    decode_request: Callable[[bytes], Any]
+    encode_reply: Callable[[Any], bytes]
+    decode_reply: Callable[[bytes], Any]
+    error_in_reply: Callable[[errors.OpError], bytes] | None = None
+
+    @property
+    def path(self) -> str:
+        """The gRPC method path."""
+        return f"/tensorflow.{self.service}/{self.name}"
+
+
+def _value(proto: pb.TensorProto) -> Any:
+    return tensors.decode(proto)
+
+
+def _tensor(value: Any) -> pb.TensorProto:
+    return tensors.encode(value, dtypes.from_numpy(value.dtype))
+
+
+def _named(values: m.Named) -> list[pb.NamedTensorProto]:
+    return [pb.NamedTensorProto(name=name, tensor=_tensor(value)) for name, value in values]
+
+
+def _unnamed(protos: Any) -> m.Named:
+    return [(item.name, _value(item.tensor)) for item in protos]
+
+
+def _parse(kind: Any, data: bytes) -> Any:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise errors.invalid_argument(f"the bytes are not a {kind.DESCRIPTOR.name} message: {error}") from None
+
+
+def _encode_run_step(r: m.RunStepRequest) -> bytes:
+    proto = pb.RunStepRequest(
+        session_handle=r.session_handle, feed=_named(r.feeds), fetch=r.fetches, target=r.targets,
+        partial_run_handle=r.partial_run_handle, request_id=r.request_id,
+        store_errors_in_response_body=r.store_errors_in_response_body,
+    )  # fmt: skip
+    if r.options is not None:
+        proto.options.CopyFrom(r.options)
+    return proto.SerializeToString()
+
+
+def _decode_run_step(data: bytes) -> m.RunStepRequest:
+    proto = _parse(pb.RunStepRequest, data)
+    return m.RunStepRequest(
+        proto.session_handle, _unnamed(proto.feed), list(proto.fetch), list(proto.target),
+        proto.options if proto.HasField("options") else None,
+        proto.partial_run_handle, proto.store_errors_in_response_body, proto.request_id,
+    )  # fmt: skip
+
+
+def _encode_run_step_reply(r: m.RunStepReply) -> bytes:
+    proto = pb.RunStepResponse(tensor=_named(r.tensors))
+    if r.metadata is not None:
+        proto.metadata.CopyFrom(r.metadata)
+    return proto.SerializeToString()
+
+
+def _decode_run_step_reply(data: bytes) -> m.RunStepReply:
+    proto = _parse(pb.RunStepResponse, data)
+    _raise_stored(proto)
+    # Fetched arrays are the caller's own and writable, so these are copied out of the message.
+    values = [(item.name, tensors.decode(item.tensor, writable=True)) for item in proto.tensor]
+    return m.RunStepReply(values, proto.metadata if proto.HasField("metadata") else None)
+
+
+def _raise_stored(proto: Any) -> None:
+    """The error that a RunStep or RunGraph reply carries in its body, if any."""
+    if proto.HasField("headrace_error"):
+        raise status.from_detail(proto.headrace_error)
+    if proto.status_code:
+        raise errors.make(proto.status_code, proto.status_error_message)
+
+
+def _run_step_error(error: errors.OpError) -> bytes:
+    return pb.RunStepResponse(
+        status_code=error.error_code, status_error_message=status.text_of(error),  # type: ignore[arg-type]
+        headrace_error=status.to_detail(error),
+    ).SerializeToString()  # fmt: skip
+
+
+def _run_graph_error(error: errors.OpError) -> bytes:
+    return pb.RunGraphResponse(
+        status_code=error.error_code, status_error_message=status.text_of(error),  # type: ignore[arg-type]
+        headrace_error=status.to_detail(error),
+    ).SerializeToString()  # fmt: skip
+
+
+def _encode_run_graph(r: m.RunGraphRequest) -> bytes:
+    return pb.RunGraphRequest(
+        graph_handle=r.graph_handle, step_id=r.step_id, send=_named(r.send), recv_key=r.recv_keys,
+        session_handle=r.session_handle, exec_opts=pb.ExecutorOpts(record_timeline=r.record_timeline),
+        create_worker_session_called=r.create_worker_session_called, is_partial=r.is_partial,
+        is_last_partial_run=r.is_last_partial_run, request_id=r.request_id,
+        store_errors_in_response_body=r.store_errors_in_response_body,
+    ).SerializeToString()  # fmt: skip
+
+
+def _decode_run_graph(data: bytes) -> m.RunGraphRequest:
+    proto = _parse(pb.RunGraphRequest, data)
+    return m.RunGraphRequest(
+        proto.graph_handle, proto.step_id, _unnamed(proto.send), list(proto.recv_key),
+        proto.session_handle, proto.exec_opts.record_timeline, proto.create_worker_session_called,
+        proto.is_partial, proto.is_last_partial_run, proto.store_errors_in_response_body, proto.request_id,
+    )  # fmt: skip
+
+
+def _encode_run_graph_reply(r: m.RunGraphReply) -> bytes:
+    proto = pb.RunGraphResponse(recv=_named(r.recv))
+    if r.step_stats is not None:
+        proto.step_stats.CopyFrom(r.step_stats)
+    return proto.SerializeToString()
+
+
+def _decode_run_graph_reply(data: bytes) -> m.RunGraphReply:
+    proto = _parse(pb.RunGraphResponse, data)
+    _raise_stored(proto)
+    return m.RunGraphReply(_unnamed(proto.recv), proto.step_stats if proto.HasField("step_stats") else None)
+
+
+def _encode_recv_tensor(r: m.RecvTensorRequest) -> bytes:
+    return pb.RecvTensorRequest(
+        step_id=r.step_id, rendezvous_key=r.rendezvous_key, request_id=r.request_id
+    ).SerializeToString()
+
+
+def _decode_recv_tensor(data: bytes) -> m.RecvTensorRequest:
+    proto = _parse(pb.RecvTensorRequest, data)
+    return m.RecvTensorRequest(proto.step_id, proto.rendezvous_key, proto.request_id)
+
+
+def _encode_recv_tensor_reply(r: m.RecvTensorReply) -> bytes:
+    proto = pb.RecvTensorResponse(is_dead=r.is_dead, send_start_micros=r.send_start_micros)
+    if r.value is not None:
+        proto.tensor.CopyFrom(_tensor(r.value))
+    return proto.SerializeToString()
+
+
+def _decode_recv_tensor_reply(data: bytes) -> m.RecvTensorReply:
+    proto = _parse(pb.RecvTensorResponse, data)
+    value = None if proto.is_dead else _value(proto.tensor)
+    return m.RecvTensorReply(value, proto.is_dead, proto.send_start_micros)
+
+
+def _plain(service: str, name: str, handler: str, request: Any, reply: Any) -> Method:
+    """A method whose messages are the protobuf ones."""
+    return Method(
+        service, name, handler,
+        lambda message: message.SerializeToString(), lambda data: _parse(request, data),
+        lambda message: message.SerializeToString(), lambda data: _parse(reply, data),
+    )  # fmt: skip
+
+
+_MASTER, _WORKER = "MasterService", "WorkerService"
+
+CREATE_SESSION = _plain(_MASTER, "CreateSession", "create_session", pb.CreateSessionRequest, pb.CreateSessionResponse)
+EXTEND_SESSION = _plain(_MASTER, "ExtendSession", "extend_session", pb.ExtendSessionRequest, pb.ExtendSessionResponse)
+CLOSE_SESSION = _plain(_MASTER, "CloseSession", "close_session", pb.CloseSessionRequest, pb.CloseSessionResponse)
+LIST_DEVICES = _plain(_MASTER, "ListDevices", "list_devices", pb.ListDevicesRequest, pb.ListDevicesResponse)
+RESET = _plain(_MASTER, "Reset", "reset", pb.ResetRequest, pb.ResetResponse)
+RUN_STEP = Method(
+    _MASTER, "RunStep", "run_step", _encode_run_step, _decode_run_step,
+    _encode_run_step_reply, _decode_run_step_reply, _run_step_error,
+)  # fmt: skip
+GET_STATUS = _plain(_WORKER, "GetStatus", "get_status", pb.GetStatusRequest, pb.GetStatusResponse)
+CREATE_WORKER_SESSION = _plain(
+    _WORKER, "CreateWorkerSession", "create_worker_session",
+    pb.CreateWorkerSessionRequest, pb.CreateWorkerSessionResponse,
+)  # fmt: skip
+DELETE_WORKER_SESSION = _plain(
+    _WORKER, "DeleteWorkerSession", "delete_worker_session",
+    pb.DeleteWorkerSessionRequest, pb.DeleteWorkerSessionResponse,
+)  # fmt: skip
+REGISTER_GRAPH = _plain(_WORKER, "RegisterGraph", "register_graph", pb.RegisterGraphRequest, pb.RegisterGraphResponse)
+DEREGISTER_GRAPH = _plain(
+    _WORKER, "DeregisterGraph", "deregister_graph", pb.DeregisterGraphRequest, pb.DeregisterGraphResponse
+)
+RUN_GRAPH = Method(
+    _WORKER, "RunGraph", "run_graph", _encode_run_graph, _decode_run_graph,
+    _encode_run_graph_reply, _decode_run_graph_reply, _run_graph_error,
+)  # fmt: skip
+CLEANUP_GRAPH = _plain(_WORKER, "CleanupGraph", "cleanup_graph", pb.CleanupGraphRequest, pb.CleanupGraphResponse)
+CLEANUP_ALL = _plain(_WORKER, "CleanupAll", "cleanup_all", pb.CleanupAllRequest, pb.CleanupAllResponse)
+RECV_TENSOR = Method(
+    _WORKER, "RecvTensor", "recv_tensor", _encode_recv_tensor, _decode_recv_tensor,
+    _encode_recv_tensor_reply, _decode_recv_tensor_reply,
+)  # fmt: skip
+
+MASTER_METHODS = (CREATE_SESSION, EXTEND_SESSION, RUN_STEP, CLOSE_SESSION, LIST_DEVICES, RESET)
+WORKER_METHODS = (
+    GET_STATUS, CREATE_WORKER_SESSION, DELETE_WORKER_SESSION, REGISTER_GRAPH, DEREGISTER_GRAPH, RUN_GRAPH,
+    CLEANUP_GRAPH, CLEANUP_ALL, RECV_TENSOR,
+)  # fmt: skip

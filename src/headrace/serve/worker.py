@@ -1,0 +1,312 @@
+"""Worker: the service of one task.  Keeps its state, runs partitions, hands out what they send.
+
+Takes and returns messages; knows no transport.  A step is known by its id from the first RunGraph
+or RecvTensor that names it until CleanupGraph.
+Called by: the shells, and masters of this process.  Threads: any; `run_graph` runs the partition in
+the calling thread.  Ends by: `close`, which cancels every step and drops the state.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.graph.graph import Graph, Operation
+from headrace.graph.graphdef import Importer
+from headrace.graph.tensor import Tensor
+from headrace.plan.compile import Memos, compile_program
+from headrace.plan.prune import needed
+from headrace.run.kernel import Runtime, StepState
+from headrace.run.keys import key, source_device, task_of
+from headrace.run.pending import Pending
+from headrace.run.program import Program
+from headrace.run.rendezvous import Delivery, Rendezvous
+from headrace.run.scope import Scope
+from headrace.run.trace import StatsCollector
+from headrace.serve import messages as m
+from headrace.serve.peers import Peers, gives_pending
+from headrace.serve.wire import RECV_TENSOR
+
+
+class Exchange:
+    """The rendezvous of one step on one task; receives from other tasks ask those tasks."""
+
+    def __init__(self, step_id: int, own_task: str, peers: Peers) -> None:
+        self.local = Rendezvous()
+        self.scope = Scope()
+        self._step_id = step_id
+        self._own_task = own_task
+        self._peers = peers
+
+    def send(self, key: str, value: Any, dead: bool = False) -> None:
+        """Leave a value for whoever asks this task."""
+        self.local.send(key, value, dead)
+
+    def recv(self, key: str) -> Pending[Delivery]:
+        """Take a value from here or from its task."""
+        task = task_of(source_device(key))
+        if task == self._own_task:
+            return self.local.recv(key)
+        request = m.RecvTensorRequest(self._step_id, key, secrets.randbits(63))
+        asked = self._peers.get(task).call(RECV_TENSOR, request, self.scope)
+        taken: Pending[Delivery] = Pending(asked.wait_info, lambda _: _cancel(asked))
+
+        def arrived(reply: Pending[Any]) -> None:
+            error = reply.error
+            if error is not None:
+                taken.reject(error)
+            else:
+                taken.resolve((reply.result().value, reply.result().is_dead))
+
+        asked.on_done(arrived)
+        return taken
+
+    def abort(self, error: errors.OpError) -> bool:
+        """End the step on this task: whoever waits here or asks later gets `error`."""
+        self.scope.cancel(error)
+        return self.local.abort(error)
+
+
+def _cancel(asked: Pending[Any]) -> bool:
+    asked.abandon(errors.cancelled("the receiver gave up"))
+    return True
+
+
+class _Registered:
+    """A compiled partition: the program, and where its feeds and fetches go."""
+
+    __slots__ = ("args", "program", "returns", "session_handle")
+
+    def __init__(
+        self, program: Program, args: Mapping[str, int], returns: Mapping[str, int], session_handle: str
+    ) -> None:
+        self.program = program
+        self.args = args
+        self.returns = returns
+        self.session_handle = session_handle
+
+
+class Worker:
+    """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``."""
+
+    def __init__(self, task: str, peers_of: Mapping[str, str], pool: Any) -> None:
+        """peers_of: addresses (host:port) of all tasks of the cluster by name."""
+        self.task = task
+        self.device = f"{task}/device:CPU:0"
+        self.incarnation = secrets.randbits(64) | 1
+        self.runtime = Runtime(self.device)
+        self.peers = Peers(peers_of, task, self, pool)
+        self._lock = threading.Lock()
+        self._graphs: dict[str, _Registered] = {}
+        self._memos: dict[str, Memos] = {}
+        self._steps: dict[int, Exchange] = {}
+        self._sessions: set[str] = set()
+        self._running: set[Scope] = set()
+        self._closed: errors.OpError | None = None
+
+    # -- sessions and graphs ------------------------------------------------------------------
+
+    def get_status(self, request: pb.GetStatusRequest, scope: Scope) -> pb.GetStatusResponse:
+        """The devices of this task."""
+        return pb.GetStatusResponse(device_attributes=[self.device_attributes()])
+
+    def device_attributes(self) -> pb.DeviceAttributes:
+        """This task's CPU."""
+        return pb.DeviceAttributes(
+            name=self.device, device_type="CPU", memory_limit=256 << 20, incarnation=self.incarnation
+        )
+
+    def create_worker_session(
+        self, request: pb.CreateWorkerSessionRequest, scope: Scope
+    ) -> pb.CreateWorkerSessionResponse:
+        """Remember a master's session.  Raises Unimplemented for isolated state."""
+        if request.isolate_session_state:
+            raise errors.unimplemented(
+                "isolate_session_state is not supported yet: name a tf.container of your own instead"
+            )
+        with self._lock:
+            self._sessions.add(request.session_handle)
+        return pb.CreateWorkerSessionResponse()
+
+    def delete_worker_session(
+        self, request: pb.DeleteWorkerSessionRequest, scope: Scope
+    ) -> pb.DeleteWorkerSessionResponse:
+        """Forget a session and what its nodes remember."""
+        with self._lock:
+            self._sessions.discard(request.session_handle)
+            self._memos.pop(request.session_handle, None)
+        self.runtime.resources.delete_private(request.session_handle)
+        return pb.DeleteWorkerSessionResponse()
+
+    def register_graph(self, request: pb.RegisterGraphRequest, scope: Scope) -> pb.RegisterGraphResponse:
+        """Compile a partition.  Raises NotFound (unknown op), InvalidArgument, Unimplemented."""
+        graph = Graph()
+        graph.strict_shapes = False
+        try:
+            Importer(graph).add(request.graph_def)
+        except (ValueError, TypeError, KeyError) as error:
+            raise errors.invalid_argument(f"the registered graph cannot be used: {error}") from error
+        with self._lock:
+            memos = self._memos.setdefault(request.session_handle, {})
+        registered = self._compile(graph, memos, request.session_handle)
+        handle = f"{secrets.randbits(64):016x}"
+        with self._lock:
+            self._graphs[handle] = registered
+        return pb.RegisterGraphResponse(graph_handle=handle)
+
+    def _compile(self, graph: Graph, memos: Memos, session_handle: str) -> _Registered:
+        args: dict[str, int] = {}
+        arg_tensors: list[Tensor] = []
+        returns: dict[str, int] = {}
+        return_tensors: list[Tensor] = []
+        sends: list[Operation] = []
+        others: list[Operation] = []
+        for op in graph.get_operations():
+            client = op.attrs.get("client_terminated", False)
+            if client and op.type in ("_Recv", "_HostRecv"):
+                args[_key(op)] = len(arg_tensors)
+                arg_tensors.append(op.outputs[0])
+            elif client and op.type in ("_Send", "_HostSend"):
+                returns[_key(op)] = len(return_tensors)
+                return_tensors.append(op.inputs[0])
+            elif op.type in ("_Send", "_HostSend"):
+                sends.append(op)
+            else:
+                others.append(op)
+        ops = needed(arg_tensors, return_tensors, [*sends, *others])
+        devices = {op: op.device or self.device for op in ops}
+        program = compile_program(ops, arg_tensors, return_tensors, devices=devices, memos=memos)
+        return _Registered(program, args, returns, session_handle)
+
+    def deregister_graph(self, request: pb.DeregisterGraphRequest, scope: Scope) -> pb.DeregisterGraphResponse:
+        """Forget a partition.  Raises Aborted if it is not known."""
+        with self._lock:
+            if self._graphs.pop(request.graph_handle, None) is None:
+                raise self._unknown_graph(request.graph_handle)
+        return pb.DeregisterGraphResponse()
+
+    def _unknown_graph(self, handle: str) -> errors.OpError:
+        return errors.aborted(
+            f"graph handle {handle!r} is not registered on {self.task}: the task has been restarted since, "
+            "or the session was closed; make a new session"
+        )
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def run_graph(self, request: m.RunGraphRequest, scope: Scope) -> m.RunGraphReply:
+        """Run a registered partition in this thread.  Raises what its nodes raise."""
+        registered = self._graphs.get(request.graph_handle)
+        if registered is None:
+            raise self._unknown_graph(request.graph_handle)
+        if request.is_partial:
+            raise errors.unimplemented("partial runs are not supported yet; run the whole step at once")
+        args: list[Any] = [None] * len(registered.args)
+        for name, value in request.send:
+            if name not in registered.args:
+                raise errors.invalid_argument(f"the partition has no feed with the key {name!r}")
+            args[registered.args[name]] = value
+        for name, index in registered.args.items():
+            if args[index] is None:
+                raise errors.invalid_argument(f"the partition needs a value for the feed {name!r}")
+        unknown = [name for name in request.recv_keys if name not in registered.returns]
+        if unknown:
+            raise errors.invalid_argument(f"the partition has no fetch with the key {unknown[0]!r}")
+        exchange = self._exchange(request.step_id)
+        stats = StatsCollector() if request.record_timeline else None
+        with Scope(parent=scope) as running:
+            values = self._run(registered, args, request.step_id, exchange, running, stats)
+        recv = [(name, values[registered.returns[name]]) for name in request.recv_keys]
+        return m.RunGraphReply(recv, stats.proto() if stats is not None else None)
+
+    def _run(
+        self, registered: _Registered, args: list[Any], step_id: int, exchange: Exchange, running: Scope,
+        stats: StatsCollector | None,
+    ) -> list[Any]:  # fmt: skip
+        unregister = exchange.scope.on_cancel(
+            lambda: running.cancel(exchange.scope.error or errors.cancelled("the step was aborted"))
+        )
+        with self._lock:
+            if self._closed is not None:
+                raise self._closed
+            self._running.add(running)
+        try:
+            step = StepState(
+                self.runtime, running, step_id, exchange, stats, registered.session_handle
+            )
+            return registered.program.run(step, args)
+        except errors.OpError as error:
+            exchange.abort(error)
+            raise
+        finally:
+            unregister()
+            with self._lock:
+                self._running.discard(running)
+
+    def _exchange(self, step_id: int) -> Exchange:
+        with self._lock:
+            exchange = self._steps.get(step_id)
+            if exchange is None:
+                if self._closed is not None:
+                    raise self._closed
+                exchange = self._steps[step_id] = Exchange(step_id, self.task, self.peers)
+            return exchange
+
+    @gives_pending
+    def recv_tensor(self, request: m.RecvTensorRequest, scope: Scope) -> Pending[m.RecvTensorReply]:
+        """The value of a key that a partition here sends; waits for it.  Handed over once."""
+        if task_of(source_device(request.rendezvous_key)) != self.task:
+            raise errors.invalid_argument(
+                f"{request.rendezvous_key!r} is not sent by this task, {self.task}"
+            )
+        taken = self._exchange(request.step_id).local.recv(request.rendezvous_key)
+        replied: Pending[m.RecvTensorReply] = Pending(
+            taken.wait_info, lambda _: taken.done or taken.abandon(errors.cancelled("the receiver gave up")) or True
+        )
+
+        def arrived(delivery: Pending[Delivery]) -> None:
+            error = delivery.error
+            if error is not None:
+                replied.reject(error)
+            else:
+                value, dead = delivery.result()
+                replied.resolve(m.RecvTensorReply(value, dead))
+
+        taken.on_done(arrived)
+        return replied
+
+    def cleanup_graph(self, request: pb.CleanupGraphRequest, scope: Scope) -> pb.CleanupGraphResponse:
+        """Forget a step; whoever still waits in it is aborted."""
+        with self._lock:
+            exchange = self._steps.pop(request.step_id, None)
+        if exchange is not None:
+            exchange.abort(errors.aborted(f"step {request.step_id} has ended"))
+        return pb.CleanupGraphResponse()
+
+    def cleanup_all(self, request: pb.CleanupAllRequest, scope: Scope) -> pb.CleanupAllResponse:
+        """Empty containers; the default one if none is named."""
+        self.runtime.resources.cleanup(request.container)
+        return pb.CleanupAllResponse()
+
+    def close(self, error: errors.OpError) -> None:
+        """Cancel every step with `error`, refuse new ones, drop the state."""
+        with self._lock:
+            self._closed = error
+            running, steps = list(self._running), list(self._steps.values())
+            self._steps.clear()
+        for scope in running:
+            scope.cancel(error)
+        for exchange in steps:
+            exchange.abort(error)
+        self.runtime.resources.close()
+        self.peers.close()
+
+
+def _key(op: Operation) -> str:
+    return key(
+        op["send_device"].decode(), op["send_device_incarnation"], op["recv_device"].decode(),
+        op["tensor_name"].decode(),
+    )  # fmt: skip
