@@ -482,3 +482,15 @@ def _chained(getter: Any, outer: Any) -> Any:
         return getter(lambda *a, **k: outer(inner, *a, **k), *args, **kwargs)
 
     return both
+
+
+def unique_variable_scope(prefix: str) -> str:
+    """`prefix`, numbered if a scope of that name was opened inside the current one."""
+    return _current().unique(prefix)
+
+
+def pure_variable_scope(
+    name: str, custom_getter: Any = None
+) -> AbstractContextManager[VariableScope]:
+    """Context manager: the scope `name` inside the current one, without a name scope."""
+    return variable_scope(name, custom_getter=custom_getter)._entering(name, name)

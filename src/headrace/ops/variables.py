@@ -74,7 +74,7 @@ class _SliceInfo:
 
     @property
     def spec(self) -> str:
-        """The slice as checkpoints write it: ``"4 5 0,2:0,5 "``-like text."""
+        """The slice as checkpoints write it: sizes of the whole, then ``offset,size`` an axis: ``5 2 0,3:0,2``."""
         sizes = " ".join(str(size) for size in self.full_shape)
         parts = ":".join(f"{o},{s}" for o, s in zip(self.var_offset, self.var_shape, strict=True))
         return f"{sizes} {parts}"
