@@ -6,6 +6,7 @@ import argparse
 import io
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from headrace.tools import commands
 from headrace.tools.commands import CommandError, ExitCode, Streams, UsageError, command
 from headrace.tools.lifeline import Lifeline, watch
 from headrace.tools.main import main
-from headrace.tools.serve import format_cluster, own_address, parse_cluster
+from headrace.tools.serve import format_cluster, is_taken, own_address, parse_cluster
 
 CLUSTER = "ps=127.0.0.1:2222;worker=127.0.0.1:2223,127.0.0.1:2224"
 
@@ -134,6 +135,14 @@ def test_a_cluster_is_written_as_it_is_read() -> None:
 
 def test_an_ipv6_address_is_an_address() -> None:
     assert parse_cluster("ps=[::1]:2222") == {"ps": ["[::1]:2222"]}
+
+
+def test_an_address_is_taken_while_somebody_listens_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        assert is_taken(address)
+    assert not is_taken(address)
+    assert not is_taken("192.0.2.1:80")  # no address of this machine
 
 
 def test_a_task_knows_its_address() -> None:

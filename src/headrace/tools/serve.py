@@ -10,8 +10,10 @@ Threads: the server's own; the main thread waits; the lifeline's watcher.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
+import socket
 import threading
 from types import FrameType
 
@@ -128,11 +130,20 @@ def _watch(fd: int, stop: threading.Event) -> None:
 
 
 def _startup_error(error: tf.errors.OpError, address: str) -> CommandError:
-    taken = "in use" in str(error).lower()
     return CommandError(
         f"cannot serve at {address}: {error}",
-        ExitCode.ADDRESS_IN_USE if taken else ExitCode.FAILED,
+        ExitCode.ADDRESS_IN_USE if is_taken(address) else ExitCode.FAILED,
     )
+
+
+def is_taken(address: str) -> bool:
+    """Does somebody listen at HOST:PORT of this machine?  False if it is no address of ours."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_server((host.strip("[]"), int(port))):
+            return False
+    except OSError as error:
+        return error.errno == errno.EADDRINUSE
 
 
 def _end_process_after(seconds: float) -> threading.Timer:

@@ -1,0 +1,105 @@
+"""`headrace serve` as a process: it says when it listens, serves, and stops in each of its ways."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import headrace as tf
+from headrace.tools.demo.cluster import free_ports
+from headrace.tools.lifeline import Lifeline
+
+
+@contextmanager
+def served(address: str, *more: str, fd: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A server process for task 0 of job `local`; killed if it is still there at the end."""
+    command = [sys.executable, "-m", "headrace.tools.main", "serve", "--cluster"]
+    process = subprocess.Popen(
+        [*command, f"local={address}", "--job", "local", *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        pass_fds=[] if fd is None else [fd],
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def address() -> str:
+    return f"127.0.0.1:{free_ports(1)[0]}"
+
+
+def ready(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def refused(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as s:
+        return s.connect_ex((host, int(port))) != 0
+
+
+def test_it_serves_from_its_line_on(address: str) -> None:
+    with served(address) as process:
+        assert ready(process) == f"serving /job:local/task:0 at grpc://{address}\n"
+        with tf.Graph().as_default():
+            total = tf.constant(2.0) + tf.constant(3.0)
+            with tf.Session(f"grpc://{address}") as session:
+                assert session.run(total) == 5.0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_stops_it_and_frees_the_port(
+    address: str, number: signal.Signals, code: int
+) -> None:
+    with served(address) as process:
+        ready(process)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+        assert (process.returncode, err) == (code, "")
+        assert refused(address)
+
+
+def test_a_signal_stops_it_while_a_step_is_blocked(address: str) -> None:
+    with served(address, "--grace", "0.2") as process:
+        ready(process)
+        with tf.Graph().as_default():
+            queue = tf.FIFOQueue(1, [tf.float32], shapes=[[]])
+            taken = queue.dequeue()
+            with tf.Session(f"grpc://{address}") as session:
+                process.terminate()
+                with pytest.raises(tf.errors.OpError):
+                    session.run(taken)
+        process.communicate(timeout=30)
+        assert process.returncode == 0
+
+
+def test_a_cut_lifeline_stops_it(address: str) -> None:
+    with Lifeline() as lifeline:
+        fd = lifeline.read_fd
+        with served(address, "--watch-fd", str(fd), "--grace", "0.2", fd=fd) as process:
+            ready(process)
+            lifeline.close()
+            process.communicate(timeout=30)
+            assert process.returncode == 0
+            assert refused(address)
+
+
+def test_a_port_that_is_taken_has_an_exit_code_of_its_own() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with served(address) as process:
+            out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (75, "")
+    assert f"headrace serve: cannot serve at {address}: " in err
