@@ -1,0 +1,497 @@
+"""Readers: records out of work items (file names), which come from a queue.
+
+A reader has one work item at a time.  Reads are served in the order of arrival; when the one at the
+head needs work, its reader asks the queue, and whichever thread puts the work there opens the file
+and reads the record.  No thread waits inside a reader, several may share one, and a read that is
+abandoned leaves no trace: work that arrives too late for it is the next one's.
+
+Called by: ops.readers.  Threads: any; `_lock` guards the state and is held while a record is read,
+never while the queue is asked or callbacks run.  `_serving` says that someone serves the line, or
+that a dequeue is out whose completion will.
+Source: TF 1.15 core/framework/reader_base.cc and core/kernels/*_reader_op.cc, for behaviour
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import zlib
+from collections import deque
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from headrace.base import dtypes, errors
+from headrace.codec import protos as pb
+from headrace.run.files import file_error
+from headrace.run.pending import Pending, WaitInfo, announce_all
+from headrace.run.queues import Queue
+from headrace.run.resources import Resource
+
+Array = np.ndarray[Any, Any]
+Record = tuple[bytes, bytes]
+"""Key and value."""
+
+_BUFFER_BYTES: Final = 1 << 18
+_REMEMBERED: Final = 4096  # records
+
+
+class _Read:
+    """A read in the line: one record, or up to `count` of them."""
+
+    __slots__ = ("count", "pending", "queue", "waiting")
+
+    def __init__(self, reader: Reader, queue: Queue, count: int | None) -> None:
+        self.queue = queue
+        self.count = count
+        self.waiting: Pending[Any] | None = None
+        kind = "read" if count is None else f"read_up_to({count})"
+        self.pending: Pending[tuple[Array, Array]] = Pending(
+            WaitInfo(kind, str(reader), self._detail), lambda _: reader._withdraw(self)
+        )
+
+    def _detail(self) -> str:
+        waiting = self.waiting
+        info = None if waiting is None else waiting.wait_info
+        return f"needs a work item: {info}" if info is not None else "reads before it are not done"
+
+
+class Reader(Resource):
+    """The line and the counters; a subclass reads one kind of file."""
+
+    serializes = False
+
+    def __init__(self, name: str, container: str = "") -> None:
+        super().__init__(name, container)
+        self._lock = threading.Lock()
+        self._line: deque[_Read] = deque()
+        self._serving = False
+        self._work: bytes | None = None  # what is being read
+        self._next: bytes | None = None  # has come from the queue
+        self._started = 0
+        self._finished = 0
+        self._produced = 0
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} {self.label!r}"
+
+    # -- what a kind of reader does, with the lock held ---------------------------------------
+
+    def begin(self, work: bytes) -> None:
+        """Open `work`.  Raises OpError, OSError."""
+
+    def record(self) -> Record | None:
+        """The next record of the work, None at its end.  Raises OpError, OSError."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Let go of the work."""
+
+    def at_end(self) -> bool:
+        """Whether it is known, without looking, that no record is left."""
+        return False
+
+    def origin(self, value: bytes) -> bytes | None:
+        """The key of a record of that content that was read lately, if it is remembered."""
+        return None
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def read(self, queue: Queue) -> Pending[tuple[Array, Array]]:
+        """The next record as (key [], value []).
+
+        Rejected with: OutOfRange (no work left, and the queue is closed), InvalidArgument (the
+        queue does not hold file names), NotFound and other errors of the file, which is given up.
+        """
+        with self._lock:
+            if self._work is not None and not self._serving:
+                try:
+                    record = self.record()
+                except (errors.OpError, OSError) as error:
+                    return Pending.failed_with(self._given_up(error))
+                if record is not None:
+                    self._count(1)
+                    return Pending.done_with((_boxed(record[0]), _boxed(record[1])))
+                self._end_work()
+        return self._submit(_Read(self, queue, None))
+
+    def read_up_to(self, queue: Queue, count: int) -> Pending[tuple[Array, Array]]:
+        """Up to `count` records of one work item as (keys [n], values [n]).
+
+        Empty work items are passed over.  Rejected with: as `read`.
+        """
+        if count < 0:
+            return Pending.failed_with(
+                errors.invalid_argument(f"{self}: num_records is {count}, and must be 0 or more")
+            )
+        if count == 0:
+            return Pending.done_with((_vector([]), _vector([])))
+        return self._submit(_Read(self, queue, count))
+
+    def _submit(self, read: _Read) -> Pending[tuple[Array, Array]]:
+        types = read.queue.spec.component_types
+        if types != (dtypes.string,):
+            return Pending.failed_with(
+                errors.invalid_argument(
+                    f"{self} takes work items from a queue of one string component, and "
+                    f"{read.queue} holds ({', '.join(t.name for t in types)})"
+                )
+            )
+        with self._lock:
+            self._line.append(read)
+            if self._serving:
+                return read.pending
+            self._serving = True
+        self._serve()
+        return read.pending
+
+    def _serve(self) -> None:
+        """Go on until the line is empty or the queue has to be waited for."""
+        settled: list[Pending[Any]] = []
+        while True:
+            with self._lock:
+                while self._line and self._advance(self._line[0]):
+                    settled.append(self._line.popleft().pending)
+                if not self._line:
+                    self._serving = False
+                    break
+                read = self._line[0]
+            work = read.queue.dequeue()
+            if work.done:
+                settled += self._take(read, work)
+                continue
+            with self._lock:
+                read.waiting = work
+                withdrawn = read not in self._line
+            if withdrawn:
+                work.abandon(errors.cancelled("the read was abandoned"))
+            work.on_done(lambda done, read=read: self._work_came(read, done))  # type: ignore[misc]
+            break
+        announce_all(settled)
+
+    def _work_came(self, read: _Read, work: Pending[Any]) -> None:
+        announce_all(self._take(read, work))
+        self._serve()
+
+    def _take(self, read: _Read, work: Pending[Any]) -> list[Pending[Any]]:
+        """Keep what a dequeue gave; its error is that of the read it was made for."""
+        error = work.error
+        item = b""
+        if error is None:
+            (value,) = work.result()
+            if value.ndim == 0:
+                item = value[()]
+            else:
+                error = errors.invalid_argument(
+                    f"{self} takes scalar work items, and {read.queue} gave one of shape "
+                    f"{list(value.shape)}"
+                )
+        with self._lock:
+            if error is None:
+                self._next = item
+            elif self._line and self._line[0] is read:
+                self._line.popleft()
+                if read.pending.settle_error(error):
+                    return [read.pending]
+        return []
+
+    def _advance(self, read: _Read) -> bool:
+        """Read for the head of the line; False if it needs work."""
+        records: list[Record] = []
+        wanted = 1 if read.count is None else read.count
+        try:
+            while len(records) < wanted and self._has_work():
+                record = self.record()
+                if record is not None:
+                    records.append(record)
+                if record is None or self.at_end():
+                    self._end_work()
+                    if records:
+                        break
+        except (errors.OpError, OSError) as error:
+            read.pending.settle_error(self._given_up(error))
+            return True
+        if not records:
+            return False
+        self._count(len(records))
+        if read.count is None:
+            key, value = records[0]
+            read.pending.settle((_boxed(key), _boxed(value)))
+        else:
+            keys, values = zip(*records, strict=True)
+            read.pending.settle((_vector(keys), _vector(values)))
+        return True
+
+    def _has_work(self) -> bool:
+        if self._work is None:
+            if self._next is None:
+                return False
+            self._work, self._next = self._next, None
+            self.begin(self._work)
+            self._started += 1
+        return True
+
+    def _end_work(self) -> None:
+        self.end()
+        self._work = None
+        self._finished += 1
+
+    def _given_up(self, error: errors.OpError | OSError | ValueError) -> errors.OpError:
+        """`error` as an OpError; the work it happened in is not tried again."""
+        work, self._work = self._work, None
+        self.end()
+        self._started = self._finished
+        if isinstance(error, errors.OpError):
+            return error
+        return file_error(work or b"", error)
+
+    def _count(self, records: int) -> None:
+        self._produced += records
+
+    def _withdraw(self, read: _Read) -> bool:
+        """Take an abandoned read out of the line; the dequeue made for it is abandoned too."""
+        with self._lock:
+            if read not in self._line:
+                return False
+            self._line.remove(read)
+            waiting = read.waiting
+        if waiting is not None:
+            waiting.abandon(errors.cancelled("the read was abandoned"))
+        return True
+
+    # -- state --------------------------------------------------------------------------------
+
+    def records_produced(self) -> int:
+        with self._lock:
+            return self._produced
+
+    def work_units_completed(self) -> int:
+        with self._lock:
+            return self._finished
+
+    def reset(self) -> None:
+        """Back to the beginning: counters at 0, no work under way."""
+        with self._lock:
+            self._forget()
+            self._started = self._finished = self._produced = 0
+
+    def _forget(self) -> None:
+        if self._work is not None:
+            self.end()
+        self._work = self._next = None
+
+    def serialize(self) -> bytes:
+        """The counters and the work under way.  Raises Unimplemented for readers of parts of files."""
+        self._check_serializes("serialize")
+        with self._lock:
+            state = pb.ReaderBaseState(
+                work_started=self._started,
+                work_finished=self._finished,
+                num_records_produced=self._produced,
+                current_work=self._work or b"",
+            )
+        return state.SerializeToString()
+
+    def restore(self, serialized: bytes) -> None:
+        """Take up what `serialize` gave.  Raises Unimplemented, InvalidArgument."""
+        self._check_serializes("restore")
+        try:
+            state = pb.ReaderBaseState.FromString(serialized)
+        except DecodeError:
+            raise errors.invalid_argument(
+                f"could not parse state for {self}: {serialized[:80]!r}"
+            ) from None
+        if (
+            min(state.work_started, state.work_finished, state.num_records_produced) < 0
+            or not 0 <= state.work_started - state.work_finished <= 1
+        ):
+            raise errors.invalid_argument(
+                f"inconsistent state for {self}: {state.work_started} work items were started, "
+                f"{state.work_finished} finished, {state.num_records_produced} records produced"
+            )
+        with self._lock:
+            self._forget()
+            self._started, self._finished = state.work_started, state.work_finished
+            self._produced = state.num_records_produced
+            if self._started > self._finished:
+                self._next = state.current_work
+                self._started -= 1
+
+    def _check_serializes(self, what: str) -> None:
+        if not self.serializes:
+            raise errors.unimplemented(
+                f"{self} cannot {what} its state; start over with reset() and a fresh queue"
+            )
+
+    def close(self) -> None:
+        """Close the file under way."""
+        with self._lock:
+            self._forget()
+
+
+class FileReader(Reader):
+    """A reader with one file open at a time."""
+
+    def __init__(self, name: str, container: str = "") -> None:
+        super().__init__(name, container)
+        self._file: BinaryIO | None = None
+
+    def open(self, work: bytes) -> BinaryIO:
+        """The file, buffered.  Raises OpError."""
+        try:
+            return open(work, "rb", buffering=_BUFFER_BYTES)
+        except (OSError, ValueError) as error:
+            raise file_error(work, error) from None
+
+    def end(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class TextLineReader(FileReader):
+    """Lines without their line ends (LF or CRLF); keys are ``file:line``, counted from 1."""
+
+    def __init__(self, name: str, skip_header_lines: int = 0, container: str = "") -> None:
+        """Raises InvalidArgument."""
+        super().__init__(name, container)
+        if skip_header_lines < 0:
+            raise errors.invalid_argument(
+                f"skip_header_lines must be >= 0 and is {skip_header_lines}"
+            )
+        self._skip = skip_header_lines
+        self._number = 0
+        self._prefix = b""
+        self._recent: deque[tuple[int, bytes]] = deque(maxlen=_REMEMBERED)
+
+    def begin(self, work: bytes) -> None:
+        """Open the file and pass over its header lines."""
+        self._file = self.open(work)
+        self._prefix = work + b":"
+        self._number = 0
+        while self._number < self._skip and self._file.readline():
+            self._number += 1
+
+    def record(self) -> Record | None:
+        assert self._file is not None
+        line = self._file.readline()
+        if not line:
+            return None
+        if line.endswith(b"\n"):
+            line = line[:-2] if line.endswith(b"\r\n") else line[:-1]
+        self._number += 1
+        key = self._prefix + str(self._number).encode()
+        self._recent.append((hash(line), key))
+        return key, line
+
+    def origin(self, value: bytes) -> bytes | None:
+        wanted = hash(value)
+        with self._lock:
+            return next((key for known, key in reversed(self._recent) if known == wanted), None)
+
+
+class FixedLengthRecordReader(FileReader):
+    """Records of `record_bytes`, one every `hop_bytes`, between header and footer.
+
+    Keys are ``file:record``, counted from 0.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        record_bytes: int,
+        header_bytes: int = 0,
+        footer_bytes: int = 0,
+        hop_bytes: int = 0,
+        encoding: str = "",
+        container: str = "",
+    ) -> None:
+        """hop_bytes 0 means record_bytes; encoding: "" or "ZLIB".  Raises InvalidArgument."""
+        super().__init__(name, container)
+        if record_bytes <= 0:
+            raise errors.invalid_argument(f"record_bytes must be > 0 and is {record_bytes}")
+        for what, size in (
+            ("header_bytes", header_bytes), ("footer_bytes", footer_bytes), ("hop_bytes", hop_bytes),
+        ):  # fmt: skip
+            if size < 0:
+                raise errors.invalid_argument(f"{what} must be >= 0 and is {size}")
+        if encoding not in ("", "ZLIB"):
+            raise errors.invalid_argument(f"encoding must be '' or 'ZLIB' and is {encoding!r}")
+        self._sizes = header_bytes, record_bytes, hop_bytes or record_bytes, footer_bytes
+        self._encoding = encoding
+        self._at = self._limit = self._number = 0
+        self._prefix = b""
+
+    def begin(self, work: bytes) -> None:
+        file = self.open(work)
+        if self._encoding:
+            with file:
+                try:
+                    file = io.BytesIO(zlib.decompress(file.read()))
+                except zlib.error as error:
+                    raise errors.data_loss(
+                        f"{work.decode(errors='replace')} is not a ZLIB file: {error}"
+                    ) from error
+        self._file = file
+        self._limit = file.seek(0, io.SEEK_END) - self._sizes[3]
+        self._at, self._number = self._sizes[0], 0
+        self._prefix = work + b":"
+
+    def record(self) -> Record | None:
+        _, record_bytes, hop_bytes, _ = self._sizes
+        if self._at + record_bytes > self._limit:
+            return None
+        assert self._file is not None
+        self._file.seek(self._at)
+        value = self._file.read(record_bytes)
+        key = self._prefix + str(self._number).encode()
+        self._at += hop_bytes
+        self._number += 1
+        return key, value
+
+
+class _OnePerWork(Reader):
+    """A reader that makes one record of a work item."""
+
+    serializes = True
+
+    def at_end(self) -> bool:
+        return True
+
+    def read(self, queue: Queue) -> Pending[tuple[Array, Array]]:
+        """See Reader; a finished record always needs the next work item."""
+        return self._submit(_Read(self, queue, None))
+
+
+class IdentityReader(_OnePerWork):
+    """The work item itself as key and value."""
+
+    def record(self) -> Record | None:
+        assert self._work is not None
+        return self._work, self._work
+
+
+class WholeFileReader(_OnePerWork):
+    """A file's whole content; the key is its name."""
+
+    def record(self) -> Record | None:
+        work = self._work
+        assert work is not None
+        try:
+            with open(work, "rb") as file:
+                return work, file.read()
+        except (OSError, ValueError) as error:
+            raise file_error(work, error) from None
+
+
+def _boxed(value: bytes) -> Array:
+    box = np.empty((), object)
+    box[()] = value
+    return box
+
+
+def _vector(values: Any) -> Array:
+    vector = np.empty(len(values), object)
+    vector[:] = values
+    return vector
