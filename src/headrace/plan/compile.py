@@ -254,7 +254,7 @@ class _Compiler:
             store = check.checked_store(store, op, single)
         if spec.finish is not None:
             store = make.finishing(spec.finish, store)
-        waiter = Waiter(node, make.starting(self._kernel(op, spec), node, inputs), store, inputs)
+        waiter = Waiter(node, make.starting(self._kernel(op, spec), node, inputs, spec.takes_ctx), store, inputs)
         self._waiters.append((waiter, after))
         self._after[op] = after | {number}
         self._fresh.update(op.outputs)

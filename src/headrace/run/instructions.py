@@ -76,8 +76,12 @@ def with_context(
     return call_with_context
 
 
-def starting(kernel: Callable[..., Any], node: NodeInfo, inputs: tuple[int, ...]) -> Callable[[Registers], Any]:
+def starting(
+    kernel: Callable[..., Any], node: NodeInfo, inputs: tuple[int, ...], takes_ctx: bool = True
+) -> Callable[[Registers], Any]:
     """kernel(context, *registers[inputs]), its result not stored."""
+    if not takes_ctx:
+        return lambda r: kernel(*[r[i] for i in inputs])
     if len(inputs) == 1:
         (a,) = inputs
         return lambda r: kernel(KernelContext(node, r[0]), r[a])
