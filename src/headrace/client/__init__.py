@@ -1,0 +1,1 @@
+"""Sessions: feeds in, fetches out."""

@@ -20,7 +20,9 @@ FeedExpansion = tuple[type, Callable[[Any, Any], list[tuple[Any, Any]]]]
 _expansions: list[FeedExpansion] = []
 
 
-def register_feed_conversion(kind: type, expand: Callable[[Any, Any], list[tuple[Any, Any]]]) -> None:
+def register_feed_conversion(
+    kind: type, expand: Callable[[Any, Any], list[tuple[Any, Any]]]
+) -> None:
     """Let objects of `kind` be fed: `expand(key, value)` gives the (tensor, value) pairs."""
     _expansions.insert(0, (kind, expand))
 
@@ -32,12 +34,16 @@ def resolve(graph: Graph, feed_dict: Mapping[Any, Any]) -> dict[Tensor, Any]:
     ValueError (a shape or value that cannot be the tensor's).
     """
     if not isinstance(feed_dict, Mapping):
-        raise TypeError(f"feed_dict must be a dict from tensors to values, not a {type(feed_dict).__name__}")
+        raise TypeError(
+            f"feed_dict must be a dict from tensors to values, not a {type(feed_dict).__name__}"
+        )
     found: dict[Tensor, Any] = {}
     for key, value in _pairs(feed_dict):
         tensor = _tensor(graph, key)
         if not graph.is_feedable(tensor):
-            raise ValueError(f"tensor {tensor.name!r} may not be fed: the graph was built relying on its value")
+            raise ValueError(
+                f"tensor {tensor.name!r} may not be fed: the graph was built relying on its value"
+            )
         found[tensor] = to_array(tensor, value)
     return found
 
@@ -87,14 +93,18 @@ def to_array(tensor: Tensor, value: Any) -> Any:
     if kind.base_dtype in (dtypes.resource, dtypes.variant):
         raise TypeError(f"{tensor.name} is a {kind.base_dtype.name}, which cannot be fed")
     try:
-        array = strings(value) if kind.np == object else np.asarray(value, dtype=kind.np)
+        array = (
+            strings(value) if kind.base_dtype is dtypes.string else np.asarray(value, dtype=kind.np)
+        )
     except (TypeError, ValueError, OverflowError) as error:
         raise type(error)(
             f"cannot feed {value!r:.60} ({_describe(value)}) for tensor {tensor.name}, which is "
             f"{kind.base_dtype.name}{shape_rules.text(tensor._raw)}: {error}"
         ) from None
-    if type(value) is int and not kind.is_floating and kind.np != object and int(array) != value:
-        raise TypeError(f"the value {value} fed for {tensor.name} does not fit its type {kind.base_dtype.name}")
+    if type(value) is int and kind.is_integer and int(array) != value:
+        raise TypeError(
+            f"the value {value} fed for {tensor.name} does not fit its type {kind.base_dtype.name}"
+        )
     if not shape_rules.compatible(tensor._raw, array.shape):
         raise ValueError(
             f"cannot feed a value of shape {array.shape} for tensor {tensor.name}, which has shape "

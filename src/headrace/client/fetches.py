@@ -45,7 +45,9 @@ class Fetches:
 
     def _visit(self, graph: Graph, fetch: Any) -> Build:
         if fetch is None:
-            raise TypeError("None cannot be fetched; give a tensor, an operation, a name or a nest of them")
+            raise TypeError(
+                "None cannot be fetched; give a tensor, an operation, a name or a nest of them"
+            )
         if isinstance(fetch, (list, tuple)):
             return self._sequence(graph, fetch)
         if isinstance(fetch, Mapping):
@@ -53,7 +55,9 @@ class Fetches:
             builds = [self._visit(graph, fetch[key]) for key in keys]
             kind = type(fetch)
             if kind is dict:
-                return lambda values: {key: build(values) for key, build in zip(keys, builds, strict=True)}
+                return lambda values: {
+                    key: build(values) for key, build in zip(keys, builds, strict=True)
+                }
             return lambda values: kind(  # type: ignore[call-arg]
                 [(key, build(values)) for key, build in zip(keys, builds, strict=True)]
             )
@@ -61,7 +65,9 @@ class Fetches:
             names = [field.name for field in type(fetch).__attrs_attrs__]
             builds = [self._visit(graph, getattr(fetch, name)) for name in names]
             kind_ = type(fetch)
-            return lambda values: kind_(**{n: b(values) for n, b in zip(names, builds, strict=True)})
+            return lambda values: kind_(
+                **{n: b(values) for n, b in zip(names, builds, strict=True)}
+            )
         for known, expand in _expansions:
             if isinstance(fetch, known):
                 parts, join = expand(fetch)

@@ -72,7 +72,11 @@ class LocalEngine:
         return run
 
     def _run_with_options(
-        self, program: Program, values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
+        self,
+        program: Program,
+        values: Sequence[Any],
+        options: pb.RunOptions | None,
+        metadata: pb.RunMetadata | None,
     ) -> list[Any]:
         timeout_ms = self._config.operation_timeout_in_ms
         traced = False
@@ -92,7 +96,9 @@ class LocalEngine:
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """This session's CPUs."""
         return [
-            pb.DeviceAttributes(name=name, device_type="CPU", memory_limit=256 << 20, incarnation=self._incarnation)
+            pb.DeviceAttributes(
+                name=name, device_type="CPU", memory_limit=256 << 20, incarnation=self._incarnation
+            )
             for name in self._devices
         ]
 

@@ -104,7 +104,9 @@ class RemoteEngine:
         def run(
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
         ) -> list[Any]:
-            timeout_ms = (options.timeout_in_ms if options is not None else 0) or self._config.operation_timeout_in_ms
+            timeout_ms = (
+                options.timeout_in_ms if options is not None else 0
+            ) or self._config.operation_timeout_in_ms
             sent = options
             if timeout_ms and (sent is None or not sent.timeout_in_ms):
                 sent = pb.RunOptions()
@@ -114,7 +116,11 @@ class RemoteEngine:
             with Scope(timeout_ms / 1000 if timeout_ms else None, self._scope) as scope:
                 master = self._synchronized(scope)
                 request = m.RunStepRequest(
-                    self._handle, list(zip(feed_names, values, strict=True)), fetch_names, target_names, sent
+                    self._handle,
+                    list(zip(feed_names, values, strict=True)),
+                    fetch_names,
+                    target_names,
+                    sent,
                 )
                 reply: m.RunStepReply = master.call_now(wire.RUN_STEP, request, scope)
             if metadata is not None:
@@ -147,12 +153,18 @@ class RemoteEngine:
             graph_def=graph_def(self._graph, ops=ops), config=self._config, target=self._target
         )
         reply = master.call_now(wire.CREATE_SESSION, request, scope)
-        self._handle, self._version, self._shipped = reply.session_handle, reply.graph_version, len(ops)
+        self._handle, self._version, self._shipped = (
+            reply.session_handle,
+            reply.graph_version,
+            len(ops),
+        )
 
     def _extend(self, master: Peer, scope: Scope) -> None:
         ops = self._graph.operations_since(self._shipped)
         request = pb.ExtendSessionRequest(
-            session_handle=self._handle, graph_def=graph_def(self._graph, ops=ops), current_graph_version=self._version
+            session_handle=self._handle,
+            graph_def=graph_def(self._graph, ops=ops),
+            current_graph_version=self._version,
         )
         reply = master.call_now(wire.EXTEND_SESSION, request, scope)
         self._version = reply.new_graph_version
@@ -162,7 +174,9 @@ class RemoteEngine:
         """The devices of the cluster."""
         with Scope(parent=self._scope) as scope:
             master = self._synchronized(scope)
-            reply = master.call_now(wire.LIST_DEVICES, pb.ListDevicesRequest(session_handle=self._handle), scope)
+            reply = master.call_now(
+                wire.LIST_DEVICES, pb.ListDevicesRequest(session_handle=self._handle), scope
+            )
         return [*reply.local_device, *reply.remote_device]
 
     def close(self) -> None:
@@ -187,7 +201,9 @@ class RemoteEngine:
         self._pool.shutdown(wait=False)
 
     def _send_close(self, master: Peer, handle: str, wait_s: float) -> None:
-        asked = master.call(wire.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle), Scope(wait_s or 1.0))
+        asked = master.call(
+            wire.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle), Scope(wait_s or 1.0)
+        )
         try:
             if wait_s:
                 asked.wait(Scope(wait_s))
@@ -214,7 +230,9 @@ def reset(target: str, containers: list[str], config: pb.ConfigProto | None) -> 
         with Scope(timeout_ms / 1000 if timeout_ms else None) as scope:
             _reach(master, target, scope)
             filters = list(config.device_filters) if config is not None else []
-            master.call_now(wire.RESET, pb.ResetRequest(container=containers, device_filters=filters), scope)
+            master.call_now(
+                wire.RESET, pb.ResetRequest(container=containers, device_filters=filters), scope
+            )
     finally:
         master.close()
         pool.shutdown(wait=False)

@@ -29,7 +29,9 @@ _MOST_PLANS = 4096
 class BaseSession:
     """What Session and InteractiveSession share."""
 
-    def __init__(self, target: str = "", graph: Graph | None = None, config: pb.ConfigProto | None = None) -> None:
+    def __init__(
+        self, target: str = "", graph: Graph | None = None, config: pb.ConfigProto | None = None
+    ) -> None:
         """target: '' for this process, or ``grpc://host:port`` of a server.
 
         Raises TypeError on arguments of the wrong kind; errors of the cluster come from the first
@@ -95,7 +97,9 @@ class BaseSession:
         if options is not None and not isinstance(options, pb.RunOptions):
             raise TypeError(f"options must be a tf.RunOptions, not {type(options).__name__}")
         if run_metadata is not None and not isinstance(run_metadata, pb.RunMetadata):
-            raise TypeError(f"run_metadata must be a tf.RunMetadata, not {type(run_metadata).__name__}")
+            raise TypeError(
+                f"run_metadata must be a tf.RunMetadata, not {type(run_metadata).__name__}"
+            )
         try:
             return build(presented(step(values, options, run_metadata)))
         except errors.OpError as error:
@@ -163,7 +167,9 @@ class BaseSession:
             if self._closed:
                 raise RuntimeError("the session is closed; make a new tf.Session")
             if len(values) != len(tensors):
-                raise ValueError(f"the callable takes {len(tensors)} values, one a feed, not {len(values)}")
+                raise ValueError(
+                    f"the callable takes {len(tensors)} values, one a feed, not {len(values)}"
+                )
             if (options is not None or run_metadata is not None) and not accept_options:
                 raise TypeError("pass accept_options=True to make_callable to use options")
             arrays = [feed_rules.to_array(t, v) for t, v in zip(tensors, values, strict=True)]
@@ -216,7 +222,9 @@ class Session(BaseSession):
     and it is closed on leaving.
     """
 
-    def __init__(self, target: str = "", graph: Graph | None = None, config: pb.ConfigProto | None = None) -> None:
+    def __init__(
+        self, target: str = "", graph: Graph | None = None, config: pb.ConfigProto | None = None
+    ) -> None:
         super().__init__(target, graph, config)
         self._entered: list[Any] = []
 
@@ -236,7 +244,9 @@ class Session(BaseSession):
             self.close()
 
     @staticmethod
-    def reset(target: str, containers: Sequence[str] | None = None, config: pb.ConfigProto | None = None) -> None:
+    def reset(
+        target: str, containers: Sequence[str] | None = None, config: pb.ConfigProto | None = None
+    ) -> None:
         """Empty containers (the default one if none is named) on every task of a cluster, and close
         all sessions of the master at `target`.
 
@@ -254,7 +264,9 @@ class Session(BaseSession):
 class InteractiveSession(BaseSession):
     """A session that is the default as soon as it is made, until it is closed."""
 
-    def __init__(self, target: str = "", graph: Graph | None = None, config: pb.ConfigProto | None = None) -> None:
+    def __init__(
+        self, target: str = "", graph: Graph | None = None, config: pb.ConfigProto | None = None
+    ) -> None:
         super().__init__(target, graph, config)
         self._explicit_graph = graph.as_default() if graph is not None else None
         if self._explicit_graph is not None:
@@ -276,5 +288,3 @@ def _engine(target: str, graph: Graph, config: pb.ConfigProto | None) -> Engine:
     from headrace.client.remote import RemoteEngine
 
     return RemoteEngine(target, graph, config)
-
-

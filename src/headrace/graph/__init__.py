@@ -1,0 +1,1 @@
+"""What the user wrote: graphs, nodes, scopes, the op registry, GraphDef, gradients."""

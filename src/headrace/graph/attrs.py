@@ -26,7 +26,9 @@ def coerce(definition: AttrDef, value: Any, op_name: str) -> Any:
     kind = definition.kind
     if kind.startswith("list("):
         if not isinstance(value, (list, tuple)):
-            raise TypeError(f"attr {definition.name!r} of op {op_name} is a list, not {value!r:.80}")
+            raise TypeError(
+                f"attr {definition.name!r} of op {op_name} is a list, not {value!r:.80}"
+            )
         return [_coerce(kind[5:-1], item, definition, op_name) for item in value]
     return _coerce(kind, value, definition, op_name)
 
@@ -49,7 +51,9 @@ def _coerce(kind: str, value: Any, definition: AttrDef, op_name: str) -> Any:
             return value
     except (TypeError, ValueError) as error:
         raise TypeError(f"attr {definition.name!r} of op {op_name} ({kind}): {error}") from None
-    raise TypeError(f"attr {definition.name!r} of op {op_name} is of type {kind}, not {value!r:.80}")
+    raise TypeError(
+        f"attr {definition.name!r} of op {op_name} is of type {kind}, not {value!r:.80}"
+    )
 
 
 def to_proto(value: Any) -> pb.AttrValue:

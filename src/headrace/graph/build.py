@@ -47,7 +47,9 @@ def _grouped(op: Operation, outputs: list[Tensor]) -> list[Any]:
     return grouped
 
 
-def apply_op(spec: OpSpec, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None) -> Operation:
+def apply_op(
+    spec: OpSpec, inputs: tuple[Any, ...], attrs: dict[str, Any], name: str | None
+) -> Operation:
     """Add a node of `spec`.  Raises TypeError, ValueError."""
     definitions = spec.inputs
     if len(inputs) != len(definitions):
@@ -60,13 +62,13 @@ def apply_op(spec: OpSpec, inputs: tuple[Any, ...], attrs: dict[str, Any], name:
     scope = wanted[:-1] if wanted.endswith("/") else graph.unique_name(wanted)
     known: dict[str, Any] = {}
     for key, value in attrs.items():
-        definition = spec.attrs.get(key)
-        if definition is None:
+        attr = spec.attrs.get(key)
+        if attr is None:
             if not key.startswith("_"):
                 raise TypeError(f"op {spec.name} has no attr {key!r}")
             known[key] = value
         else:
-            known[key] = coerce(definition, value, spec.name)
+            known[key] = coerce(attr, value, spec.name)
     outer, graph._name_stack = graph._name_stack, scope
     try:
         if all(isinstance(value, Tensor) for value in inputs):
@@ -138,7 +140,10 @@ def arg_types(definition: ArgDef, attrs: dict[str, Any]) -> list[dtypes.DType]:
     if definition.type_list_attr is not None:
         types = list(attrs[definition.type_list_attr])
     else:
-        kind = definition.type if definition.type is not None else attrs[definition.type_attr]
+        kind = definition.type
+        if kind is None:
+            assert definition.type_attr is not None
+            kind = attrs[definition.type_attr]
         types = [kind] if definition.number_attr is None else [kind] * attrs[definition.number_attr]
     if definition.is_ref:
         types = [t._as_ref for t in types]
@@ -199,7 +204,13 @@ def _convert_one(spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, 
         default = spec.attrs[attr].default
         preferred = None if default is MISSING else default
     try:
-        tensor = convert(value, None if isinstance(value, Tensor) else decided, definition.name, preferred, definition.is_ref)
+        tensor = convert(
+            value,
+            None if isinstance(value, Tensor) else decided,
+            definition.name,
+            preferred,
+            definition.is_ref,
+        )
     except ValueError as error:
         if decided is None:
             raise ValueError(f"input {definition.name!r} of op {spec.name}: {error}") from None
@@ -219,9 +230,13 @@ def _convert_one(spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, 
     return tensor
 
 
-def _convert_list(spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, Any]) -> list[Tensor]:
+def _convert_list(
+    spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, Any]
+) -> list[Tensor]:
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"input {definition.name!r} of op {spec.name} is a list of tensors, not {value!r:.80}")
+        raise TypeError(
+            f"input {definition.name!r} of op {spec.name} is a list of tensors, not {value!r:.80}"
+        )
     attr = definition.type_attr
     decided = definition.type if attr is None else known.get(attr)
     if decided is None:
@@ -261,7 +276,9 @@ def _convert_typed_list(
     spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, Any]
 ) -> list[Tensor]:
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"input {definition.name!r} of op {spec.name} is a list of tensors, not {value!r:.80}")
+        raise TypeError(
+            f"input {definition.name!r} of op {spec.name} is a list of tensors, not {value!r:.80}"
+        )
     attr = definition.type_list_attr
     assert attr is not None
     decided = known.get(attr)
@@ -275,7 +292,9 @@ def _convert_typed_list(
         try:
             tensors.append(convert(item, wanted, f"{definition.name}_{index}"))
         except ValueError as error:
-            raise TypeError(f"component {index} of {definition.name!r} of op {spec.name}: {error}") from None
+            raise TypeError(
+                f"component {index} of {definition.name!r} of op {spec.name}: {error}"
+            ) from None
     known[attr] = [tensor._dtype._base for tensor in tensors]
     return tensors
 
@@ -288,7 +307,9 @@ def _check_ref(spec: OpSpec, definition: ArgDef, tensor: Tensor) -> None:
         )
 
 
-def _wrong_type(spec: OpSpec, definition: ArgDef, tensor: Tensor, wanted: dtypes.DType) -> TypeError:
+def _wrong_type(
+    spec: OpSpec, definition: ArgDef, tensor: Tensor, wanted: dtypes.DType
+) -> TypeError:
     return TypeError(
         f"input {definition.name!r} of op {spec.name} must be {wanted.name}, "
         f"and {tensor.name} is {tensor._dtype.name}"
@@ -296,7 +317,9 @@ def _wrong_type(spec: OpSpec, definition: ArgDef, tensor: Tensor, wanted: dtypes
 
 
 def _mismatch(spec: OpSpec, definition: ArgDef, tensor: Tensor, decided: dtypes.DType) -> TypeError:
-    others = [d.name for d in spec.inputs if d.type_attr == definition.type_attr and d is not definition]
+    others = [
+        d.name for d in spec.inputs if d.type_attr == definition.type_attr and d is not definition
+    ]
     source = f"that of {others[0]!r}" if others else f"attr {definition.type_attr!r}"
     return TypeError(
         f"input {definition.name!r} of op {spec.name} has type {tensor._dtype.name}, "

@@ -42,7 +42,13 @@ def folded(tensor: Tensor, depth: int = 0) -> Array | None:
     if op.type in ("Shape", "Size", "Rank", "ShapeN"):
         return _of_metadata(op, tensor.value_index)
     spec = op.spec
-    if spec is None or not spec.foldable or spec.kernel is None or depth > _DEEPEST or not op.inputs:
+    if (
+        spec is None
+        or not spec.foldable
+        or spec.kernel is None
+        or depth > _DEEPEST
+        or not op.inputs
+    ):
         return None
     if spec.takes_ctx:
         return None
@@ -96,7 +102,12 @@ def as_shape(tensor: Tensor, depth: int = 0) -> Shape:
     found: Shape = None
     if depth < _DEEPEST:
         found = _partial(op, tensor, depth)
-    if found is None and tensor._raw is not None and len(tensor._raw) == 1 and tensor._raw[0] is not None:
+    if (
+        found is None
+        and tensor._raw is not None
+        and len(tensor._raw) == 1
+        and tensor._raw[0] is not None
+    ):
         return (None,) * tensor._raw[0]
     return found
 
@@ -145,7 +156,9 @@ def constant_value(tensor: Any, partial: bool = False) -> Any:
     Arithmetic is not evaluated, as in TensorFlow; ask `session.run` for that.
     """
     if not isinstance(tensor, Tensor):
-        return np.asarray(tensor) if isinstance(tensor, (np.ndarray, np.generic, int, float)) else None
+        return (
+            np.asarray(tensor) if isinstance(tensor, (np.ndarray, np.generic, int, float)) else None
+        )
     if not _narrow(tensor):
         return None
     value = folded(tensor)

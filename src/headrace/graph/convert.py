@@ -69,7 +69,10 @@ def convert(
                 result = function(value, dtype=preferred_dtype, name=name, as_ref=as_ref)
             except (TypeError, ValueError):
                 result = NotImplemented
-            if result is not NotImplemented and result.dtype.base_dtype != preferred_dtype.base_dtype:
+            if (
+                result is not NotImplemented
+                and result.dtype.base_dtype != preferred_dtype.base_dtype
+            ):
                 result = NotImplemented
         if result is NotImplemented:
             result = function(value, dtype=dtype, name=name, as_ref=as_ref)
@@ -88,7 +91,11 @@ def convert(
 
 
 def convert_to_tensor(
-    value: Any, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None, dtype_hint: Any = None
+    value: Any,
+    dtype: Any = None,
+    name: str | None = None,
+    preferred_dtype: Any = None,
+    dtype_hint: Any = None,
 ) -> Tensor:
     """Public form of `convert`: dtypes in any spelling."""
     hint = preferred_dtype if preferred_dtype is not None else dtype_hint

@@ -326,6 +326,7 @@ class _Backward:
         for index, output in enumerate(op.outputs):
             if arrived[index] is None and is_trainable(output):
                 arrived[index] = zeros(output, name="zeros_like")
+                self._grads[output] = [arrived[index]]
         with op.graph.name_scope(op.name + "_grad"):
             found = _checked(op, _as_list(function(op, *arrived)))
             if self._gate and sum(grad is not None for grad in found) > 1:

@@ -1,4 +1,4 @@
-"""Graph and Operation: what the user wrote, in the order it was written.
+"""Graph: what the user wrote, in the order it was written.
 
 A graph only grows.  Nodes are made by `graph.build` (from op calls) and `graph.graphdef` (import);
 both end in `Graph.add_operation`, which gives the node its device, control inputs, colocation
@@ -11,19 +11,19 @@ Source of naming, scoping and merging rules: TF 1.15 behaviour, checked against 
 from __future__ import annotations
 
 import re
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from headrace.base import device as devices
-from headrace.base import dtypes, errors
+from headrace.base import dtypes
 from headrace.graph import scopes
+from headrace.graph.operation import Operation, infer_shapes, where_built
 from headrace.graph.registry import OpSpec
-from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+
+__all__ = ["GRAPH_DEF_VERSION", "Graph", "Operation"]
 
 GRAPH_DEF_VERSION = 2474
 GRAPH_DEF_VERSION_MIN_CONSUMER = 0
@@ -31,126 +31,6 @@ GRAPH_DEF_VERSION_MIN_PRODUCER = 0
 
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*\Z")
 _SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\\/>-]*\Z")
-_PACKAGE = str(Path(__file__).resolve().parents[1])
-
-
-def _where() -> tuple[str, int] | None:
-    """File and line of the nearest caller outside headrace (inside it: the outermost frame)."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
-
-
-class Operation:
-    """A node.  `spec` is None only for ops that this process does not know (see graphdef)."""
-
-    __slots__ = (
-        "__weakref__", "_where", "attrs", "control_inputs", "device", "graph", "id", "inputs",
-        "name", "outputs", "spec", "type",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        graph: Graph,
-        name: str,
-        op_type: str,
-        spec: OpSpec | None,
-        inputs: list[Tensor],
-        control_inputs: list[Operation],
-        attrs: dict[str, Any],
-        output_types: Sequence[dtypes.DType],
-    ) -> None:
-        self.graph = graph
-        self.name = name
-        self.type = op_type
-        self.spec = spec
-        self.inputs = inputs
-        self.control_inputs = control_inputs
-        self.attrs = attrs
-        self.device = ""
-        self.id = -1
-        self._where: tuple[str, int] | None = None
-        self.outputs = [Tensor(self, index, dtype) for index, dtype in enumerate(output_types)]
-
-    @property
-    def built_at(self) -> str | None:
-        """``file:line`` of the user's code that made this node."""
-        return None if self._where is None else f"{self._where[0]}:{self._where[1]}"
-
-    def __getitem__(self, attr: str) -> Any:
-        """The value of an attr, as kernels see it."""
-        return self.attrs[attr]
-
-    def get_attr(self, name: str) -> Any:
-        """The value of an attr as TensorFlow's get_attr gives it (protos for shapes and tensors).
-
-        Raises ValueError if the operation has no such attr.
-        """
-        from headrace.graph.attrs import public_value
-
-        if name not in self.attrs:
-            raise ValueError(f"operation {self.name!r} ({self.type}) has no attr {name!r}")
-        return public_value(self, name)
-
-    def _set_attr(self, name: str, value: Any) -> None:
-        from headrace.graph.attrs import from_proto
-
-        self.attrs[name] = from_proto(value) if hasattr(value, "WhichOneof") else value
-
-    def colocation_groups(self) -> list[bytes]:
-        """The ``loc:@node`` groups this node belongs to; its own when nothing else was said."""
-        found = [group for group in self.attrs.get("_class", []) if group.startswith(b"loc:@")]
-        return found or [b"loc:@" + self.name.encode()]
-
-    @property
-    def node_def(self) -> Any:
-        """This node as a NodeDef proto."""
-        from headrace.graph.graphdef import node_def
-
-        return node_def(self)
-
-    @property
-    def op_def(self) -> Any:
-        """The schema as an OpDef proto."""
-        from headrace.graph.graphdef import op_def
-
-        if self.spec is None:
-            raise errors.not_found(f"op {self.type} is not registered", node=self.name)
-        return op_def(self.spec)
-
-    def values(self) -> tuple[Tensor, ...]:
-        """The outputs."""
-        return tuple(self.outputs)
-
-    def run(self, feed_dict: dict[Any, Any] | None = None, session: Any = None) -> None:
-        """Run this operation in `session` or the default one."""
-        scopes.require_session(session, f"run {self.name}").run(self, feed_dict)
-
-    def _add_control_inputs(self, ops: Sequence[Operation]) -> None:
-        self.control_inputs.extend(ops)
-        self.graph.version += 1
-
-    def _add_control_input(self, op: Operation) -> None:
-        self._add_control_inputs([op])
-
-    def _update_input(self, index: int, tensor: Tensor) -> None:
-        """Replace an input; used while importing loops and by graph rewriting."""
-        old = self.inputs[index]
-        if old is not None and self in old._consumers:
-            old._consumers.remove(self)
-        self.inputs[index] = tensor
-        tensor._consumers.append(self)
-        self.graph.version += 1
-
-    def _set_device(self, device: Any) -> None:
-        self.device = devices.canonical(str(device) if device is not None else "")
-
-    def __repr__(self) -> str:
-        return f"<tf.Operation {self.name!r} type={self.type}>"
-
-    def __str__(self) -> str:
-        return str(self.node_def)
 
 
 class _Controller:
@@ -228,7 +108,7 @@ class Graph:
                     if extra not in controls:
                         controls.append(extra)
             op = Operation(self, name, op_type, spec, inputs, controls, attrs, output_types)
-            op._where = _where()
+            op._where = where_built()
             op.id = len(self._order)
             if device is not None:
                 op.device = device
@@ -268,9 +148,7 @@ class Graph:
         for controller in self._controllers:
             if controller.seen and not controller.seen.isdisjoint(input_ops):
                 continue
-            found.extend(
-                op for op in controller.inputs if op not in input_ops and op not in found
-            )
+            found.extend(op for op in controller.inputs if op not in input_ops and op not in found)
         return found
 
     def _apply_device(self, op: Operation) -> None:
@@ -343,7 +221,9 @@ class Graph:
             isinstance(obj, Operation) and allow_operation
         ):
             if obj.graph is not self:
-                raise ValueError(f"{obj.name!r} ({type(obj).__name__}) is not an element of this graph")
+                raise ValueError(
+                    f"{obj.name!r} ({type(obj).__name__}) is not an element of this graph"
+                )
             return obj
         raise TypeError(f"cannot convert a {type(obj).__name__} into a {wanted}")
 
@@ -353,10 +233,14 @@ class Graph:
         if ":" in name and allow_tensor:
             node, _, index = name.rpartition(":")
             if not index.isdigit():
-                raise ValueError(f"{name!r} looks like a tensor name but is not '<op_name>:<index>'")
+                raise ValueError(
+                    f"{name!r} looks like a tensor name but is not '<op_name>:<index>'"
+                )
             op = self._ops.get(node)
             if op is None:
-                raise KeyError(f"{name!r} refers to a tensor of {node!r}, which is not in the graph")
+                raise KeyError(
+                    f"{name!r} refers to a tensor of {node!r}, which is not in the graph"
+                )
             if int(index) >= len(op.outputs):
                 raise KeyError(
                     f"{name!r} does not exist: {node!r} ({op.type}) has {len(op.outputs)} outputs"
@@ -484,7 +368,9 @@ class Graph:
         saved = self._colocation
         anchor: Operation | None = None
         if op is not None:
-            element = self.as_graph_element(getattr(op, "op", op) if not isinstance(op, str) else op)
+            element = self.as_graph_element(
+                getattr(op, "op", op) if not isinstance(op, str) else op
+            )
             anchor = element.op if isinstance(element, Tensor) else element
         base = [] if ignore_existing else list(saved)
         # The anchor's device counts, and scopes outside this block do not.
@@ -578,7 +464,9 @@ class Graph:
         """Versions as a VersionDef proto."""
         from headrace.codec import protos as pb
 
-        return pb.VersionDef(**self.versions)
+        return pb.VersionDef(
+            producer=self.versions["producer"], min_consumer=self.versions["min_consumer"]
+        )
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
         """This graph as a GraphDef proto."""
@@ -612,26 +500,3 @@ def _device_text(device: Any) -> str:
         return ""
     to_string = getattr(device, "to_string", None)
     return str(to_string() if to_string is not None else device)
-
-
-def infer_shapes(op: Operation) -> None:
-    """Set the static shapes of `op`'s outputs.  Raises ValueError naming the node."""
-    spec = op.spec
-    if spec is None or spec.shape_fn is None or not op.outputs:
-        return
-    try:
-        found = spec.shape_fn(ShapeContext(op))
-    except ValueError as error:
-        if not op.graph.strict_shapes:
-            return
-        listed = ", ".join(f"{t.name} {t.shape}" for t in op.inputs)
-        raise ValueError(
-            f"{error} (while building node {op.name!r}, op {op.type}, with inputs: {listed})"
-        ) from None
-    if isinstance(found, list):
-        for tensor, shape in zip(op.outputs, found, strict=True):
-            tensor._raw = shape
-    else:
-        op.outputs[0]._raw = found
-
-

@@ -19,7 +19,8 @@ from headrace.codec import tensors as codec
 from headrace.graph import attrs as attr_values
 from headrace.graph import scopes
 from headrace.graph.build import _completed, arg_types
-from headrace.graph.graph import Graph, Operation, infer_shapes
+from headrace.graph.graph import Graph, Operation
+from headrace.graph.operation import infer_shapes
 from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec
 from headrace.graph.tensor import Tensor
 
@@ -49,9 +50,11 @@ def node_def(op: Operation, add_shapes: bool = False) -> pb.NodeDef:
     return node
 
 
-def graph_def(graph: Graph, *, add_shapes: bool = False, ops: Iterable[Operation] | None = None) -> pb.GraphDef:
+def graph_def(
+    graph: Graph, *, add_shapes: bool = False, ops: Iterable[Operation] | None = None
+) -> pb.GraphDef:
     """The GraphDef of a graph, or of some of its nodes."""
-    proto = pb.GraphDef(versions=pb.VersionDef(**graph.versions))
+    proto = pb.GraphDef(versions=graph.graph_def_versions)
     for op in graph.get_operations() if ops is None else ops:
         proto.node.append(node_def(op, add_shapes))
     return proto
@@ -124,7 +127,9 @@ def import_graph_def(
         importer.add(graph_def)
     unused = importer.unused()
     if unused:
-        raise ValueError(f"input_map has names that the GraphDef does not use: {', '.join(sorted(unused))}")
+        raise ValueError(
+            f"input_map has names that the GraphDef does not use: {', '.join(sorted(unused))}"
+        )
     if wanted is None:
         return None
     return [importer.element(item) for item in wanted]
@@ -199,7 +204,7 @@ class Importer:
         for text in node.input:
             if text.startswith("^"):
                 controls.append(self._control(text, node.name))
-            elif self._node_of(text) in names and self._node_of(text) not in self.ops and _normal(text) not in self.input_map:
+            elif self._is_later(text, names):
                 later.append((len(inputs), text))
                 inputs.append(None)  # type: ignore[arg-type]
             else:
@@ -219,7 +224,10 @@ class Importer:
             attrs["_class"] = [self._moved_group(group) for group in attrs["_class"]]
         name = self.prefix + node.name
         self.graph._names.setdefault(name.lower(), 1)
-        infer, self.graph.infer_shapes = self.graph.infer_shapes, self.graph.infer_shapes and not later
+        infer, self.graph.infer_shapes = (
+            self.graph.infer_shapes,
+            self.graph.infer_shapes and not later,
+        )
         try:
             op = self.graph.add_operation(
                 name, node.op, spec, inputs, attrs, types, control_inputs=controls,
@@ -234,21 +242,31 @@ class Importer:
         self.ops[node.name] = op
         return [(op, index, text) for index, text in later]
 
+    def _is_later(self, text: str, names: set[str]) -> bool:
+        """Whether an input refers to a node of this GraphDef that comes later (a loop)."""
+        node = self._node_of(text)
+        return node in names and node not in self.ops and _normal(text) not in self.input_map
+
     def _moved_group(self, group: Any) -> Any:
         if isinstance(group, bytes) and group.startswith(b"loc:@"):
             return b"loc:@" + self.prefix.encode() + group[5:]
         return group
 
-    def _check_inputs(self, node: Any, spec: OpSpec, attrs: dict[str, Any], inputs: list[Tensor]) -> None:
+    def _check_inputs(
+        self, node: Any, spec: OpSpec, attrs: dict[str, Any], inputs: list[Tensor]
+    ) -> None:
         wanted = [t for definition in spec.inputs for t in arg_types(definition, attrs)]
         if len(wanted) != len(inputs):
             raise ValueError(
                 f"node {node.name!r} ({node.op}) has {len(inputs)} inputs; its op and attrs ask for {len(wanted)}"
             )
         for index, (kind, tensor) in enumerate(zip(wanted, inputs, strict=True)):
-            if tensor is None or not self.ops and not self.input_map:
+            if tensor is None or (not self.ops and not self.input_map):
                 continue
-            if not kind.is_compatible_with(tensor._dtype) and tensor._dtype.base_dtype is not kind.base_dtype:
+            if (
+                not kind.is_compatible_with(tensor._dtype)
+                and tensor._dtype.base_dtype is not kind.base_dtype
+            ):
                 raise ValueError(
                     f"input {index} of node {node.name!r} ({node.op}) was passed {tensor._dtype.name} "
                     f"from {tensor.name}, incompatible with the expected {kind.name}"
@@ -265,7 +283,9 @@ class Importer:
             return mapped.op if isinstance(mapped, Tensor) else mapped  # type: ignore[no-any-return]
         op = self.ops.get(text[1:])
         if op is None:
-            raise ValueError(f"node {user!r} has the control input {text!r}, which is not in the GraphDef")
+            raise ValueError(
+                f"node {user!r} has the control input {text!r}, which is not in the GraphDef"
+            )
         return op
 
     def _tensor(self, text: str, user: str) -> Tensor:
@@ -286,7 +306,9 @@ class Importer:
             while len(op.outputs) <= position:
                 op.outputs.append(Tensor(op, len(op.outputs), dtypes.variant))
         if position >= len(op.outputs):
-            raise ValueError(f"node {user!r} has the input {text!r}, but {node!r} has {len(op.outputs)} outputs")
+            raise ValueError(
+                f"node {user!r} has the input {text!r}, but {node!r} has {len(op.outputs)} outputs"
+            )
         return op.outputs[position]
 
     def unused(self) -> set[str]:

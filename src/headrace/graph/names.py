@@ -20,7 +20,9 @@ class name_scope:
     itself.  The graph is that of the tensors among `values`, else the default one.
     """
 
-    def __init__(self, name: str | None, default_name: str | None = None, values: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self, name: str | None, default_name: str | None = None, values: Sequence[Any] | None = None
+    ) -> None:
         if name is not None and not isinstance(name, str):
             raise TypeError(f"the name of a name_scope is a string, not {name!r}")
         if default_name is None and values is not None and name is None:
@@ -101,8 +103,6 @@ def get_collection_ref(key: Any) -> list[Any]:
     return scopes.get_default_graph().get_collection_ref(key)
 
 
-
-
 _MAX_SEED = 2**31 - 1
 _DEFAULT_GRAPH_SEED = 87654321
 
@@ -137,5 +137,3 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
 
 def _truncate(seed: int | None) -> int:
     return int(seed or 0) % _MAX_SEED
-
-

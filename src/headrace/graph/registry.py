@@ -160,7 +160,13 @@ def _parse_default(kind: str, text: str) -> Any:
     if kind == "shape":
         if text == "unknown_shape":
             return TensorShape(None)
-        return TensorShape([None if d.strip() == "-1" else int(d) for d in text.strip("[]").split(",") if d.strip()])
+        return TensorShape(
+            [
+                None if d.strip() == "-1" else int(d)
+                for d in text.strip("[]").split(",")
+                if d.strip()
+            ]
+        )
     raise ValueError(f"attrs of type {kind} take no default")
 
 
@@ -209,7 +215,9 @@ class OpSpec:
         self.where = where
         self.gradient_fn: Gradient | None = None
         self.differentiable = True
-        self._parsed: tuple[tuple[ArgDef, ...], tuple[ArgDef, ...], dict[str, AttrDef]] | None = None
+        self._parsed: tuple[tuple[ArgDef, ...], tuple[ArgDef, ...], dict[str, AttrDef]] | None = (
+            None
+        )
         self._kernel_attrs: tuple[str, ...] | None = None
         self._takes_ctx: bool | None = None
 
@@ -291,7 +299,9 @@ def register(spec: OpSpec) -> OpSpec:
     """Add `spec`; a second op of that name is a programming error that names both places."""
     other = OPS.get(spec.name)
     if other is not None:
-        raise ValueError(f"op {spec.name} is registered twice: at {other.where} and at {spec.where}")
+        raise ValueError(
+            f"op {spec.name} is registered twice: at {other.where} and at {spec.where}"
+        )
     OPS[spec.name] = spec
     return spec
 
@@ -361,5 +371,3 @@ def flat_arg_index(spec: OpSpec, arg: str) -> int:
 def specs() -> Iterator[OpSpec]:
     """All registered ops."""
     return iter(OPS.values())
-
-

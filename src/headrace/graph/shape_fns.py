@@ -71,7 +71,9 @@ class ShapeContext:
         if shape is None:
             return (None,) * rank
         if len(shape) != rank:
-            raise ValueError(f"{self._name(arg)} must have rank {rank} but has shape {shapes.text(shape)}")
+            raise ValueError(
+                f"{self._name(arg)} must have rank {rank} but has shape {shapes.text(shape)}"
+            )
         return shape
 
     def with_rank_at_least(self, arg: int | str, rank: int) -> Shape:

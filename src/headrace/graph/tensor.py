@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import dtypes
-from headrace.base.shapes import Shape, TensorShape
 from headrace.base import shapes as shape_rules
+from headrace.base.shapes import Shape, TensorShape
 
 if TYPE_CHECKING:
     from headrace.graph.graph import Graph, Operation

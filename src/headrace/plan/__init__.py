@@ -1,0 +1,1 @@
+"""Deciding: (feeds, fetches, targets) to a step: prune, place, partition, compile, check."""

@@ -36,7 +36,9 @@ def checked_kernel(kernel: Callable[..., Any], op: Operation, single: bool) -> C
     return checked
 
 
-def checked_store(store: Callable[[Any, Any], None], op: Operation, single: bool) -> Callable[[Any, Any], None]:
+def checked_store(
+    store: Callable[[Any, Any], None], op: Operation, single: bool
+) -> Callable[[Any, Any], None]:
     """`store` with what it stores checked."""
 
     def checked(registers: Any, result: Any) -> None:
@@ -64,7 +66,9 @@ def check_value(tensor: Tensor, value: Any) -> None:
         return
     label = f"{tensor.op.type} {tensor.name!r}"
     assert isinstance(value, (np.ndarray, np.generic)), f"{label}: got a {type(value).__name__}"
-    assert value.dtype == tensor._dtype.np, f"{label}: declared {tensor._dtype.name}, got {value.dtype}"
+    assert value.dtype == tensor._dtype.np, (
+        f"{label}: declared {tensor._dtype.name}, got {value.dtype}"
+    )
     assert shape_rules.compatible(tensor._raw, value.shape), (
         f"{label}: static shape {shape_rules.text(tensor._raw)}, got {value.shape}"
     )
@@ -82,4 +86,6 @@ def check_partitions(parts: Sequence[Partition]) -> None:
         for node in part.graph_def.node:
             for text in node.input:
                 source = text.lstrip("^").partition(":")[0]
-                assert source in known, f"{part.task}: {node.name} needs {source}, which is elsewhere"
+                assert source in known, (
+                    f"{part.task}: {node.name} needs {source}, which is elsewhere"
+                )

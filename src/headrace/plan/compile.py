@@ -23,7 +23,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.run import instructions as make
 from headrace.run.kernel import NodeInfo
-from headrace.run.program import Item, Program, Return, Segment, Waiter
+from headrace.run.program import Instruction, Item, Program, Return, Segment, Waiter
 
 Memos = dict[str, dict[str, Any]]
 _CONTROL_FLOW = frozenset(
@@ -170,7 +170,9 @@ class _Compiler:
             found |= self._after.get(control, frozenset())
         return frozenset(found)
 
-    def _inputs(self, op: Operation, spec: OpSpec, node: NodeInfo, segment: Segment) -> tuple[int, ...]:
+    def _inputs(
+        self, op: Operation, spec: OpSpec, node: NodeInfo, segment: Segment
+    ) -> tuple[int, ...]:
         """The input registers of a node; references that it does not ask for are loaded first."""
         wanted = _wants_reference(op, spec)
         registers = []
@@ -196,8 +198,13 @@ class _Compiler:
         return functools.partial(kernel, self._xp, **attrs)
 
     def _instruction(
-        self, op: Operation, spec: OpSpec, node: NodeInfo, inputs: tuple[int, ...], outputs: tuple[int, ...]
-    ) -> make.Instruction:
+        self,
+        op: Operation,
+        spec: OpSpec,
+        node: NodeInfo,
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+    ) -> Instruction:
         kernel = self._kernel(op, spec)
         single = _returns_value(spec)
         if check.enabled:
@@ -207,7 +214,11 @@ class _Compiler:
         return make.call(kernel, inputs, outputs, single)
 
     def _append(
-        self, segment: Segment, instruction: make.Instruction, node: NodeInfo, inputs: tuple[int, ...]
+        self,
+        segment: Segment,
+        instruction: Instruction,
+        node: NodeInfo,
+        inputs: tuple[int, ...],
     ) -> None:
         segment.instructions.append(instruction)
         segment.nodes.append(node)
@@ -234,7 +245,12 @@ class _Compiler:
     # -- waiting ----------------------------------------------------------------------------
 
     def _add_waiter(
-        self, op: Operation, spec: OpSpec, node: NodeInfo, after: frozenset[int], outputs: tuple[int, ...]
+        self,
+        op: Operation,
+        spec: OpSpec,
+        node: NodeInfo,
+        after: frozenset[int],
+        outputs: tuple[int, ...],
     ) -> None:
         wanted = _wants_reference(op, spec)
         registers = []
@@ -254,7 +270,9 @@ class _Compiler:
             store = check.checked_store(store, op, single)
         if spec.finish is not None:
             store = make.finishing(spec.finish, store)
-        waiter = Waiter(node, make.starting(self._kernel(op, spec), node, inputs, spec.takes_ctx), store, inputs)
+        waiter = Waiter(
+            node, make.starting(self._kernel(op, spec), node, inputs, spec.takes_ctx), store, inputs
+        )
         self._waiters.append((waiter, after))
         self._after[op] = after | {number}
         self._fresh.update(op.outputs)

@@ -94,7 +94,9 @@ class _Partitioner:
         part = self._part(device)
         name = f"_recv_{tensor.op.name}_{tensor.value_index}"
         text = key(device, self._incarnation(device), device, tensor.name)
-        self._transfer(part, "_Recv", name, tensor, tensor.name, device, device, device, client=True)
+        self._transfer(
+            part, "_Recv", name, tensor, tensor.name, device, device, device, client=True
+        )
         self._fed_name[tensor] = name
         part.feeds[tensor] = text
 
@@ -103,7 +105,9 @@ class _Partitioner:
         part = self._part(device)
         name = f"_send_{tensor.op.name}_{tensor.value_index}"
         source = self._fed_name.get(tensor, input_name(tensor))
-        node = self._transfer(part, "_Send", name, tensor, tensor.name, device, device, device, client=True)
+        node = self._transfer(
+            part, "_Send", name, tensor, tensor.name, device, device, device, client=True
+        )
         node.input.append(source)
         part.fetches[tensor] = key(device, self._incarnation(device), device, tensor.name)
 
@@ -160,7 +164,10 @@ class _Partitioner:
         self._count += 1
         number = self._count
         trigger = self._part(source_device).graph_def.node.add(
-            name=f"{op.name}/_{number}_trigger", op="Const", device=source_device, input=[f"^{op.name}"]
+            name=f"{op.name}/_{number}_trigger",
+            op="Const",
+            device=source_device,
+            input=[f"^{op.name}"],
         )
         trigger.attr["dtype"].type = pb.DT_FLOAT
         trigger.attr["value"].tensor.dtype = pb.DT_FLOAT
@@ -172,7 +179,14 @@ class _Partitioner:
         )  # fmt: skip
         send.input.append(trigger.name)
         recv = self._raw_transfer(
-            self._part(device), "_Recv", f"{op.name}/_{number}", dtypes.float32, edge, source_device, device, device
+            self._part(device),
+            "_Recv",
+            f"{op.name}/_{number}",
+            dtypes.float32,
+            edge,
+            source_device,
+            device,
+            device,
         )
         text = key(source_device, self._incarnation(source_device), device, edge)
         self._part(source_device).sends.add(text)
@@ -189,7 +203,15 @@ class _Partitioner:
         send_device: str, recv_device: str, device: str, client: bool = False,
     ) -> pb.NodeDef:  # fmt: skip
         return self._raw_transfer(
-            part, op, name, tensor._dtype.base_dtype, tensor_name, send_device, recv_device, device, client
+            part,
+            op,
+            name,
+            tensor._dtype.base_dtype,
+            tensor_name,
+            send_device,
+            recv_device,
+            device,
+            client,
         )
 
     def _raw_transfer(
@@ -201,7 +223,9 @@ class _Partitioner:
         node.attr["tensor_name"].s = tensor_name.encode()
         node.attr["send_device"].s = send_device.encode()
         incarnation = self._incarnation(send_device)
-        node.attr["send_device_incarnation"].i = incarnation - 2**64 if incarnation >= 2**63 else incarnation
+        node.attr["send_device_incarnation"].i = (
+            incarnation - 2**64 if incarnation >= 2**63 else incarnation
+        )
         node.attr["recv_device"].s = recv_device.encode()
         node.attr["client_terminated"].b = client
         return node

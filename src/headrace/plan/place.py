@@ -64,7 +64,11 @@ class _Placer:
         later: list[Operation] = []
         for op in self._ops:
             leader = self._find(op)
-            if leader is op and self._size[op] == 1 and (self._is_generator(op) or self._is_metadata(op)):
+            if (
+                leader is op
+                and self._size[op] == 1
+                and (self._is_generator(op) or self._is_metadata(op))
+            ):
                 later.append(op)
                 continue
             if leader not in placed:
@@ -188,7 +192,9 @@ class _Placer:
         if op.inputs:
             neighbour: Operation | None = op.inputs[0].op
         else:
-            neighbour = next((user for user in op.outputs[0]._consumers if user in self._leader), None)
+            neighbour = next(
+                (user for user in op.outputs[0]._consumers if user in self._leader), None
+            )
         device = placed.get(neighbour) if neighbour is not None else None
         if device is not None and spec.matches(_spec(device)):
             return device

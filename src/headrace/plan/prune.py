@@ -14,7 +14,9 @@ from headrace.graph.tensor import Tensor
 LOOP_BACK = frozenset(("NextIteration", "RefNextIteration"))
 
 
-def needed(feeds: Iterable[Tensor], fetches: Iterable[Tensor], targets: Iterable[Operation]) -> list[Operation]:
+def needed(
+    feeds: Iterable[Tensor], fetches: Iterable[Tensor], targets: Iterable[Operation]
+) -> list[Operation]:
     """Nodes needed for `fetches` and `targets` when `feeds` are given, inputs before users.
 
     A fed tensor needs nothing; its node runs only if another output or the node itself is needed.
@@ -39,9 +41,14 @@ def needed(feeds: Iterable[Tensor], fetches: Iterable[Tensor], targets: Iterable
                     state[source] = False
                     stack.append((source, _sources(source, fed)))
                     break
-                if not seen and source.type not in LOOP_BACK and op.type not in ("Merge", "RefMerge"):
+                if (
+                    not seen
+                    and source.type not in LOOP_BACK
+                    and op.type not in ("Merge", "RefMerge")
+                ):
                     raise errors.invalid_argument(
-                        f"the graph has a cycle through {source.name!r} and {op.name!r}", node=op.name
+                        f"the graph has a cycle through {source.name!r} and {op.name!r}",
+                        node=op.name,
                     )
             else:
                 stack.pop()

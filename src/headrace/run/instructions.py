@@ -15,7 +15,9 @@ from headrace.run.program import Instruction, Registers
 from headrace.run.variable import Variable
 
 
-def call(kernel: Callable[..., Any], inputs: tuple[int, ...], outputs: tuple[int, ...], single: bool) -> Instruction:
+def call(
+    kernel: Callable[..., Any], inputs: tuple[int, ...], outputs: tuple[int, ...], single: bool
+) -> Instruction:
     """registers[outputs] = kernel(registers[inputs]); `single` when the kernel returns the value."""
     if not single:
         return _call_many(kernel, inputs, outputs)
@@ -48,7 +50,9 @@ def call(kernel: Callable[..., Any], inputs: tuple[int, ...], outputs: tuple[int
     return call_n
 
 
-def _call_many(kernel: Callable[..., Any], inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Instruction:
+def _call_many(
+    kernel: Callable[..., Any], inputs: tuple[int, ...], outputs: tuple[int, ...]
+) -> Instruction:
     if not outputs:
 
         def call_none(r: Registers) -> None:
@@ -64,7 +68,11 @@ def _call_many(kernel: Callable[..., Any], inputs: tuple[int, ...], outputs: tup
 
 
 def with_context(
-    kernel: Callable[..., Any], node: NodeInfo, inputs: tuple[int, ...], outputs: tuple[int, ...], single: bool
+    kernel: Callable[..., Any],
+    node: NodeInfo,
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...],
+    single: bool,
 ) -> Instruction:
     """As `call`, for kernels that want a KernelContext first."""
     start = starting(kernel, node, inputs)
@@ -117,7 +125,9 @@ def storing(outputs: tuple[int, ...], single: bool) -> Callable[[Registers, Any]
     return store_each
 
 
-def finishing(finish: Callable[[Any], Any], store: Callable[[Registers, Any], None]) -> Callable[[Registers, Any], None]:
+def finishing(
+    finish: Callable[[Any], Any], store: Callable[[Registers, Any], None]
+) -> Callable[[Registers, Any], None]:
     """`store` what `finish` makes of a waiter's result."""
     return lambda r, result: store(r, finish(result))
 

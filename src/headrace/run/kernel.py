@@ -122,7 +122,11 @@ class KernelContext:
         return self.node.memo
 
     def resource(
-        self, kind: type[R], factory: Callable[[], R], container: bytes = b"", shared_name: bytes = b""
+        self,
+        kind: type[R],
+        factory: Callable[[], R],
+        container: bytes = b"",
+        shared_name: bytes = b"",
     ) -> R:
         """The resource of this node: under `shared_name`, else under the node's name.
 
@@ -142,7 +146,11 @@ class KernelContext:
         return found
 
     def private_resource(
-        self, kind: type[R], factory: Callable[[], R], container: bytes = b"", shared_name: bytes = b""
+        self,
+        kind: type[R],
+        factory: Callable[[], R],
+        container: bytes = b"",
+        shared_name: bytes = b"",
     ) -> R:
         """As `resource`, but without a `shared_name` it belongs to this node of this session alone."""
         name = shared_name_of(shared_name.decode()) or private_name(self.step.owner, self.node.name)

@@ -84,7 +84,9 @@ class Program:
         self.returns = returns
         self.preloaded = list(preloaded)
         self.may_wait = any(isinstance(item.work, Waiter) for item in items)
-        self._flat = items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
+        self._flat = (
+            items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
+        )
         self._early = [
             index
             for index, item in enumerate(items)
@@ -133,7 +135,9 @@ def run_segment(segment: Segment, registers: Registers, step: StepState) -> None
             instruction(registers)
     except Exception as error:  # every failure of a kernel becomes an error that names its node
         index = segment.instructions.index(instruction)  # type: ignore[arg-type]
-        raise _explain(error, segment.nodes[index], segment.inputs[index], registers, step) from error.__cause__
+        raise _explain(
+            error, segment.nodes[index], segment.inputs[index], registers, step
+        ) from error.__cause__
 
 
 def _explain(
@@ -155,7 +159,11 @@ def _explain(
             found = errors.internal(f"{text} ({type(error).__name__})")
         found.__cause__ = error
     return found.with_context(
-        node=node.name, op_type=node.op, device=node.device, step=step.step_id or None, built_at=node.built_at
+        node=node.name,
+        op_type=node.op,
+        device=node.device,
+        step=step.step_id or None,
+        built_at=node.built_at,
     )
 
 
@@ -215,7 +223,11 @@ class _Execution:
             if (info := pending.wait_info) is not None
         ]
         first = next(iter(self._outstanding), None)
-        text = error.message if not waits else f"{error.message}; the step was waiting in {'; '.join(waits[:4])}"
+        text = (
+            error.message
+            if not waits
+            else f"{error.message}; the step was waiting in {'; '.join(waits[:4])}"
+        )
         found = errors.make(error.error_code, text)
         found.__cause__ = error
         if first is not None:
@@ -249,7 +261,9 @@ class _Execution:
         try:
             pending = work.start(self._registers)
         except Exception as error:  # as for segments
-            raise _explain(error, work.node, work.inputs, self._registers, self._step) from error.__cause__
+            raise _explain(
+                error, work.node, work.inputs, self._registers, self._step
+            ) from error.__cause__
         if not isinstance(pending, Pending):
             pending = Pending.done_with(pending)
         self._outstanding[index] = pending
@@ -266,7 +280,9 @@ class _Execution:
         try:
             work.store(self._registers, pending.result())
         except Exception as error:  # as for segments
-            raise _explain(error, work.node, work.inputs, self._registers, self._step) from error.__cause__
+            raise _explain(
+                error, work.node, work.inputs, self._registers, self._step
+            ) from error.__cause__
         stats = self._step.stats
         if stats is not None:
             stats.waiter(work, self._started[index], self._registers)
@@ -278,7 +294,11 @@ class _Execution:
         return ready
 
     def _abandon(self, error: BaseException) -> None:
-        reason = error if isinstance(error, errors.OpError) else errors.cancelled("the step was interrupted")
+        reason = (
+            error
+            if isinstance(error, errors.OpError)
+            else errors.cancelled("the step was interrupted")
+        )
         for pending in self._outstanding.values():
             pending.abandon(reason)
         rendezvous = self._step.rendezvous

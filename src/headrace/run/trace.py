@@ -49,7 +49,9 @@ class StatsCollector:
         for node in nodes:
             self.add(node.device, node.name, node.label, now, now)
 
-    def segment(self, segment: Any, registers: list[Any], step: StepState, explain: Explain) -> None:
+    def segment(
+        self, segment: Any, registers: list[Any], step: StepState, explain: Explain
+    ) -> None:
         """Run a segment's instructions and record each node."""
         current: NodeInfo | None = None
         began = ended = 0
@@ -59,7 +61,9 @@ class StatsCollector:
             try:
                 instruction(registers)
             except Exception as error:  # as in run_segment
-                raise explain(error, node, segment.inputs[index], registers, step) from error.__cause__
+                raise explain(
+                    error, node, segment.inputs[index], registers, step
+                ) from error.__cause__
             if node is not current:
                 if current is not None:
                     self.add(current.device, current.name, current.label, began, ended)
@@ -78,5 +82,7 @@ class StatsCollector:
         stats = pb.StepStats()
         with self._lock:
             for device in sorted(self._devices):
-                stats.dev_stats.append(pb.DeviceStepStats(device=device, node_stats=self._devices[device]))
+                stats.dev_stats.append(
+                    pb.DeviceStepStats(device=device, node_stats=self._devices[device])
+                )
         return stats

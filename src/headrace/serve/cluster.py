@@ -27,7 +27,9 @@ class ClusterSpec:
         elif isinstance(cluster, pb.ClusterDef):
             self._jobs = {job.name: dict(job.tasks) for job in cluster.job}
         elif isinstance(cluster, Mapping):
-            self._jobs = {_text(job, "job names"): _tasks(job, tasks) for job, tasks in cluster.items()}
+            self._jobs = {
+                _text(job, "job names"): _tasks(job, tasks) for job, tasks in cluster.items()
+            }
         else:
             raise TypeError(
                 "a cluster is a dict from job names to lists (or dicts) of addresses, a ClusterDef or a "
@@ -41,7 +43,9 @@ class ClusterSpec:
     def _job(self, job_name: str) -> dict[int, str]:
         tasks = self._jobs.get(job_name)
         if tasks is None:
-            raise ValueError(f"the cluster has no job {job_name!r}; it has {', '.join(map(repr, self._jobs)) or 'none'}")
+            raise ValueError(
+                f"the cluster has no job {job_name!r}; it has {', '.join(map(repr, self._jobs)) or 'none'}"
+            )
         return tasks
 
     def num_tasks(self, job_name: str) -> int:
@@ -67,13 +71,17 @@ class ClusterSpec:
     def as_dict(self) -> dict[str, Any]:
         """{job: list of addresses}, or {job: {index: address}} where indices have gaps."""
         return {
-            job: [tasks[i] for i in range(len(tasks))] if set(tasks) == set(range(len(tasks))) else dict(tasks)
+            job: [tasks[i] for i in range(len(tasks))]
+            if set(tasks) == set(range(len(tasks)))
+            else dict(tasks)
             for job, tasks in self._jobs.items()
         }
 
     def as_cluster_def(self) -> pb.ClusterDef:
         """As a ClusterDef proto, jobs in name order."""
-        return pb.ClusterDef(job=[pb.JobDef(name=job, tasks=self._jobs[job]) for job in sorted(self._jobs)])
+        return pb.ClusterDef(
+            job=[pb.JobDef(name=job, tasks=self._jobs[job]) for job in sorted(self._jobs)]
+        )
 
     def task_names(self) -> dict[str, str]:
         """Addresses by full task name (``/job:J/replica:0/task:N``)."""

@@ -20,7 +20,9 @@ from headrace.serve.peers import Peer, Peers
 class ClusterView:
     """Tasks (after device filters), their devices and incarnations."""
 
-    def __init__(self, peers: Peers, own_task: str, scope: Scope, filters: Sequence[str] = ()) -> None:
+    def __init__(
+        self, peers: Peers, own_task: str, scope: Scope, filters: Sequence[str] = ()
+    ) -> None:
         """filters: a task is seen if any matches it, or if it is the master's own; none: all are."""
         self._peers = peers
         self.scope = scope
@@ -48,7 +50,9 @@ class ClusterView:
 
     def attributes(self, task: str, scope: Scope) -> list[pb.DeviceAttributes]:
         """The devices a task reports."""
-        reply = self._peers.get(task).call(wire.GET_STATUS, pb.GetStatusRequest(), scope).wait(scope)
+        reply = (
+            self._peers.get(task).call(wire.GET_STATUS, pb.GetStatusRequest(), scope).wait(scope)
+        )
         return list(reply.device_attributes)
 
 

@@ -43,7 +43,9 @@ class GrpcPeer:
         )
         self._stubs: dict[str, Any] = {}
 
-    def call(self, method: Method, request: Any, scope: Scope, wait_for_ready: bool = False) -> Pending[Any]:
+    def call(
+        self, method: Method, request: Any, scope: Scope, wait_for_ready: bool = False
+    ) -> Pending[Any]:
         """See `Peer`.  Fails with Unavailable naming the address if nobody answers there."""
         stub = self._stubs.get(method.path)
         if stub is None:
@@ -53,7 +55,9 @@ class GrpcPeer:
             return Pending.failed_with(error)
         remaining = scope.remaining()
         timeout = None if remaining is None else remaining + _GRACE_S
-        future = stub.future(method.encode_request(request), timeout=timeout, wait_for_ready=wait_for_ready)
+        future = stub.future(
+            method.encode_request(request), timeout=timeout, wait_for_ready=wait_for_ready
+        )
         pending: Pending[Any] = Pending(
             WaitInfo(method.name, self._name), lambda _: bool(future.cancel()) or True
         )
@@ -91,7 +95,9 @@ class GrpcPeer:
                 f"{self._name} cannot be reached ({method.name}): {text}; is a server running there?"
             )
         if number == errors.DEADLINE_EXCEEDED:
-            return errors.deadline_exceeded(f"{self._name} did not answer {method.name} in time: {text}")
+            return errors.deadline_exceeded(
+                f"{self._name} did not answer {method.name} in time: {text}"
+            )
         if number == errors.UNIMPLEMENTED:
             return errors.unimplemented(f"{self._name} does not implement {method.name}: {text}")
         return errors.make(number, str(text))

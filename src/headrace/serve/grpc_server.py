@@ -26,7 +26,7 @@ _MOST_TEXT = 3000  # characters of an error's text; HTTP/2 headers are small
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
-class _Services(grpc.GenericRpcHandler):
+class _Services(grpc.GenericRpcHandler):  # type: ignore[misc]
     def __init__(self, handlers: dict[str, grpc.RpcMethodHandler]) -> None:
         self._handlers = handlers
 
@@ -38,7 +38,10 @@ class GrpcShell:
     """A listening gRPC server for a table of methods."""
 
     def __init__(
-        self, services: Iterable[tuple[Any, Iterable[Method]]], pool: GrowingPool, max_message_bytes: int
+        self,
+        services: Iterable[tuple[Any, Iterable[Method]]],
+        pool: GrowingPool,
+        max_message_bytes: int,
     ) -> None:
         """services: (service object, its methods).  max_message_bytes: -1 for gRPC's own 2 GB."""
         handlers = {

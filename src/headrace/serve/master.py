@@ -33,7 +33,9 @@ class Master:
     def _view(self, filters: list[str]) -> ClusterView:
         return ClusterView(self._worker.peers, self._worker.task, self._scope, filters)
 
-    def create_session(self, request: pb.CreateSessionRequest, scope: Scope) -> pb.CreateSessionResponse:
+    def create_session(
+        self, request: pb.CreateSessionRequest, scope: Scope
+    ) -> pb.CreateSessionResponse:
         """A new session with a graph.  Raises NotFound (unknown op), InvalidArgument."""
         config = pb.ConfigProto()
         config.CopyFrom(request.config)
@@ -60,7 +62,9 @@ class Master:
             )
         return session
 
-    def extend_session(self, request: pb.ExtendSessionRequest, scope: Scope) -> pb.ExtendSessionResponse:
+    def extend_session(
+        self, request: pb.ExtendSessionRequest, scope: Scope
+    ) -> pb.ExtendSessionResponse:
         """Add nodes to a session's graph.  Raises Aborted on a stale version."""
         session = self._session(request.session_handle)
         if request.current_graph_version != session.graph_version:
@@ -73,15 +77,21 @@ class Master:
     def run_step(self, request: m.RunStepRequest, scope: Scope) -> m.RunStepReply:
         """Run one step in this thread.  Raises what its nodes raise."""
         if request.partial_run_handle:
-            raise errors.unimplemented("partial runs are not supported yet; run the whole step at once")
+            raise errors.unimplemented(
+                "partial runs are not supported yet; run the whole step at once"
+            )
         return self._session(request.session_handle).run(request, scope)
 
-    def close_session(self, request: pb.CloseSessionRequest, scope: Scope) -> pb.CloseSessionResponse:
+    def close_session(
+        self, request: pb.CloseSessionRequest, scope: Scope
+    ) -> pb.CloseSessionResponse:
         """Cancel a session's steps and forget it."""
         with self._lock:
             session = self._sessions.pop(request.session_handle, None)
         if session is None:
-            raise errors.aborted(f"session {request.session_handle!r} is not known to {self._worker.task}")
+            raise errors.aborted(
+                f"session {request.session_handle!r} is not known to {self._worker.task}"
+            )
         session.close(errors.cancelled("the session was closed"))
         return pb.CloseSessionResponse()
 
@@ -96,10 +106,14 @@ class Master:
 
     def reset(self, request: pb.ResetRequest, scope: Scope) -> pb.ResetResponse:
         """Close all sessions here and empty containers on every task (after device filters)."""
-        self._close_all(errors.aborted("the session was closed by tf.Session.reset; make a new session"))
+        self._close_all(
+            errors.aborted("the session was closed by tf.Session.reset; make a new session")
+        )
         view = self._view(list(request.device_filters))
         message = pb.CleanupAllRequest(container=request.container)
-        asked = [(task, view.worker(task).call(wire.CLEANUP_ALL, message, scope)) for task in view.tasks]
+        asked = [
+            (task, view.worker(task).call(wire.CLEANUP_ALL, message, scope)) for task in view.tasks
+        ]
         for _, reply in asked:
             reply.wait(scope)
         return pb.ResetResponse()

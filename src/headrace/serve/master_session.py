@@ -48,7 +48,9 @@ class _Plan:
 class MasterSession:
     """See the module header."""
 
-    def __init__(self, handle: str, config: pb.ConfigProto, cluster: ClusterView, own_task: str) -> None:
+    def __init__(
+        self, handle: str, config: pb.ConfigProto, cluster: ClusterView, own_task: str
+    ) -> None:
         self.handle = handle
         self.graph_version = 0
         self._config = config
@@ -93,7 +95,11 @@ class MasterSession:
             return self._plans.setdefault(signature, plan)
 
     def _make_plan(
-        self, feed_names: Sequence[str], fetch_names: Sequence[str], target_names: Sequence[str], scope: Scope
+        self,
+        feed_names: Sequence[str],
+        fetch_names: Sequence[str],
+        target_names: Sequence[str],
+        scope: Scope,
     ) -> _Plan:
         with self._lock:
             feeds = [self._tensor(name) for name in feed_names]
@@ -102,17 +108,25 @@ class MasterSession:
             ops = needed(feeds, fetches, targets)
             everything = list(dict.fromkeys([*ops, *(tensor.op for tensor in feeds)]))
             devices = place(
-                everything, self._cluster.devices, allow_soft_placement=self._config.allow_soft_placement
+                everything,
+                self._cluster.devices,
+                allow_soft_placement=self._config.allow_soft_placement,
             )
             for task in sorted({task_of(device) for device in devices.values()}):
                 self._cluster.incarnation(task, scope)
             parts = partition(
-                ops, feeds, fetches, devices, lambda device: self._cluster.incarnation(task_of(device), scope)
+                ops,
+                feeds,
+                fetches,
+                devices,
+                lambda device: self._cluster.incarnation(task_of(device), scope),
             )
         asked = []
         for part in parts:
             request = pb.RegisterGraphRequest(
-                session_handle=self.handle, graph_def=part.graph_def, graph_options=self._config.graph_options
+                session_handle=self.handle,
+                graph_def=part.graph_def,
+                graph_options=self._config.graph_options,
             )
             asked.append(self._cluster.worker(part.task).call(wire.REGISTER_GRAPH, request, scope))
         return _Plan([
@@ -138,7 +152,9 @@ class MasterSession:
     def _operation(self, name: str) -> Operation:
         op = self._graph._ops.get(name)
         if op is None:
-            raise errors.not_found(f"the session's graph has no node {name!r}; was it extended?", node=name)
+            raise errors.not_found(
+                f"the session's graph has no node {name!r}; was it extended?", node=name
+            )
         return op
 
     # -- steps --------------------------------------------------------------------------------
@@ -202,16 +218,24 @@ class MasterSession:
         try:
             for index, part in enumerate(parts):
                 if index != own:
-                    asked[index] = self._cluster.worker(part.task).call(wire.RUN_GRAPH, requests[index], step)
+                    asked[index] = self._cluster.worker(part.task).call(
+                        wire.RUN_GRAPH, requests[index], step
+                    )
             for pending in asked.values():
                 pending.on_done(note)
             if own is not None:
-                replies[own] = self._cluster.worker(self._own_task).call_now(wire.RUN_GRAPH, requests[own], step)
+                replies[own] = self._cluster.worker(self._own_task).call_now(
+                    wire.RUN_GRAPH, requests[own], step
+                )
             for index, pending in asked.items():
                 replies[index] = pending.wait(step)
         except BaseException as error:
             first = failed[0] if failed else error
-            reason = first if isinstance(first, errors.OpError) else errors.cancelled("the step was interrupted")
+            reason = (
+                first
+                if isinstance(first, errors.OpError)
+                else errors.cancelled("the step was interrupted")
+            )
             step.cancel(reason)
             for pending in asked.values():
                 pending.abandon(reason)
@@ -245,7 +269,9 @@ class MasterSession:
                 tasks.add(part.task)
                 self._cluster.worker(part.task).call(
                     wire.DEREGISTER_GRAPH,
-                    pb.DeregisterGraphRequest(graph_handle=part.graph_handle, session_handle=self.handle),
+                    pb.DeregisterGraphRequest(
+                        graph_handle=part.graph_handle, session_handle=self.handle
+                    ),
                     self._cluster.scope,
                 )
         for task in tasks:

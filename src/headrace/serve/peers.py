@@ -7,7 +7,7 @@ Called by: serve.master, serve.worker, client.remote.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from headrace.base import errors
 from headrace.run.pending import Pending
@@ -45,7 +45,9 @@ class DirectPeer:
             result: Pending[Any] = handler(request, scope)
             return result
         inner = Scope(parent=scope)
-        pending: Pending[Any] = Pending(withdraw=lambda _: inner.cancel(errors.cancelled("the call was cancelled")))
+        pending: Pending[Any] = Pending(
+            withdraw=lambda _: inner.cancel(errors.cancelled("the call was cancelled"))
+        )
 
         def work() -> None:
             try:
@@ -70,7 +72,9 @@ class DirectPeer:
 class Peers:
     """The worker services of a cluster, by task name (``/job:J/replica:0/task:N``)."""
 
-    def __init__(self, addresses: Mapping[str, str], own_task: str, own_worker: Any, pool: GrowingPool) -> None:
+    def __init__(
+        self, addresses: Mapping[str, str], own_task: str, own_worker: Any, pool: GrowingPool
+    ) -> None:
         self._addresses = dict(addresses)
         self._peers: dict[str, Peer] = {own_task: DirectPeer(own_worker, pool)}
         self._pool = pool
@@ -112,7 +116,7 @@ def connect(address: str, service: str, pool: GrowingPool, name: str = "") -> Pe
     return GrpcPeer(address, name)
 
 
-Handler = Callable[[Any, Scope], Any]
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 def gives_pending(handler: Handler) -> Handler:

@@ -37,7 +37,9 @@ class GrowingPool(Executor):
             inbox = self._idle.pop() if self._idle else None
             if inbox is None:
                 inbox = queue.SimpleQueue()
-                thread = threading.Thread(target=self._work, args=(inbox,), name=self._name, daemon=True)
+                thread = threading.Thread(
+                    target=self._work, args=(inbox,), name=self._name, daemon=True
+                )
                 self._threads.add(thread)
                 inbox.put(job)
                 thread.start()

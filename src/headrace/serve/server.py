@@ -40,7 +40,9 @@ class Server:
         Port 0 lets the system choose.  Raises ValueError and InternalError (a cluster that does not
         name this task), UnimplementedError (a protocol that is not grpc), UnknownError (the port is taken).
         """
-        self._server_def = _server_def(server_or_cluster_def, job_name, task_index, protocol, config)
+        self._server_def = _server_def(
+            server_or_cluster_def, job_name, task_index, protocol, config
+        )
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._shell: GrpcShell | None = None
@@ -55,7 +57,9 @@ class Server:
         """Listen and serve.  Once; a stopped server stays stopped."""
         with self._lock:
             if self._stopped.is_set():
-                raise errors.failed_precondition("the server was stopped; make a new tf.train.Server")
+                raise errors.failed_precondition(
+                    "the server was stopped; make a new tf.train.Server"
+                )
             if self._shell is None:
                 self._start()
 
@@ -72,7 +76,9 @@ class Server:
         self.worker = Worker(task, addresses, self._pool)
         self.master = Master(self.worker, definition.default_session_config)
         shell = GrpcShell(
-            [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)], self._pool, max_message_bytes=-1
+            [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)],
+            self._pool,
+            max_message_bytes=-1,
         )
         try:
             bound = shell.listen(f"{host}:{port}")
@@ -140,7 +146,11 @@ class Server:
 
 
 def _server_def(
-    given: Any, job_name: str | None, task_index: int | None, protocol: str | None, config: pb.ConfigProto | None
+    given: Any,
+    job_name: str | None,
+    task_index: int | None,
+    protocol: str | None,
+    config: pb.ConfigProto | None,
 ) -> pb.ServerDef:
     found = pb.ServerDef()
     if isinstance(given, pb.ServerDef):
@@ -164,7 +174,9 @@ def _complete(found: pb.ServerDef, guess_task: bool) -> None:
     jobs = {job.name: dict(job.tasks) for job in found.cluster.job}
     if not found.job_name:
         if len(jobs) != 1:
-            raise ValueError(f"job_name must be given: the cluster has the jobs {', '.join(sorted(jobs)) or '(none)'}")
+            raise ValueError(
+                f"job_name must be given: the cluster has the jobs {', '.join(sorted(jobs)) or '(none)'}"
+            )
         found.job_name = next(iter(jobs))
     if found.job_name not in jobs:
         raise errors.internal(
@@ -173,10 +185,14 @@ def _complete(found: pb.ServerDef, guess_task: bool) -> None:
     tasks = jobs[found.job_name]
     if guess_task:
         if len(tasks) != 1:
-            raise ValueError(f"task_index must be given: job {found.job_name!r} has the tasks {sorted(tasks)}")
+            raise ValueError(
+                f"task_index must be given: job {found.job_name!r} has the tasks {sorted(tasks)}"
+            )
         found.task_index = next(iter(tasks))
     if found.task_index not in tasks:
-        raise errors.internal(f"task {found.task_index} is not defined in job {found.job_name!r}, which has {sorted(tasks)}")
+        raise errors.internal(
+            f"task {found.task_index} is not defined in job {found.job_name!r}, which has {sorted(tasks)}"
+        )
     if not found.protocol:
         found.protocol = "grpc"
     if found.protocol != "grpc":

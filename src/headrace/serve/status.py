@@ -14,7 +14,7 @@ _MOST_CAUSES = 8
 
 def to_detail(error: errors.OpError) -> pb.ErrorDetail:
     """The error with its fields and the texts of what led to it."""
-    chain = []
+    chain: list[str] = []
     cause = error.__cause__
     while cause is not None and len(chain) < _MOST_CAUSES:
         chain.append(f"{type(cause).__name__}: {cause}")

@@ -60,7 +60,9 @@ def _parse(kind: Any, data: bytes) -> Any:
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise errors.invalid_argument(f"the bytes are not a {kind.DESCRIPTOR.name} message: {error}") from None
+        raise errors.invalid_argument(
+            f"the bytes are not a {kind.DESCRIPTOR.name} message: {error}"
+        ) from None
 
 
 def _encode_run_step(r: m.RunStepRequest) -> bytes:
@@ -149,7 +151,9 @@ def _encode_run_graph_reply(r: m.RunGraphReply) -> bytes:
 def _decode_run_graph_reply(data: bytes) -> m.RunGraphReply:
     proto = _parse(pb.RunGraphResponse, data)
     _raise_stored(proto)
-    return m.RunGraphReply(_unnamed(proto.recv), proto.step_stats if proto.HasField("step_stats") else None)
+    return m.RunGraphReply(
+        _unnamed(proto.recv), proto.step_stats if proto.HasField("step_stats") else None
+    )
 
 
 def _encode_recv_tensor(r: m.RecvTensorRequest) -> bytes:
@@ -187,10 +191,18 @@ def _plain(service: str, name: str, handler: str, request: Any, reply: Any) -> M
 
 _MASTER, _WORKER = "MasterService", "WorkerService"
 
-CREATE_SESSION = _plain(_MASTER, "CreateSession", "create_session", pb.CreateSessionRequest, pb.CreateSessionResponse)
-EXTEND_SESSION = _plain(_MASTER, "ExtendSession", "extend_session", pb.ExtendSessionRequest, pb.ExtendSessionResponse)
-CLOSE_SESSION = _plain(_MASTER, "CloseSession", "close_session", pb.CloseSessionRequest, pb.CloseSessionResponse)
-LIST_DEVICES = _plain(_MASTER, "ListDevices", "list_devices", pb.ListDevicesRequest, pb.ListDevicesResponse)
+CREATE_SESSION = _plain(
+    _MASTER, "CreateSession", "create_session", pb.CreateSessionRequest, pb.CreateSessionResponse
+)
+EXTEND_SESSION = _plain(
+    _MASTER, "ExtendSession", "extend_session", pb.ExtendSessionRequest, pb.ExtendSessionResponse
+)
+CLOSE_SESSION = _plain(
+    _MASTER, "CloseSession", "close_session", pb.CloseSessionRequest, pb.CloseSessionResponse
+)
+LIST_DEVICES = _plain(
+    _MASTER, "ListDevices", "list_devices", pb.ListDevicesRequest, pb.ListDevicesResponse
+)
 RESET = _plain(_MASTER, "Reset", "reset", pb.ResetRequest, pb.ResetResponse)
 RUN_STEP = Method(
     _MASTER, "RunStep", "run_step", _encode_run_step, _decode_run_step,
@@ -205,16 +217,26 @@ DELETE_WORKER_SESSION = _plain(
     _WORKER, "DeleteWorkerSession", "delete_worker_session",
     pb.DeleteWorkerSessionRequest, pb.DeleteWorkerSessionResponse,
 )  # fmt: skip
-REGISTER_GRAPH = _plain(_WORKER, "RegisterGraph", "register_graph", pb.RegisterGraphRequest, pb.RegisterGraphResponse)
+REGISTER_GRAPH = _plain(
+    _WORKER, "RegisterGraph", "register_graph", pb.RegisterGraphRequest, pb.RegisterGraphResponse
+)
 DEREGISTER_GRAPH = _plain(
-    _WORKER, "DeregisterGraph", "deregister_graph", pb.DeregisterGraphRequest, pb.DeregisterGraphResponse
+    _WORKER,
+    "DeregisterGraph",
+    "deregister_graph",
+    pb.DeregisterGraphRequest,
+    pb.DeregisterGraphResponse,
 )
 RUN_GRAPH = Method(
     _WORKER, "RunGraph", "run_graph", _encode_run_graph, _decode_run_graph,
     _encode_run_graph_reply, _decode_run_graph_reply, _run_graph_error,
 )  # fmt: skip
-CLEANUP_GRAPH = _plain(_WORKER, "CleanupGraph", "cleanup_graph", pb.CleanupGraphRequest, pb.CleanupGraphResponse)
-CLEANUP_ALL = _plain(_WORKER, "CleanupAll", "cleanup_all", pb.CleanupAllRequest, pb.CleanupAllResponse)
+CLEANUP_GRAPH = _plain(
+    _WORKER, "CleanupGraph", "cleanup_graph", pb.CleanupGraphRequest, pb.CleanupGraphResponse
+)
+CLEANUP_ALL = _plain(
+    _WORKER, "CleanupAll", "cleanup_all", pb.CleanupAllRequest, pb.CleanupAllResponse
+)
 RECV_TENSOR = Method(
     _WORKER, "RecvTensor", "recv_tensor", _encode_recv_tensor, _decode_recv_tensor,
     _encode_recv_tensor_reply, _decode_recv_tensor_reply,

@@ -82,7 +82,11 @@ class _Registered:
     __slots__ = ("args", "program", "returns", "session_handle")
 
     def __init__(
-        self, program: Program, args: Mapping[str, int], returns: Mapping[str, int], session_handle: str
+        self,
+        program: Program,
+        args: Mapping[str, int],
+        returns: Mapping[str, int],
+        session_handle: str,
     ) -> None:
         self.program = program
         self.args = args
@@ -117,7 +121,10 @@ class Worker:
     def device_attributes(self) -> pb.DeviceAttributes:
         """This task's CPU."""
         return pb.DeviceAttributes(
-            name=self.device, device_type="CPU", memory_limit=256 << 20, incarnation=self.incarnation
+            name=self.device,
+            device_type="CPU",
+            memory_limit=256 << 20,
+            incarnation=self.incarnation,
         )
 
     def create_worker_session(
@@ -142,14 +149,18 @@ class Worker:
         self.runtime.resources.delete_private(request.session_handle)
         return pb.DeleteWorkerSessionResponse()
 
-    def register_graph(self, request: pb.RegisterGraphRequest, scope: Scope) -> pb.RegisterGraphResponse:
+    def register_graph(
+        self, request: pb.RegisterGraphRequest, scope: Scope
+    ) -> pb.RegisterGraphResponse:
         """Compile a partition.  Raises NotFound (unknown op), InvalidArgument, Unimplemented."""
         graph = Graph()
         graph.strict_shapes = False
         try:
             Importer(graph).add(request.graph_def)
         except (ValueError, TypeError, KeyError) as error:
-            raise errors.invalid_argument(f"the registered graph cannot be used: {error}") from error
+            raise errors.invalid_argument(
+                f"the registered graph cannot be used: {error}"
+            ) from error
         with self._lock:
             memos = self._memos.setdefault(request.session_handle, {})
         registered = self._compile(graph, memos, request.session_handle)
@@ -182,7 +193,9 @@ class Worker:
         program = compile_program(ops, arg_tensors, return_tensors, devices=devices, memos=memos)
         return _Registered(program, args, returns, session_handle)
 
-    def deregister_graph(self, request: pb.DeregisterGraphRequest, scope: Scope) -> pb.DeregisterGraphResponse:
+    def deregister_graph(
+        self, request: pb.DeregisterGraphRequest, scope: Scope
+    ) -> pb.DeregisterGraphResponse:
         """Forget a partition.  Raises Aborted if it is not known."""
         with self._lock:
             if self._graphs.pop(request.graph_handle, None) is None:
@@ -203,7 +216,9 @@ class Worker:
         if registered is None:
             raise self._unknown_graph(request.graph_handle)
         if request.is_partial:
-            raise errors.unimplemented("partial runs are not supported yet; run the whole step at once")
+            raise errors.unimplemented(
+                "partial runs are not supported yet; run the whole step at once"
+            )
         args: list[Any] = [None] * len(registered.args)
         for name, value in request.send:
             if name not in registered.args:
@@ -264,7 +279,8 @@ class Worker:
             )
         taken = self._exchange(request.step_id).local.recv(request.rendezvous_key)
         replied: Pending[m.RecvTensorReply] = Pending(
-            taken.wait_info, lambda _: taken.done or taken.abandon(errors.cancelled("the receiver gave up")) or True
+            taken.wait_info,
+            lambda _: taken.done or taken.abandon(errors.cancelled("the receiver gave up")) or True,
         )
 
         def arrived(delivery: Pending[Delivery]) -> None:
@@ -278,7 +294,9 @@ class Worker:
         taken.on_done(arrived)
         return replied
 
-    def cleanup_graph(self, request: pb.CleanupGraphRequest, scope: Scope) -> pb.CleanupGraphResponse:
+    def cleanup_graph(
+        self, request: pb.CleanupGraphRequest, scope: Scope
+    ) -> pb.CleanupGraphResponse:
         """Forget a step; whoever still waits in it is aborted."""
         with self._lock:
             exchange = self._steps.pop(request.step_id, None)

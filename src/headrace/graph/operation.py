@@ -1,0 +1,163 @@
+"""Operation: one node of a graph.
+
+Made by `Graph.add_operation` only.  Called by: graph, ops, plan, client.  Threads: as the graph.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.base import device as devices
+from headrace.base import dtypes, errors
+from headrace.graph import scopes
+from headrace.graph.registry import OpSpec
+from headrace.graph.shape_fns import ShapeContext
+from headrace.graph.tensor import Tensor
+
+if TYPE_CHECKING:
+    from headrace.graph.graph import Graph
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+def where_built() -> tuple[str, int] | None:
+    """File and line of the nearest caller outside headrace (inside it: the outermost frame)."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+class Operation:
+    """A node.  `spec` is None only for ops that this process does not know (see graphdef)."""
+
+    __slots__ = (
+        "__weakref__", "_where", "attrs", "control_inputs", "device", "graph", "id", "inputs",
+        "name", "outputs", "spec", "type",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        graph: Graph,
+        name: str,
+        op_type: str,
+        spec: OpSpec | None,
+        inputs: list[Tensor],
+        control_inputs: list[Operation],
+        attrs: dict[str, Any],
+        output_types: Sequence[dtypes.DType],
+    ) -> None:
+        self.graph = graph
+        self.name = name
+        self.type = op_type
+        self.spec = spec
+        self.inputs = inputs
+        self.control_inputs = control_inputs
+        self.attrs = attrs
+        self.device = ""
+        self.id = -1
+        self._where: tuple[str, int] | None = None
+        self.outputs = [Tensor(self, index, dtype) for index, dtype in enumerate(output_types)]
+
+    @property
+    def built_at(self) -> str | None:
+        """``file:line`` of the user's code that made this node."""
+        return None if self._where is None else f"{self._where[0]}:{self._where[1]}"
+
+    def __getitem__(self, attr: str) -> Any:
+        """The value of an attr, as kernels see it."""
+        return self.attrs[attr]
+
+    def get_attr(self, name: str) -> Any:
+        """The value of an attr as TensorFlow's get_attr gives it (protos for shapes and tensors).
+
+        Raises ValueError if the operation has no such attr.
+        """
+        from headrace.graph.attrs import public_value
+
+        if name not in self.attrs:
+            raise ValueError(f"operation {self.name!r} ({self.type}) has no attr {name!r}")
+        return public_value(self, name)
+
+    def _set_attr(self, name: str, value: Any) -> None:
+        from headrace.graph.attrs import from_proto
+
+        self.attrs[name] = from_proto(value) if hasattr(value, "WhichOneof") else value
+
+    def colocation_groups(self) -> list[bytes]:
+        """The ``loc:@node`` groups this node belongs to; its own when nothing else was said."""
+        found = [group for group in self.attrs.get("_class", []) if group.startswith(b"loc:@")]
+        return found or [b"loc:@" + self.name.encode()]
+
+    @property
+    def node_def(self) -> Any:
+        """This node as a NodeDef proto."""
+        from headrace.graph.graphdef import node_def
+
+        return node_def(self)
+
+    @property
+    def op_def(self) -> Any:
+        """The schema as an OpDef proto."""
+        from headrace.graph.graphdef import op_def
+
+        if self.spec is None:
+            raise errors.not_found(f"op {self.type} is not registered", node=self.name)
+        return op_def(self.spec)
+
+    def values(self) -> tuple[Tensor, ...]:
+        """The outputs."""
+        return tuple(self.outputs)
+
+    def run(self, feed_dict: dict[Any, Any] | None = None, session: Any = None) -> None:
+        """Run this operation in `session` or the default one."""
+        scopes.require_session(session, f"run {self.name}").run(self, feed_dict)
+
+    def _add_control_inputs(self, ops: Sequence[Operation]) -> None:
+        self.control_inputs.extend(ops)
+        self.graph.version += 1
+
+    def _add_control_input(self, op: Operation) -> None:
+        self._add_control_inputs([op])
+
+    def _update_input(self, index: int, tensor: Tensor) -> None:
+        """Replace an input; used while importing loops and by graph rewriting."""
+        old = self.inputs[index]
+        if old is not None and self in old._consumers:
+            old._consumers.remove(self)
+        self.inputs[index] = tensor
+        tensor._consumers.append(self)
+        self.graph.version += 1
+
+    def _set_device(self, device: Any) -> None:
+        self.device = devices.canonical(str(device) if device is not None else "")
+
+    def __repr__(self) -> str:
+        return f"<tf.Operation {self.name!r} type={self.type}>"
+
+    def __str__(self) -> str:
+        return str(self.node_def)
+
+
+def infer_shapes(op: Operation) -> None:
+    """Set the static shapes of `op`'s outputs.  Raises ValueError naming the node."""
+    spec = op.spec
+    if spec is None or spec.shape_fn is None or not op.outputs:
+        return
+    try:
+        found = spec.shape_fn(ShapeContext(op))
+    except ValueError as error:
+        if not op.graph.strict_shapes:
+            return
+        listed = ", ".join(f"{t.name} {t.shape}" for t in op.inputs)
+        raise ValueError(
+            f"{error} (while building node {op.name!r}, op {op.type}, with inputs: {listed})"
+        ) from None
+    if isinstance(found, list):
+        for tensor, shape in zip(op.outputs, found, strict=True):
+            tensor._raw = shape
+    else:
+        op.outputs[0]._raw = found
