@@ -251,18 +251,19 @@ def strided_slice_assign_op(
 ) -> Any:  # fmt: skip
     """ref[...] = value; returns the reference.
 
-    Raises FailedPrecondition on an uninitialized variable, InvalidArgument if value has not the
-    shape of the slice.
+    Raises FailedPrecondition on an uninitialized variable, InvalidArgument if value does
+    not broadcast to the slice.
     """
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     with ref.lock:
         whole = ref.require()
         part = whole[_checked_index(whole.shape, begin, end, strides, masks)]
-        if part.shape != np.shape(value):
+        try:
+            part[...] = np.reshape(value, ()) if np.size(value) == 1 else value
+        except ValueError:
             raise errors.invalid_argument(
-                f"shape of value was {list(np.shape(value))} instead of the slice's {list(part.shape)}"
-            )
-        part[...] = value
+                f"a value of shape {list(np.shape(value))} does not fit into a slice of shape {list(part.shape)}"
+            ) from None
     return ref
 
 

@@ -1,0 +1,595 @@
+"""Gathering and scattering by index; masks.
+
+Called by: Tensor.__getitem__ (masks), gradients, embeddings, users.  Threads: any.
+Source: behaviour of TF 1.15 (core/kernels/gather_op.cc, gather_nd_op.cc, scatter_nd_op.cc,
+where_op.cc, one_hot_op.cc, python/ops/array_ops.py, array_grad.py), GraphDefs as 2.21.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.base import dtypes, errors
+from headrace.base import shapes as shape_rules
+from headrace.base.shapes import Shape, text
+from headrace.graph.const_value import constant_value
+from headrace.graph.convert import convert
+from headrace.graph.graph import Operation
+from headrace.graph.indexed_slices import IndexedSlices, to_dense
+from headrace.graph.names import name_scope
+from headrace.graph.registry import get, op
+from headrace.graph.shape_fns import ShapeContext
+from headrace.graph.tensor import Tensor
+from headrace.ops.axes import static_axis
+from headrace.ops.constants import checked_sizes, constant, ones, zeros
+from headrace.ops.joining import concat
+from headrace.ops.shape_ops import expand_dims, reshape, shape, size, squeeze, transpose
+
+__all__ = [
+    "batch_gather", "boolean_mask", "gather", "gather_nd", "one_hot", "scatter_nd", "where",
+]  # fmt: skip
+
+# -- Gather -----------------------------------------------------------------------------------
+
+
+def _check_indices(indices: Any, limit: int) -> None:
+    bad = (indices < 0) | (indices >= limit)
+    if np.any(bad):
+        at = np.argwhere(bad)[0].tolist()
+        raise errors.invalid_argument(
+            f"indices{at if at else ''} = {int(indices[tuple(at)])} is not in [0, {limit})"
+        )
+
+
+def _taken(params: Any, indices: Any, axis: int) -> Any:
+    _check_indices(indices, params.shape[axis])
+    taken = np.take(params, np.reshape(indices, -1), axis=axis)
+    return taken.reshape(params.shape[:axis] + np.shape(indices) + params.shape[axis + 1 :])
+
+
+@op(
+    "Gather",
+    inputs="params: Tparams; indices: Tindices",
+    outputs="output: Tparams",
+    attrs="validate_indices: bool = true; Tparams: type; Tindices: {int32, int64}",
+    shape=lambda c: _gathered(c.with_rank_at_least("params", 1), c.shape("indices"), 0, 0),
+)
+def gather_v1_op(xp: Any, params: Any, indices: Any) -> Any:
+    """The rows of params at indices; graphs of old producers have it.
+
+    Raises InvalidArgument on an index out of range.
+    """
+    if np.ndim(params) < 1:
+        raise errors.invalid_argument("params must be at least 1 dimensional")
+    return _taken(params, indices, 0)
+
+
+@gather_v1_op.gradient
+def _(op: Operation, dout: Any) -> tuple[IndexedSlices, None]:
+    return _rows_gradient(op, dout), None
+
+
+def _gathered(params: Shape, indices: Shape, axis: int, batch_dims: int) -> Shape:
+    if params is None or indices is None:
+        return None
+    for a, b in zip(params[:batch_dims], indices[:batch_dims], strict=False):
+        if None not in (a, b) and a != b:
+            raise ValueError(
+                f"the first {batch_dims} sizes of {text(params)} and {text(indices)} must be equal"
+            )
+    found: Shape = params[:axis] + indices[batch_dims:] + params[axis + 1 :]
+    return found
+
+
+def _gather_v2_shape(c: ShapeContext) -> Shape:
+    params, indices, axis = c.shape("params"), c.shape("indices"), c.value("axis")
+    c.with_rank("axis", 0)
+    if params == ():
+        raise ValueError("params of a gather must have rank 1 or more")
+    batch_dims: int = c.attr("batch_dims")
+    if indices is not None and not -len(indices) <= batch_dims <= len(indices):
+        raise ValueError(
+            f"batch_dims {batch_dims} must be in [-{len(indices)}, {len(indices)}], the indices' rank"
+        )
+    if params is None or indices is None:
+        return None
+    batch_dims %= len(indices) + 1 if batch_dims >= 0 else len(indices)
+    if axis is None:
+        return (None,) * (len(params) + len(indices) - 1 - batch_dims)
+    at = static_axis(int(axis), len(params))
+    if batch_dims > at:
+        raise ValueError(f"batch_dims {batch_dims} must be <= axis {at}")
+    return _gathered(params, indices, at, batch_dims)
+
+
+@op(
+    "GatherV2",
+    inputs="params: Tparams; indices: Tindices; axis: Taxis",
+    outputs="output: Tparams",
+    attrs="batch_dims: int = 0; Tparams: type; Tindices: {int16, int32, int64}; Taxis: {int32, int64}",
+    shape=_gather_v2_shape,
+)
+def gather_v2_op(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: int) -> Any:
+    """The slices of params at indices along axis; the first batch_dims dimensions go in step.
+
+    out: params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis+1:].
+    Raises InvalidArgument on an index or axis out of range.
+    """
+    params, indices = np.asarray(params), np.asarray(indices)
+    if params.ndim < 1:
+        raise errors.invalid_argument("params must be at least 1 dimensional")
+    at = int(axis)
+    if not -params.ndim <= at < params.ndim:
+        raise errors.invalid_argument(
+            f"axis must be in [-{params.ndim}, {params.ndim}), but is {at}"
+        )
+    at %= params.ndim
+    batch = batch_dims + indices.ndim if batch_dims < 0 else batch_dims
+    if not batch:
+        return _taken(params, indices, at)
+    if batch > min(at, indices.ndim) or params.shape[:batch] != indices.shape[:batch]:
+        raise errors.invalid_argument(
+            f"batch_dims {batch} must be <= axis {at}, and the first {batch} sizes of params {list(params.shape)} "
+            f"and indices {list(indices.shape)} must be equal"
+        )
+    _check_indices(indices, params.shape[at])
+    count, rows = (
+        _product(params.shape[:batch]),
+        indices.reshape(_product(indices.shape[:batch]), -1),
+    )
+    flat = params.reshape(count, _product(params.shape[batch:at]), params.shape[at], -1)
+    taken = np.moveaxis(flat[np.arange(count)[:, None], :, rows], 1, 2)
+    return taken.reshape(params.shape[:at] + indices.shape[batch:] + params.shape[at + 1 :])
+
+
+def _product(sizes: tuple[int, ...]) -> int:
+    return int(np.prod(sizes, dtype=np.int64))
+
+
+def _rows_gradient(op: Operation, dout: Any) -> IndexedSlices:
+    """Gather along axis 0: the gradient's rows belong to the rows that were taken."""
+    params, indices = op.inputs[:2]
+    with params.graph.colocate_with(params):
+        whole = shape(params)
+    return _rows_of(whole, indices, expand_dims(size(indices), 0), dout)
+
+
+def _rows_of(whole: Tensor, indices: Tensor, count: Tensor, dout: Any) -> IndexedSlices:
+    rows = concat([count, whole[1:]], 0)
+    return IndexedSlices(reshape(to_dense(dout), rows), reshape(indices, count), whole)
+
+
+@gather_v2_op.gradient
+def _(op: Operation, dout: Any) -> tuple[Any, None, None]:
+    params, indices, axis = op.inputs
+    with params.graph.colocate_with(params):
+        whole = shape(params)
+    count = expand_dims(size(indices), 0)
+    batch_dims: int = op["batch_dims"]
+    if batch_dims < 0:
+        raw = indices.raw_shape
+        if raw is None:
+            raise ValueError(
+                "the gradient of a gather with negative batch_dims needs indices of known rank"
+            )
+        batch_dims += len(raw)
+    known = constant_value(axis)
+    if known is not None and int(known) == 0:
+        return _rows_of(whole, indices, count, dout), None, None
+    return _columns_gradient(whole, params, indices, axis, batch_dims, dout), None, None
+
+
+def _counted(start: Any, limit: Any) -> Tensor:
+    made: Tensor = get("Range")(start, limit, 1, name="range")
+    return made
+
+
+def _columns_gradient(
+    whole: Tensor, params: Tensor, indices: Tensor, axis: Tensor, batch_dims: int, dout: Any
+) -> Tensor:
+    """Gather along another axis: that axis moves to the front (behind the batch), where rows add up."""
+    outer, inner = whole[:axis], whole[axis:][1:]
+    sizes = concat([outer, [-1], inner], 0)
+    dims, before = size(sizes), size(outer)
+    batch = _counted(0, batch_dims)
+    moved = _counted(batch_dims, before)
+    behind = _counted(before + 1, dims)
+    values = reshape(to_dense(dout), sizes)
+    forth = concat([batch, [before], moved, behind], 0)
+    values = transpose(values, forth)
+    front = gather(whole, forth)
+    summed = _summed_rows(front, values, indices, batch_dims, whole[axis])
+    back = concat([batch, moved + 1, [batch_dims], behind], 0)
+    return reshape(transpose(summed, back), shape(params))
+
+
+def _summed_rows(
+    front: Tensor, values: Tensor, indices: Tensor, batch_dims: int, rows: Tensor
+) -> Tensor:
+    count = expand_dims(size(indices), 0)
+    outer: Any = None
+    flat_sizes: Any = None
+    if batch_dims:
+        sizes = shape(values)
+        outer, inner = sizes[:batch_dims], sizes[batch_dims:][1:]
+        batch = get("Prod")(outer, [0])
+        flat_sizes = concat([[-1], inner], 0)
+        rows = rows * batch
+        indices = _offset_by_batch(front, indices, batch_dims)
+        values = reshape(values, flat_sizes)
+    summed: Tensor = get("UnsortedSegmentSum")(values, reshape(indices, count), rows)
+    if batch_dims:
+        summed = reshape(summed, concat([outer, flat_sizes], 0))
+    return summed
+
+
+def _offset_by_batch(front: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
+    """Indices into the table that the batch's tables make when laid one after the other."""
+    kind = indices.dtype.base_dtype
+    raw = indices.raw_shape
+    if raw is None:
+        raise ValueError("the gradient of a gather with batch_dims needs indices of known rank")
+    sizes = get("Cast")(front, DstT=kind) if front.dtype.base_dtype is not kind else front
+    stride: Any = ones((), kind)
+    found = indices
+    for dim in range(batch_dims, 0, -1):
+        length = sizes[dim - 1]
+        stride = stride * sizes[dim]
+        start, step = zeros((), kind), ones((), kind)
+        offsets = get("Range")(start, length, step, name="range") * stride
+        tile = get("Tile")
+        column = concat([tile([1], [dim - 1]), [length], tile([1], [len(raw) - dim])], axis=0)
+        found = found + reshape(offsets, column)
+    return found
+
+
+def gather(
+    params: Any,
+    indices: Any,
+    validate_indices: bool | None = None,
+    name: str | None = None,
+    axis: Any = None,
+    batch_dims: int = 0,
+) -> Tensor:
+    """The slices of `params` at `indices` along `axis` (batch_dims if not given).
+
+    validate_indices is accepted for compatibility: indices are always checked.
+    """
+    at = batch_dims if axis is None else axis
+    made: Tensor = gather_v2_op(params, indices, at, batch_dims=batch_dims, name=name)
+    return made
+
+
+def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
+    """out[i, ..., j] = params[i, ..., indices[i, ..., j]]: a gather in step with the leading dimensions."""
+    indices = convert(indices, name="indices")
+    raw = indices.raw_shape
+    if raw is None:
+        raise ValueError("batch_gather needs indices of known rank")
+    return gather(params, indices, batch_dims=len(raw) - 1, name=name)
+
+
+# -- GatherNd, ScatterNd ----------------------------------------------------------------------
+
+
+def _gather_nd_shape(c: ShapeContext) -> Shape:
+    params, indices = c.shape("params"), c.with_rank_at_least("indices", 1)
+    if params is None or indices is None or indices[-1] is None:
+        return None
+    if indices[-1] > len(params):
+        raise ValueError(
+            f"indices of depth {indices[-1]} cannot index params of shape {text(params)}"
+        )
+    return indices[:-1] + params[indices[-1] :]
+
+
+def _coordinates(indices: Any, sizes: tuple[int, ...], policy: bytes, what: str) -> tuple[Any, Any]:
+    """Coordinates as a tuple of arrays, one a dimension, and which of them are bad (None: none is)."""
+    depth = indices.shape[-1]
+    limits = np.array(sizes[:depth], np.int64)
+    bad = ((indices < 0) | (indices >= limits)).any(axis=-1)
+    if not bad.any():
+        return tuple(np.moveaxis(indices, -1, 0)), None
+    if policy == b"IGNORE":
+        return tuple(np.moveaxis(np.where(bad[..., None], 0, indices), -1, 0)), bad
+    at = np.argwhere(bad)[0].tolist()
+    raise errors.invalid_argument(
+        f"indices{at} = {indices[tuple(at)].tolist()} does not index into {what} {list(sizes)}"
+    )
+
+
+@op(
+    "GatherNd",
+    inputs="params: Tparams; indices: Tindices",
+    outputs="output: Tparams",
+    attrs="Tparams: type; Tindices: {int16, int32, int64}; bad_indices_policy: string = ''",
+    shape=_gather_nd_shape,
+)
+def gather_nd_op(xp: Any, params: Any, indices: Any, *, bad_indices_policy: bytes) -> Any:
+    """The slices of params at the coordinates in the last dimension of indices.
+
+    indices [..., k], k <= rank of params; out: indices.shape[:-1] + params.shape[k:].
+    Raises InvalidArgument on a coordinate out of range (bad_indices_policy IGNORE: zeros instead).
+    """
+    if np.ndim(params) < 1 or np.ndim(indices) < 1:
+        raise errors.invalid_argument("params and indices of a gather_nd must have rank 1 or more")
+    depth = indices.shape[-1]
+    if depth > params.ndim:
+        raise errors.invalid_argument(
+            f"indices of depth {depth} cannot index params of shape {list(params.shape)}"
+        )
+    if depth == 0:
+        return np.broadcast_to(params, indices.shape[:-1] + params.shape).copy()
+    index, bad = _coordinates(indices, params.shape, bad_indices_policy, "param shape")
+    taken = params[(*index, Ellipsis)]
+    if bad is not None:
+        taken[bad] = b"" if taken.dtype == object else 0
+    return taken
+
+
+@gather_nd_op.gradient
+def _(op: Operation, dout: Any) -> tuple[Any, None]:
+    params, indices = op.inputs
+    whole = shape(params, out_type=indices.dtype.base_dtype)
+    raw = indices.raw_shape
+    if raw is not None and len(raw) == 2 and raw[-1] == 1:
+        return IndexedSlices(dout, squeeze(indices, axis=-1), whole), None
+    return scatter_nd(indices, dout, whole), None
+
+
+def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
+    """The slices of `params` at the coordinates in the last dimension of `indices`.
+
+    batch_dims: how many leading dimensions of both go in step.
+    """
+    made: Tensor
+    if batch_dims == 0:
+        made = gather_nd_op(params, indices, name=name)
+        return made
+    with name_scope(name, "BatchGatherND", [params, indices]) as scope:
+        indices = convert(indices, name="indices")
+        raw = indices.raw_shape
+        if raw is None or not 0 <= batch_dims < len(raw):
+            raise ValueError(
+                f"batch_dims {batch_dims} must be below the rank of indices, whose shape is {text(raw)}"
+            )
+        sizes = shape(indices, out_type=indices.dtype.base_dtype)
+        parts = []
+        for dim in range(batch_dims):
+            steps = get("Range")(
+                zeros((), indices.dtype), sizes[dim], ones((), indices.dtype), name="range"
+            )
+            column = reshape(steps, [-1 if axis == dim else 1 for axis in range(len(raw))])
+            parts.append(get("BroadcastTo")(column, concat([sizes[:-1], [1]], 0)))
+        made = gather_nd_op(params, concat([*parts, indices], -1), name=scope)
+        return made
+
+
+def _scatter_nd_shape(c: ShapeContext) -> Shape:
+    wanted, indices, updates = (
+        c.shape_value("shape"),
+        c.with_rank_at_least("indices", 1),
+        c.shape("updates"),
+    )
+    if wanted is None or indices is None or updates is None or indices[-1] is None:
+        return wanted
+    if indices[-1] > len(wanted):
+        raise ValueError(f"indices of depth {indices[-1]} cannot index shape {text(wanted)}")
+    shape_rules.merge(updates, indices[:-1] + wanted[indices[-1] :])
+    return wanted
+
+
+@op(
+    "ScatterNd",
+    inputs="indices: Tindices; updates: T; shape: Tindices",
+    outputs="output: T",
+    attrs="T: type; Tindices: {int16, int32, int64}; bad_indices_policy: string = ''",
+    shape=_scatter_nd_shape,
+)
+def scatter_nd(
+    xp: Any, indices: Any, updates: Any, shape: Any, *, bad_indices_policy: bytes
+) -> Any:
+    """Zeros of `shape` with the updates added at the coordinates in the last dimension of indices.
+
+    indices [..., k]; updates: indices.shape[:-1] + shape[k:].  Updates of one place add up.
+    Raises InvalidArgument on a coordinate out of range or shapes that do not fit.
+    """
+    sizes = checked_sizes(shape, "shape")
+    if np.ndim(indices) < 1:
+        raise errors.invalid_argument("indices of a scatter_nd must have rank 1 or more")
+    depth = indices.shape[-1]
+    if depth > len(sizes):
+        raise errors.invalid_argument(f"indices of depth {depth} cannot index shape {list(sizes)}")
+    wanted = indices.shape[:-1] + sizes[depth:]
+    if np.shape(updates) != wanted:
+        raise errors.invalid_argument(
+            f"updates must have shape {list(wanted)} for indices {list(indices.shape)} into shape {list(sizes)}, "
+            f"but have {list(np.shape(updates))}"
+        )
+    whole = np.zeros(sizes, updates.dtype)
+    if updates.dtype == object:
+        whole[...] = b""
+    if not indices.size and depth:
+        return whole
+    index, bad = _coordinates(indices, sizes, bad_indices_policy, "shape")
+    if bad is not None:
+        index, updates = tuple(part[~bad] for part in index), updates[~bad]
+    np.add.at(whole, (*index, Ellipsis), updates)
+    return whole
+
+
+@scatter_nd.gradient
+def _(op: Operation, dout: Tensor) -> tuple[None, Tensor, None]:
+    return None, gather_nd(dout, op.inputs[0]), None
+
+
+# -- Where ------------------------------------------------------------------------------------
+
+
+def _where_shape(c: ShapeContext) -> Shape:
+    condition = c.shape("input")
+    return (None, None if condition is None else len(condition))
+
+
+@op(
+    "Where",
+    inputs="input: T",
+    outputs="index: int64",
+    attrs="T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, "
+    "qint16, quint16, uint16, complex128, half, uint32, uint64, bool} = bool",
+    shape=_where_shape,
+    differentiable=False,
+)
+def where_op(xp: Any, input: Any) -> Any:
+    """Coordinates of the elements that are true (not zero), in row-major order, [n, rank].
+
+    Raises InvalidArgument on a scalar.
+    """
+    if np.ndim(input) == 0:
+        raise errors.invalid_argument(
+            "the input of where must have rank 1 or more, but is a scalar"
+        )
+    if input.dtype.names:
+        input = input[input.dtype.names[0]]
+    return np.argwhere(input).astype(np.int64, copy=False)
+
+
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+    """Without x and y: where `condition` is true, [n, rank] int64.  With both: x there, y elsewhere.
+
+    x, y: one shape, that of condition, or condition is a vector that chooses rows.
+    Raises ValueError if only one of x and y is given.
+    """
+    made: Tensor
+    if x is None and y is None:
+        with name_scope(name, "Where", [condition]) as scope:
+            condition = convert(condition, preferred_dtype=dtypes.bool, name="condition")
+            made = where_op(condition, name=scope)
+            return made
+    if x is None or y is None:
+        raise ValueError("where takes both x and y, or neither")
+    made = get("Select")(condition, x, y, name=name)
+    return made
+
+
+def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any = None) -> Tensor:
+    """The elements (slices) of `tensor` where `mask` is true.
+
+    mask: its shape is that of tensor's dimensions axis, axis+1, …  Raises ValueError if its rank is
+    0 or unknown, or its shape does not fit.
+    """
+    with name_scope(name, values=[tensor, mask]):
+        tensor = convert(tensor, name="tensor")
+        mask = convert(mask, name="mask")
+        masked = mask.raw_shape
+        if masked is None:
+            raise ValueError(
+                "the rank of a mask must be known statically; mask.set_shape([None]) says so"
+            )
+        if not masked:
+            raise ValueError("a mask cannot be a scalar")
+        at = 0 if axis is None else int(constant_value(axis) if isinstance(axis, Tensor) else axis)
+        last = at + len(masked)
+        whole = tensor.raw_shape
+        if whole is not None:
+            shape_rules.merge(whole[at:last], masked)
+        leading = get("Prod")(shape(tensor)[at:last], [0])
+        tensor = reshape(tensor, concat([shape(tensor)[:at], [leading], shape(tensor)[last:]], 0))
+        if whole is not None:
+            tensor.set_shape([*whole[:at], shape_rules.num_elements(whole[at:last]), *whole[last:]])
+        chosen = squeeze(where(reshape(mask, [-1])), axis=[1])
+        return gather(tensor, chosen, axis=axis)
+
+
+# -- OneHot -----------------------------------------------------------------------------------
+
+
+def _one_hot_shape(c: ShapeContext) -> Shape:
+    indices, depth, axis = c.shape("indices"), c.value("depth"), c.attr("axis")
+    for arg in ("depth", "on_value", "off_value"):
+        c.with_rank(arg, 0)
+    if axis < -1:
+        raise ValueError(f"axis must be >= -1, not {axis}")
+    if depth is not None and int(depth) < 0:
+        raise ValueError(f"depth must be >= 0, not {int(depth)}")
+    if indices is None:
+        return None
+    if axis > len(indices):
+        raise ValueError(
+            f"axis must be -1 or at most {len(indices)}, the rank of indices, not {axis}"
+        )
+    at = len(indices) if axis == -1 else axis
+    return (*indices[:at], None if depth is None else int(depth), *indices[at:])
+
+
+@op(
+    "OneHot",
+    inputs="indices: TI; depth: int32; on_value: T; off_value: T",
+    outputs="output: T",
+    attrs="axis: int = -1; T: type; TI: {uint8, int8, int32, int64} = int64",
+    shape=_one_hot_shape,
+    differentiable=False,
+)
+def one_hot_op(
+    xp: Any, indices: Any, depth: Any, on_value: Any, off_value: Any, *, axis: int
+) -> Any:
+    """on_value at each index along a new axis of size depth, off_value elsewhere.
+
+    An index out of range has no on_value.  Raises InvalidArgument on a negative depth or an axis
+    out of range.
+    """
+    count = np.ndim(indices)
+    if not -1 <= axis <= count:
+        raise errors.invalid_argument(f"axis must be -1 or between 0 and {count}, but is {axis}")
+    for value, what in ((depth, "depth"), (on_value, "on_value"), (off_value, "off_value")):
+        if np.ndim(value):
+            raise errors.invalid_argument(
+                f"{what} must be a scalar, but has shape {list(np.shape(value))}"
+            )
+    if depth < 0:
+        raise errors.invalid_argument(f"depth must be non-negative, but is {int(depth)}")
+    hot = np.expand_dims(indices, -1) == np.arange(int(depth))
+    out = np.empty(hot.shape, on_value.dtype)
+    out[...] = off_value
+    out[hot] = on_value
+    return out if axis in (-1, count) else np.moveaxis(out, -1, axis).copy()
+
+
+def one_hot(
+    indices: Any,
+    depth: Any,
+    on_value: Any = None,
+    off_value: Any = None,
+    axis: int | None = None,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """on_value (1) at each of `indices` along a new `axis` (the last) of size `depth`, off_value (0) elsewhere.
+
+    Raises TypeError if the types of on_value, off_value and dtype differ.
+    """
+    wanted = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
+    given = [value for value in (on_value, off_value) if isinstance(value, Tensor)]
+    with name_scope(name, "one_hot", [indices, depth, *given]) as scope:
+        if on_value is not None:
+            on_value = convert(on_value, preferred_dtype=wanted)
+        if off_value is not None:
+            off_value = convert(off_value, preferred_dtype=wanted)
+        kinds = {"on_value": on_value, "off_value": off_value}
+        for what, value in kinds.items():
+            if value is not None:
+                kind = value.dtype.base_dtype
+                if wanted is not None and kind is not wanted:
+                    raise TypeError(
+                        f"{what} of one_hot is {kind.name}, which does not match {wanted.name}"
+                    )
+                wanted = kind
+        wanted = dtypes.float32 if wanted is None else wanted
+        on_value = constant(1, wanted, name="on_value") if on_value is None else on_value
+        off_value = constant(0, wanted, name="off_value") if off_value is None else off_value
+        made: Tensor = one_hot_op(
+            indices, depth, on_value, off_value, axis=-1 if axis is None else axis, name=scope
+        )
+        return made
