@@ -53,11 +53,13 @@ def folded(tensor: Tensor, depth: int = 0) -> Array | None:
     if spec.takes_ctx:
         return None
     raw = tensor._raw
-    if raw is not None and (None in raw or int(np.prod(raw)) > _LARGEST):  # type: ignore[arg-type]
+    if raw is not None and None not in raw and int(np.prod(raw)) > _LARGEST:  # type: ignore[arg-type]
         return None
-    values = []
+    values: list[Array] = []
     for source in op.inputs:
         value = folded(source, depth + 1)
+        if value is None and op.type == "StridedSlice" and not values:
+            return _known_sizes(op, depth)
         if value is None or value.size > _LARGEST:
             return None
         values.append(value)
@@ -130,6 +132,26 @@ def _partial(op: Operation, tensor: Tensor, depth: int) -> Shape:
     if op.type == "StridedSlice":
         return _sliced(op, depth)
     return None
+
+
+def _known_sizes(op: Operation, depth: int) -> Array | None:
+    """shape[i] or shape[i:j] where those sizes are known though others are not."""
+    whole = as_shape(op.inputs[0], depth + 1) if op.inputs[0].op.type in _SIZES else None
+    bounds = [folded(item, depth + 1) for item in op.inputs[1:]]
+    if whole is None or op["ellipsis_mask"] or op["new_axis_mask"]:
+        return None
+    if any(b is None or b.size != 1 for b in bounds):
+        return None
+    kind = op.outputs[0]._dtype.np
+    begin = int(bounds[0].reshape(()))  # type: ignore[union-attr]
+    if op["shrink_axis_mask"]:
+        size = whole[begin] if -len(whole) <= begin < len(whole) else None
+        return None if size is None else np.array(size, kind)
+    part = _sliced(op, depth)
+    return None if part is None or None in part else np.array(part, kind)
+
+
+_SIZES = frozenset(("Shape", "ShapeN", "Cast", "Identity", "Pack", "ConcatV2", "StridedSlice"))
 
 
 def _sliced(op: Operation, depth: int) -> Shape:
