@@ -1,0 +1,81 @@
+"""AdagradOptimizer: each weight has a learning rate of its own, which falls as it is used.
+
+Called by: programs.  Threads: as graph.
+Source: TF 1.15 python/training/adagrad.py, for names
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.graph.convert import convert
+from headrace.graph.indexed_slices import IndexedSlices
+from headrace.graph.registry import get
+from headrace.graph.tensor import Tensor
+from headrace.ops.constants import fill
+from headrace.ops.initializers import constant_initializer
+from headrace.ops.training_ops import apply_adagrad, sparse_apply_adagrad
+from headrace.training.optimizer import Optimizer, cast_like
+
+__all__ = ["AdagradOptimizer"]
+
+
+class AdagradOptimizer(Optimizer):
+    """accumulator += gradient^2; var -= learning_rate * gradient / sqrt(accumulator)."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        initial_accumulator_value: float = 0.1,
+        use_locking: bool = False,
+        name: str = "Adagrad",
+    ) -> None:
+        """Raises ValueError unless `initial_accumulator_value` is positive."""
+        if initial_accumulator_value <= 0.0:
+            raise ValueError(
+                f"initial_accumulator_value must be positive, not {initial_accumulator_value}"
+            )
+        super().__init__(use_locking, name)
+        self._learning_rate = learning_rate
+        self._initial_accumulator_value = initial_accumulator_value
+        self._learning_rate_tensor: Tensor | None = None
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        for var in var_list:
+            kind = var.dtype.base_dtype
+            shape = var.get_shape()
+            if shape.is_fully_defined():
+                initializer = constant_initializer(self._initial_accumulator_value, dtype=kind)
+                self._get_or_make_slot_with_initializer(
+                    var, initializer, shape, kind, "accumulator", self._name
+                )
+            else:
+                value = convert(self._initial_accumulator_value, kind)
+                filled = fill(get("Shape")(var.initialized_value()), value)
+                self._get_or_make_slot(var, filled, "accumulator", self._name)
+
+    def _prepare(self) -> None:
+        rate = self._call_if_callable(self._learning_rate)
+        self._learning_rate_tensor = convert(rate, None, "learning_rate")
+
+    def _apply_dense(self, grad: Tensor, var: Any) -> Any:
+        assert self._learning_rate_tensor is not None
+        return apply_adagrad(
+            var._ref(),
+            self.get_slot(var, "accumulator")._ref(),
+            cast_like(self._learning_rate_tensor, var),
+            grad,
+            use_locking=self._use_locking,
+        ).op
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Any:
+        assert self._learning_rate_tensor is not None
+        return sparse_apply_adagrad(
+            var._ref(),
+            self.get_slot(var, "accumulator")._ref(),
+            cast_like(self._learning_rate_tensor, var),
+            grad.values,
+            grad.indices,
+            use_locking=self._use_locking,
+        ).op

@@ -1,0 +1,72 @@
+"""MomentumOptimizer: gradient descent whose steps add up, fading.
+
+Called by: programs.  Threads: as graph.
+Source: TF 1.15 python/training/momentum.py, for names
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.graph.convert import convert
+from headrace.graph.indexed_slices import IndexedSlices
+from headrace.graph.tensor import Tensor
+from headrace.ops.training_ops import apply_momentum, sparse_apply_momentum
+from headrace.training.optimizer import Optimizer, cast_like
+
+__all__ = ["MomentumOptimizer"]
+
+
+class MomentumOptimizer(Optimizer):
+    """accumulation = momentum * accumulation + gradient; var -= learning_rate * accumulation."""
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        momentum: Any,
+        use_locking: bool = False,
+        name: str = "Momentum",
+        use_nesterov: bool = False,
+    ) -> None:
+        """Both: a number, a tensor, or a function that gives one of them."""
+        super().__init__(use_locking, name)
+        self._learning_rate = learning_rate
+        self._momentum = momentum
+        self._use_nesterov = use_nesterov
+        self._tensors: tuple[Tensor, Tensor] | None = None
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        for var in var_list:
+            self._zeros_slot(var, "momentum", self._name)
+
+    def _prepare(self) -> None:
+        rate = convert(self._call_if_callable(self._learning_rate), None, "learning_rate")
+        self._tensors = rate, convert(self._call_if_callable(self._momentum), None, "momentum")
+
+    def _apply_dense(self, grad: Tensor, var: Any) -> Any:
+        assert self._tensors is not None
+        rate, momentum = self._tensors
+        return apply_momentum(
+            var._ref(),
+            self.get_slot(var, "momentum")._ref(),
+            cast_like(rate, var),
+            grad,
+            cast_like(momentum, var),
+            use_locking=self._use_locking,
+            use_nesterov=self._use_nesterov,
+        ).op
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Any:
+        assert self._tensors is not None
+        rate, momentum = self._tensors
+        return sparse_apply_momentum(
+            var._ref(),
+            self.get_slot(var, "momentum")._ref(),
+            cast_like(rate, var),
+            grad.values,
+            grad.indices,
+            cast_like(momentum, var),
+            use_locking=self._use_locking,
+            use_nesterov=self._use_nesterov,
+        ).op

@@ -1,0 +1,331 @@
+"""Optimizer: from a loss to an op that makes one training step.
+
+`compute_gradients` asks graph.gradients; `apply_gradients` adds one update op per variable, placed
+with it, and joins them.  A subclass says what the update is (`_apply_dense`, `_apply_sparse`), which
+slots it keeps (`_create_slots`) and which hyperparameters it turns into tensors (`_prepare`).
+Called by: programs.  Threads: as graph.
+Source: TF 1.15 python/training/optimizer.py, for behaviour; node names checked against the oracle
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
+
+from headrace.base import dtypes
+from headrace.base.dtypes import DType
+from headrace.graph import scopes
+from headrace.graph.collections import GraphKeys
+from headrace.graph.convert import convert
+from headrace.graph.gradients import gradients
+from headrace.graph.graph import Operation
+from headrace.graph.indexed_slices import IndexedSlices
+from headrace.graph.names import colocate_with, control_dependencies, init_scope, name_scope
+from headrace.graph.registry import get
+from headrace.graph.tensor import Tensor
+from headrace.ops.flow import group, tuple_
+from headrace.ops.variable_lists import trainable_variables
+from headrace.ops.variables import Variable
+from headrace.training import slot_creator
+
+__all__ = ["Optimizer"]
+
+GradsAndVars = Sequence[tuple[Any, Any]]
+
+
+class Optimizer:
+    """Base of the optimizers."""
+
+    GATE_NONE: ClassVar[int] = 0
+    """Gradients are used as soon as they are there."""
+    GATE_OP: ClassVar[int] = 1
+    """All gradients of an op are there before any is used."""
+    GATE_GRAPH: ClassVar[int] = 2
+    """All gradients of all variables are there before any is used."""
+
+    def __init__(self, use_locking: bool, name: str) -> None:
+        """`name` names the ops and slots.  Raises ValueError without one."""
+        if not name:
+            raise ValueError("an optimizer must have a name")
+        self._use_locking = use_locking
+        self._name = name
+        self._slots: dict[str, dict[Any, Any]] = {}
+        self._non_slots: dict[tuple[str, Any], Any] = {}
+
+    def get_name(self) -> str:
+        """The name given to the constructor."""
+        return self._name
+
+    # -- gradients ----------------------------------------------------------------------------
+
+    def minimize(
+        self,
+        loss: Any,
+        global_step: Any = None,
+        var_list: Any = None,
+        gate_gradients: int = GATE_OP,
+        aggregation_method: int | None = None,
+        colocate_gradients_with_ops: bool = False,
+        name: str | None = None,
+        grad_loss: Any = None,
+    ) -> Operation:
+        """compute_gradients, then apply_gradients.
+
+        Raises ValueError if no variable has a gradient.
+        """
+        pairs = self.compute_gradients(
+            loss,
+            var_list=var_list,
+            gate_gradients=gate_gradients,
+            aggregation_method=aggregation_method,
+            colocate_gradients_with_ops=colocate_gradients_with_ops,
+            grad_loss=grad_loss,
+        )
+        if all(grad is None for grad, _ in pairs):
+            raise ValueError(
+                f"no variable has a gradient; is there a way from {[str(v) for _, v in pairs]} to "
+                f"the loss {loss} through ops that have gradients?"
+            )
+        return self.apply_gradients(pairs, global_step=global_step, name=name)
+
+    def compute_gradients(
+        self,
+        loss: Any,
+        var_list: Any = None,
+        gate_gradients: int = GATE_OP,
+        aggregation_method: int | None = None,
+        colocate_gradients_with_ops: bool = False,
+        grad_loss: Any = None,
+    ) -> list[tuple[Any, Any]]:
+        """(gradient, variable) for each of `var_list` (default: all trainable ones).
+
+        A gradient is a Tensor, an IndexedSlices, or None.  Raises ValueError, TypeError,
+        LookupError.
+        """
+        if callable(loss):
+            raise TypeError("loss must be a tensor; a function is of use only with eager execution")
+        if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
+            raise ValueError(
+                "gate_gradients must be one of Optimizer.GATE_NONE, GATE_OP and GATE_GRAPH, "
+                f"not {gate_gradients!r}"
+            )
+        self._assert_valid_dtypes([loss])
+        if grad_loss is not None:
+            self._assert_valid_dtypes([grad_loss])
+        if var_list is None:
+            graph = scopes.get_default_graph()
+            var_list = trainable_variables() + graph.get_collection(
+                GraphKeys.TRAINABLE_RESOURCE_VARIABLES
+            )
+        variables = _flat(var_list)
+        if not variables:
+            raise ValueError("there are no variables to optimize")
+        grads = gradients(
+            loss,
+            [v if isinstance(v, Tensor) else _checked(v)._ref() for v in variables],
+            grad_ys=grad_loss,
+            gate_gradients=gate_gradients == self.GATE_OP,
+            aggregation_method=aggregation_method,
+            colocate_gradients_with_ops=colocate_gradients_with_ops,
+        )
+        if gate_gradients == self.GATE_GRAPH:
+            grads = tuple_(grads)
+        pairs = list(zip(grads, variables, strict=True))
+        self._assert_valid_dtypes([v for grad, v in pairs if grad is not None])
+        return pairs
+
+    # -- updates ------------------------------------------------------------------------------
+
+    def apply_gradients(
+        self, grads_and_vars: Iterable[Any], global_step: Any = None, name: str | None = None
+    ) -> Operation:
+        """The op that applies gradients to variables, and then adds 1 to `global_step`.
+
+        Raises ValueError (nothing to apply), TypeError (no gradient), NotImplementedError (not a
+        variable).
+        """
+        pairs = [(_gradient(grad), variable) for grad, variable in grads_and_vars]
+        if not pairs:
+            raise ValueError("no variables were given")
+        for _, variable in pairs:
+            _checked(variable)
+        used = [(grad, variable) for grad, variable in pairs if grad is not None]
+        if not used:
+            raise ValueError(f"none of the variables has a gradient: {[str(v) for _, v in pairs]}")
+        with init_scope():
+            self._create_slots([variable for _, variable in used])
+        with name_scope(name, self._name) as scope:
+            self._prepare()
+            updates = []
+            for grad, variable in used:
+                with name_scope(f"update_{variable.op.name}"), colocate_with(variable):
+                    updates.append(self._update(grad, variable))
+            if global_step is None:
+                applied = self._finish(updates, scope)
+            else:
+                with (
+                    control_dependencies([self._finish(updates, "update")]),
+                    colocate_with(global_step),
+                ):
+                    step = _reference(global_step)
+                    applied = get("AssignAdd")(step, 1, use_locking=False, name=scope).op
+        collection = applied.graph.get_collection_ref(GraphKeys.TRAIN_OP)
+        if applied not in collection:
+            collection.append(applied)
+        return applied
+
+    def _update(self, grad: Tensor | IndexedSlices, variable: Any) -> Any:
+        """The op that applies one gradient."""
+        constraint = variable.constraint
+        if isinstance(grad, IndexedSlices):
+            if constraint is not None:
+                raise RuntimeError(
+                    f"{variable.name} has a constraint, which a sparse gradient cannot honour"
+                )
+            return self._apply_sparse_duplicate_indices(grad, variable)
+        update = self._apply_dense(grad, variable)
+        if constraint is None:
+            return update
+        with control_dependencies([update]):
+            return variable.assign(constraint(variable))
+
+    # -- slots --------------------------------------------------------------------------------
+
+    def get_slot(self, var: Any, name: str) -> Any:
+        """The slot `name` of `var`, None if there is none."""
+        return self._slots.get(name, {}).get(_key(var))
+
+    def get_slot_names(self) -> list[str]:
+        """Names of the slots it keeps for variables."""
+        return sorted(self._slots)
+
+    def variables(self) -> list[Any]:
+        """Its own variables in the default graph, by name: slots and others."""
+        graph = scopes.get_default_graph()
+        found = [slot for slots in self._slots.values() for slot in slots.values()]
+        found += self._non_slots.values()
+        return sorted((v for v in found if v.graph is graph), key=lambda v: str(v.op.name))
+
+    def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
+        return self._slot(var, slot_name, lambda: slot_creator.create_zeros_slot(var, op_name))
+
+    def _get_or_make_slot(self, var: Any, val: Any, slot_name: str, op_name: str) -> Any:
+        return self._slot(var, slot_name, lambda: slot_creator.create_slot(var, val, op_name))
+
+    def _get_or_make_slot_with_initializer(
+        self, var: Any, initializer: Any, shape: Any, dtype: Any, slot_name: str, op_name: str
+    ) -> Any:
+        def make() -> Any:
+            return slot_creator.create_slot_with_initializer(
+                var, initializer, shape, dtype, op_name
+            )
+
+        return self._slot(var, slot_name, make)
+
+    def _slot(self, var: Any, slot_name: str, make: Callable[[], Any]) -> Any:
+        slots = self._slots.setdefault(slot_name, {})
+        key = _key(var)
+        if key not in slots:
+            slots[key] = make()
+        return slots[key]
+
+    def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_var: Any) -> Any:
+        """A variable of the optimizer itself, one per graph, placed with `colocate_var`."""
+        key = name, colocate_var.graph
+        if key not in self._non_slots:
+            with colocate_with(colocate_var):
+                self._non_slots[key] = Variable(initial_value, name=name, trainable=False)
+        return self._non_slots[key]
+
+    def _get_non_slot_variable(self, name: str, graph: Any) -> Any:
+        return self._non_slots.get((name, graph))
+
+    # -- what a subclass says -----------------------------------------------------------------
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        """Make the slots of these variables."""
+
+    def _prepare(self) -> None:
+        """Turn hyperparameters into tensors, inside the optimizer's name scope."""
+
+    def _apply_dense(self, grad: Tensor, var: Any) -> Any:
+        """The op that applies a dense gradient."""
+        raise NotImplementedError(f"{type(self).__name__} has no dense update")
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Any:
+        """The op that applies a sparse gradient, each of whose indices occurs once."""
+        raise NotImplementedError(f"{type(self).__name__} has no sparse update")
+
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
+        """Add up the rows of equal indices, then `_apply_sparse`."""
+        indices, positions = get("Unique")(grad.indices)
+        count = get("Shape")(indices)[0]
+        summed = get("UnsortedSegmentSum")(grad.values, positions, count)
+        return self._apply_sparse(IndexedSlices(summed, indices, grad.dense_shape), var)
+
+    def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
+        """The op that joins the updates, named `name_scope`."""
+        return group(*update_ops, name=name_scope)
+
+    def _valid_dtypes(self) -> set[DType]:
+        return {dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64}
+
+    def _assert_valid_dtypes(self, tensors: Iterable[Any]) -> None:
+        valid = self._valid_dtypes()
+        for tensor in tensors:
+            kind = tensor.dtype.base_dtype
+            if kind not in valid and kind != dtypes.resource:
+                names = ", ".join(sorted(t.name for t in valid))
+                raise ValueError(
+                    f"{tensor.name} is {kind.name}, and {type(self).__name__} takes {names}"
+                )
+
+    @staticmethod
+    def _call_if_callable(param: Any) -> Any:
+        return param() if callable(param) else param
+
+
+def cast_like(value: Tensor, var: Any) -> Tensor:
+    """A hyperparameter in the type of the variable; the tensor itself if it is that."""
+    kind = var.dtype.base_dtype
+    if value.dtype.base_dtype == kind:
+        return value
+    cast: Tensor = get("Cast")(value, DstT=kind, name="Cast")
+    return cast
+
+
+def _gradient(grad: Any) -> Tensor | IndexedSlices | None:
+    if grad is None or isinstance(grad, (Tensor, IndexedSlices)):
+        return grad
+    try:
+        return convert(grad)
+    except TypeError as error:
+        raise TypeError(
+            f"a gradient must be a Tensor, an IndexedSlices, convertible to one, or None: {error}"
+        ) from None
+
+
+def _checked(variable: Any) -> Any:
+    """`variable`, if it is one that can be trained."""
+    if isinstance(variable, Variable):
+        return variable
+    if isinstance(variable, Tensor):
+        raise NotImplementedError(
+            f"{variable.name} is a tensor and cannot be updated; give the tf.Variable"
+        )
+    raise NotImplementedError(f"{variable!r} is not a variable that can be optimized")
+
+
+def _reference(variable: Any) -> Tensor:
+    reference: Tensor = variable if isinstance(variable, Tensor) else variable._ref()
+    return reference
+
+
+def _key(var: Any) -> Any:
+    return var.op
+
+
+def _flat(var_list: Any) -> list[Any]:
+    if not isinstance(var_list, (list, tuple)):
+        return [var_list]
+    return [item for part in var_list for item in _flat(part)]

@@ -1,0 +1,74 @@
+"""Slots: variables that an optimizer keeps beside each variable it trains.
+
+A slot of ``w`` for optimizer Adam is named ``w/Adam`` (then ``w/Adam_1``, …) and lies with ``w``.
+Called by: training.optimizer and its subclasses.  Threads: as graph.
+Source: TF 1.15 python/training/slot_creator.py, for names; checked against the oracle
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.base import dtypes
+from headrace.base.shapes import TensorShape
+from headrace.graph.names import colocate_with
+from headrace.graph.registry import get
+from headrace.ops.constants import zeros
+from headrace.ops.initializers import zeros_initializer
+from headrace.ops.variable_scope import get_variable, variable_scope
+
+__all__: list[str] = []
+
+
+def create_slot(primary: Any, val: Any, name: str) -> Any:
+    """A slot of `primary` that starts as the tensor `val`."""
+    with variable_scope(None, f"{primary.op.name}/{name}"), colocate_with(primary):
+        return _variable(primary, val, None, None)
+
+
+def create_slot_with_initializer(
+    primary: Any, initializer: Any, shape: TensorShape, dtype: Any, name: str
+) -> Any:
+    """A slot of `primary` that starts as `initializer(shape, dtype)`."""
+    with variable_scope(None, f"{primary.op.name}/{name}"), colocate_with(primary):
+        return _variable(primary, initializer, shape, dtype)
+
+
+def create_zeros_slot(primary: Any, name: str, dtype: Any = None) -> Any:
+    """A slot of zeros of the shape of `primary`, known statically or not."""
+    kind = primary.dtype.base_dtype if dtype is None else dtypes.as_dtype(dtype)
+    shape = primary.get_shape()
+    if shape.is_fully_defined():
+        return create_slot_with_initializer(primary, zeros_initializer(), shape, kind, name)
+    return create_slot(primary, zeros(get("Shape")(primary.initialized_value()), dtype=kind), name)
+
+
+def _variable(primary: Any, initializer: Any, shape: TensorShape | None, dtype: Any) -> Any:
+    slot = get_variable(
+        "",
+        initializer=initializer,
+        trainable=False,
+        shape=shape,
+        dtype=dtype,
+        validate_shape=primary.get_shape().is_fully_defined(),
+        partitioner=None,
+    )
+    _slice_as(primary, slot)
+    return slot
+
+
+def _slice_as(primary: Any, slot: Any) -> None:
+    """A slot of a part of a partitioned variable is the same part of a whole slot."""
+    info = primary._get_save_slice_info() if hasattr(primary, "_get_save_slice_info") else None
+    rank = slot.get_shape().ndims
+    if info is None or rank == 0:
+        return
+    name = slot.op.name[len(primary.op.name) + 1 :]
+    slot._set_save_slice_info(
+        type(info)(
+            f"{info.full_name}/{name}",
+            info.full_shape[:rank],
+            info.var_offset[:rank],
+            info.var_shape[:rank],
+        )
+    )
