@@ -199,18 +199,21 @@ def _convert_inputs(
 def _convert_one(spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, Any]) -> Tensor:
     attr = definition.type_attr
     decided = definition.type if attr is None else known.get(attr)
-    preferred = None
+    preferred = allowed = None
     if decided is None and attr is not None:
-        default = spec.attrs[attr].default
+        default, allowed = spec.attrs[attr].default, spec.attrs[attr].allowed
         preferred = None if default is MISSING else default
     try:
         tensor = convert(
             value,
             None if isinstance(value, Tensor) else decided,
             definition.name,
-            preferred,
+            preferred if allowed is None else None,
             definition.is_ref,
         )
+        if preferred and allowed and tensor._dtype._base not in allowed:
+            # An empty list is float32 before it is a shape; TensorFlow's graphs show both, too.
+            tensor = convert(value, None, definition.name, preferred, definition.is_ref)
     except ValueError as error:
         if decided is None:
             raise ValueError(f"input {definition.name!r} of op {spec.name}: {error}") from None

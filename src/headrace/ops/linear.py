@@ -1,0 +1,472 @@
+"""Matrix products, inverses and tensordot.
+
+Half and bfloat16 products are computed in single precision and rounded once.
+Called by: operators (@), nn, users.  Threads: kernels any; wrappers as graph.
+Source: TF 1.15 core/kernels/matmul_op.cc, batch_matmul_op_impl.h, matrix_inverse_op.cc; nodes as 2.21
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.base import dtypes, errors
+from headrace.base import shapes as shape_rules
+from headrace.base.dtypes import DType
+from headrace.base.shapes import Shape, text
+from headrace.graph.convert import convert
+from headrace.graph.graph import Operation
+from headrace.graph.names import name_scope
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import ShapeContext
+from headrace.graph.tensor import Tensor
+from headrace.ops.broadcasting import broadcast_gradient_args
+from headrace.ops.casting import cast, conj
+from headrace.ops.shape_ops import shape
+from headrace.ops.tables import FLOATS, make
+
+__all__ = ["batch_matmul", "matmul", "matrix_inverse"]
+
+# -- MatMul -----------------------------------------------------------------------------------
+
+
+def _product_shape(c: ShapeContext) -> Shape:
+    a, b = c.with_rank("a", 2), c.with_rank("b", 2)
+    assert a is not None
+    assert b is not None
+    rows, inner_a = a[::-1] if c.attr("transpose_a") else a
+    inner_b, columns = b[::-1] if c.attr("transpose_b") else b
+    if inner_a is not None and inner_b is not None and inner_a != inner_b:
+        raise ValueError(_disagreement(a, b, inner_a, inner_b))
+    return (rows, columns)
+
+
+def _disagreement(a: Any, b: Any, inner_a: int, inner_b: int) -> str:
+    return (
+        f"a is {text(tuple(a))} and b is {text(tuple(b))}: "
+        f"the inner dimensions, {inner_a} and {inner_b}, must be equal"
+    )
+
+
+def _single(x: Any) -> Any:
+    """Half and bfloat16 as float32, everything else as it is."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x
+
+
+def _product(xp: Any, a: Any, b: Any, kind: Any) -> Any:
+    return xp.matmul(_single(a), _single(b)).astype(kind, copy=False)
+
+
+def _multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
+    if a.ndim != 2 or b.ndim != 2:
+        raise errors.invalid_argument(
+            f"a and b must be matrices, but have shapes {list(a.shape)} and {list(b.shape)}"
+        )
+    x, y = a.T if transpose_a else a, b.T if transpose_b else b
+    if x.shape[1] != y.shape[0]:
+        raise errors.invalid_argument(_disagreement(a.shape, b.shape, x.shape[1], y.shape[0]))
+    if a.dtype.itemsize == 2:
+        return _product(xp, x, y, a.dtype)
+    return xp.matmul(x, y)
+
+
+@op(
+    "MatMul",
+    inputs="a: T; b: T",
+    outputs="product: T",
+    attrs="transpose_a: bool = false; transpose_b: bool = false; "
+    f"T: {{{FLOATS}, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}}; "
+    "grad_a: bool = false; grad_b: bool = false",
+    shape=_product_shape,
+)
+def matmul_op(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
+    """The product of two matrices, each transposed (not conjugated) first if asked for.
+
+    a [m, k], b [k, n]; product [m, n].
+    Raises InvalidArgument if they are no matrices or the inner dimensions differ.
+    Source: TF 1.15 core/kernels/matmul_op.cc
+    """
+    return _multiplied(xp, a, b, transpose_a, transpose_b)
+
+
+@matmul_op.gradient
+def _(op: Operation, dout: Any) -> tuple[Tensor, Tensor]:
+    a, b = conj(op.inputs[0]), conj(op.inputs[1])
+
+    def da(x: Any, y: Any, tx: bool, ty: bool) -> Any:
+        return matmul_op(x, y, transpose_a=tx, transpose_b=ty, grad_a=True)
+
+    def db(x: Any, y: Any, tx: bool, ty: bool) -> Any:
+        return matmul_op(x, y, transpose_a=tx, transpose_b=ty, grad_b=True)
+
+    return _product_gradients(a, b, dout, op["transpose_a"], op["transpose_b"], da, db)
+
+
+def _product_gradients(
+    a: Any, b: Any, dout: Any, flip_a: bool, flip_b: bool, da: Any, db: Any
+) -> tuple[Any, Any]:
+    """Gradients of op_a(a) · op_b(b); da, db(x, y, flip_x, flip_y) multiply."""
+    if not flip_a and not flip_b:
+        return da(dout, b, False, True), db(a, dout, True, False)
+    if not flip_a:
+        return da(dout, b, False, False), db(dout, a, True, False)
+    if not flip_b:
+        return da(b, dout, False, True), db(a, dout, False, False)
+    return da(b, dout, True, True), db(dout, a, True, True)
+
+
+_ACTIVATIONS: dict[bytes, Callable[[Any, float], Any]] = {
+    b"Relu": lambda y, alpha: np.maximum(y, 0),
+    b"Relu6": lambda y, alpha: np.clip(y, 0, 6),
+    b"Elu": lambda y, alpha: np.where(y < 0, np.expm1(y), y),
+    b"LeakyRelu": lambda y, alpha: np.where(y < 0, y * alpha, y),
+    b"Tanh": lambda y, alpha: np.tanh(y),
+    b"Sigmoid": lambda y, alpha: 1 / (1 + np.exp(-y)),
+}
+
+
+@op(
+    "_FusedMatMul",
+    inputs="a: T; b: T; args: num_args * T",
+    outputs="product: T",
+    attrs="transpose_a: bool = false; transpose_b: bool = false; T: {bfloat16, half, float}; "
+    "num_args: int >= 0; fused_ops: list(string) = []; epsilon: float = 9.999999747378752e-05; "
+    "leakyrelu_alpha: float = 0.20000000298023224",
+    shape=_product_shape,
+)
+def fused_matmul(
+    xp: Any, a: Any, b: Any, *args: Any, transpose_a: bool, transpose_b: bool, fused_ops: list[bytes],
+    leakyrelu_alpha: float,
+) -> Any:  # fmt: skip
+    """A matrix product, a bias [n] added, an activation applied; what graph optimizers make of three nodes.
+
+    Raises InvalidArgument as MatMul, Unimplemented for other fused_ops than BiasAdd and one of
+    Relu, Relu6, Elu, LeakyRelu, Tanh, Sigmoid.
+    Source: TF 1.15 core/kernels/matmul_op_fused.cc
+    """
+    product = _multiplied(xp, _single(a), _single(b), transpose_a, transpose_b)
+    if (
+        fused_ops[:1] != [b"BiasAdd"]
+        or len(args) != 1
+        or any(f not in _ACTIVATIONS for f in fused_ops[1:])
+    ):
+        raise errors.unimplemented(
+            f"fused_ops {fused_ops} with {len(args)} args: BiasAdd with its bias is possible, "
+            f"followed by one of {sorted(_ACTIVATIONS)}"
+        )
+    product = product + _single(args[0])
+    for name in fused_ops[1:]:
+        product = _ACTIVATIONS[name](product, leakyrelu_alpha)
+    return product.astype(a.dtype, copy=False)
+
+
+@op(
+    "SparseMatMul",
+    inputs="a: Ta; b: Tb",
+    outputs="product: float",
+    attrs="transpose_a: bool = false; transpose_b: bool = false; a_is_sparse: bool = false; "
+    "b_is_sparse: bool = false; Ta: {float, bfloat16} = float; Tb: {float, bfloat16} = float",
+    shape=_product_shape,
+)
+def sparse_matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
+    """MatMul of matrices that are expected to hold many zeros, always as float32.
+
+    Source: TF 1.15 core/kernels/sparse_matmul_op.cc
+    """
+    return _multiplied(xp, _single(a), _single(b), transpose_a, transpose_b)
+
+
+@sparse_matmul.gradient
+def _(op: Operation, dout: Any) -> tuple[Any, Any]:
+    a, b = op.inputs
+    zeros = {id(a): op["a_is_sparse"], id(b): op["b_is_sparse"]}
+
+    def times(into: Tensor) -> Any:
+        def multiply(x: Any, y: Any, flip_x: bool, flip_y: bool) -> Any:
+            made = sparse_matmul(
+                x, y, transpose_a=flip_x, transpose_b=flip_y,
+                a_is_sparse=zeros.get(id(x), False), b_is_sparse=zeros.get(id(y), False),
+            )  # fmt: skip
+            return cast(made, into.dtype.base_dtype)
+
+        return multiply
+
+    return _product_gradients(a, b, dout, op["transpose_a"], op["transpose_b"], times(a), times(b))
+
+
+# -- BatchMatMul ------------------------------------------------------------------------------
+
+
+def _batch_shape(c: ShapeContext) -> Shape:
+    x, y = c.with_rank_at_least("x", 2), c.with_rank_at_least("y", 2)
+    if x is None or y is None:
+        return None
+    rows, inner_x = x[:-3:-1] if c.attr("adj_x") else x[-2:]
+    inner_y, columns = y[:-3:-1] if c.attr("adj_y") else y[-2:]
+    if inner_x is not None and inner_y is not None and inner_x != inner_y:
+        raise ValueError(_disagreement(x, y, inner_x, inner_y))
+    combine = shape_rules.merge if c.op.type == "BatchMatMul" else shape_rules.broadcast
+    batch = combine(x[:-2], y[:-2])
+    return None if batch is None else (*batch, rows, columns)
+
+
+def _adjoint(xp: Any, x: Any) -> Any:
+    flipped = np.swapaxes(x, -1, -2)
+    return xp.conj(flipped) if x.dtype.kind == "c" else flipped
+
+
+def _batch_product(xp: Any, x: Any, y: Any, adj_x: bool, adj_y: bool) -> tuple[Any, Any]:
+    """The factors, adjoint where asked for, checked.  Raises InvalidArgument."""
+    if x.ndim < 2 or y.ndim < 2:
+        raise errors.invalid_argument(
+            f"x and y must have rank at least 2, but have shapes {list(x.shape)} and {list(y.shape)}"
+        )
+    left = _adjoint(xp, x) if adj_x else x
+    right = _adjoint(xp, y) if adj_y else y
+    if left.shape[-1] != right.shape[-2]:
+        raise errors.invalid_argument(
+            _disagreement(x.shape, y.shape, left.shape[-1], right.shape[-2])
+        )
+    return left, right
+
+
+_BATCH = "adj_x: bool = false; adj_y: bool = false; grad_x: bool = false; grad_y: bool = false"
+
+
+@op(
+    "BatchMatMul",
+    inputs="x: T; y: T",
+    outputs="output: T",
+    attrs=f"T: {{{FLOATS}, int32, int64, complex64, complex128}}; {_BATCH}",
+    shape=_batch_shape,
+)
+def batch_matmul_op(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
+    """Products of pairs of matrices, each conjugated and transposed first if asked for.
+
+    x [..., m, k], y [..., k, n] with equal leading dimensions; output [..., m, n].
+    Raises InvalidArgument if shapes do not fit.
+    Source: TF 1.15 core/kernels/batch_matmul_op_impl.h
+    """
+    if x.shape[:-2] != y.shape[:-2] or x.ndim != y.ndim:
+        raise errors.invalid_argument(
+            f"x and y must have equal leading dimensions, but have shapes {list(x.shape)} and {list(y.shape)}"
+        )
+    return _product(xp, *_batch_product(xp, x, y, adj_x, adj_y), x.dtype)
+
+
+@op(
+    "BatchMatMulV2",
+    inputs="x: T; y: T",
+    outputs="output: T",
+    attrs=f"T: {{{FLOATS}, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}}; {_BATCH}",
+    shape=_batch_shape,
+)
+def batch_matmul_v2(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
+    """BatchMatMul whose leading dimensions broadcast.
+
+    Source: TF 1.15 core/kernels/batch_matmul_op_impl.h
+    """
+    return _product(xp, *_batch_product(xp, x, y, adj_x, adj_y), x.dtype)
+
+
+_V3_INPUT = f"{{{FLOATS}, uint8, int8, int16, int32, int64, complex64, complex128}}"
+
+
+@op(
+    "BatchMatMulV3",
+    inputs="x: Ta; y: Tb",
+    outputs="output: Tout",
+    attrs=f"Ta: {_V3_INPUT}; Tb: {_V3_INPUT}; Tout: {{{FLOATS}, int16, int32, int64, complex64, complex128}}; {_BATCH}",
+    shape=_batch_shape,
+)
+def batch_matmul_v3(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool, Tout: DType) -> Any:
+    """BatchMatMulV2 of possibly different types, computed in the type of the output.
+
+    Source: TF 2.6 core/kernels/matmul_op_impl.h
+    """
+    left, right = _batch_product(xp, x, y, adj_x, adj_y)
+    return _product(
+        xp, left.astype(Tout.np, copy=False), right.astype(Tout.np, copy=False), Tout.np
+    )
+
+
+def _batch_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
+    x, y = op.inputs
+    marked = op.type != "BatchMatMul"
+
+    def dx(a: Any, b: Any, flip_a: bool, flip_b: bool) -> Any:
+        return batch_matmul_v2(a, b, adj_x=flip_a, adj_y=flip_b, grad_x=marked, name="MatMul")
+
+    def dy(a: Any, b: Any, flip_a: bool, flip_b: bool) -> Any:
+        return batch_matmul_v2(a, b, adj_x=flip_a, adj_y=flip_b, grad_y=marked, name="MatMul")
+
+    # With both factors conjugated and transposed the product of gradients is so, too.
+    gx, gy = _product_gradients(x, y, dout, op["adj_x"], op["adj_y"], dx, dy)
+    return _unstretched(x, y, gx, gy) if marked else (gx, gy)
+
+
+def _unstretched(x: Tensor, y: Tensor, gx: Any, gy: Any) -> tuple[Any, Any]:
+    """Sum gradients along leading dimensions that were broadcast."""
+    raw_x, raw_y = x.raw_shape, y.raw_shape
+    if raw_x is not None and raw_y is not None:
+        batch = raw_x[:-2]
+        if batch == raw_y[:-2] and None not in batch:
+            return gx, gy
+    shape_x, shape_y = shape(x), shape(y)
+    axes_x, axes_y = broadcast_gradient_args(shape_x[:-2], shape_y[:-2])
+    return (
+        make.Reshape(make.Sum(gx, axes_x), shape_x),
+        make.Reshape(make.Sum(gy, axes_y), shape_y),
+    )
+
+
+batch_matmul_op.gradient(_batch_gradient)
+batch_matmul_v2.gradient(_batch_gradient)
+batch_matmul_v3.gradient(_batch_gradient)
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
+    output_type: Any = None,
+) -> Tensor:
+    """The product of a [..., m, k] and b [..., k, n]; leading dimensions broadcast.
+
+    Transposed, or adjoint (conjugated too), where asked for.  *_is_sparse: matrices of mostly zeros.
+    Raises ValueError (both transposed and adjoint, dimensions that do not fit).
+    """
+    for which, flip, adjoint in (("a", transpose_a, adjoint_a), ("b", transpose_b, adjoint_b)):
+        if flip and adjoint:
+            raise ValueError(f"transpose_{which} and adjoint_{which} cannot both be True")
+    with name_scope(name, "MatMul", [a, b]) as scope:
+        a = convert(a, name="a")
+        b = convert(b, a.dtype.base_dtype if not isinstance(b, Tensor) else None, name="b")
+        out = None if output_type is None else dtypes.as_dtype(output_type)
+        widens = out is not None and (
+            out is not a.dtype.base_dtype or out is not b.dtype.base_dtype
+        )
+        if widens or _is_batch(a.raw_shape) or _is_batch(b.raw_shape):
+            return _batched(
+                a,
+                b,
+                (transpose_a, adjoint_a),
+                (transpose_b, adjoint_b),
+                out if widens else None,
+                scope,
+            )
+        made: Tensor
+        a, flip_a = _as_transpose(a, transpose_a, adjoint_a)
+        b, flip_b = _as_transpose(b, transpose_b, adjoint_b)
+        if (a_is_sparse or b_is_sparse) and {
+            a.dtype.base_dtype,
+            b.dtype.base_dtype,
+        } <= _SPARSE_TYPES:
+            made = sparse_matmul(
+                a, b, transpose_a=flip_a, transpose_b=flip_b, a_is_sparse=a_is_sparse,
+                b_is_sparse=b_is_sparse, name=scope,
+            )  # fmt: skip
+            return made
+        made = matmul_op(a, b, transpose_a=flip_a, transpose_b=flip_b, name=scope)
+        return made
+
+
+_SPARSE_TYPES = {dtypes.float32, dtypes.bfloat16}
+
+
+def _is_batch(shape: Shape) -> bool:
+    return shape is None or len(shape) > 2
+
+
+def _as_transpose(x: Tensor, flip: bool, adjoint: bool) -> tuple[Tensor, bool]:
+    return (conj(x), True) if adjoint else (x, flip)
+
+
+def _batched(
+    a: Tensor,
+    b: Tensor,
+    flips_a: tuple[bool, bool],
+    flips_b: tuple[bool, bool],
+    out: DType | None,
+    scope: str,
+) -> Tensor:
+    factors, adjoint = [], []
+    for x, (flip, adj) in ((a, flips_a), (b, flips_b)):
+        factors.append(conj(x) if flip else x)
+        adjoint.append(flip or adj)
+    made: Tensor
+    if out is None:
+        made = batch_matmul_v2(*factors, adj_x=adjoint[0], adj_y=adjoint[1], name=scope)
+    else:
+        made = batch_matmul_v3(*factors, adj_x=adjoint[0], adj_y=adjoint[1], Tout=out, name=scope)
+    return made
+
+
+def batch_matmul(
+    x: Any, y: Any, adj_x: bool = False, adj_y: bool = False, name: str | None = None
+) -> Tensor:
+    """Old spelling of `matmul` for batches."""
+    made: Tensor = batch_matmul_op(x, y, adj_x=adj_x, adj_y=adj_y, name=name)
+    return made
+
+
+# -- MatrixInverse ----------------------------------------------------------------------------
+
+
+def _square_matrices(c: ShapeContext) -> Shape:
+    shape = c.with_rank_at_least("input", 2)
+    if shape is None:
+        return None
+    (side,) = shape_rules.merge(shape[-2:-1], shape[-1:]) or (None,)
+    return (*shape[:-2], side, side)
+
+
+@op(
+    "MatrixInverse",
+    inputs="input: T",
+    outputs="output: T",
+    attrs="adjoint: bool = false; T: {double, float, half, complex64, complex128}",
+    shape=_square_matrices,
+)
+def matrix_inverse_op(xp: Any, input: Any, *, adjoint: bool) -> Any:
+    """Inverses of square matrices, or of their adjoints.
+
+    input [..., m, m].
+    Raises InvalidArgument if a matrix is not square or has no inverse.
+    Source: TF 1.15 core/kernels/matrix_inverse_op.cc
+    """
+    if input.ndim < 2 or input.shape[-1] != input.shape[-2]:
+        raise errors.invalid_argument(
+            f"input must be square matrices, but has shape {list(input.shape)}"
+        )
+    matrix = _adjoint(xp, input) if adjoint else input
+    try:
+        return xp.linalg.inv(_single(matrix)).astype(input.dtype, copy=False)
+    except np.linalg.LinAlgError:
+        raise errors.invalid_argument("input is not invertible: a matrix is singular") from None
+
+
+@matrix_inverse_op.gradient
+def _(op: Operation, dout: Any) -> Tensor:
+    inverse = op.outputs[0]
+    if op["adjoint"]:
+        inner = matmul(dout, inverse, adjoint_a=True)
+        made: Tensor = make.Neg(matmul(inverse, inner))
+    else:
+        inner = matmul(dout, inverse, adjoint_b=True)
+        made = make.Neg(matmul(inverse, inner, adjoint_a=True))
+    return made
+
+
+def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+    """Inverses of square matrices [..., m, m], or of their adjoints."""
+    made: Tensor = matrix_inverse_op(input, adjoint=adjoint, name=name)
+    return made
