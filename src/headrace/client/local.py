@@ -16,11 +16,10 @@ from headrace.client.engine import StepFunction
 from headrace.codec import protos as pb
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.plan.compile import Memos, compile_program
+from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.place import place
 from headrace.plan.prune import needed
-from headrace.run.kernel import Runtime, StepState
-from headrace.run.program import Program
+from headrace.run.kernel import Memos, Runtime, StepState
 from headrace.run.rendezvous import Rendezvous
 from headrace.run.scope import Scope
 from headrace.run.trace import StatsCollector
@@ -73,7 +72,7 @@ class LocalEngine:
 
     def _run_with_options(
         self,
-        program: Program,
+        program: Compiled,
         values: Sequence[Any],
         options: pb.RunOptions | None,
         metadata: pb.RunMetadata | None,

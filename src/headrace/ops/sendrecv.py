@@ -35,12 +35,12 @@ def _key(ctx: KernelContext) -> str:
     return text
 
 
-def _send(ctx: KernelContext, tensor: Any) -> None:
+def _send(ctx: KernelContext, tensor: Any, dead: bool = False) -> None:
     """Leave `tensor` for its receiver.  A view is copied: what it looks into may change."""
     if isinstance(tensor, np.ndarray) and tensor.base is not None and tensor.flags.writeable:
         tensor = tensor.copy()
     assert ctx.step.rendezvous is not None
-    ctx.step.rendezvous.send(_key(ctx), tensor)
+    ctx.step.rendezvous.send(_key(ctx), tensor, dead)
 
 
 def _recv(ctx: KernelContext) -> Pending[Any]:
@@ -55,9 +55,15 @@ def _value(delivery: Any) -> Any:
 
 
 def _register(send: str, recv: str) -> tuple[OpSpec, OpSpec]:
-    send_spec = op(send, inputs="tensor: T", attrs=_ATTRS.format(type="T"), stateful=True, snapshots=True)(_send)
+    send_spec = op(
+        send, inputs="tensor: T", attrs=_ATTRS.format(type="T"), stateful=True, snapshots=True
+    )(_send)
     recv_spec = op(
-        recv, outputs="tensor: tensor_type", attrs=_ATTRS.format(type="tensor_type"), stateful=True, blocking=True
+        recv,
+        outputs="tensor: tensor_type",
+        attrs=_ATTRS.format(type="tensor_type"),
+        stateful=True,
+        blocking=True,
     )(_recv)
     recv_spec.finish = _value
     return send_spec, recv_spec

@@ -8,8 +8,7 @@ Called by: client.local, serve.worker.  Threads: any.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,14 @@ from headrace.graph.graphdef import input_name
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
+from headrace.plan.binding import bound_kernel, returns_value, wants_reference
+from headrace.plan.compile_dataflow import CONTROL_FLOW, compile_dataflow
 from headrace.run import instructions as make
-from headrace.run.kernel import NodeInfo
+from headrace.run.dataflow import DataflowProgram
+from headrace.run.kernel import Memos, NodeInfo
 from headrace.run.program import Instruction, Item, Program, Return, Segment, Waiter
 
-Memos = dict[str, dict[str, Any]]
-_CONTROL_FLOW = frozenset(
-    "Switch Merge Enter Exit NextIteration LoopCond RefSwitch RefMerge RefEnter RefExit RefNextIteration".split()
-)
+Compiled = Program | DataflowProgram
 _SMALL = 1024  # elements; smaller values are not worth an instruction to release
 
 
@@ -40,13 +39,17 @@ def compile_program(
     devices: Mapping[Operation, str],
     memos: Memos,
     xp: Any = np,
-) -> Program:
+    dataflow: bool = False,
+) -> Compiled:
     """The program of `ops` (inputs first) that takes `args` and gives `returns`.
 
     devices: full device name of each node.  memos: what nodes remember between steps, by node name;
-    a session passes the same dict for all its programs.
-    Raises: Unimplemented (a node whose op has no kernel here, control flow).
+    a session passes the same dict for all its programs.  dataflow: values may arrive dead though no
+    node here is control flow.
+    Raises: Unimplemented (a node whose op has no kernel here).
     """
+    if dataflow or any(op.type in CONTROL_FLOW for op in ops):
+        return compile_dataflow(ops, args, returns, devices, memos, xp)
     return _Compiler(ops, args, returns, devices, memos, xp).program()
 
 
@@ -114,12 +117,6 @@ class _Compiler:
         if op.type == "Const":
             self._preload(op, node, after)
             return
-        if op.type in _CONTROL_FLOW:
-            raise errors.unimplemented(
-                f"node {op.name!r} ({op.type}) is control flow, which headrace does not run yet; "
-                "choose the branch in Python, or unroll the loop while building the graph",
-                node=op.name, op_type=op.type, built_at=op.built_at,
-            )  # fmt: skip
         if spec is None or spec.kernel is None:
             raise errors.unimplemented(
                 f"node {op.name!r}: headrace has no kernel for op {op.type}",
@@ -174,7 +171,7 @@ class _Compiler:
         self, op: Operation, spec: OpSpec, node: NodeInfo, segment: Segment
     ) -> tuple[int, ...]:
         """The input registers of a node; references that it does not ask for are loaded first."""
-        wanted = _wants_reference(op, spec)
+        wanted = wants_reference(op, spec)
         registers = []
         for index, tensor in enumerate(op.inputs):
             register = self._register[tensor]
@@ -186,17 +183,6 @@ class _Compiler:
             registers.append(register)
         return tuple(registers)
 
-    def _kernel(self, op: Operation, spec: OpSpec) -> Callable[..., Any]:
-        kernel = spec.kernel
-        assert kernel is not None
-        if spec.bare is not None:
-            bound: Callable[..., Any] = getattr(self._xp, spec.bare)
-            return bound
-        attrs = {name: op.attrs[name] for name in spec.kernel_attrs}
-        if spec.takes_ctx:
-            return functools.partial(kernel, **attrs) if attrs else kernel
-        return functools.partial(kernel, self._xp, **attrs)
-
     def _instruction(
         self,
         op: Operation,
@@ -205,8 +191,8 @@ class _Compiler:
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
     ) -> Instruction:
-        kernel = self._kernel(op, spec)
-        single = _returns_value(spec)
+        kernel = bound_kernel(op, spec, self._xp)
+        single = returns_value(spec)
         if check.enabled:
             kernel = check.checked_kernel(kernel, op, single)
         if spec.takes_ctx:
@@ -252,7 +238,7 @@ class _Compiler:
         after: frozenset[int],
         outputs: tuple[int, ...],
     ) -> None:
-        wanted = _wants_reference(op, spec)
+        wanted = wants_reference(op, spec)
         registers = []
         for index, tensor in enumerate(op.inputs):
             register = self._register[tensor]
@@ -264,14 +250,17 @@ class _Compiler:
             registers.append(register)
         inputs = tuple(registers)
         number = len(self._waiters)
-        single = _returns_value(spec)
+        single = returns_value(spec)
         store = make.storing(outputs, single)
         if check.enabled:
             store = check.checked_store(store, op, single)
         if spec.finish is not None:
             store = make.finishing(spec.finish, store)
         waiter = Waiter(
-            node, make.starting(self._kernel(op, spec), node, inputs, spec.takes_ctx), store, inputs
+            node,
+            make.starting(bound_kernel(op, spec, self._xp), node, inputs, spec.takes_ctx),
+            store,
+            inputs,
         )
         self._waiters.append((waiter, after))
         self._after[op] = after | {number}
@@ -291,23 +280,6 @@ class _Compiler:
             for number in after:
                 items[position[number]].wakes.append(index)
         return items
-
-
-def _wants_reference(op: Operation, spec: OpSpec) -> list[bool]:
-    """For each flat input, whether the schema asks for a reference (or a handle)."""
-    wanted: list[bool] = []
-    for definition in spec.inputs:
-        count = 1
-        if definition.number_attr is not None:
-            count = op.attrs[definition.number_attr]
-        elif definition.type_list_attr is not None:
-            count = len(op.attrs[definition.type_list_attr])
-        wanted.extend([definition.is_ref] * count)
-    return wanted
-
-
-def _returns_value(spec: OpSpec) -> bool:
-    return len(spec.outputs) == 1 and not spec.outputs[0].is_list
 
 
 def _is_large(tensor: Tensor) -> bool:

@@ -18,6 +18,9 @@ from headrace.run.scope import Scope
 
 R = TypeVar("R", bound=Resource)
 
+Memos = dict[str, dict[str, Any]]
+"""What nodes remember between the steps of a session, by node name."""
+
 
 class Runtime:
     """A task's (or local session's) state: resources by container, and the devices it has."""

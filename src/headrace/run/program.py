@@ -24,8 +24,8 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.run.kernel import NodeInfo, StepState
+from headrace.run.outcome import explain, leave
 from headrace.run.pending import Pending
-from headrace.run.variable import Variable
 
 Registers = list[Any]
 Instruction = Callable[[Registers], None]
@@ -113,21 +113,13 @@ class Program:
                     _Execution(self, registers, step).run()
         elif step.stats is not None:
             step.stats.preloaded(self.preloaded)
-        return [_leave(registers[r.register], r.shared) for r in self.returns]
-
-
-def _leave(value: Any, shared: bool) -> Any:
-    if isinstance(value, Variable):
-        return value.snapshot()
-    if isinstance(value, np.ndarray) and (shared or not value.flags.writeable):
-        return value.copy()
-    return value
+        return [leave(registers[r.register], r.shared) for r in self.returns]
 
 
 def run_segment(segment: Segment, registers: Registers, step: StepState) -> None:
     """Run a segment's instructions.  Raises OpError with the node's fields."""
     if step.stats is not None:
-        step.stats.segment(segment, registers, step, _explain)
+        step.stats.segment(segment, registers, step)
         return
     instruction = None
     try:
@@ -135,45 +127,9 @@ def run_segment(segment: Segment, registers: Registers, step: StepState) -> None
             instruction(registers)
     except Exception as error:  # every failure of a kernel becomes an error that names its node
         index = segment.instructions.index(instruction)  # type: ignore[arg-type]
-        raise _explain(
-            error, segment.nodes[index], segment.inputs[index], registers, step
+        raise explain(
+            error, segment.nodes[index], [registers[i] for i in segment.inputs[index]], step
         ) from error.__cause__
-
-
-def _explain(
-    error: Exception, node: NodeInfo, inputs: tuple[int, ...], registers: Registers, step: StepState
-) -> errors.OpError:
-    """`error` as an OpError that says which node, where, when, and with which inputs."""
-    if isinstance(error, errors.OpError):
-        if error.node is not None:
-            return error
-        found = error
-    else:
-        shown = ", ".join(_describe(registers[register]) for register in inputs) or "none"
-        text = f"{node.op} {node.name!r}: {error or type(error).__name__}; its inputs were {shown}"
-        if isinstance(error, MemoryError):
-            found = errors.resource_exhausted(text)
-        elif isinstance(error, (ValueError, TypeError, IndexError, OverflowError)):
-            found = errors.invalid_argument(text)
-        else:
-            found = errors.internal(f"{text} ({type(error).__name__})")
-        found.__cause__ = error
-    return found.with_context(
-        node=node.name,
-        op_type=node.op,
-        device=node.device,
-        step=step.step_id or None,
-        built_at=node.built_at,
-    )
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, Variable):
-        value = value.array
-    if isinstance(value, (np.ndarray, np.generic)):
-        kind = "string" if value.dtype == object else value.dtype.name
-        return f"{kind}[{','.join(map(str, value.shape))}]"
-    return type(value).__name__
 
 
 class _Execution:
@@ -231,7 +187,7 @@ class _Execution:
         found = errors.make(error.error_code, text)
         found.__cause__ = error
         if first is not None:
-            node = self._items[first].work.node  # type: ignore[union-attr]
+            node = self._items[first].work.node
             found.with_context(
                 node=node.name, op_type=node.op, device=node.device,
                 step=self._step.step_id or None, built_at=node.built_at,
@@ -261,8 +217,8 @@ class _Execution:
         try:
             pending = work.start(self._registers)
         except Exception as error:  # as for segments
-            raise _explain(
-                error, work.node, work.inputs, self._registers, self._step
+            raise explain(
+                error, work.node, [self._registers[i] for i in work.inputs], self._step
             ) from error.__cause__
         if not isinstance(pending, Pending):
             pending = Pending.done_with(pending)
@@ -278,14 +234,15 @@ class _Execution:
         assert isinstance(work, Waiter)
         pending = self._outstanding.pop(index)
         try:
-            work.store(self._registers, pending.result())
+            result = pending.result()
+            work.store(self._registers, result)
         except Exception as error:  # as for segments
-            raise _explain(
-                error, work.node, work.inputs, self._registers, self._step
+            raise explain(
+                error, work.node, [self._registers[i] for i in work.inputs], self._step
             ) from error.__cause__
         stats = self._step.stats
         if stats is not None:
-            stats.waiter(work, self._started[index], self._registers)
+            stats.waiter(work, self._started[index], result[0] if type(result) is tuple else result)
         ready = []
         for user in self._items[index].wakes:
             self._left[user] -= 1

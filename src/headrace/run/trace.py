@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from headrace.codec import protos as pb
 from headrace.run.kernel import NodeInfo, StepState
-
-Explain = Callable[..., Exception]
+from headrace.run.keys import task_of
+from headrace.run.outcome import explain
 
 
 class StatsCollector:
@@ -49,9 +49,7 @@ class StatsCollector:
         for node in nodes:
             self.add(node.device, node.name, node.label, now, now)
 
-    def segment(
-        self, segment: Any, registers: list[Any], step: StepState, explain: Explain
-    ) -> None:
+    def segment(self, segment: Any, registers: list[Any], step: StepState) -> None:
         """Run a segment's instructions and record each node."""
         current: NodeInfo | None = None
         began = ended = 0
@@ -62,7 +60,7 @@ class StatsCollector:
                 instruction(registers)
             except Exception as error:  # as in run_segment
                 raise explain(
-                    error, node, segment.inputs[index], registers, step
+                    error, node, [registers[i] for i in segment.inputs[index]], step
                 ) from error.__cause__
             if node is not current:
                 if current is not None:
@@ -72,10 +70,18 @@ class StatsCollector:
         if current is not None:
             self.add(current.device, current.name, current.label, began, ended)
 
-    def waiter(self, waiter: Any, start_ns: int, registers: list[Any]) -> None:
-        """Record a node that may have waited."""
+    def waiter(self, waiter: Any, start_ns: int, value: Any) -> None:
+        """Record a node that may have waited.  A receive from another task is a `RecvTensor`."""
         node = waiter.node
-        self.add(node.device, node.name, node.label, start_ns, self.now())
+        end = self.now()
+        if node.op in ("_Recv", "_HostRecv"):
+            source, target = (node.attrs[name].decode() for name in ("send_device", "recv_device"))
+            if task_of(source) != task_of(target):
+                size = getattr(value, "nbytes", 0)
+                label = f"[{size}B] {node.attrs['tensor_name'].decode()} from {source} to {target}"
+                self.add(node.device, "RecvTensor", label, start_ns, end)
+                return
+        self.add(node.device, node.name, node.label, start_ns, end)
 
     def proto(self) -> pb.StepStats:
         """What was collected, devices in name order."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headrace.base import errors
 from headrace.codec import protos as pb
 
 
@@ -129,18 +128,3 @@ def _tasks(job: Any, tasks: Any) -> dict[int, str]:
             raise TypeError(f"task indices are integers; job {job!r} has {index!r}")
         found[index] = _text(address, f"addresses (of job {job!r}, task {index})")
     return found
-
-
-def parse_cluster(text: str) -> ClusterSpec:
-    """The cluster of ``ps=HOST:PORT;worker=HOST:PORT,HOST:PORT``.  Raises InvalidArgument."""
-    jobs: dict[str, list[str]] = {}
-    for part in text.split(";"):
-        job, separator, addresses = part.strip().partition("=")
-        if not separator or not job or not addresses:
-            raise errors.invalid_argument(
-                f"cluster {text!r}: {part!r} is not JOB=HOST:PORT,…; write ps=HOST:PORT;worker=HOST:PORT,HOST:PORT"
-            )
-        if job in jobs:
-            raise errors.invalid_argument(f"cluster {text!r} names job {job!r} twice")
-        jobs[job] = [address.strip() for address in addresses.split(",")]
-    return ClusterSpec(jobs)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from headrace.serve.grpcio import grpc
-
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.grpc_server import DETAIL_KEY
+from headrace.serve.grpcio import grpc
 from headrace.serve.status import as_op_error, from_detail
 from headrace.serve.wire import Method
 

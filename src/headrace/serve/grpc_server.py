@@ -12,11 +12,10 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from headrace.serve.grpcio import grpc
-
 from headrace.base import errors
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
+from headrace.serve.grpcio import grpc
 from headrace.serve.pool import GrowingPool
 from headrace.serve.status import as_op_error, text_of, to_detail
 from headrace.serve.wire import Method

@@ -9,6 +9,6 @@ import os
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
-import grpc  # noqa: E402
+import grpc
 
 __all__ = ["grpc"]

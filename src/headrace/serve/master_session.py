@@ -19,6 +19,7 @@ from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import Importer
 from headrace.graph.tensor import Tensor
+from headrace.plan.compile_dataflow import CONTROL_FLOW
 from headrace.plan.partition import partition
 from headrace.plan.place import place
 from headrace.plan.prune import needed
@@ -122,11 +123,13 @@ class MasterSession:
                 lambda device: self._cluster.incarnation(task_of(device), scope),
             )
         asked = []
+        has_control_flow = any(op.type in CONTROL_FLOW for op in ops)
         for part in parts:
             request = pb.RegisterGraphRequest(
                 session_handle=self.handle,
                 graph_def=part.graph_def,
                 graph_options=self._config.graph_options,
+                has_control_flow=has_control_flow,
             )
             asked.append(self._cluster.worker(part.task).call(wire.REGISTER_GRAPH, request, scope))
         return _Plan([

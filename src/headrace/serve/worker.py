@@ -18,12 +18,11 @@ from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import Importer
 from headrace.graph.tensor import Tensor
-from headrace.plan.compile import Memos, compile_program
+from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.prune import needed
-from headrace.run.kernel import Runtime, StepState
+from headrace.run.kernel import Memos, Runtime, StepState
 from headrace.run.keys import key, source_device, task_of
 from headrace.run.pending import Pending
-from headrace.run.program import Program
 from headrace.run.rendezvous import Delivery, Rendezvous
 from headrace.run.scope import Scope
 from headrace.run.trace import StatsCollector
@@ -83,7 +82,7 @@ class _Registered:
 
     def __init__(
         self,
-        program: Program,
+        program: Compiled,
         args: Mapping[str, int],
         returns: Mapping[str, int],
         session_handle: str,
@@ -163,13 +162,13 @@ class Worker:
             ) from error
         with self._lock:
             memos = self._memos.setdefault(request.session_handle, {})
-        registered = self._compile(graph, memos, request.session_handle)
+        registered = self._compile(graph, memos, request)
         handle = f"{secrets.randbits(64):016x}"
         with self._lock:
             self._graphs[handle] = registered
         return pb.RegisterGraphResponse(graph_handle=handle)
 
-    def _compile(self, graph: Graph, memos: Memos, session_handle: str) -> _Registered:
+    def _compile(self, graph: Graph, memos: Memos, request: pb.RegisterGraphRequest) -> _Registered:
         args: dict[str, int] = {}
         arg_tensors: list[Tensor] = []
         returns: dict[str, int] = {}
@@ -190,8 +189,10 @@ class Worker:
                 others.append(op)
         ops = needed(arg_tensors, return_tensors, [*sends, *others])
         devices = {op: op.device or self.device for op in ops}
-        program = compile_program(ops, arg_tensors, return_tensors, devices=devices, memos=memos)
-        return _Registered(program, args, returns, session_handle)
+        program = compile_program(
+            ops, arg_tensors, return_tensors, devices=devices, memos=memos, dataflow=request.has_control_flow
+        )
+        return _Registered(program, args, returns, request.session_handle)
 
     def deregister_graph(
         self, request: pb.DeregisterGraphRequest, scope: Scope

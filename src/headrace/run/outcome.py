@@ -1,0 +1,60 @@
+"""What leaves a step: values that belong to the caller, and errors that name their node.
+
+Called by: run.program, run.dataflow, run.trace.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.run.kernel import NodeInfo, StepState
+from headrace.run.variable import Variable
+
+
+def leave(value: Any, shared: bool) -> Any:
+    """`value` as its new owner may keep it: copied if it is `shared` or a variable."""
+    if isinstance(value, Variable):
+        return value.snapshot()
+    if isinstance(value, np.ndarray) and (shared or not value.flags.writeable):
+        return value.copy()
+    return value
+
+
+def explain(
+    error: Exception, node: NodeInfo, inputs: Sequence[Any], step: StepState
+) -> errors.OpError:
+    """`error` as an OpError that says which node, where, when, and with which inputs."""
+    if isinstance(error, errors.OpError):
+        if error.node is not None:
+            return error
+        found = error
+    else:
+        shown = ", ".join(_describe(value) for value in inputs) or "none"
+        text = f"{node.op} {node.name!r}: {error or type(error).__name__}; its inputs were {shown}"
+        if isinstance(error, MemoryError):
+            found = errors.resource_exhausted(text)
+        elif isinstance(error, (ValueError, TypeError, IndexError, OverflowError)):
+            found = errors.invalid_argument(text)
+        else:
+            found = errors.internal(f"{text} ({type(error).__name__})")
+        found.__cause__ = error
+    return found.with_context(
+        node=node.name,
+        op_type=node.op,
+        device=node.device,
+        step=step.step_id or None,
+        built_at=node.built_at,
+    )
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Variable):
+        value = value.array
+    if isinstance(value, (np.ndarray, np.generic)):
+        kind = "string" if value.dtype == object else value.dtype.name
+        return f"{kind}[{','.join(map(str, value.shape))}]"
+    return type(value).__name__
