@@ -1,0 +1,453 @@
+"""`import headrace as tf`: the TensorFlow 1.x API.  Names only; each is documented where it is defined."""
+
+from __future__ import annotations
+
+from headrace import (
+    bitwise,
+    compat,
+    debugging,
+    dtypes,
+    errors,
+    graph_util,
+    initializers,
+    io,
+    linalg,
+    manip,
+    math,
+    nn,
+    python,
+    queue,
+    random,
+    sparse,
+    train,
+)
+from headrace.base.device import DeviceSpec
+from headrace.base.dtypes import (
+    QUANTIZED_DTYPES,
+    DType,
+    as_dtype,
+    bfloat16,
+    bool,
+    complex64,
+    complex128,
+    double,
+    float16,
+    float32,
+    float64,
+    half,
+    int8,
+    int16,
+    int32,
+    int64,
+    qint8,
+    qint16,
+    qint32,
+    quint8,
+    quint16,
+    resource,
+    string,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    variant,
+)
+from headrace.base.errors import OpError
+from headrace.base.shapes import Dimension, TensorShape, dimension_at_index, dimension_value
+from headrace.base.version import (
+    COMPILER_VERSION,
+    CXX11_ABI_FLAG,
+    GIT_VERSION,
+    MONOLITHIC_BUILD,
+    VERSION,
+    __compiler_version__,
+    __git_version__,
+    __version__,
+)
+from headrace.client.session import InteractiveSession, Session
+from headrace.codec.protos import (
+    AttrValue,
+    ConfigProto,
+    Event,
+    GPUOptions,
+    GraphDef,
+    GraphOptions,
+    HistogramProto,
+    LogMessage,
+    MetaGraphDef,
+    NameAttrList,
+    NodeDef,
+    OptimizerOptions,
+    RunMetadata,
+    RunOptions,
+    SessionLog,
+    Summary,
+    SummaryMetadata,
+    TensorInfo,
+)
+from headrace.codec.tensors import make_ndarray, make_tensor_proto
+from headrace.graph.collections import GraphKeys
+from headrace.graph.const_value import constant_value as get_static_value
+from headrace.graph.convert import convert_to_tensor, register_tensor_conversion_function
+from headrace.graph.gradients import (
+    AggregationMethod,
+    NoGradient,
+    NotDifferentiable,
+    RegisterGradient,
+    UnconnectedGradients,
+    gradients,
+)
+from headrace.graph.gradients import NoGradient as no_gradient
+from headrace.graph.graph import (
+    GRAPH_DEF_VERSION,
+    GRAPH_DEF_VERSION_MIN_CONSUMER,
+    GRAPH_DEF_VERSION_MIN_PRODUCER,
+    Graph,
+)
+from headrace.graph.graphdef import import_graph_def
+from headrace.graph.indexed_slices import IndexedSlices
+from headrace.graph.names import (
+    add_to_collection,
+    add_to_collections,
+    colocate_with,
+    container,
+    control_dependencies,
+    device,
+    get_collection,
+    get_collection_ref,
+    get_seed,
+    init_scope,
+    name_scope,
+)
+from headrace.graph.operation import Operation
+from headrace.graph.scopes import get_default_graph, get_default_session, reset_default_graph
+from headrace.graph.sparse import (
+    SparseTensor,
+    SparseTensorValue,
+    convert_to_tensor_or_sparse_tensor,
+)
+from headrace.graph.tensor import Tensor
+from headrace.ops.arithmetic import (
+    abs,
+    add,
+    div,
+    div_no_nan,
+    divide,
+    floor_div,
+    floordiv,
+    floormod,
+    maximum,
+    minimum,
+    mod,
+    multiply,
+    negative,
+    pow,
+    realdiv,
+    sign,
+    square,
+    squared_difference,
+    subtract,
+    truediv,
+    truncatediv,
+    truncatemod,
+)
+from headrace.ops.assigning import (
+    assign,
+    assign_add,
+    assign_sub,
+    count_up_to,
+    scatter_add,
+    scatter_div,
+    scatter_max,
+    scatter_min,
+    scatter_mul,
+    scatter_nd_add,
+    scatter_nd_sub,
+    scatter_nd_update,
+    scatter_sub,
+    scatter_update,
+)
+from headrace.ops.casting import (
+    angle,
+    bitcast,
+    cast,
+    complex,
+    conj,
+    imag,
+    real,
+    saturate_cast,
+    to_bfloat16,
+    to_complex64,
+    to_complex128,
+    to_double,
+    to_float,
+    to_int32,
+    to_int64,
+)
+from headrace.ops.clipping import (
+    clip_by_average_norm,
+    clip_by_global_norm,
+    clip_by_norm,
+    clip_by_value,
+    global_norm,
+    scalar_mul,
+)
+from headrace.ops.comparisons import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    not_equal,
+    where_v2,
+)
+from headrace.ops.constants import constant, fill, ones, ones_like, zeros, zeros_like
+from headrace.ops.csv import decode_csv
+from headrace.ops.diagonals import diag, diag_part, matrix_diag, matrix_diag_part, trace
+from headrace.ops.elementwise import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    ceil,
+    cos,
+    cosh,
+    exp,
+    expm1,
+    floor,
+    inv,
+    is_finite,
+    is_inf,
+    is_nan,
+    log,
+    log1p,
+    log_sigmoid,
+    reciprocal,
+    rint,
+    round,
+    rsqrt,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+)
+from headrace.ops.flow import (
+    check_numerics,
+    group,
+    identity,
+    identity_n,
+    no_op,
+    stop_gradient,
+    tuple,
+)
+from headrace.ops.gathering import (
+    batch_gather,
+    boolean_mask,
+    gather,
+    gather_nd,
+    one_hot,
+    scatter_nd,
+    where,
+)
+from headrace.ops.initializers import (
+    constant_initializer,
+    glorot_normal_initializer,
+    glorot_uniform_initializer,
+    ones_initializer,
+    orthogonal_initializer,
+    random_normal_initializer,
+    random_uniform_initializer,
+    truncated_normal_initializer,
+    uniform_unit_scaling_initializer,
+    variance_scaling_initializer,
+    zeros_initializer,
+)
+from headrace.ops.io_ops import matching_files, read_file, write_file
+from headrace.ops.joining import concat, meshgrid, split
+from headrace.ops.linear import matmul, matrix_inverse
+from headrace.ops.packing import stack, unstack
+from headrace.ops.padding import pad, reverse, reverse_sequence, reverse_v2, tile
+from headrace.ops.partitioned import (
+    fixed_size_partitioner,
+    min_max_variable_partitioner,
+    variable_axis_size_partitioner,
+)
+from headrace.ops.placeholders import placeholder, placeholder_with_default
+from headrace.ops.queues import FIFOQueue, QueueBase, RandomShuffleQueue
+from headrace.ops.random_ops import (
+    multinomial,
+    random_normal,
+    random_poisson,
+    random_shuffle,
+    random_uniform,
+    set_random_seed,
+    truncated_normal,
+)
+from headrace.ops.ranges import lin_space, linspace, range
+from headrace.ops.readers import (
+    FixedLengthRecordReader,
+    IdentityReader,
+    ReaderBase,
+    TextLineReader,
+    WholeFileReader,
+)
+from headrace.ops.reductions import (
+    count_nonzero,
+    norm,
+    reduce_all,
+    reduce_any,
+    reduce_logsumexp,
+    reduce_max,
+    reduce_mean,
+    reduce_min,
+    reduce_prod,
+    reduce_sum,
+)
+from headrace.ops.scans import arg_max, arg_min, argmax, argmin, cumprod, cumsum
+from headrace.ops.segments import (
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_prod,
+    segment_sum,
+    unsorted_segment_max,
+    unsorted_segment_mean,
+    unsorted_segment_min,
+    unsorted_segment_prod,
+    unsorted_segment_sqrt_n,
+    unsorted_segment_sum,
+)
+from headrace.ops.shape_ops import (
+    broadcast_dynamic_shape,
+    broadcast_static_shape,
+    broadcast_to,
+    ensure_shape,
+    expand_dims,
+    invert_permutation,
+    matrix_transpose,
+    rank,
+    reshape,
+    sequence_mask,
+    shape,
+    shape_n,
+    size,
+    squeeze,
+    transpose,
+)
+from headrace.ops.slicing import slice, strided_slice
+from headrace.ops.sparse_segments import (
+    sparse_segment_mean,
+    sparse_segment_sqrt_n,
+    sparse_segment_sum,
+)
+from headrace.ops.special import digamma, erf, erfc, lgamma, polygamma, zeta
+from headrace.ops.sums import accumulate_n, add_n
+from headrace.ops.template import make_template
+from headrace.ops.tensordot import tensordot
+from headrace.ops.variable_lists import (
+    all_variables,
+    assert_variables_initialized,
+    global_variables,
+    global_variables_initializer,
+    initialize_all_variables,
+    initialize_local_variables,
+    initialize_variables,
+    is_variable_initialized,
+    local_variables,
+    local_variables_initializer,
+    model_variables,
+    moving_average_variables,
+    report_uninitialized_variables,
+    trainable_variables,
+    variables_initializer,
+)
+from headrace.ops.variable_scope import (
+    AUTO_REUSE,
+    VariableScope,
+    get_local_variable,
+    get_variable,
+    get_variable_scope,
+    no_regularizer,
+    variable_scope,
+)
+from headrace.ops.variables import Variable, VariableAggregation, VariableSynchronization
+
+newaxis = None
+
+__all__ = [
+    "AUTO_REUSE", "COMPILER_VERSION", "CXX11_ABI_FLAG", "GIT_VERSION", "GRAPH_DEF_VERSION",
+    "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER", "MONOLITHIC_BUILD",
+    "QUANTIZED_DTYPES", "VERSION", "AggregationMethod", "AttrValue", "ConfigProto", "DType",
+    "DeviceSpec", "Dimension", "Event", "FIFOQueue", "FixedLengthRecordReader", "GPUOptions",
+    "Graph", "GraphDef", "GraphKeys", "GraphOptions", "HistogramProto", "IdentityReader",
+    "IndexedSlices", "InteractiveSession", "LogMessage", "MetaGraphDef", "NameAttrList",
+    "NoGradient", "NodeDef", "NotDifferentiable", "OpError", "Operation", "OptimizerOptions",
+    "QueueBase", "RandomShuffleQueue", "ReaderBase", "RegisterGradient", "RunMetadata",
+    "RunOptions", "Session", "SessionLog", "SparseTensor", "SparseTensorValue", "Summary",
+    "SummaryMetadata", "Tensor", "TensorInfo", "TensorShape", "TextLineReader",
+    "UnconnectedGradients", "Variable", "VariableAggregation", "VariableScope",
+    "VariableSynchronization", "WholeFileReader", "__compiler_version__", "__git_version__",
+    "__version__", "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "add_to_collection",
+    "add_to_collections", "all_variables", "angle", "arg_max", "arg_min", "argmax", "argmin",
+    "as_dtype", "asin", "asinh", "assert_variables_initialized", "assign", "assign_add",
+    "assign_sub", "atan", "atan2", "atanh", "batch_gather", "bfloat16", "bitcast", "bitwise",
+    "bool", "boolean_mask", "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to",
+    "cast", "ceil", "check_numerics", "clip_by_average_norm", "clip_by_global_norm",
+    "clip_by_norm", "clip_by_value", "colocate_with", "compat", "complex", "complex64",
+    "complex128", "concat", "conj", "constant", "constant_initializer", "container",
+    "control_dependencies", "convert_to_tensor", "convert_to_tensor_or_sparse_tensor", "cos",
+    "cosh", "count_nonzero", "count_up_to", "cumprod", "cumsum", "debugging", "decode_csv",
+    "device", "diag", "diag_part", "digamma", "dimension_at_index", "dimension_value", "div",
+    "div_no_nan", "divide", "double", "dtypes", "ensure_shape", "equal", "erf", "erfc",
+    "errors", "exp", "expand_dims", "expm1", "fill", "fixed_size_partitioner", "float16",
+    "float32", "float64", "floor", "floor_div", "floordiv", "floormod", "gather", "gather_nd",
+    "get_collection", "get_collection_ref", "get_default_graph", "get_default_session",
+    "get_local_variable", "get_seed", "get_static_value", "get_variable", "get_variable_scope",
+    "global_norm", "global_variables", "global_variables_initializer",
+    "glorot_normal_initializer", "glorot_uniform_initializer", "gradients", "graph_util",
+    "greater", "greater_equal", "group", "half", "identity", "identity_n", "imag",
+    "import_graph_def", "init_scope", "initialize_all_variables", "initialize_local_variables",
+    "initialize_variables", "initializers", "int8", "int16", "int32", "int64", "inv",
+    "invert_permutation", "io", "is_finite", "is_inf", "is_nan", "is_variable_initialized",
+    "less", "less_equal", "lgamma", "lin_space", "linalg", "linspace", "local_variables",
+    "local_variables_initializer", "log", "log1p", "log_sigmoid", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "make_ndarray", "make_template", "make_tensor_proto", "manip",
+    "matching_files", "math", "matmul", "matrix_diag", "matrix_diag_part", "matrix_inverse",
+    "matrix_transpose", "maximum", "meshgrid", "min_max_variable_partitioner", "minimum", "mod",
+    "model_variables", "moving_average_variables", "multinomial", "multiply", "name_scope",
+    "negative", "newaxis", "nn", "no_gradient", "no_op", "no_regularizer", "norm", "not_equal",
+    "one_hot", "ones", "ones_initializer", "ones_like", "orthogonal_initializer", "pad",
+    "placeholder", "placeholder_with_default", "polygamma", "pow", "python", "qint8", "qint16",
+    "qint32", "queue", "quint8", "quint16", "random", "random_normal",
+    "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform",
+    "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv", "reciprocal",
+    "reduce_all", "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min",
+    "reduce_prod", "reduce_sum", "register_tensor_conversion_function",
+    "report_uninitialized_variables", "reset_default_graph", "reshape", "resource", "reverse",
+    "reverse_sequence", "reverse_v2", "rint", "round", "rsqrt", "saturate_cast", "scalar_mul",
+    "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd",
+    "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update",
+    "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
+    "sequence_mask", "set_random_seed", "shape", "shape_n", "sigmoid", "sign", "sin", "sinh",
+    "size", "slice", "sparse", "sparse_segment_mean", "sparse_segment_sqrt_n",
+    "sparse_segment_sum", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
+    "stop_gradient", "strided_slice", "string", "subtract", "tan", "tanh", "tensordot", "tile",
+    "to_bfloat16", "to_complex64", "to_complex128", "to_double", "to_float", "to_int32",
+    "to_int64", "trace", "train", "trainable_variables", "transpose", "truediv",
+    "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple",
+    "uint8", "uint16", "uint32", "uint64", "uniform_unit_scaling_initializer",
+    "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min",
+    "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
+    "variable_axis_size_partitioner", "variable_scope", "variables_initializer",
+    "variance_scaling_initializer", "variant", "where", "where_v2", "write_file", "zeros",
+    "zeros_initializer", "zeros_like", "zeta",
+]  # fmt: skip

@@ -1,0 +1,16 @@
+"""`tf.io`: files, records and their formats."""
+
+from __future__ import annotations
+
+from headrace.ops.csv import decode_csv
+from headrace.ops.io_ops import matching_files, read_file, write_file
+from headrace.ops.queues import QueueBase, RandomShuffleQueue
+
+__all__ = [
+    "QueueBase",
+    "RandomShuffleQueue",
+    "decode_csv",
+    "matching_files",
+    "read_file",
+    "write_file",
+]
