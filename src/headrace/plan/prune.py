@@ -12,6 +12,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 
 LOOP_BACK = frozenset(("NextIteration", "RefNextIteration"))
+_MERGES = frozenset(("Merge", "RefMerge"))
 
 
 def needed(
@@ -27,7 +28,7 @@ def needed(
     roots.extend(targets)
     ordered: list[Operation] = []
     state: dict[Operation, bool] = {}  # False: being walked, True: done
-    for root in roots:
+    for root in roots:  # grows: what closes a loop is walked after the loop
         if root in state:
             continue
         stack: list[tuple[Operation, list[Operation]]] = [(root, _sources(root, fed))]
@@ -36,16 +37,15 @@ def needed(
             op, sources = stack[-1]
             while sources:
                 source = sources.pop()
+                if source.type in LOOP_BACK and op.type in _MERGES:
+                    roots.append(source)
+                    continue
                 seen = state.get(source)
                 if seen is None:
                     state[source] = False
                     stack.append((source, _sources(source, fed)))
                     break
-                if (
-                    not seen
-                    and source.type not in LOOP_BACK
-                    and op.type not in ("Merge", "RefMerge")
-                ):
+                if not seen:
                     raise errors.invalid_argument(
                         f"the graph has a cycle through {source.name!r} and {op.name!r}",
                         node=op.name,
