@@ -1,0 +1,67 @@
+"""tf.Assert: a step fails unless a condition holds.
+
+Called by: training's input producers, programs.  Threads: as graph; the kernel in any step's thread.
+Source: TF 1.15 core/kernels/logging_ops.cc, python/ops/control_flow_ops.py; names as 2.21
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.graph.convert import convert
+from headrace.graph.graph import Operation
+from headrace.graph.names import name_scope
+from headrace.graph.registry import op
+
+__all__ = ["Assert"]
+
+
+@op(
+    "Assert",
+    inputs="condition: bool; data: T",
+    attrs="T: list(type) >= 1; summarize: int = 3",
+    stateful=True,
+    differentiable=False,
+)
+def assert_op(xp: Any, condition: Any, *data: Any, summarize: int) -> None:
+    """Nothing, if condition [] holds.
+
+    Raises InvalidArgument with up to `summarize` elements of each of `data`.
+    """
+    if condition.ndim:
+        raise errors.invalid_argument(
+            f"the condition must be a scalar, and has shape {list(condition.shape)}"
+        )
+    if not condition:
+        shown = " ".join(f"[{_summary(np.asarray(item), summarize)}]" for item in data)
+        raise errors.invalid_argument(f"assertion failed: {shown}")
+
+
+def _summary(array: np.ndarray[Any, Any], limit: int) -> str:
+    if limit < 0:
+        limit = array.size
+    flat = array.reshape(-1)[:limit].tolist()
+    words = [
+        item.decode(errors="replace") if isinstance(item, bytes) else str(item) for item in flat
+    ]
+    return " ".join(words) + ("..." if array.size > limit else "")
+
+
+def Assert(
+    condition: Any, data: Sequence[Any], summarize: int | None = None, name: str | None = None
+) -> Operation:
+    """An op that raises InvalidArgumentError with `data` in a step where `condition` is false.
+
+    It has to be run: put it into tf.control_dependencies of what relies on it.
+    """
+    with name_scope(name, "Assert", data):
+        for item in data:
+            convert(item)  # a constant of its own for each, as TensorFlow's graphs have
+        checked: Operation = assert_op(
+            condition, list(data), summarize=3 if summarize is None else summarize, name="Assert"
+        )
+    return checked
