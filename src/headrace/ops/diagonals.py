@@ -1,16 +1,19 @@
-"""Diagonals of matrices and tensors: taking them out, making matrices of them, the trace.
+"""Diagonals of matrices.
 
-Called by: users.  Threads: kernels any; wrappers as graph.
-Source: TF 1.15 core/kernels/diag_op.cc, matrix_diag_op.cc; the V3 ops as 2.21
+A band of diagonals k0..k1 of a [rows, cols] matrix is stored as a [k1 - k0 + 1, longest] matrix,
+highest diagonal first, each aligned left or right in its row.
+Called by: users, gradients.  Threads: any.
+Source: behaviour of TF 1.15 and 2.21 (core/kernels/matrix_diag_op.cc,
+matrix_set_diag_op.cc), GraphDefs as 2.21.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.base import dtypes, errors
+from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
 from headrace.graph.convert import convert
@@ -19,211 +22,224 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops.constants import constant
+from headrace.ops.constants import zeros, zeros_like
 from headrace.ops.reductions import reduce_sum
-from headrace.ops.tables import FLOATS, make
 
-__all__ = ["diag", "diag_part", "matrix_diag", "matrix_diag_part", "trace"]
+__all__ = ["matrix_diag", "matrix_diag_part", "matrix_set_diag", "trace"]
 
-_DIAG_TYPES = f"T: {{{FLOATS}, int32, int64, complex64, complex128}}"
-
-# -- Diag: a tensor of twice the rank -----------------------------------------------------------
+_ALIGN = "T: type; align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'"
 
 
-def _doubled(c: ShapeContext) -> Shape:
-    shape = c.with_rank_at_least("diagonal", 1)
-    return None if shape is None else shape + shape
+class _Band(NamedTuple):
+    """Diagonals low..high of a [rows, cols] matrix; 0 is the main one, positive ones are above it."""
+
+    rows: int
+    cols: int
+    low: int
+    high: int
+
+    @property
+    def longest(self) -> int:
+        return max(min(self.rows + min(self.high, 0), self.cols - max(self.low, 0)), 0)
+
+    def places(self, align: bytes) -> tuple[Any, Any, Any, Any]:
+        """Where elements are in the stored band (row, column) and in the matrix (row, column)."""
+        above, below = align.split(b"_")
+        found = []
+        for m, diagonal in enumerate(range(self.high, self.low - 1, -1)):
+            length = max(min(self.cols - max(diagonal, 0), self.rows + min(diagonal, 0)), 0)
+            right = (diagonal >= 0 and above == b"RIGHT") or (diagonal <= 0 and below == b"RIGHT")
+            n = np.arange(length)
+            column = n + (self.longest - length if right else 0)
+            found.append((np.full(length, m), column, n + max(-diagonal, 0), n + max(diagonal, 0)))
+        m, n, i, j = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return m, n, i, j
 
 
-@op("Diag", inputs="diagonal: T", outputs="output: T", attrs=_DIAG_TYPES, shape=_doubled)
-def diag(xp: Any, diagonal: Any) -> Any:
-    """Zeros, but for output[i, …, i, …] = diagonal[i, …].
-
-    diagonal [d1..dk]; output [d1..dk, d1..dk].
-    Raises InvalidArgument for a scalar.
-    Source: TF 1.15 core/kernels/diag_op.cc
-    """
-    if diagonal.ndim == 0:
-        raise errors.invalid_argument("diagonal must have at least one dimension, but is a scalar")
-    out = np.zeros((diagonal.size, diagonal.size), diagonal.dtype)
-    np.fill_diagonal(out, diagonal.ravel())
-    return out.reshape(diagonal.shape * 2)
-
-
-@diag.gradient
-def _(op: Operation, dout: Any) -> Any:
-    return diag_part(dout)
-
-
-def _halved(c: ShapeContext) -> Shape:
-    shape = c.shape("input")
-    if shape is None:
-        return None
-    if not shape or len(shape) % 2:
-        raise ValueError(
-            f"input must have an even rank above 0, but has shape {shape_rules.text(shape)}"
-        )
-    half = len(shape) // 2
-    return shape_rules.merge(shape[:half], shape[half:])
-
-
-@op("DiagPart", inputs="input: T", outputs="diagonal: T", attrs=_DIAG_TYPES, shape=_halved)
-def diag_part(xp: Any, input: Any) -> Any:
-    """diagonal[i, …] = input[i, …, i, …].
-
-    input [d1..dk, d1..dk]; diagonal [d1..dk].
-    Raises InvalidArgument for other shapes.
-    Source: TF 1.15 core/kernels/diag_op.cc
-    """
-    half = input.ndim // 2
-    if input.ndim == 0 or input.ndim % 2 or input.shape[:half] != input.shape[half:]:
+def _limits(k: Any) -> tuple[int, int]:
+    """(low, high) of a k input: a scalar, or a vector of one or two."""
+    flat = np.reshape(k, -1)
+    if np.ndim(k) > 1 or not 1 <= len(flat) <= 2:
         raise errors.invalid_argument(
-            f"input must have a shape [d1..dk, d1..dk], but has {list(input.shape)}"
+            f"the diagonal index k must be a scalar or a vector of one or two elements, not {np.asarray(k).tolist()}"
         )
-    side = int(np.prod(input.shape[:half]))
-    return input.reshape(side, side).diagonal().reshape(input.shape[:half]).copy()
+    low, high = int(flat[0]), int(flat[-1])
+    if low > high:
+        raise errors.invalid_argument(
+            f"the lower diagonal index {low} must not be above the upper one, {high}"
+        )
+    return low, high
 
 
-@diag_part.gradient
-def _(op: Operation, dout: Any) -> Any:
-    return diag(dout)
+def _band(sizes: tuple[int, ...], k: Any) -> _Band:
+    if len(sizes) < 2:
+        raise errors.invalid_argument(
+            f"the input must have rank 2 or more, but has shape {list(sizes)}"
+        )
+    rows, cols = sizes[-2:]
+    low, high = _limits(k)
+    for which in (low, high):
+        if which and not -rows < which < cols:
+            raise errors.invalid_argument(
+                f"diagonal index {which} must be between {-rows} and {cols} for matrices of {rows} x {cols}"
+            )
+    return _Band(rows, cols, low, high)
 
 
-# -- MatrixDiagPart: diagonals k[0] .. k[1] of each matrix --------------------------------------
-
-_ALIGNED = "align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'"
+# -- MatrixDiagPart ---------------------------------------------------------------------------
 
 
-def _band(k: Any) -> tuple[int, int]:
-    """The lowest and highest diagonal meant by k.  Raises ValueError."""
-    values = [int(v) for v in np.asarray(k).reshape(-1)]
-    if len(values) not in (1, 2) or values[0] > values[-1]:
-        raise ValueError(f"k must be one diagonal, or a lowest and a highest, not {values}")
-    return values[0], values[-1]
-
-
-def _length(rows: int, columns: int, k: int) -> int:
-    """Elements of diagonal k."""
-    return max(0, min(rows + min(k, 0), columns - max(k, 0)))
-
-
-def _start(length: int, longest: int, k: int, align: bytes) -> int:
-    """Where a diagonal's first element stands in its row of length `longest`."""
-    upper, lower = align.split(b"_")
-    side = upper if k > 0 else lower if k < 0 else b"LEFT"
-    return longest - length if side == b"RIGHT" else 0
+def _static_limits(c: ShapeContext, arg: str = "k") -> tuple[int, int] | None:
+    k = c.value(arg)
+    if k is None:
+        return None
+    try:
+        return _limits(k)
+    except errors.InvalidArgumentError as error:
+        raise ValueError(error.message) from None
 
 
 def _part_shape(c: ShapeContext) -> Shape:
-    shape = c.with_rank_at_least("input", 2)
-    k = c.value("k")
-    if shape is None or k is None:
+    whole, limits = c.with_rank_at_least("input", 2), _static_limits(c)
+    if whole is None or limits is None:
         return None
-    low, high = _band(k)
-    rows, columns = shape[-2:]
-    known = rows is not None and columns is not None
-    longest = max(_length(rows, columns, d) for d in range(low, high + 1)) if known else None  # type: ignore[arg-type]
-    return (*shape[:-2], longest) if low == high else (*shape[:-2], high - low + 1, longest)
+    low, high = limits
+    rows, cols = whole[-2:]
+    longest = None if rows is None or cols is None else _Band(rows, cols, low, high).longest
+    middle = () if low == high else (high - low + 1,)
+    return (*whole[:-2], *middle, longest)
+
+
+def _part(input: Any, k: Any, padding_value: Any, align: bytes) -> Any:
+    band = _band(input.shape, k)
+    count = band.high - band.low + 1
+    out = np.empty((*input.shape[:-2], count, band.longest), input.dtype)
+    out[...] = padding_value
+    m, n, i, j = band.places(align)
+    out[..., m, n] = input[..., i, j]
+    return out[..., 0, :] if count == 1 else out
 
 
 @op(
     "MatrixDiagPartV3",
     inputs="input: T; k: int32; padding_value: T",
     outputs="diagonal: T",
-    attrs=f"T: type; {_ALIGNED}",
+    attrs=_ALIGN,
     shape=_part_shape,
 )
-def matrix_diag_part_v3(xp: Any, input: Any, k: Any, padding_value: Any, *, align: bytes) -> Any:
-    """Diagonals k[0] to k[1] of matrices, the highest first; short ones are padded as `align` says.
+def matrix_diag_part_v3_op(xp: Any, input: Any, k: Any, padding_value: Any, *, align: bytes) -> Any:
+    """Diagonal k of the matrices, or the band k[0]..k[1] of them.
 
-    input [..., m, n]; diagonal [..., l] for one, [..., k[1]-k[0]+1, l] for several, l the longest.
-    Raises InvalidArgument if input is no matrix or a diagonal lies outside it.
-    Source: TF 2.2 core/kernels/matrix_diag_op.cc
+    input [..., rows, cols].  out [..., longest], or [..., diagonals, longest] for a band; short
+    diagonals are padded.  Raises InvalidArgument on a diagonal outside the matrix.
     """
-    if input.ndim < 2:
-        raise errors.invalid_argument(f"input must be matrices, but has shape {list(input.shape)}")
-    low, high = _checked_band(k, input.shape[-2:])
-    rows, columns = input.shape[-2:]
-    longest = max(_length(rows, columns, d) for d in range(low, high + 1))
-    out = np.empty((*input.shape[:-2], high - low + 1, longest), input.dtype)
-    out[...] = padding_value
-    for row, d in enumerate(range(high, low - 1, -1)):
-        length = _length(rows, columns, d)
-        start = _start(length, longest, d, align)
-        out[..., row, start : start + length] = np.diagonal(input, d, -2, -1)
-    return out[..., 0, :] if low == high else out
+    return _part(input, k, padding_value, align)
 
 
-def _checked_band(k: Any, sides: tuple[int, ...]) -> tuple[int, int]:
-    try:
-        low, high = _band(k)
-    except ValueError as error:
-        raise errors.invalid_argument(str(error)) from None
-    rows, columns = sides
-    for d in (low, high):
-        if not (-rows < d < columns or d == 0):
-            raise errors.invalid_argument(
-                f"diagonal {d} lies outside a matrix of shape [{rows}, {columns}]"
-            )
-    return low, high
+@op(
+    "MatrixDiagPartV2",
+    inputs="input: T; k: int32; padding_value: T",
+    outputs="diagonal: T",
+    attrs="T: type",
+    shape=_part_shape,
+)
+def matrix_diag_part_v2_op(xp: Any, input: Any, k: Any, padding_value: Any) -> Any:
+    """MatrixDiagPartV3 with diagonals aligned left."""
+    return _part(input, k, padding_value, b"LEFT_LEFT")
 
 
-@matrix_diag_part_v3.gradient
-def _(op: Operation, dout: Any) -> tuple[Any, None, None]:
-    x, k = op.inputs[0], op.inputs[1]
-    sides = (None, None) if x.raw_shape is None else x.raw_shape[-2:]
-    if None in sides:
-        sizes = make.Shape(x)
-        sides = (sizes[-2], sizes[-1])
-    with name_scope("diag") as scope:
-        made = matrix_diag_v3(dout, k, *sides, constant(0, dout.dtype.base_dtype, name="padding_value"),
-                              align=op["align"], name=scope)  # fmt: skip
-    return made, None, None
+def _main_part_shape(c: ShapeContext) -> Shape:
+    whole = c.with_rank_at_least("input", 2)
+    if whole is None:
+        return None
+    rows, cols = whole[-2:]
+    return (*whole[:-2], None if rows is None or cols is None else min(rows, cols))
+
+
+@op(
+    "MatrixDiagPart",
+    inputs="input: T",
+    outputs="diagonal: T",
+    attrs="T: type",
+    shape=_main_part_shape,
+)
+def matrix_diag_part_v1_op(xp: Any, input: Any) -> Any:
+    """The main diagonals of the matrices: [..., rows, cols] to [..., min(rows, cols)]."""
+    return _part(input, 0, 0 if input.dtype != object else b"", b"LEFT_LEFT")
 
 
 # -- MatrixDiag -------------------------------------------------------------------------------
 
 
-def _diag_shape(c: ShapeContext) -> Shape:
-    shape = c.with_rank_at_least("diagonal", 1)
-    values = [c.value(arg) for arg in ("k", "num_rows", "num_cols")]
-    if shape is None or any(value is None for value in values):
-        return None
-    low, high = _band(values[0])
-    batch = shape[:-1] if low == high else shape[:-2]
-    if shape[-1] is None:
-        return (*batch, None, None)
-    return (*batch, *_sides(shape[-1], low, high, int(values[1]), int(values[2])))  # type: ignore[arg-type]
-
-
-def _sides(longest: int, low: int, high: int, rows: int, columns: int) -> tuple[int, int]:
-    """Rows and columns of the matrix, -1 being as few as possible.  Raises ValueError."""
-    least_rows, least_columns = longest - min(high, 0), longest + max(low, 0)
-    if rows == -1 and columns == -1:
-        rows = columns = max(least_rows, least_columns)
-    elif rows == -1:
-        rows = least_rows
-    elif columns == -1:
-        columns = least_columns
-    if (
-        rows < least_rows
-        or columns < least_columns
-        or (rows != least_rows and columns != least_columns)
+def _sizes(longest: int, low: int, high: int, num_rows: int, num_cols: int) -> tuple[int, int]:
+    """Rows and columns of the matrix; -1 asks for the smallest that fits.  Raises ValueError."""
+    least_rows, least_cols = longest - min(high, 0), longest + max(low, 0)
+    for what, given, least in (
+        ("num_rows", num_rows, least_rows),
+        ("num_cols", num_cols, least_cols),
     ):
+        if given != -1 and given < least:
+            raise ValueError(f"{what} {given} is too small: the diagonals need {least}")
+    if num_rows == num_cols == -1:
+        num_rows = num_cols = max(least_rows, least_cols)
+    rows = least_rows if num_rows == -1 else num_rows
+    cols = least_cols if num_cols == -1 else num_cols
+    if rows != least_rows and cols != least_cols:
         raise ValueError(
-            f"{rows} rows and {columns} columns do not fit diagonals {low} to {high} of {longest} elements"
+            f"num_rows {rows} and num_cols {cols} do not fit diagonals of {longest} elements: one must be minimal, "
+            f"{least_rows} or {least_cols}"
         )
-    return rows, columns
+    return rows, cols
+
+
+def _diag_shape(c: ShapeContext) -> Shape:
+    whole, limits = c.with_rank_at_least("diagonal", 1), _static_limits(c)
+    rows, cols = c.value("num_rows"), c.value("num_cols")
+    if whole is None or limits is None:
+        return None
+    low, high = limits
+    front = whole[:-1] if low == high else whole[:-2]
+    if low != high:
+        c.with_rank_at_least("diagonal", 2)
+        if whole[-2] not in (None, high - low + 1):
+            raise ValueError(f"{whole[-2]} diagonals for k from {low} to {high}")
+    if whole[-1] is None or rows is None or cols is None:
+        return (*front, None, None)
+    return (*front, *_sizes(whole[-1], low, high, int(rows), int(cols)))
+
+
+def _diag(
+    diagonal: Any, k: Any, num_rows: Any, num_cols: Any, padding_value: Any, align: bytes
+) -> Any:
+    low, high = _limits(k)
+    if diagonal.ndim < (1 if low == high else 2):
+        raise errors.invalid_argument(
+            f"diagonal has shape {list(diagonal.shape)}, too few dimensions for its k"
+        )
+    if low != high and diagonal.shape[-2] != high - low + 1:
+        raise errors.invalid_argument(
+            f"diagonal has {diagonal.shape[-2]} rows, but k from {low} to {high} needs {high - low + 1}"
+        )
+    try:
+        rows, cols = _sizes(diagonal.shape[-1], low, high, int(num_rows), int(num_cols))
+    except ValueError as error:
+        raise errors.invalid_argument(str(error)) from None
+    stored = diagonal[..., None, :] if low == high else diagonal
+    out = np.empty((*stored.shape[:-2], rows, cols), diagonal.dtype)
+    out[...] = padding_value
+    m, n, i, j = _Band(rows, cols, low, high).places(align)
+    out[..., i, j] = stored[..., m, n]
+    return out
 
 
 @op(
     "MatrixDiagV3",
     inputs="diagonal: T; k: int32; num_rows: int32; num_cols: int32; padding_value: T",
     outputs="output: T",
-    attrs=f"T: type; {_ALIGNED}",
+    attrs=_ALIGN,
     shape=_diag_shape,
 )
-def matrix_diag_v3(
+def matrix_diag_v3_op(
     xp: Any,
     diagonal: Any,
     k: Any,
@@ -233,65 +249,201 @@ def matrix_diag_v3(
     *,
     align: bytes,
 ) -> Any:
-    """Matrices with given diagonals k[0] to k[1] and `padding_value` elsewhere.
+    """Matrices with the given diagonals, and padding_value elsewhere.
 
-    diagonal as of MatrixDiagPartV3; num_rows, num_cols: -1 for as few as hold the diagonals.
-    Raises InvalidArgument if they do not fit.
-    Source: TF 2.2 core/kernels/matrix_diag_op.cc
+    diagonal [..., longest], or [..., diagonals, longest] for a band k[0]..k[1]; num_rows, num_cols:
+    -1 for the smallest that fit.  Raises InvalidArgument if they do not fit.
     """
-    try:
-        low, high = _band(k)
-        if diagonal.ndim < (1 if low == high else 2):
-            raise ValueError(
-                f"diagonal has shape {list(diagonal.shape)}, too few dimensions for k {low} to {high}"
-            )
-        longest = diagonal.shape[-1]
-        rows, columns = _sides(longest, low, high, int(num_rows), int(num_cols))
-    except ValueError as error:
-        raise errors.invalid_argument(str(error)) from None
-    if low == high:
-        diagonal = diagonal[..., np.newaxis, :]
-    if diagonal.shape[-2] != high - low + 1:
+    return _diag(diagonal, k, num_rows, num_cols, padding_value, align)
+
+
+@op(
+    "MatrixDiagV2",
+    inputs="diagonal: T; k: int32; num_rows: int32; num_cols: int32; padding_value: T",
+    outputs="output: T",
+    attrs="T: type",
+    shape=_diag_shape,
+)
+def matrix_diag_v2_op(
+    xp: Any, diagonal: Any, k: Any, num_rows: Any, num_cols: Any, padding_value: Any
+) -> Any:
+    """MatrixDiagV3 with diagonals aligned left."""
+    return _diag(diagonal, k, num_rows, num_cols, padding_value, b"LEFT_LEFT")
+
+
+def _main_diag_shape(c: ShapeContext) -> Shape:
+    whole = c.with_rank_at_least("diagonal", 1)
+    return None if whole is None else (*whole, whole[-1])
+
+
+@op(
+    "MatrixDiag", inputs="diagonal: T", outputs="output: T", attrs="T: type", shape=_main_diag_shape
+)
+def matrix_diag_v1_op(xp: Any, diagonal: Any) -> Any:
+    """Square matrices with the given main diagonals: [..., n] to [..., n, n]."""
+    if np.ndim(diagonal) < 1:
+        raise errors.invalid_argument("diagonal must have rank 1 or more, but is a scalar")
+    return _diag(diagonal, 0, -1, -1, 0 if diagonal.dtype != object else b"", b"LEFT_LEFT")
+
+
+# -- MatrixSetDiag ----------------------------------------------------------------------------
+
+
+def _set_shape(c: ShapeContext) -> Shape:
+    whole = c.with_rank_at_least("input", 2)
+    if len(c.op.inputs) == 3:
+        _static_limits(c)
+    return whole
+
+
+def _set(input: Any, diagonal: Any, k: Any, align: bytes) -> Any:
+    band = _band(input.shape, k)
+    count = band.high - band.low + 1
+    wanted = (*input.shape[:-2], *((count,) if count > 1 else ()), band.longest)
+    if diagonal.shape != wanted:
         raise errors.invalid_argument(
-            f"diagonal has {diagonal.shape[-2]} rows for the {high - low + 1} diagonals from {low} to {high}"
+            f"diagonal must have shape {list(wanted)} for an input of shape {list(input.shape)}, but has "
+            f"{list(diagonal.shape)}"
         )
-    out = np.empty((*diagonal.shape[:-2], rows, columns), diagonal.dtype)
-    out[...] = padding_value
-    for row, d in enumerate(range(high, low - 1, -1)):
-        length = _length(rows, columns, d)
-        start = _start(length, longest, d, align)
-        index = np.arange(length)
-        out[..., index - min(d, 0), index + max(d, 0)] = diagonal[..., row, start : start + length]
+    stored = diagonal[..., None, :] if count == 1 else diagonal
+    out = np.array(input)
+    m, n, i, j = band.places(align)
+    out[..., i, j] = stored[..., m, n]
     return out
 
 
-@matrix_diag_v3.gradient
-def _(op: Operation, dout: Any) -> tuple[Any, None, None, None, Any]:
-    k = op.inputs[1]
-    align = op["align"].decode()
-    inside = matrix_diag_part(dout, k=k, align=align)
-    # What is not on a diagonal came from the padding value.
-    total = reduce_sum(dout)
-    return inside, None, None, None, make.Sub(total, reduce_sum(inside), name="sub")
+@op(
+    "MatrixSetDiagV3",
+    inputs="input: T; diagonal: T; k: int32",
+    outputs="output: T",
+    attrs=_ALIGN,
+    shape=_set_shape,
+)
+def matrix_set_diag_v3_op(xp: Any, input: Any, diagonal: Any, k: Any, *, align: bytes) -> Any:
+    """The matrices with diagonal k, or the band k[0]..k[1], replaced.
+
+    input [..., rows, cols]; diagonal as MatrixDiagPartV3 gives it.  Raises InvalidArgument if it
+    has another shape.
+    """
+    return _set(input, diagonal, k, align)
+
+
+@op(
+    "MatrixSetDiagV2",
+    inputs="input: T; diagonal: T; k: int32",
+    outputs="output: T",
+    attrs="T: type",
+    shape=_set_shape,
+)
+def matrix_set_diag_v2_op(xp: Any, input: Any, diagonal: Any, k: Any) -> Any:
+    """MatrixSetDiagV3 with diagonals aligned left."""
+    return _set(input, diagonal, k, b"LEFT_LEFT")
+
+
+@op(
+    "MatrixSetDiag",
+    inputs="input: T; diagonal: T",
+    outputs="output: T",
+    attrs="T: type",
+    shape=_set_shape,
+)
+def matrix_set_diag_v1_op(xp: Any, input: Any, diagonal: Any) -> Any:
+    """The matrices with their main diagonals replaced."""
+    return _set(input, diagonal, 0, b"LEFT_LEFT")
+
+
+# -- gradients --------------------------------------------------------------------------------
+
+
+@matrix_diag_part_v3_op.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, None, None]:
+    source, k, _ = op.inputs
+    raw, align = source.raw_shape, op["align"].decode()
+    sizes = None if raw is None else raw[-2:]
+    if sizes is not None and shape_rules.is_fully_defined(sizes):
+        return matrix_diag(dout, k=k, num_rows=sizes[0], num_cols=sizes[1], align=align), None, None
+    return matrix_set_diag(zeros_like(source), dout, k=k, align=align), None, None
+
+
+@matrix_diag_part_v2_op.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, None, None]:
+    source, k, _ = op.inputs
+    return matrix_set_diag_v2_op(zeros_like(source), dout, k), None, None
+
+
+@matrix_diag_part_v1_op.gradient
+def _(op: Operation, dout: Tensor) -> Tensor:
+    made: Tensor = matrix_set_diag_v1_op(zeros_like(op.inputs[0]), dout)
+    return made
+
+
+@matrix_diag_v3_op.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Any, ...]:
+    return (
+        matrix_diag_part(dout, k=op.inputs[1], align=op["align"].decode()),
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+@matrix_diag_v2_op.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Any, ...]:
+    padding = zeros((), dout.dtype.base_dtype)
+    return matrix_diag_part_v2_op(dout, op.inputs[1], padding), None, None, None, None
+
+
+@matrix_diag_v1_op.gradient
+def _(op: Operation, dout: Tensor) -> Tensor:
+    made: Tensor = matrix_diag_part_v1_op(dout)
+    return made
+
+
+@matrix_set_diag_v3_op.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, Tensor, None]:
+    k, align = op.inputs[2], op["align"].decode()
+    cleared = matrix_set_diag(dout, _no_diagonal(op), k=k, align=align)
+    return cleared, matrix_diag_part(dout, k=k, align=align), None
+
+
+@matrix_set_diag_v2_op.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, Tensor, None]:
+    padding = zeros((), dout.dtype.base_dtype)
+    cleared = matrix_set_diag_v2_op(dout, _no_diagonal(op), op.inputs[2])
+    return cleared, matrix_diag_part_v2_op(dout, op.inputs[2], padding), None
+
+
+@matrix_set_diag_v1_op.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, Tensor]:
+    return matrix_set_diag_v1_op(dout, _no_diagonal(op)), matrix_diag_part_v1_op(dout)
+
+
+def _no_diagonal(op: Operation) -> Tensor:
+    diagonal = op.inputs[1]
+    if shape_rules.is_fully_defined(diagonal.raw_shape):
+        return zeros(diagonal.raw_shape, diagonal.dtype.base_dtype)
+    return zeros_like(diagonal)
+
+
+# -- the functions ----------------------------------------------------------------------------
+
+
+def _padding(of: Tensor, value: Any) -> Any:
+    return bool(value) if of.dtype.is_bool and not isinstance(value, Tensor) else value
 
 
 def matrix_diag(
-    diagonal: Any,
-    name: str = "diag",
-    k: Any = 0,
-    num_rows: Any = -1,
-    num_cols: Any = -1,
-    padding_value: Any = 0,
-    align: str = "RIGHT_LEFT",
-) -> Tensor:
-    """Matrices with the given diagonals k (one, or lowest and highest), `padding_value` elsewhere."""
-    with name_scope(name, "diag", [diagonal]) as scope:
-        diagonal = convert(diagonal, name="diagonal")
-        padding = _padding(padding_value, diagonal)
-        made: Tensor = matrix_diag_v3(
-            diagonal, k, num_rows, num_cols, padding, align=align, name=scope
-        )
-        return made
+    diagonal: Any, name: str = "diag", k: Any = 0, num_rows: Any = -1, num_cols: Any = -1,
+    padding_value: Any = 0, align: str = "RIGHT_LEFT",
+) -> Tensor:  # fmt: skip
+    """Matrices with the given diagonals: [..., n] to [..., n, n], or those of a band k = (low, high)."""
+    if isinstance(diagonal, Tensor):
+        padding_value = _padding(diagonal, padding_value)
+    made: Tensor = matrix_diag_v3_op(
+        diagonal, k, num_rows, num_cols, padding_value, align=align, name=name
+    )
+    return made
 
 
 def matrix_diag_part(
@@ -301,19 +453,19 @@ def matrix_diag_part(
     padding_value: Any = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
-    """The diagonals k (one, or lowest and highest) of matrices, short ones padded."""
-    with name_scope(name, "diag_part", [input]) as scope:
-        input = convert(input, name="input")
-        made: Tensor = matrix_diag_part_v3(
-            input, k, _padding(padding_value, input), align=align, name=scope
-        )
-        return made
+    """Diagonal k of the matrices [..., rows, cols], or the band k = (low, high) of them."""
+    if isinstance(input, Tensor):
+        padding_value = _padding(input, padding_value)
+    made: Tensor = matrix_diag_part_v3_op(input, k, padding_value, align=align, name=name)
+    return made
 
 
-def _padding(value: Any, like: Tensor) -> Any:
-    if like.dtype.base_dtype is dtypes.bool and not isinstance(value, Tensor):
-        value = bool(value)
-    return value
+def matrix_set_diag(
+    input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT"
+) -> Tensor:
+    """The matrices [..., rows, cols] with diagonal k, or the band k = (low, high), replaced."""
+    made: Tensor = matrix_set_diag_v3_op(input, diagonal, k, align=align, name=name)
+    return made
 
 
 def trace(x: Any, name: str | None = None) -> Tensor:

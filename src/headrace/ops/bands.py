@@ -1,0 +1,151 @@
+"""Bands of matrices, and diagonals of tensors of any rank.
+
+Called by: users, gradients.  Threads: any.
+Source: behaviour of TF 1.15 (core/kernels/matrix_band_part_op.cc, diag_op.cc).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.base import shapes as shape_rules
+from headrace.base.shapes import Shape, text
+from headrace.graph.graph import Operation
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import ShapeContext, unchanged
+from headrace.graph.tensor import Tensor
+
+__all__ = ["diag", "diag_part", "matrix_band_part"]
+
+# -- bands ------------------------------------------------------------------------------------
+
+
+def _banded(xp: Any, input: Any, num_lower: Any, num_upper: Any) -> Any:
+    """The matrices with everything outside the band set to zero.
+
+    input [..., rows, cols]; num_lower, num_upper []: how many diagonals below and above the main
+    one stay, negative for all.  Raises InvalidArgument if there are not so many.
+    """
+    if np.ndim(input) < 2:
+        raise errors.invalid_argument(
+            f"the input must have rank 2 or more, but has shape {list(np.shape(input))}"
+        )
+    rows, cols = input.shape[-2:]
+    for what, count, limit, side in (
+        ("num_lower", num_lower, rows, "rows"),
+        ("num_upper", num_upper, cols, "columns"),
+    ):
+        if np.ndim(count):
+            raise errors.invalid_argument(
+                f"{what} must be a scalar, but has shape {list(np.shape(count))}"
+            )
+        if count > limit:
+            raise errors.invalid_argument(
+                f"{what} must be negative or at most the number of {side} ({limit}), but is {int(count)}"
+            )
+    below = np.arange(rows)[:, None] - np.arange(cols)
+    kept = np.ones((rows, cols), bool)
+    if num_lower >= 0:
+        kept &= below <= int(num_lower)
+    if num_upper >= 0:
+        kept &= -below <= int(num_upper)
+    return np.where(kept, input, np.zeros((), input.dtype)).astype(input.dtype, copy=False)
+
+
+matrix_band_part = op(
+    "MatrixBandPart",
+    inputs="input: T; num_lower: Tindex; num_upper: Tindex",
+    outputs="band: T",
+    attrs="T: type; Tindex: {int32, int64} = int64",
+    shape=unchanged,
+)(_banded)
+
+batch_matrix_band_part_op = op(
+    "BatchMatrixBandPart",
+    inputs="input: T; num_lower: int64; num_upper: int64",
+    outputs="band: T",
+    attrs="T: type",
+    shape=unchanged,
+)(_banded)
+
+
+@matrix_band_part.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, None, None]:
+    return matrix_band_part(dout, op.inputs[1], op.inputs[2]), None, None
+
+
+# -- Diag, of any rank ------------------------------------------------------------------------
+
+_DIAG_TYPES = "T: {bfloat16, half, float, double, int32, int64, complex64, complex128}"
+
+
+def _twice(c: ShapeContext) -> Shape:
+    whole = c.shape("diagonal")
+    if whole == ():
+        raise ValueError("diagonal must have rank 1 or more, but is a scalar")
+    return None if whole is None else whole + whole
+
+
+@op("Diag", inputs="diagonal: T", outputs="output: T", attrs=_DIAG_TYPES, shape=_twice)
+def diag_op(xp: Any, diagonal: Any) -> Any:
+    """out[i..., i...] = diagonal[i...], zero elsewhere: shape d to shape d + d."""
+    if np.ndim(diagonal) < 1:
+        raise errors.invalid_argument("diagonal must have rank 1 or more, but is a scalar")
+    count = diagonal.size
+    out = np.zeros((count, count), diagonal.dtype)
+    out[np.arange(count), np.arange(count)] = diagonal.reshape(-1)
+    return out.reshape(diagonal.shape + diagonal.shape)
+
+
+def _half(c: ShapeContext) -> Shape:
+    whole = c.shape("input")
+    if whole is None:
+        return None
+    if not whole or len(whole) % 2:
+        raise ValueError(f"the input must have an even, positive rank, but has shape {text(whole)}")
+    middle = len(whole) // 2
+    return shape_rules.merge(whole[:middle], whole[middle:])
+
+
+@op("DiagPart", inputs="input: T", outputs="diagonal: T", attrs=_DIAG_TYPES, shape=_half)
+def diag_part_op(xp: Any, input: Any) -> Any:
+    """out[i...] = input[i..., i...]: shape d + d to shape d.
+
+    Raises InvalidArgument if the shape is not of that form.
+    """
+    sizes = np.shape(input)
+    middle = len(sizes) // 2
+    if not sizes or len(sizes) % 2 or sizes[:middle] != sizes[middle:]:
+        raise errors.invalid_argument(
+            f"the shape of the input must be twice the same sizes, but is {list(sizes)}"
+        )
+    count = int(np.prod(sizes[:middle], dtype=np.int64))
+    flat = input.reshape(count, count)
+    return flat[np.arange(count), np.arange(count)].reshape(sizes[:middle])
+
+
+@diag_op.gradient
+def _(op: Operation, dout: Tensor) -> Tensor:
+    made: Tensor = diag_part_op(dout)
+    return made
+
+
+@diag_part_op.gradient
+def _(op: Operation, dout: Tensor) -> Tensor:
+    made: Tensor = diag_op(dout)
+    return made
+
+
+def diag(diagonal: Any, name: str | None = None) -> Tensor:
+    """A tensor of shape d + d with `diagonal`, of shape d, on its diagonal."""
+    made: Tensor = diag_op(diagonal, name=name)
+    return made
+
+
+def diag_part(input: Any, name: str | None = None) -> Tensor:
+    """The diagonal, of shape d, of a tensor of shape d + d."""
+    made: Tensor = diag_part_op(input, name=name)
+    return made
