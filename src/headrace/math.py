@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.ops.activations import softplus, softsign
 from headrace.ops.arithmetic import (
     floordiv,
     multiply_no_nan,
@@ -57,7 +56,6 @@ from headrace.ops.segments import (
     unsorted_segment_sum,
 )
 from headrace.ops.shape_ops import invert_permutation
-from headrace.ops.softmax import log_softmax, softmax
 from headrace.ops.special import erfcinv, erfinv, ndtri, polygamma, zeta
 from headrace.ops.sums import accumulate_n, add_n
 
@@ -65,11 +63,11 @@ __all__ = [
     "accumulate_n", "add_n", "argmax", "argmin", "atan2", "count_nonzero", "cumprod", "cumsum",
     "cumulative_logsumexp", "equal", "erfcinv", "erfinv", "floordiv", "greater",
     "greater_equal", "invert_permutation", "is_finite", "is_inf", "is_nan", "less",
-    "less_equal", "log_softmax", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "multiply_no_nan", "ndtri", "nextafter", "not_equal", "polygamma", "pow", "reduce_all",
-    "reduce_any", "reduce_euclidean_norm", "reduce_logsumexp", "reduce_std", "reduce_variance",
-    "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "softmax",
-    "softplus", "softsign", "squared_difference", "subtract", "truediv", "unsorted_segment_max",
-    "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
-    "unsorted_segment_sqrt_n", "unsorted_segment_sum", "xdivy", "xlog1py", "xlogy", "zeta",
+    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "multiply_no_nan",
+    "ndtri", "nextafter", "not_equal", "polygamma", "pow", "reduce_all", "reduce_any",
+    "reduce_euclidean_norm", "reduce_logsumexp", "reduce_std", "reduce_variance", "segment_max",
+    "segment_mean", "segment_min", "segment_prod", "segment_sum", "squared_difference",
+    "subtract", "truediv", "unsorted_segment_max", "unsorted_segment_mean",
+    "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
+    "unsorted_segment_sum", "xdivy", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
