@@ -42,7 +42,7 @@ def _coerce(kind: str, value: Any, definition: AttrDef, op_name: str) -> Any:
         if kind == "int" and not isinstance(value, str):
             return int(value)
         if kind == "float" and not isinstance(value, str):
-            return float(value)
+            return float(np.float32(value))  # as a GraphDef keeps it
         if kind == "bool" and isinstance(value, (bool, np.bool_)):
             return bool(value)
         if kind == "string" and isinstance(value, (str, bytes)):

@@ -25,7 +25,7 @@ _LEFT_ALONE = frozenset({"IsVariableInitialized"})
 
 def initialized_value(variable: Variable) -> Tensor:
     """The variable's value if it is initialized, else its initial value."""
-    from headrace.ops.conditional import cond
+    from headrace.ops.control_flow import cond
 
     with init_scope():
         ready = state.is_variable_initialized_op(variable._ref())

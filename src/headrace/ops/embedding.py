@@ -1,0 +1,125 @@
+"""embedding_lookup: rows of a matrix that may lie in parts on several tasks.
+
+Called by: programs.  Threads: as graph.
+Source: TF 1.15 behaviour; nodes checked against the oracle
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.base import dtypes, shapes
+from headrace.graph import scopes
+from headrace.graph.convert import convert
+from headrace.graph.names import name_scope
+from headrace.graph.tensor import Tensor
+from headrace.ops.casting import cast
+from headrace.ops.clipping import clip_by_norm
+from headrace.ops.constants import constant
+from headrace.ops.flow import identity
+from headrace.ops.gathering import gather, where
+from headrace.ops.joining import concat
+from headrace.ops.partitioned import PartitionedVariable
+from headrace.ops.ranges import range as range_of
+from headrace.ops.shape_ops import rank, reshape
+from headrace.ops.shape_ops import shape as shape_of
+from headrace.ops.shape_ops import size as size_of
+from headrace.ops.tables import make
+
+__all__ = ["embedding_lookup"]
+
+
+def embedding_lookup(
+    params: Any,
+    ids: Any,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    validate_indices: bool = True,
+    max_norm: Any = None,
+) -> Tensor:
+    """ids.shape + the shape of a row: the rows of `params` with those numbers.
+
+    params: a matrix, a partitioned variable or a list of parts.  Row i is in part i mod n (mod), or
+    parts hold consecutive rows, the first ones one more if it does not divide (div).
+    max_norm: rows are scaled down to that norm.  Raises ValueError.
+    """
+    if params is None or (isinstance(params, (list, tuple)) and not params):
+        raise ValueError("embedding_lookup needs params")
+    if isinstance(params, PartitionedVariable):
+        params = list(params)
+    parts = list(params) if isinstance(params, (list, tuple)) else [params]
+    with name_scope(name, "embedding_lookup", [*parts, ids]) as scope:
+        numbers = convert(ids, name="ids")
+        if len(parts) > 1:
+            return _from_parts(parts, numbers, partition_strategy, max_norm, scope)
+        (whole,) = parts
+        with _placed_with(whole):
+            rows = _clipped(gather(whole, numbers, name=scope), numbers, max_norm)
+        found: Tensor = identity(rows)
+        return found
+
+
+def _placed_with(part: Any) -> Any:
+    graph = scopes.get_default_graph()
+    return graph.colocate_with(part if hasattr(part, "op") else convert(part))
+
+
+def _from_parts(parts: list[Any], ids: Tensor, strategy: str, max_norm: Any, scope: str) -> Tensor:
+    flat = reshape(ids, [-1])
+    positions = range_of(size_of(flat))
+    if strategy == "mod":
+        part = flat % len(parts)
+        row = flat // len(parts)
+    elif strategy == "div":
+        part, row = _divided(parts, flat)
+    else:
+        raise ValueError(f"partition_strategy must be 'mod' or 'div', not {strategy!r}")
+    part = cast(part, dtypes.int32)
+    rows_by_part = make.DynamicPartition(row, part, num_partitions=len(parts))
+    places_by_part = make.DynamicPartition(positions, part, num_partitions=len(parts))
+    found = []
+    for one, rows in zip(parts, rows_by_part, strict=True):
+        with _placed_with(one):
+            found.append(gather(one, rows))
+    whole = make.ParallelDynamicStitch(places_by_part, found, name=scope)
+    element: shapes.Shape = None
+    for one in parts:
+        raw = one.get_shape()._raw
+        element = shapes.merge(element, None if raw is None else raw[1:])
+    if shapes.is_fully_defined(element):
+        assert element is not None
+        tail: Any = list(element)
+    else:
+        with _placed_with(parts[0]):
+            tail = shape_of(parts[0])[1:]
+    whole = reshape(whole, concat([shape_of(ids), tail], 0))
+    whole.set_shape(shapes.concatenate(ids.raw_shape, element))
+    return _clipped(whole, ids, max_norm)
+
+
+def _divided(parts: list[Any], flat: Tensor) -> tuple[Tensor, Tensor]:
+    """Part and row within it of each number, for parts of consecutive rows."""
+    counts = [None if one.get_shape()._raw is None else one.get_shape()._raw[0] for one in parts]
+    total: Tensor
+    if None in counts:
+        sizes = [shape_of(one)[0] for one in parts]
+        total = cast(make.Sum(make.Pack(sizes, name="stack"), 0), flat.dtype.base_dtype)
+    else:
+        total = constant(sum(counts), flat.dtype.base_dtype)
+    each = total // len(parts)
+    extras = total % len(parts)
+    part = make.Maximum(flat // (each + 1), (flat - extras) // each)
+    row = where(part < extras, flat % (each + 1), (flat - extras) % each)
+    return part, row
+
+
+def _clipped(rows: Tensor, ids: Tensor, max_norm: Any) -> Tensor:
+    if max_norm is None:
+        return rows
+    axes: Any
+    if ids.raw_shape is not None and rows.raw_shape is not None:
+        axes = list(range(len(ids.raw_shape), len(rows.raw_shape)))
+    else:
+        axes = range_of(rank(ids), rank(rows))
+    clipped: Tensor = clip_by_norm(rows, max_norm, axes=axes)
+    return clipped

@@ -1,0 +1,283 @@
+"""The rest of tf.nn: dropout, moments, normalizations, sigmoid cross entropies, l2_loss.
+
+Called by: layers, losses, programs.  Threads: any.
+Source: TF 1.15 core/ops/nn_ops.cc and behaviour; nodes checked against the oracle
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.base import dtypes, shapes
+from headrace.base.shapes import TensorShape
+from headrace.graph import scopes
+from headrace.graph.convert import convert
+from headrace.graph.graph import Operation
+from headrace.graph.names import name_scope
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import scalar
+from headrace.graph.tensor import Tensor
+from headrace.ops.casting import cast
+from headrace.ops.constants import constant, zeros_like
+from headrace.ops.flow import identity, stop_gradient
+from headrace.ops.random_ops import random_uniform
+from headrace.ops.reductions import count_nonzero, reduce_mean, reduce_sum
+from headrace.ops.shape_ops import shape as shape_of
+from headrace.ops.shape_ops import size as size_of
+from headrace.ops.shape_ops import squeeze
+from headrace.ops.tables import make
+
+__all__ = [
+    "batch_normalization",
+    "dropout",
+    "l2_loss",
+    "l2_normalize",
+    "log_poisson_loss",
+    "moments",
+    "sigmoid_cross_entropy_with_logits",
+    "weighted_cross_entropy_with_logits",
+    "zero_fraction",
+]
+
+
+# -- ops --------------------------------------------------------------------------------------
+
+
+@op(
+    "L2Loss",
+    inputs="t: T",
+    outputs="output: T",
+    attrs="T: {half, bfloat16, float, double}",
+    shape=scalar,
+)
+def l2_loss(xp: Any, t: Any) -> Any:
+    """Half the sum of the squares: a scalar."""
+    wide = np.float64 if t.dtype == np.float64 else np.float32
+    flat = np.asarray(t).ravel().astype(wide, copy=False)
+    return (np.dot(flat, flat) * wide(0.5)).astype(t.dtype)
+
+
+@l2_loss.gradient
+def _(op: Operation, dout: Tensor) -> Any:
+    return op.inputs[0] * dout
+
+
+# -- functions --------------------------------------------------------------------------------
+
+
+def sigmoid_cross_entropy_with_logits(
+    labels: Any = None, logits: Any = None, name: str | None = None
+) -> Tensor:
+    """-labels log(sigmoid(logits)) - (1 - labels) log(1 - sigmoid(logits)), element by element."""
+    logits, labels, opened = _two_alike(labels, logits, name)
+    with opened as scope:
+        logits, labels = convert(logits, name="logits"), convert(labels, name="labels")
+        _check_alike(labels, logits)
+        zeros = zeros_like(logits, dtype=logits.dtype)
+        positive = logits >= zeros
+        upper = make.Select(positive, logits, zeros)
+        lower = make.Select(positive, -logits, logits)
+        result: Tensor = make.AddV2(
+            upper - logits * labels, make.Log1p(make.Exp(lower)), name=scope
+        )
+        return result
+
+
+def weighted_cross_entropy_with_logits(
+    labels: Any = None,
+    logits: Any = None,
+    pos_weight: Any = None,
+    name: str | None = None,
+    targets: Any = None,
+) -> Tensor:
+    """Sigmoid cross entropy in which positive labels count `pos_weight` times."""
+    if labels is not None and targets is not None:
+        raise ValueError("labels and targets mean the same: give only labels")
+    logits, labels, opened = _two_alike(targets if labels is None else labels, logits, name)
+    with opened as scope:
+        logits, labels = convert(logits, name="logits"), convert(labels, name="labels")
+        _check_alike(labels, logits)
+        weight = 1 + (pos_weight - 1) * labels
+        first = (1 - labels) * logits
+        logs = make.Log1p(make.Exp(-make.Abs(logits))) + make.Relu(-logits)
+        result: Tensor = make.AddV2(first, weight * logs, name=scope)
+        return result
+
+
+def _two_alike(labels: Any, logits: Any, name: str | None) -> tuple[Any, Any, name_scope]:
+    if labels is None or logits is None:
+        raise ValueError("both labels and logits must be given")
+    return logits, labels, name_scope(name, "logistic_loss", [logits, labels])
+
+
+def _check_alike(labels: Tensor, logits: Tensor) -> None:
+    if not shapes.compatible(labels.raw_shape, logits.raw_shape):
+        raise ValueError(
+            f"logits {logits.name} and labels {labels.name} must have one shape, not {logits.shape} "
+            f"and {labels.shape}"
+        )
+
+
+def log_poisson_loss(
+    targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None
+) -> Tensor:
+    """exp(log_input) - log_input * targets; with `compute_full_loss` also Stirling's log(targets!)."""
+    with name_scope(name, "log_poisson_loss", [log_input, targets]):
+        log_input = convert(log_input, name="log_input")
+        targets = convert(targets, name="targets")
+        _check_alike(targets, log_input)
+        result: Tensor = make.Exp(log_input) - log_input * targets
+        if compute_full_loss:
+            from headrace.ops.constants import ones_like
+
+            stirling = targets * make.Log(targets) - targets + 0.5 * make.Log(2 * np.pi * targets)
+            zeros = zeros_like(targets, dtype=targets.dtype)
+            ones = ones_like(targets, dtype=targets.dtype)
+            small = make.LogicalAnd(targets >= zeros, targets <= ones)
+            result = result + make.Select(small, zeros, stirling)
+        return result
+
+
+def dropout(
+    x: Any,
+    keep_prob: Any = None,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+    rate: Any = None,
+) -> Tensor:
+    """x with a share `rate` (1 - keep_prob) of its elements 0, the others scaled to keep the sum.
+
+    noise_shape: where it has 1, elements are kept or dropped together.
+    Raises ValueError unless x is floating and 0 <= rate < 1.
+    """
+    if keep_prob is not None:
+        if rate is not None:
+            raise ValueError("give rate or keep_prob (1 - rate), not both")
+        rate = 1 - keep_prob
+    if rate is None:
+        raise ValueError("dropout needs a rate")
+    with name_scope(name, "dropout", [x]):
+        known = isinstance(rate, (int, float, np.number))
+        if known and not 0 <= rate < 1:
+            raise ValueError(f"the rate of dropout must be in [0, 1), not {rate}")
+        values = convert(x, name="x")
+        kind = values.dtype.base_dtype
+        if not kind.is_floating:
+            raise ValueError(f"dropout scales, so x must be floating, not {kind.name}")
+        if known and rate == 0:
+            return values
+        if known:
+            scaled = make.Mul(values, convert(1 / (1 - float(rate)), kind))
+        else:
+            rate = convert(rate, kind, "rate")
+            one = constant(1, kind)
+            scaled = make.RealDiv(values, make.Sub(one, rate))
+        noise = random_uniform(_noise_shape(values, noise_shape), seed=seed, dtype=kind)
+        kept = noise >= rate
+        result: Tensor = make.SelectV2(kept, scaled, constant(0, kind))
+        result.set_shape(values.raw_shape)
+        return result
+
+
+def _noise_shape(x: Tensor, noise_shape: Any) -> Any:
+    if noise_shape is None:
+        return shape_of(x)
+    try:
+        wanted = shapes.as_raw(noise_shape)
+    except (TypeError, ValueError):
+        return noise_shape
+    known = x.raw_shape
+    if wanted is None or known is None or len(wanted) != len(known):
+        return noise_shape
+    return TensorShape(
+        [there if given is None else given for given, there in zip(wanted, known, strict=True)]
+    )
+
+
+def _keep(keepdims: bool | None, keep_dims: bool | None) -> bool:
+    if keepdims is not None and keep_dims is not None:
+        raise ValueError("keepdims and keep_dims mean the same: give only keepdims")
+    return bool(keepdims if keep_dims is None else keep_dims)
+
+
+def moments(
+    x: Any,
+    axes: Any,
+    shift: Any = None,
+    name: str | None = None,
+    keep_dims: bool | None = None,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance along `axes`.  `shift` is accepted and unused, as in TensorFlow."""
+    keep = _keep(keepdims, keep_dims)
+    with name_scope(name, "moments", [x, axes]):
+        values = convert(x)
+        half = values.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16)
+        precise = cast(values, dtypes.float32) if half else values
+        mean = reduce_mean(precise, axes, keepdims=True, name="mean")
+        squares = make.SquaredDifference(precise, stop_gradient(mean))
+        variance = reduce_mean(squares, axes, keepdims=True, name="variance")
+        if not keep:
+            mean, variance = squeeze(mean, axes), squeeze(variance, axes)
+        if half:
+            kind = values.dtype.base_dtype
+            mean, variance = cast(mean, kind), cast(variance, kind)
+        return mean, variance
+
+
+def batch_normalization(
+    x: Any,
+    mean: Any,
+    variance: Any,
+    offset: Any,
+    scale: Any,
+    variance_epsilon: float,
+    name: str | None = None,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + variance_epsilon) * scale + offset; the last two may be None."""
+    with name_scope(name, "batchnorm", [x, mean, variance, scale, offset]):
+        factor = make.Rsqrt(variance + variance_epsilon)
+        if scale is not None:
+            factor = factor * scale
+        first = x * cast(factor, x.dtype)
+        second = offset - mean * factor if offset is not None else -mean * factor
+        result: Tensor = first + cast(second, x.dtype)
+        return result
+
+
+def l2_normalize(
+    x: Any,
+    axis: Any = None,
+    epsilon: float = 1e-12,
+    name: str | None = None,
+    dim: Any = None,
+) -> Tensor:
+    """x / sqrt(max(sum(x ** 2, axis), epsilon))."""
+    axis = dim if axis is None else axis
+    with name_scope(name, "l2_normalize", [x]) as scope:
+        values = convert(x, name="x")
+        total = reduce_sum(make.Square(values), axis, keepdims=True)
+        result: Tensor = make.Mul(values, make.Rsqrt(make.Maximum(total, epsilon)), name=scope)
+        return result
+
+
+def zero_fraction(value: Any, name: str | None = None) -> Tensor:
+    """The share of zeros among the elements, float32; NaN if there is none."""
+    from headrace.ops.control_flow import cond
+
+    with name_scope(name, "zero_fraction", [value]):
+        values = convert(value, name="value")
+        size = size_of(values, out_type=dtypes.int64)
+        nonzero = cond(
+            size <= dtypes.int32.max,
+            lambda: cast(count_nonzero(values, dtype=dtypes.int32), dtypes.int64),
+            lambda: count_nonzero(values, dtype=dtypes.int64),
+        )
+        with scopes.get_default_graph().name_scope("counts_to_fraction"):
+            zeros = cast(size - nonzero, dtypes.float32)
+            share = zeros / cast(size, dtypes.float32)
+        result: Tensor = identity(share, "fraction")
+        return result
