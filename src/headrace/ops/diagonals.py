@@ -50,10 +50,14 @@ class _Band(NamedTuple):
             length = max(min(self.cols - max(diagonal, 0), self.rows + min(diagonal, 0)), 0)
             right = (diagonal >= 0 and above == b"RIGHT") or (diagonal <= 0 and below == b"RIGHT")
             n = np.arange(length)
-            column = n + (self.longest - length if right else 0)
-            found.append((np.full(length, m), column, n + max(-diagonal, 0), n + max(diagonal, 0)))
-        m, n, i, j = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return m, n, i, j
+            shift = self.longest - length if right else 0
+            found.append(
+                (np.full(length, m), n + shift, n + max(-diagonal, 0), n + max(diagonal, 0))
+            )
+        stored_row, stored_column, row, column = (
+            np.concatenate(parts) for parts in zip(*found, strict=True)
+        )
+        return stored_row, stored_column, row, column
 
 
 def _limits(k: Any) -> tuple[int, int]:

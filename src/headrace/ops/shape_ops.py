@@ -28,6 +28,7 @@ from headrace.ops.axes import checked_axis, static_axis
 from headrace.ops.constants import constant
 
 __all__ = [
+    "adjoint",
     "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to", "ensure_shape", "expand_dims",
     "invert_permutation", "matrix_transpose", "rank", "reshape", "sequence_mask", "shape", "shape_n",
     "size", "squeeze", "transpose",
@@ -508,6 +509,12 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
             count = rank_op(a)
             perm = concat((get("Range")(0, count - 2, 1), [count - 1, count - 2]), 0)
         return transpose(a, perm, conjugate=conjugate)
+
+
+def adjoint(matrix: Any, name: str | None = None) -> Tensor:
+    """`matrix` [..., m, n] transposed and, if complex, conjugated: [..., n, m]."""
+    with name_scope(name, "adjoint", [matrix]):
+        return matrix_transpose(convert(matrix, name="matrix"), conjugate=True)
 
 
 @op(

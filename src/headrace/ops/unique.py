@@ -24,7 +24,7 @@ from headrace.ops.gathering import gather, scatter_nd
 from headrace.ops.packing import stack
 from headrace.ops.shape_ops import all_axes, expand_dims, reshape, shape, size
 
-__all__ = ["setdiff1d", "unique", "unique_with_counts"]
+__all__ = ["setdiff1d", "top_k", "unique", "unique_with_counts"]
 
 # -- Unique -----------------------------------------------------------------------------------
 
