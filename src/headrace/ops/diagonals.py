@@ -16,16 +16,13 @@ import numpy as np
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
-from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
-from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops.constants import zeros, zeros_like
-from headrace.ops.reductions import reduce_sum
 
-__all__ = ["matrix_diag", "matrix_diag_part", "matrix_set_diag", "trace"]
+__all__ = ["matrix_diag", "matrix_diag_part", "matrix_set_diag"]
 
 _ALIGN = "T: type; align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'"
 
@@ -470,11 +467,3 @@ def matrix_set_diag(
     """The matrices [..., rows, cols] with diagonal k, or the band k = (low, high), replaced."""
     made: Tensor = matrix_set_diag_v3_op(input, diagonal, k, align=align, name=name)
     return made
-
-
-def trace(x: Any, name: str | None = None) -> Tensor:
-    """The sum of the main diagonal of matrices [..., m, n]."""
-    with name_scope(name, "Trace", [x]) as scope:
-        x = convert(x, name="x")
-        total: Tensor = reduce_sum(matrix_diag_part(x), [-1], name=scope)
-        return total
