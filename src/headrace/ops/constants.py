@@ -280,7 +280,8 @@ def shape_constant(
     return constant(list(raw), dtype, name=name)
 
 
-def _shape_of(tensor: Tensor, optimize: bool) -> Tensor:
+def shape_tensor(tensor: Tensor, optimize: bool = True) -> Tensor:
+    """The shape of `tensor` as zeros_like and its kin have it in their graphs."""
     raw = tensor.raw_shape
     if optimize and shape_rules.is_fully_defined(raw):
         with name_scope("Shape"):
@@ -303,7 +304,7 @@ def zeros_like(
         if optimize and shape_rules.is_fully_defined(raw) and kind is not dtypes.variant:
             return zeros(raw, kind, name=scope)
         if kind is not tensor.dtype.base_dtype and kind is not dtypes.variant:
-            made = zeros(_shape_of(tensor, optimize), kind, name=scope)
+            made = zeros(shape_tensor(tensor, optimize), kind, name=scope)
         else:
             made = zeros_like_op(tensor, name=scope)
         made.set_shape(TensorShape(raw))
@@ -317,7 +318,7 @@ def ones_like(
     with name_scope(name, "ones_like", [tensor]) as scope:
         tensor = convert(tensor, name="tensor")
         kind = (tensor.dtype if dtype is None else dtypes.as_dtype(dtype)).base_dtype
-        made = ones(_shape_of(tensor, optimize), kind, name=scope)
+        made = ones(shape_tensor(tensor, optimize), kind, name=scope)
         if optimize:
             made.set_shape(TensorShape(tensor.raw_shape))
         return made

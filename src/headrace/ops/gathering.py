@@ -264,11 +264,12 @@ def gather(
 
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
     """out[i, ..., j] = params[i, ..., indices[i, ..., j]]: a gather in step with the leading dimensions."""
-    indices = convert(indices, name="indices")
-    raw = indices.raw_shape
-    if raw is None:
-        raise ValueError("batch_gather needs indices of known rank")
-    return gather(params, indices, batch_dims=len(raw) - 1, name=name)
+    with name_scope(name, "BatchGather", [params, indices]) as scope:
+        indices = convert(indices, name="indices")
+        raw = indices.raw_shape
+        if raw is None:
+            raise ValueError("batch_gather needs indices of known rank")
+        return gather(params, indices, batch_dims=len(raw) - 1, name=scope)
 
 
 # -- GatherNd, ScatterNd ----------------------------------------------------------------------

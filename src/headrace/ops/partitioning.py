@@ -13,12 +13,13 @@ import numpy as np
 from headrace.base import errors, shapes
 from headrace.base.shapes import Shape
 from headrace.graph.graph import Operation
+from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops.gathering import gather
 from headrace.ops.ranges import range as range_of
-from headrace.ops.shape_ops import reshape
+from headrace.ops.shape_ops import all_axes, reshape
 from headrace.ops.shape_ops import shape as shape_of
 from headrace.ops.tables import make
 
@@ -68,7 +69,7 @@ def _(op: Operation, *douts: Tensor) -> Any:
     data, partitions = op.inputs
     count = op["num_partitions"]
     prefix = shape_of(partitions)
-    places = reshape(range_of(make.Prod(prefix, [0])), prefix)
+    places = reshape(range_of(make.Prod(prefix, all_axes(prefix))), prefix)
     pieces = make.DynamicPartition(places, partitions, num_partitions=count)
     whole = make.ParallelDynamicStitch(pieces, list(douts))
     return reshape(whole, shape_of(data)), None
@@ -125,8 +126,10 @@ def _stitch(indices: list[Array], data: list[Array]) -> Array:
                 raise errors.invalid_argument(f"indices must not be negative: {int(index.min())}")
             size = max(size, int(index.max()) + 1)
     out = np.zeros((size, *(rest or ())), data[0].dtype)
+    if out.dtype == object:
+        out[...] = b""
     for index, piece in zip(indices, data, strict=True):
-        out[index.ravel()] = piece.reshape(-1, *(rest or ()))
+        out[index.ravel()] = piece.reshape(index.size, *(rest or ()))
     return out
 
 
@@ -148,6 +151,9 @@ def _stitching(name: str) -> OpSpec:
     def _(op: Operation, dout: Tensor) -> Any:
         count = op["N"]
         indices = op.inputs[:count]
+        if isinstance(dout, IndexedSlices):
+            rows = shape_of(op.outputs[0])[0]
+            dout = make.UnsortedSegmentSum(dout.values, dout.indices, rows)
         return [None] * count + [gather(dout, index) for index in indices]
 
     return spec

@@ -21,7 +21,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec, get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops.constants import ones, ones_like, zeros_like
+from headrace.ops.constants import ones, ones_like, shape_tensor, zeros_like
 from headrace.ops.gathering import gather
 from headrace.ops.joining import concat
 from headrace.ops.shape_ops import expand_dims, rank, reshape, shape
@@ -293,10 +293,10 @@ def _row_numbers(data: Tensor, ids: Any, count: Any) -> tuple[Tensor, Tensor]:
     """How many rows each segment has (at least 1), in data's dtype, shaped to divide its sums."""
     ids = convert(ids)
     numbers_of = convert(count)
-    row = ones_like(ids, data.dtype.base_dtype)
+    row = ones(shape_tensor(ids), data.dtype.base_dtype)
     numbers = unsorted_segment_sum(row, ids, numbers_of)
-    extra = rank(data) - rank(ids)
-    column = concat([numbers_of[None], ones([extra], numbers_of.dtype.base_dtype)], axis=0)
+    kind = numbers_of.dtype.base_dtype
+    column = concat([numbers_of[None], ones([rank(data) - rank(ids)], kind)], axis=0)
     return get("Maximum")(reshape(numbers, column), 1), ids
 
 

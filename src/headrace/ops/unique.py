@@ -282,9 +282,9 @@ def _top_gradient(op: Operation, dout: Tensor, _: Any) -> Tensor:
     rows = get("Cast")(shape(table)[0], DstT=dtypes.int64)
     starts = expand_dims(_steps(rows * columns, columns), -1)
     flat = reshape(table + get("Cast")(starts, DstT=dtypes.int32), [-1])
+    column, values = expand_dims(flat, -1), reshape(dout, [-1])
     total = get("Prod")(whole, all_axes(whole))
-    spread = scatter_nd(expand_dims(flat, -1), reshape(dout, [-1]), [total])
-    return reshape(spread, whole)
+    return reshape(scatter_nd(column, values, [total]), whole)
 
 
 def _steps(limit: Tensor, delta: Tensor) -> Any:
