@@ -148,8 +148,6 @@ def gradients(
     ys, xs = _as_list(ys), _as_list(xs)
     stops = [] if stop_gradients is None else _as_list(stop_gradients)
     given = [None] * len(ys) if grad_ys is None else _as_list(grad_ys)
-    if len(given) != len(ys):
-        raise ValueError(f"length mismatch: {len(given)} grad_ys were passed for {len(ys)} ys")
     method = AggregationMethod.DEFAULT if aggregation_method is None else aggregation_method
     if method not in (0, 1, 2):
         raise ValueError(f"aggregation_method {method} is none of those of AggregationMethod")
@@ -161,6 +159,8 @@ def gradients(
             "it is 'none' or 'zero'"
         ) from None
     with name_scope(name, "gradients", [*ys, *stops, *xs, *given]) as scope:
+        if len(given) != len(ys):
+            raise ValueError(f"length mismatch: {len(given)} grad_ys were passed for {len(ys)} ys")
         y_tensors = [_element(y, f"y_{index}") for index, y in enumerate(ys)]
         x_tensors = [_x_tensor(x, f"x_{index}") for index, x in enumerate(xs)]
         stop_tensors = [_x_tensor(x, f"stop_{index}") for index, x in enumerate(stops)]
@@ -325,8 +325,9 @@ class _Backward:
         zeros = registry.get("ZerosLike")
         for index, output in enumerate(op.outputs):
             if arrived[index] is None and is_trainable(output):
-                arrived[index] = zeros(output, name="zeros_like")
-                self._grads[output] = [arrived[index]]
+                zero: Tensor = zeros(output, name="zeros_like")
+                arrived[index] = zero
+                self._grads[output] = [zero]
         with op.graph.name_scope(op.name + "_grad"):
             found = _checked(op, _as_list(function(op, *arrived)))
             if self._gate and sum(grad is not None for grad in found) > 1:

@@ -58,7 +58,6 @@ class Graph:
         self._name_stack = ""
         self._device_stack: list[str | DeviceFunction | None] = []
         self._colocation: list[Operation] = []
-        self._ignore_device_depth = 0
         self._controllers: list[_Controller] = []
         self._container = ""
         self._attr_scopes: dict[str, Any] = {}
@@ -167,11 +166,13 @@ class Graph:
 
     def _apply_colocation(self, op: Operation) -> None:
         groups: set[bytes] = set(op.attrs.get("_class", []))
+        device = ""
         for anchor in self._colocation:
             groups.update(anchor.colocation_groups())
-            if anchor.device and self._ignore_device_depth:
-                op.device = anchor.device
+            device = anchor.device or device
         op.attrs["_class"] = sorted(groups)
+        if device:
+            op.device = device  # the innermost anchor's, whatever device scopes say
 
     def get_operations(self) -> list[Operation]:
         """All nodes in the order they were made."""

@@ -96,10 +96,12 @@ class Tensor:
         return f"<tf.Tensor {self.name!r} shape={self.shape} dtype={self._dtype.name}>"
 
     def __str__(self) -> str:
-        parts = [repr(self.name)]
+        parts = [f'"{self.name}"']
         if self._raw is not None:
             parts.append(f"shape={self.shape}")
         parts.append(f"dtype={self._dtype.name}")
+        if self.device:
+            parts.append(f"device={self.device}")
         return f"Tensor({', '.join(parts)})"
 
     def __hash__(self) -> int:

@@ -206,8 +206,9 @@ def _is_closed(xp: Any, handle: Any) -> Any:
 
 
 def _batches(c: ShapeContext) -> Shape | list[Shape]:
+    c.with_rank("n", 0)
     count = c.value("n")
-    if count is not None and count.ndim == 0 and count < 0:
+    if count is not None and count < 0:
         raise ValueError(f"input 'n' must be >= 0, but is {int(count)}")
     return unknown(c)
 
