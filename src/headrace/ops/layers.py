@@ -1,0 +1,136 @@
+"""tf.layers, the functional ones that need nothing but matrices: dense, dropout, flatten.
+
+Called by: programs.  Threads: as graph.
+Source: TF 1.15 behaviour: variables ``dense/kernel`` and ``dense/bias``, nodes ``dense/MatMul``, …
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.base import shapes
+from headrace.graph.convert import convert
+from headrace.graph.names import name_scope
+from headrace.graph.tensor import Tensor
+from headrace.ops.bias import bias_add
+from headrace.ops.flow import identity
+from headrace.ops.initializers import zeros_initializer
+from headrace.ops.linear import matmul
+from headrace.ops.nn_basic import dropout as nn_dropout
+from headrace.ops.packing import stack
+from headrace.ops.shape_ops import reshape
+from headrace.ops.shape_ops import shape as shape_of
+from headrace.ops.tensordot import tensordot
+from headrace.ops.variable_scope import get_variable, variable_scope
+
+__all__ = ["dense", "dropout", "flatten"]
+
+
+def dense(
+    inputs: Any,
+    units: int,
+    activation: Any = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = zeros_initializer(),  # noqa: B008 (it has no state)
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Tensor:
+    """activation(inputs @ kernel + bias): inputs [..., in], kernel [in, units], bias [units].
+
+    Raises ValueError if the size of the last dimension is not known.
+    """
+    if activity_regularizer is not None:
+        raise NotImplementedError(
+            "activity_regularizer is not available; add the loss with tf.add_to_collection("
+            "tf.GraphKeys.REGULARIZATION_LOSSES, …)"
+        )
+    values = convert(inputs)
+    raw = values.raw_shape
+    if not raw or raw[-1] is None:
+        raise ValueError(
+            f"the last dimension of the inputs of a dense layer must be known, and {values.name} has "
+            f"shape {values.shape}"
+        )
+    kind = values.dtype.base_dtype
+    with variable_scope(name, "dense", [values], reuse=reuse):
+        kernel = get_variable(
+            "kernel",
+            [raw[-1], units],
+            kind,
+            kernel_initializer,
+            kernel_regularizer,
+            trainable,
+            constraint=kernel_constraint,
+        )
+        bias = None
+        if use_bias:
+            bias = get_variable(
+                "bias",
+                [units],
+                kind,
+                bias_initializer,
+                bias_regularizer,
+                trainable,
+                constraint=bias_constraint,
+            )
+        if len(raw) > 2:
+            outputs: Tensor = tensordot(values, kernel, [[len(raw) - 1], [0]])
+            outputs.set_shape((*raw[:-1], units))
+        else:
+            outputs = matmul(values, kernel)
+        if bias is not None:
+            outputs = bias_add(outputs, bias)
+        return outputs if activation is None else activation(outputs)
+
+
+def dropout(
+    inputs: Any,
+    rate: Any = 0.5,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    training: Any = False,
+    name: str | None = None,
+) -> Tensor:
+    """While `training` (a bool or a bool tensor) `tf.nn.dropout`, otherwise the inputs."""
+    with name_scope(name, "dropout", [inputs]):
+
+        def dropped() -> Tensor:
+            return nn_dropout(inputs, rate=rate, noise_shape=noise_shape, seed=seed)
+
+        def kept() -> Tensor:
+            same: Tensor = identity(inputs)
+            return same
+
+        if isinstance(training, (bool, int)):
+            return dropped() if training else kept()
+        from headrace.ops.control_flow import cond
+
+        chosen: Tensor = cond(training, dropped, kept)
+        return chosen
+
+
+def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Tensor:
+    """[batch, the rest]: all dimensions but the first as one.
+
+    data_format is accepted for compatibility; channels_first inputs are flattened as they lie.
+    """
+    with name_scope(name, "flatten", [inputs]):
+        values = convert(inputs)
+        raw = values.raw_shape
+        if raw is not None and not raw:
+            raise ValueError(f"flatten needs at least one dimension, and {values.name} is a scalar")
+        rest = None if raw is None else shapes.num_elements(raw[1:])
+        target: Any = [-1, rest]
+        if rest is None:
+            target = stack([shape_of(values)[0], -1])
+        flat: Tensor = reshape(values, target)
+        if raw is not None:
+            flat.set_shape((raw[0], rest))
+        return flat
