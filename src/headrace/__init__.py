@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from headrace import (
+    app,
     bitwise,
     compat,
     debugging,
     dtypes,
     errors,
+    flags,
+    gfile,
     graph_util,
     initializers,
     io,
+    layers,
     linalg,
+    logging,
+    losses,
     manip,
     math,
+    nest,
+    nn,
     python,
     queue,
     random,
@@ -85,9 +93,26 @@ from headrace.codec.protos import (
     TensorInfo,
 )
 from headrace.codec.tensors import make_ndarray, make_tensor_proto
+from headrace.graph.behavior import (
+    control_flow_v2_enabled,
+    disable_control_flow_v2,
+    disable_eager_execution,
+    disable_resource_variables,
+    disable_tensor_equality,
+    disable_v2_behavior,
+    disable_v2_tensorshape,
+    enable_eager_execution,
+    enable_resource_variables,
+    enable_v2_behavior,
+    executing_eagerly,
+    executing_eagerly_outside_functions,
+    is_tensor,
+    resource_variables_enabled,
+)
 from headrace.graph.collections import GraphKeys
 from headrace.graph.const_value import constant_value as get_static_value
 from headrace.graph.convert import convert_to_tensor, register_tensor_conversion_function
+from headrace.graph.custom_gradient import custom_gradient
 from headrace.graph.gradients import (
     AggregationMethod,
     NoGradient,
@@ -150,6 +175,7 @@ from headrace.ops.arithmetic import (
     truncatediv,
     truncatemod,
 )
+from headrace.ops.asserts import Assert
 from headrace.ops.assigning import (
     assign,
     assign_add,
@@ -166,6 +192,7 @@ from headrace.ops.assigning import (
     scatter_sub,
     scatter_update,
 )
+from headrace.ops.bands import diag, diag_part, matrix_band_part
 from headrace.ops.casting import (
     angle,
     bitcast,
@@ -206,14 +233,7 @@ from headrace.ops.comparisons import (
 )
 from headrace.ops.constants import constant, fill, ones, ones_like, zeros, zeros_like
 from headrace.ops.csv import decode_csv
-from headrace.ops.diagonals import (
-    diag,
-    diag_part,
-    matrix_band_part,
-    matrix_diag,
-    matrix_diag_part,
-    matrix_set_diag,
-)
+from headrace.ops.diagonals import matrix_diag, matrix_diag_part, matrix_set_diag
 from headrace.ops.elementwise import (
     acos,
     acosh,
@@ -279,7 +299,7 @@ from headrace.ops.initializers import (
 )
 from headrace.ops.io_ops import matching_files, read_file, write_file
 from headrace.ops.joining import concat, meshgrid, split
-from headrace.ops.linear import matmul, matrix_inverse
+from headrace.ops.linear import matmul, matrix_inverse, trace
 from headrace.ops.packing import stack, unstack
 from headrace.ops.padding import pad, reverse, reverse_sequence, reverse_v2, tile
 from headrace.ops.partitioned import (
@@ -287,6 +307,7 @@ from headrace.ops.partitioned import (
     min_max_variable_partitioner,
     variable_axis_size_partitioner,
 )
+from headrace.ops.partitioning import dynamic_partition, dynamic_stitch
 from headrace.ops.placeholders import placeholder, placeholder_with_default
 from headrace.ops.queues import FIFOQueue, QueueBase, RandomShuffleQueue
 from headrace.ops.random_ops import (
@@ -359,6 +380,7 @@ from headrace.ops.special import digamma, erf, erfc, lgamma, polygamma, zeta
 from headrace.ops.sums import accumulate_n, add_n
 from headrace.ops.template import make_template
 from headrace.ops.tensordot import tensordot
+from headrace.ops.unique import setdiff1d, unique, unique_with_counts
 from headrace.ops.variable_lists import (
     all_variables,
     assert_variables_initialized,
@@ -386,75 +408,82 @@ from headrace.ops.variable_scope import (
     variable_scope,
 )
 from headrace.ops.variables import Variable, VariableAggregation, VariableSynchronization
+from headrace.training.logging import get_logger
 
 newaxis = None
 
 __all__ = [
     "AUTO_REUSE", "COMPILER_VERSION", "CXX11_ABI_FLAG", "GIT_VERSION", "GRAPH_DEF_VERSION",
     "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER", "MONOLITHIC_BUILD",
-    "QUANTIZED_DTYPES", "VERSION", "AggregationMethod", "AttrValue", "ConfigProto", "DType",
-    "DeviceSpec", "Dimension", "Event", "FIFOQueue", "FixedLengthRecordReader", "GPUOptions",
-    "Graph", "GraphDef", "GraphKeys", "GraphOptions", "HistogramProto", "IdentityReader",
-    "IndexedSlices", "InteractiveSession", "LogMessage", "MetaGraphDef", "NameAttrList",
-    "NoGradient", "NodeDef", "NotDifferentiable", "OpError", "Operation", "OptimizerOptions",
-    "QueueBase", "RandomShuffleQueue", "ReaderBase", "RegisterGradient", "RunMetadata",
-    "RunOptions", "Session", "SessionLog", "SparseTensor", "SparseTensorValue", "Summary",
-    "SummaryMetadata", "Tensor", "TensorInfo", "TensorShape", "TextLineReader",
+    "QUANTIZED_DTYPES", "VERSION", "AggregationMethod", "Assert", "AttrValue", "ConfigProto",
+    "DType", "DeviceSpec", "Dimension", "Event", "FIFOQueue", "FixedLengthRecordReader",
+    "GPUOptions", "Graph", "GraphDef", "GraphKeys", "GraphOptions", "HistogramProto",
+    "IdentityReader", "IndexedSlices", "InteractiveSession", "LogMessage", "MetaGraphDef",
+    "NameAttrList", "NoGradient", "NodeDef", "NotDifferentiable", "OpError", "Operation",
+    "OptimizerOptions", "QueueBase", "RandomShuffleQueue", "ReaderBase", "RegisterGradient",
+    "RunMetadata", "RunOptions", "Session", "SessionLog", "SparseTensor", "SparseTensorValue",
+    "Summary", "SummaryMetadata", "Tensor", "TensorInfo", "TensorShape", "TextLineReader",
     "UnconnectedGradients", "Variable", "VariableAggregation", "VariableScope",
     "VariableSynchronization", "WholeFileReader", "__compiler_version__", "__git_version__",
     "__version__", "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "add_to_collection",
-    "add_to_collections", "all_variables", "angle", "arg_max", "arg_min", "argmax", "argmin",
-    "as_dtype", "asin", "asinh", "assert_variables_initialized", "assign", "assign_add",
-    "assign_sub", "atan", "atan2", "atanh", "batch_gather", "bfloat16", "bitcast", "bitwise",
-    "bool", "boolean_mask", "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to",
-    "cast", "ceil", "check_numerics", "clip_by_average_norm", "clip_by_global_norm",
-    "clip_by_norm", "clip_by_value", "colocate_with", "compat", "complex", "complex64",
-    "complex128", "concat", "conj", "constant", "constant_initializer", "container",
-    "control_dependencies", "convert_to_tensor", "convert_to_tensor_or_sparse_tensor", "cos",
-    "cosh", "count_nonzero", "count_up_to", "cumprod", "cumsum", "debugging", "decode_csv",
-    "device", "diag", "diag_part", "digamma", "dimension_at_index", "dimension_value", "div",
-    "div_no_nan", "divide", "double", "dtypes", "ensure_shape", "equal", "erf", "erfc",
-    "errors", "exp", "expand_dims", "expm1", "fill", "fixed_size_partitioner", "float16",
-    "float32", "float64", "floor", "floor_div", "floordiv", "floormod", "gather", "gather_nd",
-    "get_collection", "get_collection_ref", "get_default_graph", "get_default_session",
-    "get_local_variable", "get_seed", "get_static_value", "get_variable", "get_variable_scope",
+    "add_to_collections", "all_variables", "angle", "app", "arg_max", "arg_min", "argmax",
+    "argmin", "as_dtype", "asin", "asinh", "assert_variables_initialized", "assign",
+    "assign_add", "assign_sub", "atan", "atan2", "atanh", "batch_gather", "bfloat16", "bitcast",
+    "bitwise", "bool", "boolean_mask", "broadcast_dynamic_shape", "broadcast_static_shape",
+    "broadcast_to", "cast", "ceil", "check_numerics", "clip_by_average_norm",
+    "clip_by_global_norm", "clip_by_norm", "clip_by_value", "colocate_with", "compat",
+    "complex", "complex64", "complex128", "concat", "conj", "constant", "constant_initializer",
+    "container", "control_dependencies", "control_flow_v2_enabled", "convert_to_tensor",
+    "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "count_up_to",
+    "cumprod", "cumsum", "custom_gradient", "debugging", "decode_csv", "device", "diag",
+    "diag_part", "digamma", "dimension_at_index", "dimension_value", "disable_control_flow_v2",
+    "disable_eager_execution", "disable_resource_variables", "disable_tensor_equality",
+    "disable_v2_behavior", "disable_v2_tensorshape", "div", "div_no_nan", "divide", "double",
+    "dtypes", "dynamic_partition", "dynamic_stitch", "enable_eager_execution",
+    "enable_resource_variables", "enable_v2_behavior", "ensure_shape", "equal", "erf", "erfc",
+    "errors", "executing_eagerly", "executing_eagerly_outside_functions", "exp", "expand_dims",
+    "expm1", "fill", "fixed_size_partitioner", "flags", "float16", "float32", "float64",
+    "floor", "floor_div", "floordiv", "floormod", "gather", "gather_nd", "get_collection",
+    "get_collection_ref", "get_default_graph", "get_default_session", "get_local_variable",
+    "get_logger", "get_seed", "get_static_value", "get_variable", "get_variable_scope", "gfile",
     "global_norm", "global_variables", "global_variables_initializer",
     "glorot_normal_initializer", "glorot_uniform_initializer", "gradients", "graph_util",
     "greater", "greater_equal", "group", "half", "identity", "identity_n", "imag",
     "import_graph_def", "init_scope", "initialize_all_variables", "initialize_local_variables",
     "initialize_variables", "initializers", "int8", "int16", "int32", "int64", "inv",
-    "invert_permutation", "io", "is_finite", "is_inf", "is_nan", "is_variable_initialized",
-    "less", "less_equal", "lgamma", "lin_space", "linalg", "linspace", "local_variables",
-    "local_variables_initializer", "log", "log1p", "log_sigmoid", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "make_ndarray", "make_template", "make_tensor_proto", "manip",
-    "matching_files", "math", "matmul", "matrix_band_part", "matrix_diag", "matrix_diag_part",
-    "matrix_inverse", "matrix_set_diag", "matrix_transpose", "maximum", "meshgrid",
+    "invert_permutation", "io", "is_finite", "is_inf", "is_nan", "is_tensor",
+    "is_variable_initialized", "layers", "less", "less_equal", "lgamma", "lin_space", "linalg",
+    "linspace", "local_variables", "local_variables_initializer", "log", "log1p", "log_sigmoid",
+    "logging", "logical_and", "logical_not", "logical_or", "logical_xor", "losses",
+    "make_ndarray", "make_template", "make_tensor_proto", "manip", "matching_files", "math",
+    "matmul", "matrix_band_part", "matrix_diag", "matrix_diag_part", "matrix_inverse",
+    "matrix_set_diag", "matrix_transpose", "maximum", "meshgrid",
     "min_max_variable_partitioner", "minimum", "mod", "model_variables",
-    "moving_average_variables", "multinomial", "multiply", "name_scope", "negative", "newaxis",
-    "no_gradient", "no_op", "no_regularizer", "norm", "not_equal", "one_hot", "ones",
-    "ones_initializer", "ones_like", "orthogonal_initializer", "pad", "placeholder",
+    "moving_average_variables", "multinomial", "multiply", "name_scope", "negative", "nest",
+    "newaxis", "nn", "no_gradient", "no_op", "no_regularizer", "norm", "not_equal", "one_hot",
+    "ones", "ones_initializer", "ones_like", "orthogonal_initializer", "pad", "placeholder",
     "placeholder_with_default", "polygamma", "pow", "python", "qint8", "qint16", "qint32",
     "queue", "quint8", "quint16", "random", "random_normal", "random_normal_initializer",
     "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer", "range",
     "rank", "read_file", "real", "realdiv", "reciprocal", "reduce_all", "reduce_any",
     "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum",
     "register_tensor_conversion_function", "report_uninitialized_variables",
-    "reset_default_graph", "reshape", "resource", "reverse", "reverse_sequence", "reverse_v2",
-    "rint", "round", "rsqrt", "saturate_cast", "scalar_mul", "scatter_add", "scatter_div",
-    "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add",
-    "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update", "segment_max",
-    "segment_mean", "segment_min", "segment_prod", "segment_sum", "sequence_mask",
-    "set_random_seed", "shape", "shape_n", "sigmoid", "sign", "sin", "sinh", "size", "slice",
-    "sparse", "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum", "split",
-    "sqrt", "square", "squared_difference", "squeeze", "stack", "stop_gradient",
-    "strided_slice", "string", "subtract", "tan", "tanh", "tensordot", "tile", "to_bfloat16",
-    "to_complex64", "to_complex128", "to_double", "to_float", "to_int32", "to_int64", "train",
-    "trainable_variables", "transpose", "truediv", "truncated_normal",
-    "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint8", "uint16",
-    "uint32", "uint64", "uniform_unit_scaling_initializer", "unsorted_segment_max",
-    "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
-    "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
-    "variable_axis_size_partitioner", "variable_scope", "variables_initializer",
-    "variance_scaling_initializer", "variant", "where", "where_v2", "write_file", "zeros",
-    "zeros_initializer", "zeros_like", "zeta",
+    "reset_default_graph", "reshape", "resource", "resource_variables_enabled", "reverse",
+    "reverse_sequence", "reverse_v2", "rint", "round", "rsqrt", "saturate_cast", "scalar_mul",
+    "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd",
+    "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update",
+    "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
+    "sequence_mask", "set_random_seed", "setdiff1d", "shape", "shape_n", "sigmoid", "sign",
+    "sin", "sinh", "size", "slice", "sparse", "sparse_segment_mean", "sparse_segment_sqrt_n",
+    "sparse_segment_sum", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
+    "stop_gradient", "strided_slice", "string", "subtract", "tan", "tanh", "tensordot", "tile",
+    "to_bfloat16", "to_complex64", "to_complex128", "to_double", "to_float", "to_int32",
+    "to_int64", "trace", "train", "trainable_variables", "transpose", "truediv",
+    "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple",
+    "uint8", "uint16", "uint32", "uint64", "uniform_unit_scaling_initializer", "unique",
+    "unique_with_counts", "unsorted_segment_max", "unsorted_segment_mean",
+    "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
+    "unsorted_segment_sum", "unstack", "variable_axis_size_partitioner", "variable_scope",
+    "variables_initializer", "variance_scaling_initializer", "variant", "where", "where_v2",
+    "write_file", "zeros", "zeros_initializer", "zeros_like", "zeta",
 ]  # fmt: skip

@@ -5,11 +5,13 @@ from __future__ import annotations
 from headrace.ops.csv import decode_csv
 from headrace.ops.io_ops import matching_files, read_file, write_file
 from headrace.ops.queues import QueueBase, RandomShuffleQueue
+from headrace.training.input import match_filenames_once
 
 __all__ = [
     "QueueBase",
     "RandomShuffleQueue",
     "decode_csv",
+    "match_filenames_once",
     "matching_files",
     "read_file",
     "write_file",

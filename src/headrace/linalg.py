@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from headrace.ops.bands import diag as tensor_diag
+from headrace.ops.bands import matrix_band_part as band_part
 from headrace.ops.clipping import global_norm
-from headrace.ops.diagonals import diag as tensor_diag
-from headrace.ops.diagonals import matrix_band_part as band_part
 from headrace.ops.diagonals import matrix_set_diag as set_diag
 from headrace.ops.linear import matrix_inverse as inv
+from headrace.ops.nn_basic import l2_normalize
 from headrace.ops.reductions import norm
+from headrace.ops.shape_ops import adjoint
 from headrace.ops.tensordot import tensordot
 
 __all__ = [
+    "adjoint",
     "band_part",
     "global_norm",
     "inv",
+    "l2_normalize",
     "norm",
     "set_diag",
     "tensor_diag",

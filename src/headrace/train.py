@@ -30,39 +30,36 @@ from headrace.training.global_step import (
     global_step,
 )
 from headrace.training.gradient_descent import GradientDescentOptimizer
+from headrace.training.input import (
+    input_producer,
+    limit_epochs,
+    match_filenames_once,
+    range_input_producer,
+    slice_input_producer,
+    string_input_producer,
+)
+from headrace.training.learning_rate import (
+    cosine_decay,
+    exponential_decay,
+    inverse_time_decay,
+    natural_exp_decay,
+    piecewise_constant,
+    piecewise_constant_decay,
+    polynomial_decay,
+)
 from headrace.training.momentum import MomentumOptimizer
 from headrace.training.optimizer import Optimizer
 from headrace.training.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
 
 __all__ = [
-    "AdagradOptimizer",
-    "AdamOptimizer",
-    "BytesList",
-    "ClusterDef",
-    "ClusterSpec",
-    "Coordinator",
-    "Example",
-    "Feature",
-    "FeatureList",
-    "FeatureLists",
-    "Features",
-    "FloatList",
-    "GradientDescentOptimizer",
-    "Int64List",
-    "JobDef",
-    "LooperThread",
-    "MomentumOptimizer",
-    "Optimizer",
-    "QueueRunner",
-    "SaverDef",
-    "SequenceExample",
-    "Server",
-    "ServerDef",
-    "add_queue_runner",
-    "assert_global_step",
-    "create_global_step",
-    "get_global_step",
-    "get_or_create_global_step",
-    "global_step",
-    "start_queue_runners",
-]
+    "AdagradOptimizer", "AdamOptimizer", "BytesList", "ClusterDef", "ClusterSpec",
+    "Coordinator", "Example", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
+    "GradientDescentOptimizer", "Int64List", "JobDef", "LooperThread", "MomentumOptimizer",
+    "Optimizer", "QueueRunner", "SaverDef", "SequenceExample", "Server", "ServerDef",
+    "add_queue_runner", "assert_global_step", "cosine_decay", "create_global_step",
+    "exponential_decay", "get_global_step", "get_or_create_global_step", "global_step",
+    "input_producer", "inverse_time_decay", "limit_epochs", "match_filenames_once",
+    "natural_exp_decay", "piecewise_constant", "piecewise_constant_decay", "polynomial_decay",
+    "range_input_producer", "slice_input_producer", "start_queue_runners",
+    "string_input_producer",
+]  # fmt: skip

@@ -1,0 +1,144 @@
+"""Nested structures: lists, tuples, namedtuples and mappings, down to leaves.  `tf.nest`.
+
+Strings, arrays, tensors and None are leaves.  A mapping's values come in the order of its sorted
+keys, whatever order they were put in.
+Called by: programs.  Threads: any.
+Source: TF 1.15 behaviour of tf.nest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
+from typing import Any
+
+
+def is_nested(seq: Any) -> bool:
+    """Whether `seq` is a structure rather than a leaf."""
+    if isinstance(seq, (str, bytes)):
+        return False
+    return isinstance(seq, (Sequence, Mapping, MappingView)) or hasattr(
+        type(seq), "__attrs_attrs__"
+    )
+
+
+def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
+    """The leaves from left to right; a leaf alone gives a list of one.
+
+    Raises TypeError for a mapping whose keys cannot be sorted.
+    """
+    return list(_leaves(structure))
+
+
+def _leaves(structure: Any) -> Iterator[Any]:
+    if not is_nested(structure):
+        yield structure
+        return
+    for _, part in _parts(structure):
+        yield from _leaves(part)
+
+
+def _parts(structure: Any) -> list[tuple[Any, Any]]:
+    """(key, part) of one level, in flattening order."""
+    if isinstance(structure, Mapping):
+        try:
+            return [(key, structure[key]) for key in sorted(structure)]
+        except TypeError as error:
+            raise TypeError(
+                f"the keys {list(structure)!r:.100} of a nested dict must be sortable: {error}"
+            ) from None
+    if hasattr(type(structure), "__attrs_attrs__"):
+        names = [field.name for field in type(structure).__attrs_attrs__]
+        return [(name, getattr(structure, name)) for name in names]
+    return list(enumerate(structure))
+
+
+def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool = False) -> Any:
+    """The structure with its leaves replaced, in flattening order.
+
+    Raises TypeError (flat_sequence is no sequence), ValueError (the counts differ).
+    """
+    if not is_nested(flat_sequence):
+        raise TypeError(
+            f"flat_sequence must be a sequence of leaves, not {type(flat_sequence).__name__}"
+        )
+    given = list(flat_sequence)
+    wanted = len(flatten(structure))
+    if wanted != len(given):
+        raise ValueError(
+            f"the structure has {wanted} leaves, and flat_sequence has {len(given)}: {structure!r:.100}"
+        )
+    return _packed(structure, iter(given))
+
+
+def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
+    if not is_nested(structure):
+        return next(leaves)
+    made = {key: _packed(part, leaves) for key, part in _parts(structure)}
+    kind = type(structure)
+    if isinstance(structure, Mapping):
+        pairs = [(key, made[key]) for key in structure]
+        if hasattr(structure, "default_factory"):
+            return kind(structure.default_factory, pairs)
+        return kind(pairs)
+    if hasattr(kind, "__attrs_attrs__"):
+        return kind(**made)
+    if isinstance(structure, MappingView):
+        return list(made.values())
+    return kind(*made.values()) if hasattr(structure, "_fields") else kind(made.values())
+
+
+def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> Any:
+    """A structure like the first, of func(leaf of each structure).
+
+    check_types=False lets lists and tuples stand for each other.
+    Raises TypeError and ValueError where the structures differ.
+    """
+    check_types = kwargs.pop("check_types", True)
+    kwargs.pop("expand_composites", None)
+    if kwargs:
+        raise ValueError(
+            f"map_structure takes check_types and expand_composites, not {', '.join(kwargs)}"
+        )
+    if not callable(func):
+        raise TypeError(f"func must be callable, and is {func!r:.100}")
+    if not structure:
+        raise ValueError("map_structure needs at least one structure")
+    for other in structure[1:]:
+        assert_same_structure(structure[0], other, check_types=check_types)
+    flat = zip(*map(flatten, structure), strict=True)
+    return pack_sequence_as(structure[0], [func(*leaves) for leaves in flat])
+
+
+def assert_same_structure(
+    nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False
+) -> None:
+    """Raises ValueError where the nesting or the keys differ, TypeError where the containers' types do."""
+    _compare(nest1, nest2, check_types, "")
+
+
+def _compare(first: Any, second: Any, check_types: bool, path: str) -> None:
+    where = f"at {path or 'the top'}: "
+    if is_nested(first) != is_nested(second):
+        raise ValueError(f"{where}{first!r:.100} and {second!r:.100} are not nested alike")
+    if not is_nested(first):
+        return
+    if check_types:
+        _compare_types(first, second, where)
+    mine, theirs = _parts(first), _parts(second)
+    if len(mine) != len(theirs):
+        raise ValueError(f"{where}{len(mine)} parts against {len(theirs)}")
+    mappings = isinstance(first, Mapping) and isinstance(second, Mapping)
+    if mappings and [key for key, _ in mine] != [key for key, _ in theirs]:
+        raise ValueError(f"{where}the keys {sorted(first)} and {sorted(second)} differ")
+    for (key, part), (_, other) in zip(mine, theirs, strict=True):
+        _compare(part, other, check_types, f"{path}[{key!r}]")
+
+
+def _compare_types(first: Any, second: Any, where: str) -> None:
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return
+    named = hasattr(first, "_fields") and hasattr(second, "_fields")
+    if named and type(first).__name__ == type(second).__name__ and first._fields == second._fields:
+        return
+    if type(first) is not type(second):
+        raise TypeError(f"{where}{type(first).__name__} against {type(second).__name__}")
