@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.graph.graph import Graph, Operation
+from headrace.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
+from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.graph.tensor import Tensor
 
 Build = Callable[[list[Any]], Any]
@@ -25,6 +27,22 @@ def register_fetch_conversion(
     if any(kind is known for known, _ in _expansions):
         raise ValueError(f"{kind.__name__} has a fetch conversion already")
     _expansions.insert(0, (kind, expand))
+
+
+def _expand_slices(fetch: IndexedSlices) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    parts: list[Any] = [fetch.values, fetch.indices]
+    if fetch.dense_shape is not None:
+        parts.append(fetch.dense_shape)
+    return parts, lambda values: IndexedSlicesValue(*values)
+
+
+def _expand_sparse(fetch: SparseTensor) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    parts = [fetch.indices, fetch.values, fetch.dense_shape]
+    return parts, lambda values: SparseTensorValue(*values)
+
+
+register_fetch_conversion(IndexedSlices, _expand_slices)
+register_fetch_conversion(SparseTensor, _expand_sparse)
 
 
 class Fetches:

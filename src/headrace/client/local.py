@@ -48,12 +48,8 @@ class LocalEngine:
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
     ) -> StepFunction:
         """Prune, place and compile; see `Engine.step`."""
-        ops = needed(feeds, fetches, targets)
-        devices = place(ops, self._devices, allow_soft_placement=self._config.allow_soft_placement)
-        if self._config.log_device_placement:
-            for op in ops:
-                _log.warning("%s: (%s): %s", op.name, op.type, devices[op])
-        program = compile_program(ops, feeds, fetches, devices=devices, memos=self._memos)
+        program = self._compile(feeds, fetches, targets)
+        exact: list[Compiled] = []  # for traced steps, made when one is asked for
         timeout_ms = self._config.operation_timeout_in_ms
         quick = not program.may_wait and not timeout_ms
         runtime, session_scope, ids = self._runtime, self._scope, self._step_ids
@@ -62,7 +58,11 @@ class LocalEngine:
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
         ) -> list[Any]:
             if options is not None or metadata is not None:
-                return self._run_with_options(program, values, options, metadata)
+                if metadata is None or not (options and options.trace_level):
+                    return self._run_with_options(program, values, options, metadata, None)
+                if not exact:
+                    exact.append(self._compile(feeds, fetches, targets, exact=True))
+                return self._run_with_options(exact[0], values, options, metadata, StatsCollector())
             if quick:
                 return program.run(StepState(runtime, session_scope, next(ids)), values)
             with Scope(timeout_ms / 1000 if timeout_ms else None, session_scope) as scope:
@@ -70,19 +70,34 @@ class LocalEngine:
 
         return run
 
+    def _compile(
+        self,
+        feeds: Sequence[Tensor],
+        fetches: Sequence[Tensor],
+        targets: Sequence[Operation],
+        *,
+        exact: bool = False,
+    ) -> Compiled:
+        pruned = needed(feeds, fetches, targets, exact=exact)
+        devices = place(
+            pruned.ops, self._devices, allow_soft_placement=self._config.allow_soft_placement
+        )
+        if self._config.log_device_placement:
+            for op in pruned.ops:
+                _log.warning("%s: (%s): %s", op.name, op.type, devices[op])
+        return compile_program(pruned, feeds, fetches, devices=devices, memos=self._memos)
+
     def _run_with_options(
         self,
         program: Compiled,
         values: Sequence[Any],
         options: pb.RunOptions | None,
         metadata: pb.RunMetadata | None,
+        stats: StatsCollector | None,
     ) -> list[Any]:
         timeout_ms = self._config.operation_timeout_in_ms
-        traced = False
         if options is not None:
             timeout_ms = options.timeout_in_ms or timeout_ms
-            traced = metadata is not None and options.trace_level != pb.RunOptions.NO_TRACE
-        stats = StatsCollector() if traced else None
         with Scope(timeout_ms / 1000 if timeout_ms else None, self._scope) as scope:
             step = StepState(self._runtime, scope, next(self._step_ids), Rendezvous(), stats)
             found = program.run(step, values)

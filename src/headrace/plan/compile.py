@@ -21,7 +21,8 @@ from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, returns_value, wants_reference
-from headrace.plan.compile_dataflow import CONTROL_FLOW, compile_dataflow
+from headrace.plan.compile_dataflow import compile_dataflow
+from headrace.plan.prune import CONTROL_FLOW, Pruned
 from headrace.run import instructions as make
 from headrace.run.dataflow import DataflowProgram
 from headrace.run.kernel import Memos, NodeInfo
@@ -32,7 +33,7 @@ _SMALL = 1024  # elements; smaller values are not worth an instruction to releas
 
 
 def compile_program(
-    ops: Sequence[Operation],
+    pruned: Pruned,
     args: Sequence[Tensor],
     returns: Sequence[Tensor],
     *,
@@ -41,29 +42,30 @@ def compile_program(
     xp: Any = np,
     dataflow: bool = False,
 ) -> Compiled:
-    """The program of `ops` (inputs first) that takes `args` and gives `returns`.
+    """The program of what was pruned that takes `args` and gives `returns`.
 
     devices: full device name of each node.  memos: what nodes remember between steps, by node name;
     a session passes the same dict for all its programs.  dataflow: values may arrive dead though no
     node here is control flow.
     Raises: Unimplemented (a node whose op has no kernel here).
     """
-    if dataflow or any(op.type in CONTROL_FLOW for op in ops):
-        return compile_dataflow(ops, args, returns, devices, memos, xp)
-    return _Compiler(ops, args, returns, devices, memos, xp).program()
+    if dataflow or any(op.type in CONTROL_FLOW for op in pruned.ops):
+        return compile_dataflow(pruned, args, returns, devices, memos, xp)
+    return _Compiler(pruned, args, returns, devices, memos, xp).program()
 
 
 class _Compiler:
     def __init__(
         self,
-        ops: Sequence[Operation],
+        pruned: Pruned,
         args: Sequence[Tensor],
         returns: Sequence[Tensor],
         devices: Mapping[Operation, str],
         memos: Memos,
         xp: Any,
     ) -> None:
-        self._ops = ops
+        self._ops = pruned.ops
+        self._controls = pruned.controls
         self._args = args
         self._returned = returns
         self._devices = devices
@@ -163,7 +165,7 @@ class _Compiler:
         for tensor in op.inputs:
             if tensor not in self._fed:
                 found |= self._after[tensor.op]
-        for control in op.control_inputs:
+        for control in self._controls[op]:
             found |= self._after.get(control, frozenset())
         return frozenset(found)
 

@@ -15,6 +15,7 @@ from headrace.graph.graphdef import input_name
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, returns_value, wants_reference
+from headrace.plan.prune import Pruned
 from headrace.run.dataflow import DataflowProgram, Kind, Node
 from headrace.run.kernel import Memos, NodeInfo
 
@@ -28,20 +29,18 @@ _KINDS = {
     "_HostSend": Kind.SEND,
 }
 _KINDS.update({f"Ref{name}": kind for name, kind in list(_KINDS.items())[:5]})
-CONTROL_FLOW = frozenset(name for name, kind in _KINDS.items() if kind is not Kind.SEND) | {
-    "LoopCond"
-}
 
 
 def compile_dataflow(
-    ops: Sequence[Operation],
+    pruned: Pruned,
     args: Sequence[Tensor],
     returns: Sequence[Tensor],
     devices: Mapping[Operation, str],
     memos: Memos,
     xp: Any,
 ) -> DataflowProgram:
-    """The program of `ops`; see plan.compile.compile_program."""
+    """The program of what was pruned; see plan.compile.compile_program."""
+    ops = pruned.ops
     fed = {tensor: _argument(index, tensor) for index, tensor in enumerate(args)}
     nodes: dict[Operation, Node] = {}
     for op in ops:
@@ -54,7 +53,7 @@ def compile_dataflow(
                 argument.users[0].append((node, slot))
             else:
                 nodes[tensor.op].users[tensor.value_index].append((node, slot))
-        for control in op.control_inputs:
+        for control in pruned.controls[op]:
             source = nodes.get(control)
             if source is not None:
                 source.control_users.append(node)

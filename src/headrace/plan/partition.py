@@ -19,6 +19,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.graphdef import input_name, node_def
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
+from headrace.plan.prune import Pruned
 from headrace.run.keys import key, task_of
 
 
@@ -35,7 +36,7 @@ class Partition:
 
 
 def partition(
-    ops: Sequence[Operation],
+    pruned: Pruned,
     feeds: Sequence[Tensor],
     fetches: Sequence[Tensor],
     devices: Mapping[Operation, str],
@@ -43,22 +44,23 @@ def partition(
 ) -> list[Partition]:
     """Partitions by task, in task-name order.
 
-    ops: what runs, inputs first (see plan.prune).  devices: full device of each of them and of the
+    pruned: what runs.  devices: full device of each of them and of the
     nodes of `feeds`.  incarnation: of a device's task.
     """
-    return _Partitioner(ops, feeds, fetches, devices, incarnation).run()
+    return _Partitioner(pruned, feeds, fetches, devices, incarnation).run()
 
 
 class _Partitioner:
     def __init__(
         self,
-        ops: Sequence[Operation],
+        pruned: Pruned,
         feeds: Sequence[Tensor],
         fetches: Sequence[Tensor],
         devices: Mapping[Operation, str],
         incarnation: Callable[[str], int],
     ) -> None:
-        self._ops = ops
+        self._ops = pruned.ops
+        self._controls = pruned.controls
         self._feeds = list(dict.fromkeys(feeds))
         self._fetches = list(dict.fromkeys(fetches))
         self._devices = devices
@@ -119,7 +121,7 @@ class _Partitioner:
         del node.input[:]
         for tensor in op.inputs:
             node.input.append(self._input(tensor, device))
-        for control in op.control_inputs:
+        for control in self._controls[op]:
             name = self._control(control, device)
             if f"^{name}" not in node.input:
                 node.input.append(f"^{name}")

@@ -1,65 +1,149 @@
 """Prune: the nodes that a run needs, in an order in which inputs come first.
 
-Called by: plan.compile, plan.partition.  Threads: any; the graph must not change meanwhile.
+A control edge from a node that only computes is worth as much as control edges from that node's
+own sources, so such a node is not run for the edge's sake: the gradients that `tf.gradients` ties
+together with a group are computed only if somebody uses them.  This cannot be observed, but by
+tracing, for which `exact` keeps every edge.
+Called by: client.local, serve.  Threads: any; the graph must not change meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from headrace.base import errors
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 
 LOOP_BACK = frozenset(("NextIteration", "RefNextIteration"))
+CONTROL_FLOW = frozenset(
+    f"{prefix}{name}" for prefix in ("", "Ref") for name in ("Switch", "Merge", "Enter", "Exit", "NextIteration")
+) | {"LoopCond"}  # fmt: skip
 _MERGES = frozenset(("Merge", "RefMerge"))
+
+# Ops that only compute, and cannot fail on inputs of the shapes that the graph promised.
+_SILENT = frozenset(
+    "NoOp Const Identity Shape Size Rank Reshape ExpandDims Squeeze Transpose Tile Fill Cast Pack "
+    "Add AddV2 AddN Sub Mul RealDiv Neg Square Maximum Minimum Select SelectV2 Greater GreaterEqual "
+    "Less LessEqual Equal NotEqual LogicalAnd LogicalOr LogicalNot MatMul BatchMatMul BatchMatMulV2 "
+    "BatchMatMulV3 Sum Mean Max Min BiasAdd BiasAddGrad ReluGrad Relu6Grad EluGrad SigmoidGrad TanhGrad "
+    "SqrtGrad RsqrtGrad SoftplusGrad Softmax LogSoftmax Exp Log Sqrt Tanh Sigmoid Relu ZerosLike OnesLike "
+    "BroadcastGradientArgs DynamicStitch FloorDiv FloorMod PreventGradient StopGradient".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What runs: `ops`, inputs first, and what each waits for beside its inputs."""
+
+    ops: Sequence[Operation]
+    controls: Mapping[Operation, Sequence[Operation]]
 
 
 def needed(
-    feeds: Iterable[Tensor], fetches: Iterable[Tensor], targets: Iterable[Operation]
-) -> list[Operation]:
-    """Nodes needed for `fetches` and `targets` when `feeds` are given, inputs before users.
+    feeds: Iterable[Tensor],
+    fetches: Iterable[Tensor],
+    targets: Iterable[Operation],
+    *,
+    exact: bool = False,
+) -> Pruned:
+    """Nodes needed for `fetches` and `targets` when `feeds` are given.
 
     A fed tensor needs nothing; its node runs only if another output or the node itself is needed.
     Equal requests give equal orders: the order is that of a depth-first walk from the roots.
+    Raises InvalidArgument on a cycle that no loop explains.
     """
     fed = set(feeds)
     roots = [tensor.op for tensor in fetches if tensor not in fed]
     roots.extend(targets)
-    ordered: list[Operation] = []
-    state: dict[Operation, bool] = {}  # False: being walked, True: done
-    for root in roots:  # grows: what closes a loop is walked after the loop
-        if root in state:
-            continue
-        stack: list[tuple[Operation, list[Operation]]] = [(root, _sources(root, fed))]
-        state[root] = False
+    if not exact:
+        found = _Walk(fed, frozenset()).run(list(roots))
+        if not any(op.type in CONTROL_FLOW for op in found):
+            # Nodes that run anyway keep their edges: order among them can be observed.
+            walk = _Walk(fed, frozenset(found))
+            return Pruned(walk.run(list(roots)), walk.controls)
+    walk = _Walk(fed, None)  # with control flow an edge also says whether a node is dead
+    return Pruned(walk.run(list(roots)), walk.controls)
+
+
+class _Walk:
+    def __init__(self, fed: set[Tensor], kept: frozenset[Operation] | None) -> None:
+        """kept: nodes to which control edges stay though they only compute; None: all."""
+        self._fed = fed
+        self._kept = kept
+        self._behind: dict[Operation, list[Operation]] = {}
+        self.controls: dict[Operation, list[Operation]] = {}
+
+    def run(self, roots: list[Operation]) -> list[Operation]:
+        ordered: list[Operation] = []
+        done: dict[Operation, bool] = {}  # False: being walked
+        for root in roots:  # grows: what closes a loop is walked after the loop
+            if root in done:
+                continue
+            stack = [(root, self._sources(root))]
+            done[root] = False
+            while stack:
+                op, sources = stack[-1]
+                while sources:
+                    source = sources.pop()
+                    if source.type in LOOP_BACK and op.type in _MERGES:
+                        roots.append(source)
+                        continue
+                    seen = done.get(source)
+                    if seen is None:
+                        done[source] = False
+                        stack.append((source, self._sources(source)))
+                        break
+                    if not seen:
+                        raise errors.invalid_argument(
+                            f"the graph has a cycle through {source.name!r} and {op.name!r}",
+                            node=op.name,
+                        )
+                else:
+                    stack.pop()
+                    done[op] = True
+                    ordered.append(op)
+        return ordered
+
+    def _sources(self, op: Operation) -> list[Operation]:
+        """Nodes that `op` waits for, last first (they are popped from the end)."""
+        controls = list(op.control_inputs)
+        if self._kept is not None and controls:
+            controls = list(
+                dict.fromkeys(real for control in controls for real in self._real(control))
+            )
+        self.controls[op] = controls
+        sources = [tensor.op for tensor in op.inputs if tensor not in self._fed]
+        sources.extend(controls)
+        sources.reverse()
+        return sources
+
+    def _real(self, control: Operation) -> list[Operation]:
+        """`control`, or, if it only computes, the nodes behind it that do more."""
+        if not self._skips(control):
+            return [control]
+        known = self._behind.get(control)
+        if known is not None:
+            return known
+        self._behind[control] = []  # a cycle ends here; the walk proper reports it
+        found: dict[Operation, None] = {}
+        stack = [control]
+        visited = {control}
         while stack:
-            op, sources = stack[-1]
-            while sources:
-                source = sources.pop()
-                if source.type in LOOP_BACK and op.type in _MERGES:
-                    roots.append(source)
+            op = stack.pop()
+            for source in (*(t.op for t in op.inputs if t not in self._fed), *op.control_inputs):
+                if source in visited:
                     continue
-                seen = state.get(source)
-                if seen is None:
-                    state[source] = False
-                    stack.append((source, _sources(source, fed)))
-                    break
-                if not seen:
-                    raise errors.invalid_argument(
-                        f"the graph has a cycle through {source.name!r} and {op.name!r}",
-                        node=op.name,
-                    )
-            else:
-                stack.pop()
-                state[op] = True
-                ordered.append(op)
-    return ordered
+                visited.add(source)
+                if self._skips(source):
+                    stack.append(source)
+                else:
+                    found[source] = None
+        self._behind[control] = list(found)
+        return self._behind[control]
 
-
-def _sources(op: Operation, fed: set[Tensor]) -> list[Operation]:
-    """Nodes that `op` waits for, last first (they are popped from the end)."""
-    sources = [tensor.op for tensor in op.inputs if tensor not in fed]
-    sources.extend(op.control_inputs)
-    sources.reverse()
-    return sources
+    def _skips(self, op: Operation) -> bool:
+        if op.type not in _SILENT or any(tensor._dtype._is_ref_dtype for tensor in op.inputs):
+            return False
+        return self._kept is not None and op not in self._kept

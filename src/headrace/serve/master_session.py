@@ -19,10 +19,9 @@ from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import Importer
 from headrace.graph.tensor import Tensor
-from headrace.plan.compile_dataflow import CONTROL_FLOW
 from headrace.plan.partition import partition
 from headrace.plan.place import place
-from headrace.plan.prune import needed
+from headrace.plan.prune import CONTROL_FLOW, needed
 from headrace.run.keys import task_of
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
@@ -83,8 +82,11 @@ class MasterSession:
     # -- plans --------------------------------------------------------------------------------
 
     def _plan(self, request: m.RunStepRequest, scope: Scope) -> _Plan:
+        # A traced step runs every node as the user wrote it, so it has a plan of its own.
+        exact = request.options is not None and bool(request.options.trace_level)
         signature = (
-            tuple(name for name, _ in request.feeds), tuple(request.fetches), tuple(request.targets)
+            tuple(name for name, _ in request.feeds), tuple(request.fetches),
+            tuple(request.targets), exact,
         )  # fmt: skip
         with self._lock:
             self._check_open()
@@ -100,14 +102,15 @@ class MasterSession:
         feed_names: Sequence[str],
         fetch_names: Sequence[str],
         target_names: Sequence[str],
+        exact: bool,
         scope: Scope,
     ) -> _Plan:
         with self._lock:
             feeds = [self._tensor(name) for name in feed_names]
             fetches = [self._tensor(name) for name in fetch_names]
             targets = [self._operation(name) for name in target_names]
-            ops = needed(feeds, fetches, targets)
-            everything = list(dict.fromkeys([*ops, *(tensor.op for tensor in feeds)]))
+            pruned = needed(feeds, fetches, targets, exact=exact)
+            everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
             devices = place(
                 everything,
                 self._cluster.devices,
@@ -116,14 +119,14 @@ class MasterSession:
             for task in sorted({task_of(device) for device in devices.values()}):
                 self._cluster.incarnation(task, scope)
             parts = partition(
-                ops,
+                pruned,
                 feeds,
                 fetches,
                 devices,
                 lambda device: self._cluster.incarnation(task_of(device), scope),
             )
         asked = []
-        has_control_flow = any(op.type in CONTROL_FLOW for op in ops)
+        has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
         for part in parts:
             request = pb.RegisterGraphRequest(
                 session_handle=self.handle,

@@ -187,10 +187,15 @@ class Worker:
                 sends.append(op)
             else:
                 others.append(op)
-        ops = needed(arg_tensors, return_tensors, [*sends, *others])
-        devices = {op: op.device or self.device for op in ops}
+        pruned = needed(arg_tensors, return_tensors, [*sends, *others], exact=True)
+        devices = {op: op.device or self.device for op in pruned.ops}
         program = compile_program(
-            ops, arg_tensors, return_tensors, devices=devices, memos=memos, dataflow=request.has_control_flow
+            pruned,
+            arg_tensors,
+            return_tensors,
+            devices=devices,
+            memos=memos,
+            dataflow=request.has_control_flow,
         )
         return _Registered(program, args, returns, request.session_handle)
 
