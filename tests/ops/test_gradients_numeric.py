@@ -1,0 +1,221 @@
+"""Gradients of the array and neural-network families against differences; and none is forgotten."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.graph.registry import OPS, get
+
+RNG = np.random.default_rng(3)
+V3 = np.array([0.7, -1.9, 2.3])
+M23 = np.array([[0.3, -0.6, 1.7], [0.9, 0.2, -1.1]])
+M34 = RNG.normal(size=(3, 4))
+T234 = RNG.normal(size=(2, 3, 4))
+B233 = RNG.normal(size=(2, 3, 3))
+PROB = np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
+IDS = np.array([0, 0, 2], np.int32)
+Function = Callable[..., Any]
+
+
+def op(name: str, *more: Any, **attrs: Any) -> Function:
+    """The op with these last inputs (an int32 array for a list of numbers) and attrs."""
+    extra = [np.array(m, np.int32) if isinstance(m, (list, int)) else m for m in more]
+    return lambda *inputs: get(name)(*inputs, *extra, **attrs)
+
+
+def listed(name: str, *more: Any, **attrs: Any) -> Function:
+    return lambda *inputs: get(name)(list(inputs), *more, **attrs)
+
+
+# name of the op (and a variant) -> (function, inputs)
+CASES: dict[str, tuple[Function, list[Any]]] = {
+    # activations
+    **{
+        name: (op(name), [M23])
+        for name in (
+            "Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Softsign", "L2Loss", "Softmax",
+            "LogSoftmax", "Identity",
+        )
+    },
+    "Relu6 above 6": (op("Relu6"), [M23 * 5]),
+    "ReluGrad": (lambda x: get("ReluGrad")(x, tf.constant(M23)), [M23 + 1]),
+    "Relu6Grad": (lambda x: get("Relu6Grad")(x, tf.constant(M23 * 5)), [M23 + 1]),
+    "LeakyReluGrad": (lambda x: get("LeakyReluGrad")(x, tf.constant(M23)), [M23 + 1]),
+    "EluGrad": (lambda x: tf.gradients(get("Elu")(x), x)[0], [M23]),
+    "SeluGrad": (lambda x: tf.gradients(get("Selu")(x), x)[0], [M23]),
+    "SoftplusGrad": (lambda x: tf.gradients(get("Softplus")(x), x)[0], [M23]),
+    "BiasAdd": (op("BiasAdd"), [M23, V3]),
+    "BiasAdd NCHW": (op("BiasAdd", data_format="NCHW"), [T234.reshape(2, 3, 2, 2), V3]),
+    "BiasAddV1": (op("BiasAddV1"), [M23, V3]),
+    "BiasAddGrad": (op("BiasAddGrad"), [M23]),
+    "BiasAddGrad NCHW": (
+        op("BiasAddGrad", data_format="NCHW"), [T234.reshape(2, 3, 2, 2)],
+    ),
+    # the gradient with respect to logits; the second output is that gradient
+    "SoftmaxCrossEntropyWithLogits": (
+        lambda x: get("SoftmaxCrossEntropyWithLogits")(x, tf.constant(PROB))[0], [M23],
+    ),
+    "SoftmaxCrossEntropyWithLogits labels": (
+        lambda x, y: get("SoftmaxCrossEntropyWithLogits")(x, y)[0], [M23, PROB],
+    ),
+    "SparseSoftmaxCrossEntropyWithLogits": (
+        lambda x: get("SparseSoftmaxCrossEntropyWithLogits")(x, np.array([2, 0], np.int32))[0],
+        [M23],
+    ),
+    # constants and passing on
+    "Fill": (lambda x: get("Fill")(np.array([2, 3], np.int32), x), [np.array(0.7)]),
+    "IdentityN": (listed("IdentityN"), [M23, V3]),
+    "CheckNumerics": (op("CheckNumerics", message="m"), [M23]),
+    "CheckNumericsV2": (op("CheckNumericsV2", message="m"), [M23]),
+    "PlaceholderWithDefault": (lambda x: tf.placeholder_with_default(x, None), [M23]),
+    # gathering
+    "Gather": (op("Gather", [1, 0, 1]), [M23]),
+    "GatherV2": (op("GatherV2", [1, 0, 1], 0), [M23]),
+    "GatherV2 axis 1": (op("GatherV2", [[2, 0], [2, 2]], 1), [T234]),
+    "GatherV2 batched": (op("GatherV2", [[2, 0], [1, 1]], 1, batch_dims=1), [T234]),
+    "GatherNd": (op("GatherNd", [[1, 2], [0, 0], [1, 2]]), [M23]),
+    "GatherNd rows": (op("GatherNd", [[1], [1]]), [M23]),
+    "ScatterNd": (
+        lambda x: get("ScatterNd")(
+            np.array([[1], [3], [1]], np.int32), x, np.array([4, 4], np.int32)
+        ),
+        [M34],
+    ),
+    # joining and splitting
+    "ConcatV2": (listed("ConcatV2", 1), [M23, M23[:, :2] * 2]),
+    "ConcatV2 negative axis": (listed("ConcatV2", -2), [M23, M23[:1] * 2]),
+    "Concat": (lambda *x: get("Concat")(np.int32(0), list(x)), [M23, M23[:1]]),
+    "Split": (lambda x: get("Split")(np.int32(1), x, num_split=3), [M23]),
+    "SplitV": (
+        lambda x: get("SplitV")(x, np.array([1, 2], np.int32), np.int32(1), num_split=2), [M23],
+    ),
+    "Pack": (listed("Pack", axis=1), [V3, V3 * 2]),
+    "Unpack": (op("Unpack", num=3, axis=1), [M23]),
+    # padding, tiling, reversing
+    "Tile": (op("Tile", [2, 3]), [M23]),
+    "Pad": (op("Pad", [[1, 0], [2, 1]]), [M23]),
+    "PadV2": (op("PadV2", [[1, 0], [2, 1]], np.float64(5)), [M23]),
+    "MirrorPad REFLECT": (op("MirrorPad", [[1, 0], [2, 1]], mode="REFLECT"), [M23]),
+    "MirrorPad SYMMETRIC": (op("MirrorPad", [[1, 0], [2, 1]], mode="SYMMETRIC"), [M23]),
+    "MirrorPadGrad": (op("MirrorPadGrad", [[1, 0], [0, 1]], mode="SYMMETRIC"), [M34]),
+    "Reverse": (lambda x: get("Reverse")(x, np.array([True, False])), [M23]),
+    "ReverseV2": (op("ReverseV2", [-1]), [M23]),
+    "ReverseSequence": (op("ReverseSequence", [2, 1], seq_dim=1, batch_dim=0), [M23]),
+    # shapes
+    "Reshape": (op("Reshape", [3, -1]), [M23]),
+    "ExpandDims": (op("ExpandDims", 1), [M23]),
+    "Squeeze": (op("Squeeze", squeeze_dims=[1]), [M23[:, None]]),
+    "EnsureShape": (op("EnsureShape", shape=[2, None]), [M23]),
+    "Transpose": (op("Transpose", [2, 0, 1]), [T234]),
+    "ConjugateTranspose": (op("ConjugateTranspose", [1, 0]), [M23 + 1j]),
+    "BroadcastTo": (op("BroadcastTo", [4, 2, 3]), [M23]),
+    "BroadcastTo ones": (op("BroadcastTo", [2, 3]), [M23[:, :1]]),
+    # slicing
+    "StridedSlice": (lambda x: x[1:, ::-2], [M34]),
+    "StridedSlice new axis": (lambda x: x[..., tf.newaxis, 1], [T234]),
+    "StridedSliceGrad": (
+        lambda x: get("StridedSliceGrad")(
+            *[np.array(v, np.int32) for v in ([4, 5], [0, 1], [2, 4], [1, 1])], x
+        ),
+        [M23],
+    ),
+    "Slice": (op("Slice", [0, 1], [2, 2]), [M23]),
+    # matrices
+    "MatrixBandPart": (
+        lambda x: get("MatrixBandPart")(x, np.int64(1), np.int64(0)), [B233],
+    ),
+    "Diag": (op("Diag"), [V3]),
+    "DiagPart": (op("DiagPart"), [B233[0]]),
+    "MatrixDiag": (op("MatrixDiag"), [M23]),
+    "MatrixDiagPart": (op("MatrixDiagPart"), [B233]),
+    "MatrixSetDiag": (op("MatrixSetDiag"), [B233, M23]),
+    "MatrixDiagV2": (
+        lambda x: get("MatrixDiagV2")(x, *_int32(0, -1, -1), np.float64(0)), [M23],
+    ),
+    "MatrixDiagV3": (
+        lambda x: get("MatrixDiagV3")(x, *_int32([-1, 0], -1, -1), np.float64(0)),
+        [RNG.normal(size=(2, 2, 3))],
+    ),
+    "MatrixDiagPartV2": (
+        lambda x: get("MatrixDiagPartV2")(x, np.int32(0), np.float64(0)), [B233],
+    ),
+    "MatrixDiagPartV3": (
+        lambda x: get("MatrixDiagPartV3")(x, np.array([-1, 1], np.int32), np.float64(0)), [B233],
+    ),
+    "MatrixSetDiagV2": (
+        lambda x, d: get("MatrixSetDiagV2")(x, d, np.int32(0)), [B233, M23],
+    ),
+    "MatrixSetDiagV3": (
+        lambda x, d: get("MatrixSetDiagV3")(x, d, np.array([0, 1], np.int32)),
+        [B233, RNG.normal(size=(2, 2, 3))],
+    ),
+    # segments
+    **{
+        name: (op(name, IDS), [M34])
+        for name in ("SegmentSum", "SegmentMean", "SegmentMax", "SegmentMin")
+    },
+    **{
+        name: (op(name, np.array([1, 0, 1], np.int32), 2), [M34])
+        for name in (
+            "UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin",
+        )
+    },
+    **{
+        name: (op(name, np.array([0, 2, 1], np.int32), IDS), [M34])
+        for name in ("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
+    },
+    **{
+        f"{name}WithNumSegments": (
+            op(f"{name}WithNumSegments", np.array([0, 2, 1], np.int32), IDS, 4), [M34],
+        )
+        for name in ("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
+    },
+    "DynamicPartition": (
+        lambda x: get("DynamicPartition")(x, np.array([1, 0, 1], np.int32), num_partitions=2),
+        [M34],
+    ),
+    **{
+        name: (
+            lambda *x, name=name: get(name)(_int32([0, 2], [1]), list(x)), [M23, M23[:1]],
+        )
+        for name in ("DynamicStitch", "ParallelDynamicStitch")
+    },
+    "TopKV2": (lambda x: get("TopKV2")(x, np.int32(2))[0], [M23]),
+    "TopK": (lambda x: get("TopK")(x, k=2)[0], [M23]),
+}  # fmt: skip
+
+
+def _int32(*values: Any) -> list[Any]:
+    return [np.array(value, np.int32) for value in values]
+
+
+# Checked elsewhere: the families of test_math_gradients.py (which is complete by itself), references
+# (training tests), and one that only raises (tests/graph/test_gradients.py).
+ELSEWHERE = {"RefIdentity", "PreventGradient"}
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["static", "dynamic"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_gradient_is_the_slope(case: str, known: bool, check_gradient: Function) -> None:
+    function, inputs = CASES[case]
+    check_gradient(function, inputs, known=known)
+
+
+def test_every_gradient_has_a_case() -> None:
+    math = Path(__file__).with_name("test_math_gradients.py").read_text()
+    imported = re.search(r"from headrace.ops import \((.*?)\)", math, re.S)
+    assert imported is not None
+    theirs = {name.strip() for name in imported[1].split(",")}
+    ours = {
+        name
+        for name, spec in OPS.items()
+        if spec.gradient_fn is not None and Path(spec.where.rpartition(":")[0]).stem not in theirs
+    }
+    assert ours - {case.partition(" ")[0] for case in CASES} == ELSEWHERE
