@@ -24,10 +24,11 @@ from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops.broadcasting import broadcast_gradient_args
 from headrace.ops.casting import cast, conj
+from headrace.ops.diagonals import matrix_diag_part
 from headrace.ops.shape_ops import shape
 from headrace.ops.tables import FLOATS, make
 
-__all__ = ["batch_matmul", "matmul", "matrix_inverse"]
+__all__ = ["batch_matmul", "matmul", "matrix_inverse", "trace"]
 
 # -- MatMul -----------------------------------------------------------------------------------
 
@@ -64,12 +65,14 @@ def _multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) -
         raise errors.invalid_argument(
             f"a and b must be matrices, but have shapes {list(a.shape)} and {list(b.shape)}"
         )
-    x, y = a.T if transpose_a else a, b.T if transpose_b else b
-    if x.shape[1] != y.shape[0]:
-        raise errors.invalid_argument(_disagreement(a.shape, b.shape, x.shape[1], y.shape[0]))
-    if a.dtype.itemsize == 2:
-        return _product(xp, x, y, a.dtype)
-    return xp.matmul(x, y)
+    x = a.T if transpose_a else a
+    y = b.T if transpose_b else b
+    try:
+        return _product(xp, x, y, a.dtype) if a.dtype.itemsize == 2 else xp.matmul(x, y)
+    except ValueError:
+        raise errors.invalid_argument(
+            _disagreement(a.shape, b.shape, x.shape[1], y.shape[0])
+        ) from None
 
 
 @op(
@@ -470,3 +473,11 @@ def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -
     """Inverses of square matrices [..., m, m], or of their adjoints."""
     made: Tensor = matrix_inverse_op(input, adjoint=adjoint, name=name)
     return made
+
+
+def trace(x: Any, name: str | None = None) -> Tensor:
+    """The sum of the main diagonal of matrices [..., m, n]."""
+    with name_scope(name, "Trace", [x]) as scope:
+        x = convert(x, name="x")
+        total: Tensor = make.Sum(matrix_diag_part(x), [-1], name=scope)
+        return total

@@ -121,7 +121,7 @@ def _mean(x: Any, axes: Axes, keep: Any) -> Any:
     if kind.itemsize == 2:
         x = x.astype(np.float32)
     total = np.add.reduce(x, axis=axes, keepdims=keep)
-    mean = np.divide(total, np.asarray(_count(x, axes), x.dtype))
+    mean = np.divide(total, _count(x, axes))
     return mean if mean.dtype == kind else mean.astype(kind)
 
 

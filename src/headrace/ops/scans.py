@@ -180,6 +180,16 @@ def _without_axis(c: ShapeContext) -> Shape:
     return shape[:removed] + shape[removed + 1 :]
 
 
+def _no_choice(input: Any, axis: int) -> errors.InvalidArgumentError:
+    if not -input.ndim <= axis < input.ndim:
+        return errors.invalid_argument(
+            f"dimension must be in [-{input.ndim}, {input.ndim}), but is {axis}"
+        )
+    return errors.invalid_argument(
+        f"dimension {axis} of shape {list(input.shape)} has no elements to choose from"
+    )
+
+
 def _index_kernel(find: Callable[..., Any], worst: float) -> Callable[..., Any]:
     def kernel(xp: Any, input: Any, dimension: Any, *, output_type: DType) -> Any:
         """The index of the extreme along a dimension, the first of equals; NaN is never it.
@@ -188,23 +198,29 @@ def _index_kernel(find: Callable[..., Any], worst: float) -> Callable[..., Any]:
         Raises InvalidArgument if dimension is out of range or has no elements.
         Source: TF 1.15 core/kernels/argmax_op.cc
         """
-        if np.ndim(dimension) != 0:
+        if dimension.ndim != 0:
             raise errors.invalid_argument(
-                f"dimension must be a scalar, but has shape {list(np.shape(dimension))}"
+                f"dimension must be a scalar, but has shape {list(dimension.shape)}"
             )
-        axis = checked_axis(dimension, input.ndim, "dimension")
-        if input.ndim == 0 or input.shape[axis] == 0:
-            raise errors.invalid_argument(
-                f"dimension {int(dimension)} of shape {list(input.shape)} has no elements to choose from"
-            )
-        if input.dtype.kind in "fV" and np.isnan(
-            np.maximum.reduce(input, axis=None, initial=-np.inf)
-        ):
-            input = np.where(np.isnan(input), np.array(worst, input.dtype), input)
+        axis = int(dimension)
+        if not -input.ndim <= axis < input.ndim or input.shape[axis] == 0:
+            raise _no_choice(input, axis)
+        if input.dtype.kind in "fV" and input.size:
+            largest = np.maximum.reduce(input, axis=None)
+            if largest != largest:
+                input = np.where(np.isnan(input), np.array(worst, input.dtype), input)
         found = find(input, axis)
         return found if output_type is dtypes.int64 else found.astype(output_type.np)
 
     return kernel
+
+
+def _argmax(x: Any, axis: int) -> Any:
+    return x.argmax(axis)
+
+
+def _argmin(x: Any, axis: int) -> Any:
+    return x.argmin(axis)
 
 
 _INDEXED = (
@@ -216,12 +232,12 @@ argmax_op = op(
     attrs=f"T: {{{_INDEXED}}}; Tidx: {{int16, int32, int64}} = int32; "
     "output_type: {int16, uint16, int32, int64} = int64",
     shape=_without_axis, differentiable=False,
-)(_index_kernel(np.argmax, -np.inf))  # fmt: skip
+)(_index_kernel(_argmax, -np.inf))  # fmt: skip
 argmin_op = op(
     "ArgMin", inputs="input: T; dimension: Tidx", outputs="output: output_type",
     attrs=f"T: {{{_INDEXED}}}; Tidx: {{int32, int64}} = int32; output_type: {{int32, int64}} = int64",
     shape=_without_axis, differentiable=False,
-)(_index_kernel(np.argmin, np.inf))  # fmt: skip
+)(_index_kernel(_argmin, np.inf))  # fmt: skip
 
 
 def _axis(axis: Any, dimension: Any) -> Any:
