@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 import headrace as tf
+from headrace.run.crew import Crew
 from headrace.tools.demo.cluster import free_ports
 from headrace.tools.lifeline import Lifeline
 
@@ -72,17 +73,30 @@ def test_a_signal_stops_it_and_frees_the_port(
 
 
 def test_a_signal_stops_it_while_a_step_is_blocked(address: str) -> None:
+    failures: list[tf.errors.OpError] = []
+
+    def blocked(session: tf.Session, step: tf.Tensor) -> None:
+        try:
+            session.run(step)
+        except tf.errors.OpError as error:
+            failures.append(error)
+
     with served(address, "--grace", "0.2") as process:
         ready(process)
         with tf.Graph().as_default():
-            queue = tf.FIFOQueue(1, [tf.float32], shapes=[[]])
-            taken = queue.dequeue()
-            with tf.Session(f"grpc://{address}") as session:
+            begun = tf.FIFOQueue(1, [tf.int32], shapes=[[]])
+            never = tf.FIFOQueue(1, [tf.int32], shapes=[[]])
+            with tf.control_dependencies([begun.enqueue(1)]):
+                step = never.dequeue()
+            has_begun = begun.dequeue()
+            session = tf.Session(f"grpc://{address}")
+            with Crew("test") as crew:
+                crew.start(blocked, session, step)
+                assert session.run(has_begun) == 1
                 process.terminate()
-                with pytest.raises(tf.errors.OpError):
-                    session.run(taken)
-        process.communicate(timeout=30)
+                process.communicate(timeout=30)
         assert process.returncode == 0
+    assert len(failures) == 1
 
 
 def test_a_cut_lifeline_stops_it(address: str) -> None:
