@@ -1,0 +1,117 @@
+"""The classic programs in examples/, run against real server processes, print what they say they print."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.tools.demo.cluster import free_ports
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+Run = Callable[..., list[str]]
+Serve = Callable[[int], list[str]]
+
+
+def test_a_variable_outlives_the_program_and_is_shared_by_the_servers(
+    served: Serve, run_example: Run
+) -> None:
+    first, second = served(2)
+    assert run_example("simple_client", first, "init") == ["1.0"]
+    assert run_example("simple_client", second) == ["2.0"]
+
+
+def test_a_container_is_reset_alone(served: Serve, run_example: Run) -> None:
+    (target,) = served(1)
+    *before, uninitialized = run_example("containers", target)
+    assert before == [
+        "x in the default container: 1.0",
+        "x in my_problem_1: 2.0",
+        "the session was closed by the reset",
+        "x in the default container: 1.0",
+    ]
+    assert uninitialized.startswith("x in my_problem_1: FailedPreconditionError: ")
+    assert re.search(r"\bx\b", uninitialized.partition("Error: ")[2])
+
+
+def test_two_programs_are_joined_by_a_queue(
+    served: Serve, start_example: Any, run_example: Run, finish: Run
+) -> None:
+    (target,) = served(1)
+    trainer = start_example("trainer", target)
+    assert run_example("loader", target, "0", "4") == ["enqueued 0 1 2 3"]
+    assert trainer.stdout.readline() == "one: [0.0, 0.5] 0\n"
+    # Three are left, and `dequeue_many` wants four.
+    assert run_example("loader", target, "4", "11", "close") == [
+        "enqueued 4 5 6 7 8 9 10",
+        "closed the queue",
+    ]
+    assert finish(trainer) == [
+        "four: [[1.0, 1.5], [2.0, 2.5], [3.0, 3.5], [4.0, 4.5]] [1, 2, 3, 4]",
+        "up to four, got 4: [[5.0, 5.5], [6.0, 6.5], [7.0, 7.5], [8.0, 8.5]] [5, 6, 7, 8]",
+        "up to four, got 2: [[9.0, 9.5], [10.0, 10.5]] [9, 10]",
+        "the queue is closed and empty",
+    ]
+
+
+def test_sessions_share_on_a_cluster_only_and_traces_show_what_crossed(run_example: Run) -> None:
+    addresses = [f"localhost:{port}" for port in free_ports(2)]
+    lines = run_example("gentle_introduction", *addresses)
+    assert lines[:2] == ["local sessions: 1.0 1.0", "cluster sessions: 1.0 2.0"]
+    task0 = "  /job:local/replica:0/task:0/device:CPU:0: "
+    task1 = "  /job:local/replica:0/task:1/device:CPU:0: "
+    assert [line for line in lines[2:] if not line.startswith("  ")] == [
+        "a = 1.0",
+        "b = 2.0",
+        "total = 3.0",
+    ]
+    a, b, total = (lines.index(f"{name}") for name in ("a = 1.0", "b = 2.0", "total = 3.0"))
+    assert nodes_of(task0, lines[a + 1 : b]) == {"a"}
+    assert nodes_of(task1, lines[b + 1 : total]) == {"b"}
+    assert {"a", "a/read"} <= nodes_of(task0, lines[total + 1 :])
+    assert {"b", "b/read", "total", "RecvTensor"} <= nodes_of(task1, lines[total + 1 :])
+    assert not any("RecvTensor" in line for line in lines[:total])
+
+
+def nodes_of(device: str, lines: list[str]) -> set[str]:
+    """The nodes that a run's trace lists for a device."""
+    (line,) = [line for line in lines if line.startswith(device)]
+    return set(line.removeprefix(device).split(", "))
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["in this process", "on a server"])
+def test_csv_becomes_batches(served: Serve, run_example: Run, remote: bool) -> None:
+    *batches, last = run_example(
+        "csv_to_batches", *([f"--target={served(1)[0]}"] if remote else [])
+    )
+    assert last == "that was all"
+    assert [line.partition(":")[0] for line in batches] == ["batch of 2", "batch of 1"]
+    rows = [row for line in batches for row in zip(*in_brackets(line), strict=True)]
+    assert sorted(rows) == [([1.0, 2.0], 0), ([4.0, 5.0], 1), ([7.0, -1.0], 0)]
+
+
+def in_brackets(line: str) -> tuple[list[Any], list[Any]]:
+    """`batch of 2: FEATURES LABELS` as two lists."""
+    features, labels = line.partition(": ")[2].rsplit(" [", 1)
+    return ast.literal_eval(features), ast.literal_eval(f"[{labels}")
+
+
+def test_a_malformed_line_is_named(tmp_path: Path, start_example: Any) -> None:
+    path = tmp_path / "broken.csv"
+    path.write_text("x,y,label\n1,2,0\nfour,5,1\n")
+    program = start_example("csv_to_batches", str(path))
+    _, err = program.communicate(timeout=60)
+    assert program.returncode != 0
+    assert "InvalidArgumentError" in err
+    assert "four" in err
+
+
+def test_the_readme_lists_every_program() -> None:
+    readme = (EXAMPLES / "README.md").read_text()
+    programs = {path.name for path in EXAMPLES.glob("*.py")}
+    assert set(re.findall(r"`(\w+\.py)`", readme)) == programs
