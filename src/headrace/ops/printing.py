@@ -42,12 +42,12 @@ def _escaped(value: bytes) -> str:
 
 def _shortest(value: Any, few: int, many: int) -> str:
     """As many digits as the value needs to be read back, `few` if they do."""
-    found = f"%.{few}g" % value
-    return found if type(value)(found) == value or value != value else f"%.{many}g" % value
+    found: str = f"%.{few}g" % value
+    return found if type(value)(found) == value or value != value else str(f"%.{many}g" % value)
 
 
 def _element_writer(dtype: np.dtype[Any], quoted: bool) -> Callable[[Any], str]:
-    if dtype == object:
+    if dtype.kind == "O":
         return lambda value: f'"{_escaped(value)}"' if quoted else _escaped(value)
     if dtype == np.float64:
         return lambda value: _shortest(np.float64(value), 15, 17)
