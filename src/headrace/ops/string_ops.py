@@ -121,7 +121,7 @@ def _reduce_shape(c: ShapeContext) -> Shape:
 def reduce_join_op(
     xp: Any, inputs: Any, reduction_indices: Any, *, keep_dims: bool, separator: bytes
 ) -> Any:
-    """Strings joined along dimensions, the first of reduction_indices outermost.
+    """Strings joined along dimensions, along the first of reduction_indices first.
 
     Raises InvalidArgument on a dimension out of range or named twice.
     """
@@ -136,7 +136,7 @@ def reduce_join_op(
     kept = [axis for axis in range(inputs.ndim) if axis not in axes]
     sizes = tuple(inputs.shape[axis] for axis in kept)
     rows = (
-        inputs.transpose(kept + axes).reshape(int(np.prod(sizes, dtype=np.int64)), -1)
+        inputs.transpose(kept + axes[::-1]).reshape(int(np.prod(sizes, dtype=np.int64)), -1)
         if inputs.size
         else None
     )

@@ -354,13 +354,27 @@ def string_split_op(
     differentiable=False,
 )
 def string_split_v2_op(xp: Any, input: Any, sep: Any, *, maxsplit: int) -> tuple[Any, Any, Any]:
-    """The parts of each string as Python's split gives them, as a sparse matrix with a row for each.
+    """The parts of each string, at most maxsplit + 1 of them, as a sparse matrix with a row for each.
 
     input [n]; sep []: the whole of it separates, an empty one means runs of blanks.
     """
     separator = _scalar(sep, "sep")
-    rows = [value.split(separator or None, maxsplit) for value in _vector(input)]
-    return _sparse(rows)
+    if separator:
+        return _sparse([value.split(separator, maxsplit) for value in _vector(input)])
+    return _sparse([_words(value, maxsplit) for value in _vector(input)])
+
+
+def _words(value: bytes, most: int) -> list[bytes]:
+    """As Python's split, but what follows the last of `most` words counts even if it is empty."""
+    if most == 0:
+        return [value]
+    words = value.split(None, most)
+    if len(words) == most:
+        words.append(b"")
+    elif len(words) > most > 0:
+        # Python drops blanks at the very end, and TensorFlow keeps what it did not look at.
+        words[-1] = value[value.rindex(words[-1]) :]
+    return words
 
 
 def _as_sparse(parts: list[Tensor]) -> SparseTensor:
