@@ -21,6 +21,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
+from headrace.base.nest import flatten
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import scalar, unchanged
@@ -203,9 +204,7 @@ def string_format(
 
     Raises ValueError if there are not as many of both.
     """
-    tensors: list[Any] = []
-    _replace_tensors(inputs, tensors, "")
-    tensors = tensors if isinstance(inputs, (list, tuple, Mapping, Tensor)) else [inputs]
+    tensors = flatten(inputs)
     if template.count(placeholder) != len(tensors):
         raise ValueError(
             f"the template has {template.count(placeholder)} placeholders {placeholder!r} for {len(tensors)} inputs"
