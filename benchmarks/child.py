@@ -1,0 +1,47 @@
+"""One measurement in a process of its own: `python -m benchmarks.child ROW SUBJECT SECONDS [ADDRESSES]`.
+
+SUBJECT is the name of a library or `floor N`; ADDRESSES is JSON, {job: [host:port, ...]}.
+Writes the figure as JSON on a line of its own to stdout; what the libraries print goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from benchmarks.libraries import LIBRARIES
+from benchmarks.lifeline import end_with_stdin
+from benchmarks.row import Bench, Row
+from benchmarks.rows import TABLE
+
+FLOOR = "floor "
+
+
+def measure(row: Row, subject: str, bench: Bench) -> float:
+    """The row's figure for a library or one of its floors.  Raises whatever the row raises."""
+    times = 1
+    if subject.startswith(FLOOR):
+        floor = row.floors[int(subject.removeprefix(FLOOR))]
+        floor.measure(bench)
+        times = floor.times
+    else:
+        library = LIBRARIES[subject]
+        row.function(library if row.of_package else library.load(), bench)
+    if bench.figure is None:
+        raise RuntimeError(f"{row.name} ended without bench.time or bench.record")
+    return times * bench.figure
+
+
+def main(name: str, subject: str, seconds: str, addresses: str = "{}") -> None:
+    """As the module says."""
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    end_with_stdin()
+    figure = measure(TABLE[name], subject, Bench(float(seconds), json.loads(addresses)))
+    answer.write(json.dumps(figure) + "\n")
+    answer.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

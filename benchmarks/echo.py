@@ -1,0 +1,47 @@
+"""The other end of the round trips that floors measure: `python -m benchmarks.echo tcp|grpc`.
+
+Writes its port on a line, sends back what it receives, and ends with its stdin.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from benchmarks.lifeline import end_with_stdin
+
+GRPC_METHOD = "/benchmarks.Echo/Echo"
+
+
+def tcp() -> None:
+    """One connection, on the thread that reads it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(listener.getsockname()[1], flush=True)
+        connection, _ = listener.accept()
+    with connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while message := connection.recv(65536):
+            connection.sendall(message)
+
+
+def grpc() -> None:
+    """grpcio's server with its smallest handler: bytes in, the same bytes out."""
+    import grpc as grpcio
+
+    echo = grpcio.unary_unary_rpc_method_handler(lambda message, context: message)
+    service, method = GRPC_METHOD.strip("/").split("/")
+    server = grpcio.server(ThreadPoolExecutor(2))
+    server.add_generic_rpc_handlers(
+        (grpcio.method_handlers_generic_handler(service, {method: echo}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    print(port, flush=True)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    end_with_stdin()
+    {"tcp": tcp, "grpc": grpc}[sys.argv[1]]()

@@ -1,0 +1,94 @@
+"""Floors: what this machine needs at least, measured in the same run as the rows that are compared to them.
+
+A floor is a function of a Bench, as a row is, and verifies its result as a row does.
+"""
+
+from __future__ import annotations
+
+import collections
+import socket
+import sys
+import threading
+
+import numpy as np
+
+from benchmarks.echo import GRPC_METHOD
+from benchmarks.processes import START_WITHIN_S, process
+from benchmarks.row import TIMES, Bench, Floor
+
+MESSAGE = bytes(64)
+
+
+def _array_copy(bench: Bench) -> None:
+    value = np.float32(42.0) + np.zeros((), np.float32)
+    stored = np.asarray(value)
+    bench.expect(stored.copy(), 42.0)
+    bench.time(lambda: stored.copy())
+
+
+ARRAY_COPY = Floor("copy of a scalar array", _array_copy)
+
+
+def _array_add(bench: Bench) -> None:
+    stored, one = np.zeros((), np.float32), np.float32(1.0)
+
+    def step() -> np.ndarray:
+        np.add(stored, one, out=stored)
+        return stored.copy()
+
+    bench.expect(step(), 1.0)
+    bench.expect(stored, 1.0 + bench.time(step))
+
+
+ARRAY_ADD = Floor("np.add in place and a copy", _array_add)
+
+
+def _deque_under_a_lock(bench: Bench) -> None:
+    items: collections.deque[np.float32] = collections.deque()
+    changed, item = threading.Condition(), np.float32(42.0)
+
+    def step() -> np.float32:
+        with changed:
+            items.append(item)
+            changed.notify()
+        with changed:
+            return items.popleft()
+
+    bench.expect(step(), 42.0)
+    bench.time(step)
+
+
+LOCKED_DEQUE = Floor("deque under a Condition", _deque_under_a_lock)
+
+
+def _tcp_round_trip(bench: Bench) -> None:
+    with process([sys.executable, "-m", "benchmarks.echo", "tcp"]) as server:
+        port = int(server.first_line(START_WITHIN_S))
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+            def step() -> bytes:
+                connection.sendall(MESSAGE)
+                return connection.recv(len(MESSAGE))
+
+            bench.expect(step(), MESSAGE)
+            bench.time(step)
+
+
+def _grpc_round_trip(bench: Bench) -> None:
+    import grpc
+
+    with process([sys.executable, "-m", "benchmarks.echo", "grpc"]) as server:
+        port = int(server.first_line(START_WITHIN_S))
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            call = channel.unary_unary(GRPC_METHOD)
+            bench.expect(call(MESSAGE), MESSAGE)
+            bench.time(lambda: call(MESSAGE))
+
+
+def round_trips(count: int) -> tuple[Floor, Floor]:
+    """So many 64-byte messages and their replies between two processes: over a raw socket, over grpcio."""
+    return (
+        Floor(f"TCP {TIMES}{count}", _tcp_round_trip, count),
+        Floor(f"grpcio {TIMES}{count}", _grpc_round_trip, count),
+    )

@@ -1,0 +1,76 @@
+"""The network of the training-step rows, its data, and the same training by hand in NumPy.
+
+784-300-100-10 with ReLU, softmax cross entropy, plain gradient descent, batches of 50; float32 throughout.
+`losses` is what the libraries' results are checked against, `by_hand` the floor of their steps.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from benchmarks.row import Bench
+
+SIZES = (784, 300, 100, 10)
+BATCH = 50
+LEARNING_RATE = 0.01
+CHECKED_STEPS = 5
+
+Array = np.ndarray
+Layers = list[tuple[Array, Array]]
+
+
+def batch(seed: int = 1) -> tuple[Array, Array]:
+    """Images [50, 784] float32 in [0, 1), labels [50] int32 in [0, 10)."""
+    random = np.random.default_rng(seed)
+    images = random.random((BATCH, SIZES[0]), np.float32)
+    return images, random.integers(0, SIZES[-1], BATCH, np.int32)
+
+
+def initial_layers() -> Layers:
+    """(weights [in, out], bias [out]) of each layer, the same every time."""
+    random = np.random.default_rng(0)
+    return [
+        (random.standard_normal((n, m), np.float32) * np.float32(n**-0.5), np.zeros(m, np.float32))
+        for n, m in itertools.pairwise(SIZES)
+    ]
+
+
+def train_step(layers: Layers, images: Array, labels: Array) -> float:
+    """Update the layers in place; returns the loss before the update."""
+    signals = [images]
+    for weights, bias in layers[:-1]:
+        signals.append(np.maximum(signals[-1] @ weights + bias, 0))
+    logits = signals[-1] @ layers[-1][0] + layers[-1][1]
+
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    gradient = shifted / shifted.sum(axis=1, keepdims=True)
+    rows = np.arange(len(labels))
+    loss = -float(np.log(gradient[rows, labels]).mean())
+    gradient[rows, labels] -= 1
+    gradient /= len(labels)
+
+    for (weights, bias), signal in zip(reversed(layers), reversed(signals), strict=True):
+        of_weights, of_bias = signal.T @ gradient, gradient.sum(axis=0)
+        if signal is not images:
+            gradient = (gradient @ weights.T) * (signal > 0)
+        weights -= np.float32(LEARNING_RATE) * of_weights
+        bias -= np.float32(LEARNING_RATE) * of_bias
+    return loss
+
+
+def losses(steps: int) -> list[float]:
+    """Loss before each of the first updates."""
+    layers, data = initial_layers(), batch()
+    return [train_step(layers, *data) for _ in range(steps)]
+
+
+def by_hand(bench: Bench) -> None:
+    """The floor: nothing but the arithmetic."""
+    layers, data = initial_layers(), batch()
+    first = train_step(layers, *data)
+    for _ in range(CHECKED_STEPS):
+        last = train_step(layers, *data)
+    bench.expect(last < first, True)
+    bench.time(lambda: train_step(layers, *data))

@@ -1,0 +1,83 @@
+"""Steps of a local session: client, plan and kernels in one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks import mlp
+from benchmarks.floors import ARRAY_ADD, ARRAY_COPY, LOCKED_DEQUE
+from benchmarks.row import Bench, Floor, row
+
+
+@row("run(const)", faster=10, floors=[ARRAY_COPY])
+def run_const(tf: Any, bench: Bench) -> None:
+    """A step that computes nothing: what Session.run itself costs."""
+    answer = tf.constant(42.0)
+    with tf.Session() as session:
+        bench.expect(session.run(answer), 42.0)
+        bench.time(lambda: session.run(answer))
+
+
+@row("run(var)", floors=[ARRAY_COPY])
+def run_var(tf: Any, bench: Bench) -> None:
+    """Read a variable."""
+    x = tf.Variable(42.0)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        bench.expect(session.run(x), 42.0)
+        bench.time(lambda: session.run(x))
+
+
+@row("run(assign_add)", floors=[ARRAY_ADD])
+def run_assign_add(tf: Any, bench: Bench) -> None:
+    """Update a variable and fetch its new value; no update may be lost."""
+    x = tf.Variable(0.0)
+    count = x.assign_add(1.0)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        bench.expect(session.run(count), 1.0)
+        calls = bench.time(lambda: session.run(count))
+        bench.expect(session.run(x), 1.0 + calls)
+
+
+@row("enqueue + dequeue", floors=[LOCKED_DEQUE])
+def enqueue_dequeue(tf: Any, bench: Bench) -> None:
+    """One element into a queue and out again, in two steps."""
+    queue = tf.FIFOQueue(10, [tf.float32], shapes=[[]])
+    put, get = queue.enqueue(42.0), queue.dequeue()
+
+    with tf.Session() as session:
+
+        def step() -> Any:
+            session.run(put)
+            return session.run(get)
+
+        bench.expect(step(), 42.0)
+        bench.time(step)
+        bench.expect(session.run(queue.size()), 0)
+
+
+@row(
+    "training step, MLP 784-300-100-10, batch 50, SGD",
+    faster=1,
+    floors=[Floor("the same in NumPy by hand", mlp.by_hand)],
+)
+def mlp_step(tf: Any, bench: Bench) -> None:
+    """Feed a batch of 50 images, one step of gradient descent; the losses are those of NumPy by hand."""
+    images = tf.placeholder(tf.float32, [None, mlp.SIZES[0]])
+    labels = tf.placeholder(tf.int32, [None])
+    signal, (*hidden, last) = images, mlp.initial_layers()
+    for weights, bias in hidden:
+        signal = tf.nn.relu(tf.matmul(signal, tf.Variable(weights)) + tf.Variable(bias))
+    logits = tf.matmul(signal, tf.Variable(last[0])) + tf.Variable(last[1])
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    loss = tf.reduce_mean(losses)
+    train = tf.train.GradientDescentOptimizer(mlp.LEARNING_RATE).minimize(loss)
+
+    image_batch, label_batch = mlp.batch()
+    feed = {images: image_batch, labels: label_batch}
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        got = [session.run([loss, train], feed)[0] for _ in range(mlp.CHECKED_STEPS)]
+        bench.expect(got, mlp.losses(mlp.CHECKED_STEPS), relative=1e-4)
+        bench.time(lambda: session.run(train, feed))

@@ -1,0 +1,65 @@
+"""Steps of a client on a cluster: client, master `/job:worker/task:0` and `/job:ps/task:0` are three processes.
+
+Every message goes over the loopback; nothing is shared.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.floors import round_trips
+from benchmarks.row import Bench, row
+
+CLUSTER = {"ps": 1, "worker": 1}
+
+
+@row("run(const) on the master", cluster=CLUSTER, floors=round_trips(1))
+def remote_run_const(tf: Any, bench: Bench) -> None:
+    """A step that computes nothing, on the server that the session is with: client → worker."""
+    with tf.device("/job:worker/task:0"):
+        answer = tf.constant(42.0)
+    with tf.Session(bench.target("worker")) as session:
+        bench.expect(session.run(answer), 42.0)
+        bench.time(lambda: session.run(answer))
+
+
+@row("run(var) on another task", cluster=CLUSTER, floors=round_trips(2))
+def remote_run_var(tf: Any, bench: Bench) -> None:
+    """Read a variable of the parameter server: client → worker → ps and back."""
+    with tf.device("/job:ps/task:0"):
+        x = tf.Variable(42.0)
+    with tf.Session(bench.target("worker")) as session:
+        session.run(tf.global_variables_initializer())
+        bench.expect(session.run(x), 42.0)
+        bench.time(lambda: session.run(x))
+
+
+@row("run(assign_add) on another task", cluster=CLUSTER, floors=round_trips(2))
+def remote_run_assign_add(tf: Any, bench: Bench) -> None:
+    """Update a variable of the parameter server and fetch its new value; no update may be lost."""
+    with tf.device("/job:ps/task:0"):
+        x = tf.Variable(0.0)
+        count = x.assign_add(1.0)
+    with tf.Session(bench.target("worker")) as session:
+        session.run(tf.global_variables_initializer())
+        bench.expect(session.run(count), 1.0)
+        calls = bench.time(lambda: session.run(count))
+        bench.expect(session.run(x), 1.0 + calls)
+
+
+@row("enqueue + dequeue on another task", cluster=CLUSTER, floors=round_trips(4))
+def remote_enqueue_dequeue(tf: Any, bench: Bench) -> None:
+    """One element into a queue of the parameter server and out again, in two steps."""
+    with tf.device("/job:ps/task:0"):
+        queue = tf.FIFOQueue(10, [tf.float32], shapes=[[]], shared_name="queue")
+        put, get, size = queue.enqueue(42.0), queue.dequeue(), queue.size()
+
+    with tf.Session(bench.target("worker")) as session:
+
+        def step() -> Any:
+            session.run(put)
+            return session.run(get)
+
+        bench.expect(step(), 42.0)
+        bench.time(step)
+        bench.expect(session.run(size), 0)

@@ -1,0 +1,275 @@
+"""What measures and reports: nothing unverified is timed, ratios and targets say what they mean."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import mlp, report
+from benchmarks.__main__ import arguments
+from benchmarks.child import measure
+from benchmarks.compare import QUICK, Effort, Outcome, run
+from benchmarks.libraries import HEADRACE, TENSORFLOW
+from benchmarks.processes import ProcessFailed, cluster, environment, process
+from benchmarks.row import TABLE, TIMES, Bench, Floor, Row, Unit, WrongResult, row
+from benchmarks.rows.footprint import required
+
+
+def example(tf: object, bench: Bench) -> None:
+    bench.expect(1, 1)
+    bench.record(2.5)
+
+
+def made(**fields: object) -> Row:
+    """A row that nothing has registered."""
+    given = {
+        "function": example,
+        "title": "an example",
+        "unit": Unit.SECONDS,
+        "cluster": {},
+        "floors": (Floor("the least", lambda bench: example(None, bench), times=2),),
+        "faster": None,
+        "at_most": None,
+        "of_floor": None,
+        "of_package": True,
+    }
+    return Row(**{**given, **fields})  # type: ignore[arg-type]
+
+
+def outcome(ours: list[float], theirs: list[float], **fields: object) -> Outcome:
+    return Outcome(made(**fields), {"headrace": ours, "TensorFlow": theirs, "floor 0": [1e-6]})
+
+
+class TestBench:
+    def test_nothing_is_timed_before_it_is_verified(self) -> None:
+        with pytest.raises(RuntimeError, match="verifies its result"):
+            Bench(0.0).time(lambda: None)
+
+    @pytest.mark.parametrize(
+        ("got", "wanted", "relative"),
+        [(1.0, 2.0, 0.0), ([1.0, 2.0], [1.0, 2.1], 0.01), (b"a", b"b", 0.0)],
+    )
+    def test_a_wrong_result_ends_the_row(
+        self, got: object, wanted: object, relative: float
+    ) -> None:
+        with pytest.raises(WrongResult, match="wanted"):
+            Bench(0.0).expect(got, wanted, relative)
+
+    def test_it_says_how_many_calls_it_made(self) -> None:
+        bench, calls = Bench(0.0), []
+        bench.expect(1, 1)
+        assert bench.time(lambda: calls.append(None)) == len(calls)
+        assert bench.figure is not None
+        assert 0 < bench.figure < 1e-3
+
+    def test_a_target_names_the_address_of_a_task(self) -> None:
+        assert Bench(0.0, {"ps": ["a:1", "b:2"]}).target("ps", 1) == "grpc://b:2"
+
+
+def test_a_floor_counts_as_often_as_the_row_needs_it() -> None:
+    assert measure(made(), "floor 0", Bench(0.0)) == 5.0
+
+
+def test_a_row_that_measures_nothing_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match=r"without bench\.time"):
+        measure(made(function=lambda tf, bench: None), "headrace", Bench(0.0))
+
+
+def test_two_rows_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="two rows are named run_const"):
+        row("again")(TABLE["run_const"].function)
+
+
+class TestRatio:
+    @pytest.mark.parametrize(
+        ("unit", "ours", "theirs", "times_better"),
+        [
+            (Unit.SECONDS, 2.0, 6.0, 3.0),
+            (Unit.BYTES, 6.0, 2.0, 1 / 3),
+            (Unit.PER_SECOND, 6.0, 2.0, 3.0),
+        ],
+    )
+    def test_more_is_better(
+        self, unit: Unit, ours: float, theirs: float, times_better: float
+    ) -> None:
+        assert outcome([ours], [theirs], unit=unit).ratio == times_better
+
+    def test_it_is_of_the_medians_and_its_range_of_the_pairs(self) -> None:
+        found = outcome([1.0, 2.0, 4.0], [10.0, 10.0, 10.0])
+        assert found.ratio == 5.0
+        assert report.ratio(found) == f"5.00{TIMES} (2.50 to 10.0)"
+
+    def test_a_library_that_failed_once_has_none(self) -> None:
+        found = outcome([1.0], [10.0, 10.0])
+        found.failures["headrace"] = "it ended"
+        assert found.ratio is None
+        assert report.cells(found)[0] == report.NONE
+        assert "headrace failed: it ended" in report.line(found)
+
+
+@pytest.mark.parametrize(
+    ("target", "ours", "theirs", "met"),
+    [
+        ({"faster": 10}, 1.0, 10.0, True),
+        ({"faster": 10}, 1.1, 10.0, False),
+        ({"at_most": 0.3}, 0.3, 9.0, True),
+        ({"at_most": 0.3}, 0.31, 9.0, False),
+        ({"of_floor": 3}, 3e-6, 9.0, True),
+        ({"of_floor": 3}, 4e-6, 9.0, False),
+    ],
+)
+def test_a_target_is_met_or_missed(
+    target: dict[str, float], ours: float, theirs: float, met: bool
+) -> None:
+    found = outcome([ours], [theirs], **target)
+    assert [verdict for _, verdict in report.targets(found)] == [met]
+    assert report.target(found).endswith("met" if met else "missed")
+
+
+def test_without_tensorflow_its_targets_are_not_judged() -> None:
+    alone = Outcome(made(faster=10, at_most=1.0), {"headrace": [0.5]})
+    assert [verdict for _, verdict in report.targets(alone)] == [None, True]
+
+
+@pytest.mark.parametrize(
+    ("figure", "unit", "text"),
+    [
+        (3.24e-6, Unit.SECONDS, "3.24 µs"),
+        (0.0998, Unit.SECONDS, "99.8 ms"),
+        (2.9, Unit.SECONDS, "2.90 s"),
+        (4e-10, Unit.SECONDS, "0.40 ns"),
+        (1.62e9, Unit.BYTES, "1.62 GB"),
+        (1234.0, Unit.PER_SECOND, "1,234 /s"),
+        (None, Unit.SECONDS, report.NONE),
+    ],
+)
+def test_figures_are_shown_with_their_unit(figure: float | None, unit: Unit, text: str) -> None:
+    assert report.shown(figure, unit) == text
+
+
+class TestReadme:
+    SECTION = report.markdown(
+        {"local": [outcome([1e-6], [1e-4], faster=10)]},
+        ["2 cores"],
+        Effort(5, 1.0, 60.0),
+        "2020-01-31",
+    )
+
+    def test_the_table_says_what_was_measured_when_and_on_what(self) -> None:
+        assert "2020-01-31: medians of 5 runs of 1 s" in self.SECTION
+        assert "- 2 cores\n" in self.SECTION
+        cells = "an example | `example` | 1.00 µs | 100 µs | 100{0} | ≥ 10{0}: met | 1.00 µs (the least)"
+        assert f"| {cells.format(TIMES)} |" in self.SECTION
+
+    def test_the_table_is_replaced_between_its_markers(self, tmp_path: Path) -> None:
+        path = tmp_path / "README.md"
+        path.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+        report.write(self.SECTION, path)
+        once = path.read_text()
+        report.write(self.SECTION, path)
+        assert path.read_text() == once
+        assert once.startswith(f"before\n{report.BEGIN}\n\nMeasured")
+        assert once.endswith(f"\n{report.END}\nafter\n")
+        assert "old" not in once
+
+    @pytest.mark.parametrize(
+        "text", ["", report.BEGIN, f"{report.END}{report.BEGIN}", f"{report.BEGIN}{report.END}" * 2]
+    )
+    def test_missing_markers_are_an_error_and_change_nothing(
+        self, tmp_path: Path, text: str
+    ) -> None:
+        path = tmp_path / "README.md"
+        path.write_text(text)
+        with pytest.raises(ValueError, match="once each"):
+            report.write(self.SECTION, path)
+        assert path.read_text() == text
+
+    def test_the_real_one_has_its_markers(self) -> None:
+        text = report.README.read_text()
+        assert [text.count(report.BEGIN), text.count(report.END)] == [1, 1]
+
+
+def test_a_cluster_listens_while_it_lasts() -> None:
+    with cluster(HEADRACE, {"ps": 1, "worker": 2}) as addresses:
+        ports = [int(address.rpartition(":")[2]) for job in addresses.values() for address in job]
+        assert {job: len(tasks) for job, tasks in addresses.items()} == {"ps": 1, "worker": 2}
+        for port in ports:
+            socket.create_connection(("127.0.0.1", port)).close()
+    for port in ports:
+        with socket.socket() as s:
+            assert s.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_a_process_that_ends_early_is_quoted() -> None:
+    command = [HEADRACE.python(), "-c", "raise SystemExit('no such luck')"]
+    with (
+        process(command) as started,
+        pytest.raises(ProcessFailed, match="exit code 1\n    no such luck"),
+    ):
+        started.first_line(60.0)
+
+
+def test_a_process_that_says_nothing_in_time_is_ended() -> None:
+    with (
+        process([HEADRACE.python(), "-c", "input()"]) as started,
+        pytest.raises(ProcessFailed, match="no word from it within 0 s"),
+    ):
+        started.first_line(0.0)
+    assert started.popen.returncode is not None
+
+
+def test_a_failure_of_one_subject_is_that_subject_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HEADRACE_ORACLE_PYTHON", raising=False)
+    monkeypatch.setattr(
+        type(HEADRACE), "python", lambda self: "/bin/false" if self is TENSORFLOW else "true"
+    )
+    found = run(made(floors=()), [TENSORFLOW], QUICK)
+    assert "ended with exit code 1" in found.failures["TensorFlow"]
+
+
+def test_children_write_their_pyc_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert "PYTHONDONTWRITEBYTECODE" not in environment()
+
+
+def test_without_a_python_that_has_tensorflow_it_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("HEADRACE_ORACLE_PYTHON", raising=False)
+    with pytest.raises(LookupError, match="make bench"):
+        TENSORFLOW.python()
+
+
+def test_an_unknown_row_brings_up_its_neighbours(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        arguments(["run_cosnt"])
+    assert "there is run_const" in capsys.readouterr().err
+
+
+def test_installing_headrace_brings_its_requirements_and_no_tools() -> None:
+    names = set(required("headrace"))
+    assert {"headrace", "numpy", "grpcio", "protobuf", "ml-dtypes", "google-crc32c"} <= names
+    assert not {"pytest", "mypy", "ruff"} & names
+
+
+def test_the_network_by_hand_learns() -> None:
+    losses = mlp.losses(20)
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_the_gradient_by_hand_is_the_slope_of_the_loss() -> None:
+    data = mlp.batch()
+    start, moved = mlp.initial_layers(), mlp.initial_layers()
+    mlp.train_step(moved, *data)
+    before, after = ([part for layer in layers for part in layer] for layers in (start, moved))
+    gradient = [(a - b) / mlp.LEARNING_RATE for a, b in zip(before, after, strict=True)]
+
+    def loss_along_it(distance: float) -> float:
+        parts = iter(p + np.float32(distance) * g for p, g in zip(before, gradient, strict=True))
+        return mlp.train_step(list(zip(parts, parts, strict=True)), *data)
+
+    slope = (loss_along_it(0.001) - loss_along_it(-0.001)) / 0.002
+    assert slope == pytest.approx(sum(float((g * g).sum()) for g in gradient), rel=0.01)

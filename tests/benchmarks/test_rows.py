@@ -1,0 +1,111 @@
+"""Every row of the benchmark table runs: its program is right, and its processes end with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from benchmarks.rows import AREAS, TABLE
+
+ROOT = Path(__file__).resolve().parents[2]
+GONE_WITHIN_S = 30.0
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "benchmarks", *arguments]
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_row_verifies_its_result_and_yields_a_figure(name: str) -> None:
+    ended = subprocess.run(
+        command("--quick", "--only", "headrace", name), cwd=ROOT, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout + ended.stderr
+    *_, line = ended.stdout.splitlines()
+    assert re.match(rf"{name}\s+[\d.,]+ (ns|µs|ms|s|B|kB|MB|GB|/s)\s", line)
+
+
+def test_every_row_explains_itself_and_stands_in_an_area_of_the_table() -> None:
+    for row in TABLE.values():
+        assert row.function.__doc__, row.name
+        assert row.area in AREAS, row.name
+
+
+@contextmanager
+def measuring(name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`python -m benchmarks` in a session of its own, at work on one row at full length."""
+    process = subprocess.Popen(
+        command("--only", "headrace", name),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def session_of(leader: int) -> set[int]:
+    """The pids of the session, but for the leader and what has ended."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != leader:
+            try:
+                stat = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(stat[3]) == leader and stat[0] != "Z":
+                found.add(int(entry.name))
+    return found
+
+
+def wait_for_end(pids: set[int]) -> None:
+    for pid in pids:
+        try:
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            ended, _, _ = select.select([fd], [], [], GONE_WITHIN_S)
+        finally:
+            os.close(fd)
+        assert ended, f"process {pid} is still there"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_its_servers_end_with_it_however_it_ends(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A Python for the servers that tells on a pipe that it runs: then both are there.
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import json, os, sys\n"
+        "if 'serve' in sys.orig_argv:\n"
+        f"    with open({str(told)!r}, 'w') as pipe:\n"
+        "        pipe.write(json.dumps(os.getpid()) + '\\n')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with measuring("remote_run_const") as process:
+        servers: set[int] = set()
+        while len(servers) < 2:
+            with told.open() as pipe:
+                servers |= {json.loads(line) for line in pipe}
+        assert servers <= session_of(process.pid)
+        process.send_signal(number)
+        process.wait(GONE_WITHIN_S)
+        wait_for_end(servers | session_of(process.pid))
+        assert session_of(process.pid) == set()
