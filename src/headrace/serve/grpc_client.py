@@ -54,10 +54,9 @@ class GrpcPeer:
             return Pending.failed_with(error)
         remaining = scope.remaining()
         timeout = None if remaining is None else remaining + _GRACE_S
+        data = method.encode_request(request)
         try:
-            future = stub.future(
-                method.encode_request(request), timeout=timeout, wait_for_ready=wait_for_ready
-            )
+            future = stub.future(data, timeout=timeout, wait_for_ready=wait_for_ready)
         except ValueError as closed:  # the channel, by close() or by the garbage collector
             return Pending.failed_with(errors.cancelled(f"{self._name}: {closed}"))
         pending: Pending[Any] = Pending(
