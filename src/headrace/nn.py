@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from headrace.ops.activations import crelu, elu, leaky_relu, relu, relu6, selu, softplus, softsign
 from headrace.ops.bias import bias_add, relu_layer, xw_plus_b
+from headrace.ops.elementwise import sigmoid, tanh
 from headrace.ops.embedding import embedding_lookup
 from headrace.ops.nn_basic import (
     batch_normalization,
     dropout,
+    in_top_k,
     l2_loss,
     l2_normalize,
     log_poisson_loss,
@@ -32,6 +34,7 @@ __all__ = [
     "dropout",
     "elu",
     "embedding_lookup",
+    "in_top_k",
     "l2_loss",
     "l2_normalize",
     "leaky_relu",
@@ -42,6 +45,7 @@ __all__ = [
     "relu6",
     "relu_layer",
     "selu",
+    "sigmoid",
     "sigmoid_cross_entropy_with_logits",
     "softmax",
     "softmax_cross_entropy_with_logits",
@@ -49,6 +53,7 @@ __all__ = [
     "softplus",
     "softsign",
     "sparse_softmax_cross_entropy_with_logits",
+    "tanh",
     "top_k",
     "weighted_cross_entropy_with_logits",
     "xw_plus_b",

@@ -20,6 +20,7 @@ from headrace.ops.nn_basic import dropout as nn_dropout
 from headrace.ops.packing import stack
 from headrace.ops.shape_ops import reshape
 from headrace.ops.shape_ops import shape as shape_of
+from headrace.ops.tables import make
 from headrace.ops.tensordot import tensordot
 from headrace.ops.variable_scope import get_variable, variable_scope
 
@@ -98,21 +99,15 @@ def dropout(
     training: Any = False,
     name: str | None = None,
 ) -> Tensor:
-    """While `training` (a bool or a bool tensor) `tf.nn.dropout`, otherwise the inputs."""
+    """While `training` `tf.nn.dropout`, otherwise the inputs; for a bool tensor both are computed."""
     with name_scope(name, "dropout", [inputs]):
-
-        def dropped() -> Tensor:
-            return nn_dropout(inputs, rate=rate, noise_shape=noise_shape, seed=seed)
-
-        def kept() -> Tensor:
+        if isinstance(training, (bool, int)) and not training:
             same: Tensor = identity(inputs)
             return same
-
+        dropped = nn_dropout(inputs, rate=rate, noise_shape=noise_shape, seed=seed)
         if isinstance(training, (bool, int)):
-            return dropped() if training else kept()
-        from headrace.ops.control_flow import cond
-
-        chosen: Tensor = cond(training, dropped, kept)
+            return dropped
+        chosen: Tensor = make.SelectV2(training, dropped, inputs)
         return chosen
 
 

@@ -1,4 +1,4 @@
-"""The rest of tf.nn: dropout, moments, normalizations, sigmoid cross entropies, l2_loss.
+"""The rest of tf.nn: dropout, moments, normalizations, sigmoid cross entropies, in_top_k, l2_loss.
 
 Called by: layers, losses, programs.  Threads: any.
 Source: TF 1.15 core/ops/nn_ops.cc and behaviour; nodes checked against the oracle
@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from headrace.base import dtypes, shapes
-from headrace.base.shapes import TensorShape
+from headrace.base import dtypes, errors, shapes
+from headrace.base.shapes import Shape, TensorShape
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
 from headrace.graph.registry import op
-from headrace.graph.shape_fns import scalar
+from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
 from headrace.ops.casting import cast
 from headrace.ops.constants import constant, zeros_like
@@ -32,6 +32,7 @@ from headrace.ops.tables import make
 __all__ = [
     "batch_normalization",
     "dropout",
+    "in_top_k",
     "l2_loss",
     "l2_normalize",
     "log_poisson_loss",
@@ -40,6 +41,8 @@ __all__ = [
     "weighted_cross_entropy_with_logits",
     "zero_fraction",
 ]
+
+Array = np.ndarray[Any, Any]
 
 
 # -- ops --------------------------------------------------------------------------------------
@@ -64,7 +67,65 @@ def _(op: Operation, dout: Tensor) -> Any:
     return op.inputs[0] * dout
 
 
+def _in_top_k(predictions: Array, targets: Array, k: int) -> Array:
+    if predictions.ndim != 2 or targets.ndim != 1 or len(predictions) != len(targets):
+        raise errors.invalid_argument(
+            "predictions must be a matrix and targets a vector with an element for each row, not "
+            f"{shapes.text(predictions.shape)} and {shapes.text(targets.shape)}"
+        )
+    classes = predictions.shape[1]
+    if not classes:
+        return np.zeros(len(targets), bool)
+    valid: Array = (targets >= 0) & (targets < classes)
+    chosen = predictions[np.arange(len(targets)), np.where(valid, targets, 0)]
+    larger = (predictions > chosen[:, None]).sum(axis=1)
+    found: Array = valid & np.isfinite(predictions).all(axis=1) & (larger < k)
+    return found
+
+
+def _in_top_k_shape(c: ShapeContext) -> Shape:
+    predictions, targets = c.with_rank("predictions", 2), c.with_rank("targets", 1)
+    assert predictions is not None
+    return shapes.merge(predictions[:1], targets)
+
+
+@op(
+    "InTopK",
+    inputs="predictions: float; targets: T",
+    outputs="precision: bool",
+    attrs="k: int; T: {int32, int64} = int32",
+    shape=_in_top_k_shape,
+)
+def in_top_k_op(xp: Any, predictions: Array, targets: Array, *, k: int) -> Any:
+    """[batch]: whether targets[i] is among the k largest of predictions[i, :].
+
+    Ties count for the target; a target that is no class, or a row with a NaN or infinity, is false.
+    """
+    return _in_top_k(predictions, targets, k)
+
+
+@op(
+    "InTopKV2",
+    inputs="predictions: float; targets: T; k: T",
+    outputs="precision: bool",
+    attrs="T: {int32, int64} = int32",
+    shape=_in_top_k_shape,
+)
+def in_top_k_v2_op(xp: Any, predictions: Array, targets: Array, k: Any) -> Any:
+    """As InTopK, with k a scalar input."""
+    if k.ndim:
+        raise errors.invalid_argument(f"k must be a scalar, not of shape {shapes.text(k.shape)}")
+    return _in_top_k(predictions, targets, int(k))
+
+
 # -- functions --------------------------------------------------------------------------------
+
+
+def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
+    """[batch] of bool: whether targets[i] is among the k largest of predictions[i, :]."""
+    with name_scope(name, "in_top_k"):
+        result: Tensor = make.InTopKV2(predictions, targets, k)
+        return result
 
 
 def sigmoid_cross_entropy_with_logits(
@@ -266,16 +327,10 @@ def l2_normalize(
 
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
     """The share of zeros among the elements, float32; NaN if there is none."""
-    from headrace.ops.control_flow import cond
-
     with name_scope(name, "zero_fraction", [value]):
         values = convert(value, name="value")
         size = size_of(values, out_type=dtypes.int64)
-        nonzero = cond(
-            size <= dtypes.int32.max,
-            lambda: cast(count_nonzero(values, dtype=dtypes.int32), dtypes.int64),
-            lambda: count_nonzero(values, dtype=dtypes.int64),
-        )
+        nonzero = count_nonzero(values, dtype=dtypes.int64)
         with scopes.get_default_graph().name_scope("counts_to_fraction"):
             zeros = cast(size - nonzero, dtypes.float32)
             share = zeros / cast(size, dtypes.float32)

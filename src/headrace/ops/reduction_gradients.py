@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from headrace.base import dtypes
 from headrace.graph.const_value import constant_value
-from headrace.graph.graph import Operation
+from headrace.graph.graph import Graph, Operation
 from headrace.graph.names import colocate_with, device
 from headrace.graph.tensor import Tensor
 from headrace.ops.arithmetic import mul, truediv
@@ -92,12 +93,20 @@ def _spread_everywhere(x: Tensor, dout: Any) -> Tensor:
     return spread
 
 
+_COMPUTED: WeakKeyDictionary[Graph, set[Any]] = WeakKeyDictionary()
+
+
 def _tiled(sizes: tuple[int, ...], axes: Any, dout: Any) -> Tensor:
     whole = np.array(sizes, np.int32)
     kept = whole.copy()
     kept[axes] = 1
-    divisor = make.Maximum(kept, 1)
-    make.FloorDiv(whole, divisor, name="floordiv")
+    # TensorFlow computes this in the graph, once for each shape and axes, and then folds it.
+    seen = _COMPUTED.setdefault(dout.graph, set())
+    key = (sizes, tuple(np.ravel(axes).tolist()))
+    if key not in seen:
+        seen.add(key)
+        divisor = make.Maximum(kept, 1)
+        make.FloorDiv(whole, divisor, name="floordiv")
     spread: Tensor = make.Tile(make.Reshape(dout, kept), whole // np.maximum(kept, 1))
     return spread
 

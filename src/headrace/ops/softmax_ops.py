@@ -375,7 +375,7 @@ def sparse_softmax_cross_entropy_with_logits(
             return _as_given(cost, logits)
         checks = []
         if not known:
-            from headrace.ops.asserts import assert_equal
+            from headrace.ops.checks import assert_equal
 
             checks.append(assert_equal(shape_of(labels), shape_of(logits)[:-1]))
         with scopes.get_default_graph().control_dependencies(checks):

@@ -14,7 +14,8 @@ from headrace.graph.collections import GraphKeys
 from headrace.graph.graph import Operation
 from headrace.graph.names import init_scope
 from headrace.graph.tensor import Tensor
-from headrace.ops import state
+from headrace.ops import flow, state
+from headrace.ops.tables import make
 
 if TYPE_CHECKING:
     from headrace.ops.variables import Variable
@@ -24,12 +25,27 @@ _LEFT_ALONE = frozenset({"IsVariableInitialized"})
 
 
 def initialized_value(variable: Variable) -> Tensor:
-    """The variable's value if it is initialized, else its initial value."""
-    from headrace.ops.control_flow import cond
+    """The variable's value if it is initialized, else its initial value.
 
+    The nodes are those of tf.cond: a reference is read only on the branch where there is a value.
+    """
+    initial = variable.initial_value
+    if initial is None:
+        raise ValueError(f"variable {variable.name} was imported without its initial value")
+    graph = variable.graph
     with init_scope():
         ready = state.is_variable_initialized_op(variable._ref())
-        result: Tensor = cond(ready, variable.read_value, lambda: variable.initial_value)
+        with graph.name_scope("cond"):
+            not_ready, is_ready = make.Switch(ready, ready)
+            flow.identity(is_ready, "switch_t")
+            flow.identity(not_ready, "switch_f")
+            condition = flow.identity(ready, "pred_id")
+            with graph.name_scope("read") as scope:
+                reference = make.RefSwitch(variable._ref(), condition, name="Switch")[1]
+            value = flow.identity(reference, scope)
+            with graph.colocate_with(initial.op):
+                start = make.Switch(initial, condition, name="Switch")[0]
+            result: Tensor = make.Merge([start, value])[0]
     return result
 
 

@@ -1,0 +1,156 @@
+"""Small programs, run under headrace and under TensorFlow: the same graphs, values and errors.
+
+The programs are the blocks of programs/*.txt, separated by lines of dashes.  A program has `tf`, `np`,
+`P(shape, dtype)` (a placeholder) and `A(*sizes)` (the same random array on both sides), and may set
+
+    result   data, tensors, variables: compared as data, with names in the place of graph elements
+    first    operations to run, one after the other, before `fetch`
+    fetch    tensors to compare the values of (bit for bit for integers, and floats if `exact` is set)
+
+A program that raises must raise the same class on both sides.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as hr
+
+FOLDER = Path(__file__).with_name("programs")
+BLOCKS = [
+    pytest.param(path.stem, index, id=f"{path.stem}-{index}")
+    for path in sorted(FOLDER.glob("*.txt"))
+    for index in range(len(path.read_text().split("\n---\n")))
+]
+TOLERANCE = {
+    "float64": 1e-9,
+    "complex128": 1e-9,
+    "float32": 2e-5,
+    "complex64": 2e-5,
+    "float16": 5e-3,
+}
+BFLOAT16 = 0.04  # TensorFlow rounds after every operation
+
+# The same source runs on both sides, so it knows nothing of either.
+RUNNER = '''
+def plain(value):
+    """`value` as data: names for what is in a graph."""
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (tf.Tensor, tf.Variable, tf.Operation)):
+        return value.name
+    if isinstance(value, tf.TensorShape):
+        return None if value.ndims is None else value.as_list()
+    if isinstance(value, tf.DType):
+        return value.name
+    if value is None or isinstance(value, (bool, int, float, str, dict)):
+        return value
+    return type(value).__name__ if not hasattr(value, "name") else value.name
+
+def attr(value):
+    kind = value.WhichOneof("value")
+    if kind == "tensor":
+        array = tf.make_ndarray(value.tensor)
+        return int(value.tensor.dtype), array.shape, [str(v) for v in array.reshape(-1).tolist()]
+    return value.SerializeToString(deterministic=True)
+
+def values(tf, session, names):
+    for op in names.get("first", ()):
+        session.run(op)
+    found = session.run(list(names["fetch"]))
+    kinds = [tensor.dtype.base_dtype.name for tensor in names["fetch"]]
+    return [
+        (kind, np.asarray(v).astype(np.float32) if kind == "bfloat16" else np.asarray(v))
+        for kind, v in zip(kinds, found)
+    ]
+
+def run(source):
+    tf.reset_default_graph()
+    random = np.random.RandomState(0)
+    names = {
+        "tf": tf, "np": np,
+        "P": lambda shape, dtype=tf.float32: tf.placeholder(dtype, shape, name="x"),
+        "A": lambda *sizes: random.randn(*sizes).astype(np.float32),
+    }
+    try:
+        exec(source, names)
+    except Exception as error:
+        return {"error": type(error).__name__}
+    graph = tf.get_default_graph()
+    outcome = {"result": plain(names.get("result")), "exact": names.get("exact", False)}
+    outcome["nodes"] = {
+        n.name: (n.op, list(n.input), n.device, {k: attr(v) for k, v in n.attr.items()})
+        for n in graph.as_graph_def().node
+    }
+    outcome["shapes"] = {t.name: plain(t.shape) for op in graph.get_operations() for t in op.outputs}
+    if "fetch" in names:
+        with tf.Session() as session:
+            try:
+                outcome["values"] = values(tf, session, names)
+            except Exception as error:
+                outcome["step error"] = type(error).__name__
+    return outcome
+'''
+
+
+@cache
+def programs(family: str) -> list[str]:
+    return (FOLDER / f"{family}.txt").read_text().split("\n---\n")
+
+
+@pytest.fixture(scope="module")
+def theirs(oracle: Any) -> Any:
+    @cache
+    def outcomes(family: str) -> list[dict[str, Any]]:
+        source = RUNNER + "\nresult = [run(program) for program in programs]"
+        found: list[dict[str, Any]] = oracle.run(source, programs=programs(family))
+        return found
+
+    return outcomes
+
+
+def ours(program: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"tf": hr, "np": np}
+    exec(RUNNER, names)
+    with hr.Graph().as_default(), np.errstate(all="ignore"):
+        names["tf"] = _WithoutReset()
+        outcome: dict[str, Any] = names["run"](program)
+        return outcome
+
+
+class _WithoutReset:
+    """headrace, whose default graph here is the test's own."""
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda: None) if name == "reset_default_graph" else getattr(hr, name)
+
+
+@pytest.mark.parametrize(("family", "index"), BLOCKS)
+def test_a_program_does_what_it_does_in_tensorflow(family: str, index: int, theirs: Any) -> None:
+    program = programs(family)[index]
+    want, got = theirs(family)[index], ours(program)
+    assert got.get("error") == want.get("error"), program
+    if "error" in want:
+        return
+    assert sorted(got["nodes"]) == sorted(want["nodes"])
+    for name, node in want["nodes"].items():
+        assert (name, got["nodes"][name]) == (name, node)
+    assert got["shapes"] == want["shapes"]
+    assert got["result"] == want["result"]
+    assert got.get("step error") == want.get("step error")
+    for (kind, mine), (their_kind, other) in zip(
+        got.get("values", ()), want.get("values", ()), strict=True
+    ):
+        assert (kind, mine.shape) == (their_kind, other.shape)
+        if kind in TOLERANCE and not want["exact"]:
+            tolerance = TOLERANCE[kind]
+            np.testing.assert_allclose(mine, other, rtol=tolerance, atol=tolerance / 10)
+        elif kind == "bfloat16":
+            np.testing.assert_allclose(mine, other, rtol=BFLOAT16, atol=BFLOAT16)
+        else:
+            np.testing.assert_array_equal(mine, other)
