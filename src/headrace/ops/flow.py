@@ -251,7 +251,7 @@ def group(*inputs: Any, name: str | None = None) -> Operation:
     """
     ops = list(_flat_ops(inputs))
     if not ops:
-        return no_op(name)
+        return no_op(name or "group_deps")
     with name_scope(name, "group_deps", [op.outputs[0] for op in ops if op.outputs]) as scope:
         by_device: dict[str, list[Operation]] = {}
         for item in ops:
