@@ -40,7 +40,7 @@ def folded(tensor: Tensor, depth: int = 0) -> Array | None:
     if op.type == "Const":
         return const_array(op)
     if op.type in ("Shape", "Size", "Rank", "ShapeN"):
-        return _of_metadata(op, tensor.value_index)
+        return _of_metadata(op, tensor.value_index, depth)
     spec = op.spec
     if (
         spec is None
@@ -74,8 +74,12 @@ def folded(tensor: Tensor, depth: int = 0) -> Array | None:
     return np.asarray(result)
 
 
-def _of_metadata(op: Operation, index: int) -> Array | None:
-    raw = op.inputs[index if op.type == "ShapeN" else 0]._raw
+def _of_metadata(op: Operation, index: int, depth: int) -> Array | None:
+    source = op.inputs[index if op.type == "ShapeN" else 0]
+    raw = source._raw
+    if raw is None or None in raw:  # the size may follow from a value, as that of Unique does
+        value = folded(source, depth + 1)
+        raw = raw if value is None else value.shape
     if raw is None:
         return None
     if op.type == "Rank":
@@ -192,6 +196,9 @@ def constant_value(tensor: Any, partial: bool = False) -> Any:
 
 def _narrow(tensor: Tensor) -> bool:
     op = tensor.op
-    if op.type in ("Const", "Shape", "Size", "Rank"):
+    if op.type in ("Shape", "Size"):
+        raw = op.inputs[0]._raw
+        return raw is not None and None not in raw
+    if op.type in ("Const", "Rank"):
         return True
     return op.type in _PUBLIC and all(_narrow(item) for item in op.inputs)

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from headrace.base import dtypes, errors
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, TensorShape
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec, op
@@ -232,8 +232,9 @@ def axes_of(x: Any, axis: Any) -> Any:
     """`axis`, or all axes of x."""
     if axis is not None:
         return axis
-    if isinstance(x, Tensor) and x.raw_shape:
-        return constant(np.arange(len(x.raw_shape), dtype=np.int32))
+    shape = getattr(x, "shape", None)  # a tensor's or a variable's
+    if isinstance(shape, TensorShape) and shape.ndims:
+        return constant(np.arange(shape.ndims, dtype=np.int32))
     return arange(0, rank_of(x))
 
 

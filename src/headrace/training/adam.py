@@ -50,8 +50,8 @@ class AdamOptimizer(Optimizer):
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         first = min(var_list, key=lambda var: str(var.name))
         _, beta1, beta2, _ = self._hyper
-        self._create_non_slot_variable(self._call_if_callable(beta1), "beta1_power", first)
-        self._create_non_slot_variable(self._call_if_callable(beta2), "beta2_power", first)
+        self._create_non_slot_variable(beta1, "beta1_power", first)
+        self._create_non_slot_variable(beta2, "beta2_power", first)
         for var in var_list:
             self._zeros_slot(var, "m", self._name)
             self._zeros_slot(var, "v", self._name)

@@ -65,7 +65,7 @@ def natural_exp_decay(
     name: str | None = None,
 ) -> Tensor:
     """learning_rate * exp(-decay_rate * global_step / decay_steps)."""
-    base = get("Exp")(get("Neg")(convert(decay_rate)))
+    base = get("Exp")(get("Neg")(decay_rate))
     return exponential_decay(learning_rate, global_step, decay_steps, base, staircase, name)
 
 
