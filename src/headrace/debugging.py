@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 from headrace.ops.asserts import Assert
+from headrace.ops.checks import (
+    assert_equal,
+    assert_greater,
+    assert_greater_equal,
+    assert_less,
+    assert_less_equal,
+    assert_negative,
+    assert_non_negative,
+    assert_non_positive,
+    assert_none_equal,
+    assert_positive,
+)
 from headrace.ops.elementwise import is_finite, is_inf, is_nan
 
 __all__ = [
     "Assert",
+    "assert_equal",
+    "assert_greater",
+    "assert_greater_equal",
+    "assert_less",
+    "assert_less_equal",
+    "assert_negative",
+    "assert_non_negative",
+    "assert_non_positive",
+    "assert_none_equal",
+    "assert_positive",
     "is_finite",
     "is_inf",
     "is_nan",

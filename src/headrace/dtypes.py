@@ -33,11 +33,13 @@ from headrace.base.dtypes import (
     variant,
 )
 from headrace.ops.casting import cast, complex, saturate_cast
+from headrace.ops.string_ops import as_string
 
 __all__ = [
     "QUANTIZED_DTYPES",
     "DType",
     "as_dtype",
+    "as_string",
     "bfloat16",
     "bool",
     "cast",

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from headrace.ops.activations import softplus, softsign
 from headrace.ops.arithmetic import (
+    abs,
+    add,
+    divide,
     floordiv,
+    floormod,
+    maximum,
+    minimum,
+    mod,
+    multiply,
     multiply_no_nan,
+    negative,
     pow,
+    sign,
+    square,
     squared_difference,
     subtract,
     truediv,
 )
+from headrace.ops.casting import angle, conj, imag, real
+from headrace.ops.clipping import scalar_mul
 from headrace.ops.comparisons import (
     equal,
     greater,
@@ -24,23 +37,53 @@ from headrace.ops.comparisons import (
     not_equal,
 )
 from headrace.ops.elementwise import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
     atan2,
+    atanh,
+    ceil,
+    cos,
+    cosh,
+    exp,
+    expm1,
+    floor,
     is_finite,
     is_inf,
     is_nan,
+    log,
+    log1p,
+    log_sigmoid,
     nextafter,
+    reciprocal,
+    rint,
+    round,
+    rsqrt,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
     xdivy,
     xlog1py,
     xlogy,
 )
-from headrace.ops.nn_basic import l2_normalize, zero_fraction
+from headrace.ops.nn_basic import in_top_k, l2_normalize, zero_fraction
 from headrace.ops.reductions import (
     count_nonzero,
     reduce_all,
     reduce_any,
     reduce_euclidean_norm,
     reduce_logsumexp,
+    reduce_max,
+    reduce_mean,
+    reduce_min,
+    reduce_prod,
     reduce_std,
+    reduce_sum,
     reduce_variance,
 )
 from headrace.ops.scans import argmax, argmin, cumprod, cumsum, cumulative_logsumexp
@@ -59,20 +102,26 @@ from headrace.ops.segments import (
 )
 from headrace.ops.shape_ops import invert_permutation
 from headrace.ops.softmax_ops import log_softmax, softmax
-from headrace.ops.special import erfcinv, erfinv, ndtri, polygamma, zeta
+from headrace.ops.special import digamma, erf, erfc, erfcinv, erfinv, lgamma, ndtri, polygamma, zeta
 from headrace.ops.sums import accumulate_n, add_n
 from headrace.ops.unique import top_k
 
 __all__ = [
-    "accumulate_n", "add_n", "argmax", "argmin", "atan2", "count_nonzero", "cumprod", "cumsum",
-    "cumulative_logsumexp", "equal", "erfcinv", "erfinv", "floordiv", "greater",
-    "greater_equal", "invert_permutation", "is_finite", "is_inf", "is_nan", "l2_normalize",
-    "less", "less_equal", "log_softmax", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "multiply_no_nan", "ndtri", "nextafter", "not_equal", "polygamma", "pow",
-    "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_logsumexp", "reduce_std",
-    "reduce_variance", "segment_max", "segment_mean", "segment_min", "segment_prod",
-    "segment_sum", "softmax", "softplus", "softsign", "squared_difference", "subtract", "top_k",
-    "truediv", "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min",
-    "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "xdivy",
-    "xlog1py", "xlogy", "zero_fraction", "zeta",
+    "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "argmax", "argmin", "asin",
+    "asinh", "atan", "atan2", "atanh", "ceil", "conj", "cos", "cosh", "count_nonzero",
+    "cumprod", "cumsum", "cumulative_logsumexp", "digamma", "divide", "equal", "erf", "erfc",
+    "erfcinv", "erfinv", "exp", "expm1", "floor", "floordiv", "floormod", "greater",
+    "greater_equal", "imag", "in_top_k", "invert_permutation", "is_finite", "is_inf", "is_nan",
+    "l2_normalize", "less", "less_equal", "lgamma", "log", "log1p", "log_sigmoid",
+    "log_softmax", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum",
+    "minimum", "mod", "multiply", "multiply_no_nan", "ndtri", "negative", "nextafter",
+    "not_equal", "polygamma", "pow", "real", "reciprocal", "reduce_all", "reduce_any",
+    "reduce_euclidean_norm", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min",
+    "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "rint", "round", "rsqrt",
+    "scalar_mul", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
+    "sigmoid", "sign", "sin", "sinh", "softmax", "softplus", "softsign", "sqrt", "square",
+    "squared_difference", "subtract", "tan", "tanh", "top_k", "truediv", "unsorted_segment_max",
+    "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
+    "unsorted_segment_sqrt_n", "unsorted_segment_sum", "xdivy", "xlog1py", "xlogy",
+    "zero_fraction", "zeta",
 ]  # fmt: skip

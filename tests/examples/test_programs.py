@@ -108,6 +108,7 @@ def test_a_malformed_line_is_named(tmp_path: Path, start_example: Any) -> None:
     _, err = program.communicate(timeout=60)
     assert program.returncode != 0
     assert "InvalidArgumentError" in err
+    assert f"{path}:3" in err
     assert "four" in err
 
 

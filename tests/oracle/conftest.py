@@ -7,6 +7,7 @@ pickled: builtins, NumPy values and bytes; a proto goes as its SerializeToString
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pickle
 import struct
@@ -87,3 +88,15 @@ def oracle_python() -> str:
     if not PYTHON:
         pytest.skip("HEADRACE_ORACLE_PYTHON names no Python with TensorFlow; `make oracle` sets it")
     return PYTHON
+
+
+@pytest.fixture(scope="session")
+def graph_differences() -> Any:
+    """graph_differences(ours, theirs): lines on where two GraphDefs differ; see graphdiff.py."""
+    path = Path(__file__).with_name("graphdiff.py")
+    spec = importlib.util.spec_from_file_location("graphdiff", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.differences

@@ -1,0 +1,81 @@
+"""The public namespaces hold exactly the documented names, and importing them is cheap."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import headrace as tf
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "headrace"
+NAMESPACES = ["headrace", *sorted(f"headrace.{p.stem}" for p in PACKAGE.glob("[a-z]*.py"))]
+NEVER_BY_IMPORT = ("grpc", "rich", "asyncio", "multiprocessing", "unittest", "http.client")
+"""Modules that only some programs need and that take their time to load."""
+
+
+def documented() -> dict[str, set[str]]:
+    """Names by namespace, as docs/api.md lists them."""
+    found: dict[str, set[str]] = {}
+    for section in (ROOT / "docs" / "api.md").read_text().split("\n## ")[1:]:
+        title, _, body = section.partition("\n")
+        name = title.partition(":")[0].replace("tf", "headrace", 1)
+        found[name] = set(re.findall(r"`(\w+)`", body))
+    return found
+
+
+@pytest.mark.parametrize("name", NAMESPACES)
+def test_the_public_names_are_the_documented_ones(name: str) -> None:
+    module = importlib.import_module(name)
+    public = {n for n in module.__all__ if not isinstance(getattr(module, n), ModuleType)}
+    assert public == documented().get(name), "run `.venv/bin/python scripts/api.py`"
+
+
+def test_no_documented_namespace_is_missing() -> None:
+    assert set(documented()) == set(NAMESPACES)
+
+
+@pytest.mark.parametrize("name", NAMESPACES)
+def test_a_namespace_holds_what_it_lists_and_nothing_else(name: str) -> None:
+    module = importlib.import_module(name)
+    assert len(set(module.__all__)) == len(module.__all__)
+    visible = {
+        each
+        for each, value in vars(module).items()
+        if not each.startswith("_") and each != "annotations" and not isinstance(value, ModuleType)
+    }
+    assert visible == {
+        each
+        for each in module.__all__
+        if not each.startswith("_") and not isinstance(getattr(module, each), ModuleType)
+    }
+
+
+def test_every_file_of_ops_is_imported_with_the_package() -> None:
+    """So that the registry is complete after `import headrace`."""
+    files = {path.stem for path in (PACKAGE / "ops").glob("*.py")} - {"__init__"}
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, headrace; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(done.stdout.split())
+    assert {file for file in files if f"headrace.ops.{file}" not in loaded} == set()
+    assert {each for each in NEVER_BY_IMPORT if each in loaded} == set()
+
+
+def test_programs_that_look_at_the_version_see_tensorflow_1() -> None:
+    assert tf.__version__ == tf.VERSION
+    assert [int(part) for part in tf.__version__.split("+")[0].split(".")] == [1, 15, 5]
+    assert "headrace" in tf.__version__
+
+
+def test_compat_v1_is_the_same_namespace() -> None:
+    assert tf.compat.v1 is tf
