@@ -22,6 +22,7 @@ from headrace.serve.server import Server
 from headrace.training.adagrad import AdagradOptimizer
 from headrace.training.adam import AdamOptimizer
 from headrace.training.coordinator import Coordinator, LooperThread
+from headrace.training.device_setter import replica_device_setter
 from headrace.training.global_step import (
     assert_global_step,
     create_global_step,
@@ -60,6 +61,6 @@ __all__ = [
     "exponential_decay", "get_global_step", "get_or_create_global_step", "global_step",
     "input_producer", "inverse_time_decay", "limit_epochs", "match_filenames_once",
     "natural_exp_decay", "piecewise_constant", "piecewise_constant_decay", "polynomial_decay",
-    "range_input_producer", "slice_input_producer", "start_queue_runners",
+    "range_input_producer", "replica_device_setter", "slice_input_producer", "start_queue_runners",
     "string_input_producer",
 ]  # fmt: skip
