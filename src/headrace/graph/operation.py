@@ -21,14 +21,19 @@ if TYPE_CHECKING:
     from headrace.graph.graph import Graph
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
+_PROGRAMS = str(Path(_PACKAGE) / "tools")  # programs that use headrace, though inside it
 
 
 def where_built() -> tuple[str, int] | None:
     """File and line of the nearest caller outside headrace (inside it: the outermost frame)."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
+
+
+def _is_ours(filename: str) -> bool:
+    return filename.startswith(_PACKAGE) and not filename.startswith(_PROGRAMS)
 
 
 class Operation:

@@ -80,6 +80,7 @@ class _Compiler:
         self._waiters: list[tuple[Waiter, frozenset[int]]] = []
         self._after: dict[Operation, frozenset[int]] = {}
         self._last_use: dict[Tensor, Operation] = {}
+        self._used_elsewhere: set[Tensor] = set()  # by another segment, or by a waiter
         self._fed = set(args)
 
     def program(self) -> Program:
@@ -129,6 +130,7 @@ class _Compiler:
             self._add_waiter(op, spec, node, after, outputs)
             return
         self._after[op] = after
+        self._used_elsewhere.update(t for t in op.inputs if self._after.get(t.op) != after)
         segment = self._segments.setdefault(after, Segment())
         inputs = self._inputs(op, spec, node, segment)
         if spec.keeps_refs and op.inputs and op.inputs[0] in self._references:
@@ -221,6 +223,7 @@ class _Compiler:
             self._register[tensor]
             for tensor in dict.fromkeys(op.inputs)
             if self._last_use.get(tensor) is op
+            and tensor not in self._used_elsewhere
             and tensor not in self._fed
             and tensor not in self._references
             and tensor.op.type != "Const"
@@ -251,6 +254,7 @@ class _Compiler:
                 register = loaded
             registers.append(register)
         inputs = tuple(registers)
+        self._used_elsewhere.update(op.inputs)
         number = len(self._waiters)
         single = returns_value(spec)
         store = make.storing(outputs, single)
