@@ -8,12 +8,16 @@ abandoned leaves no trace: work that arrives too late for it is the next one's.
 Called by: ops.readers.  Threads: any; `_lock` guards the state and is held while a record is read,
 never while the queue is asked or callbacks run.  `_serving` says that someone serves the line, or
 that a dequeue is out whose completion will.
-Source: TF 1.15 core/framework/reader_base.cc and core/kernels/*_reader_op.cc, for behaviour
+Source: TF 1.15 core/framework/reader_base.cc and core/kernels/*_reader_op.cc, for behaviour.
+On purpose otherwise: a work item that cannot be read is given up with its error, and the next read
+goes on (TensorFlow's whole-file reader fails forever); a file shorter than its header and footer is
+DataLoss (there OutOfRange, which ends the pipeline without a word).
 """
 
 from __future__ import annotations
 
 import io
+import os
 import threading
 import zlib
 from collections import deque
@@ -378,8 +382,7 @@ class TextLineReader(FileReader):
         line = self._file.readline()
         if not line:
             return None
-        if line.endswith(b"\n"):
-            line = line[:-2] if line.endswith(b"\r\n") else line[:-1]
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
         self._number += 1
         key = self._prefix + str(self._number).encode()
         self._recent.append((hash(line), key))
@@ -434,7 +437,13 @@ class FixedLengthRecordReader(FileReader):
                         f"{work.decode(errors='replace')} is not a ZLIB file: {error}"
                     ) from error
         self._file = file
-        self._limit = file.seek(0, io.SEEK_END) - self._sizes[3]
+        size = file.seek(0, io.SEEK_END)
+        self._limit = size - self._sizes[3]
+        if self._limit < self._sizes[0]:
+            raise errors.data_loss(
+                f"{os.fsdecode(work)} has {size} bytes, fewer than header_bytes {self._sizes[0]} and "
+                f"footer_bytes {self._sizes[3]} together"
+            )
         self._at, self._number = self._sizes[0], 0
         self._prefix = work + b":"
 
