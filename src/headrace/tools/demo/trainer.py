@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import headrace as tf
 from headrace.tools.demo.messages import emit
-from headrace.tools.demo.model import QUEUE, examples_queue, network
+from headrace.tools.demo.model import PS, QUEUE, examples_queue, network
 from headrace.tools.lifeline import end_process_when_lost
 from headrace.tools.serve import parse_cluster
 
@@ -48,7 +48,9 @@ def build(cluster: Any, task: int, batch: int, learning_rate: float, steps: int)
         cluster=cluster, worker_device=f"/job:worker/task:{task}"
     )
     with tf.device(place):
-        pixels, labels = examples_queue().dequeue_up_to(batch)
+        queue = examples_queue()
+        with tf.device(PS):  # where the queue is: only the batch travels
+            pixels, labels = queue.dequeue_up_to(batch)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=labels, logits=network(pixels, NOISE)
         )
