@@ -61,6 +61,6 @@ __all__ = [
     "exponential_decay", "get_global_step", "get_or_create_global_step", "global_step",
     "input_producer", "inverse_time_decay", "limit_epochs", "match_filenames_once",
     "natural_exp_decay", "piecewise_constant", "piecewise_constant_decay", "polynomial_decay",
-    "range_input_producer", "replica_device_setter", "slice_input_producer", "start_queue_runners",
-    "string_input_producer",
+    "range_input_producer", "replica_device_setter", "slice_input_producer",
+    "start_queue_runners", "string_input_producer",
 ]  # fmt: skip
