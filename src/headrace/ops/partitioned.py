@@ -13,7 +13,7 @@ from typing import Any
 from headrace.base import dtypes
 from headrace.base.shapes import TensorShape, as_shape
 from headrace.graph import scopes
-from headrace.graph.convert import register_tensor_conversion_function
+from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.registry import get as op_spec
 from headrace.graph.tensor import Tensor
 from headrace.ops import flow
@@ -148,6 +148,7 @@ class PartitionedVariable:
         else:
             shape: list[int] = self._shape.as_list()  # type: ignore[assignment]
             axis, count = axis_and_count(self._partitions)
+            value = convert(value, self._dtype, "value")
             pieces = [op_spec("Slice")(value, at, size) for at, size in slices(shape, count, axis)]
         return [
             getattr(part, method)(piece, use_locking=use_locking)

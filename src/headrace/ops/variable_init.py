@@ -29,9 +29,9 @@ def initialized_value(variable: Variable) -> Tensor:
 
     The nodes are those of tf.cond: a reference is read only on the branch where there is a value.
     """
-    initial = variable.initial_value
-    if initial is None:
-        raise ValueError(f"variable {variable.name} was imported without its initial value")
+    # What its initializer assigns: the initial value, itself computed from initialized variables only.
+    # (TensorFlow takes the initial value as given here, and fails on a third variable in a row.)
+    initial = variable.initializer.inputs[1]
     graph = variable.graph
     with init_scope():
         ready = state.is_variable_initialized_op(variable._ref())
