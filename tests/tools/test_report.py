@@ -50,7 +50,7 @@ def span(device: str, name: str, op: str, start: int, duration: int, **more: obj
 
 
 def traced_rows() -> list[DeviceRow]:
-    moved = Transfer("w/read", PS, WORKER, 2048)
+    moved = Transfer("w/read", "w/read/_2", PS, WORKER, 2048)
     return [
         DeviceRow(
             WORKER,

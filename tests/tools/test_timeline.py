@@ -178,6 +178,40 @@ def test_a_dependency_is_found_within_a_device_and_through_a_transfer() -> None:
     ]
 
 
+def test_two_outputs_of_one_node_arrive_where_each_is_used() -> None:
+    step = stats(
+        (
+            PS,
+            [
+                node("q", "q = QueueDequeueV2(h)", 10, 5),
+                node("q/_1", "q/_1 = _Send(q)", 15, 1),
+                node("q/_8", "q/_8 = _Send(q:1)", 16, 1),
+            ],
+        ),
+        (
+            WORKER,
+            [
+                node("RecvTensor", f"[8B] edge_1_q from {PS} to {WORKER}", 5, 20),
+                node("RecvTensor", f"[4B] edge_8_q from {PS} to {WORKER}", 5, 25),
+                node("x", "x = Square(q/_1)", 40, 5),
+                node("y", "y = Square(q/_8)", 50, 5),
+            ],
+        ),
+    )
+    found = [
+        (a.transfer.sent_as if a.transfer else a.name, b.transfer.sent_as if b.transfer else b.name)
+        for a, b in dependencies(read_step(step))
+    ]
+    assert found == [
+        ("q", "q/_1"),
+        ("q", "q/_8"),
+        ("q/_1", "q/_1"),
+        ("q/_8", "q/_8"),
+        ("q/_1", "x"),
+        ("q/_8", "y"),
+    ]
+
+
 def test_arrows_join_lanes_and_start_inside_their_producer() -> None:
     events = trace(STEP)
     slices = [e for e in events if e["ph"] == "X"]

@@ -18,16 +18,20 @@ from typing import Any, NamedTuple
 _NODE_LABEL = re.compile(r"^(?P<name>.+?) = (?P<op>[^\s(]+)\((?P<inputs>.*)\)$", re.DOTALL)
 _SHORT_LABEL = re.compile(r"^(?P<name>[^\s:=]+):(?P<op>[A-Za-z_]\w*)(#.*#)?$")
 _RECV_LABEL = re.compile(r"^\[(?P<bytes>\d+)B\].*? (?P<edge>\S+) from (?P<src>\S+) to (?P<dst>\S+)")
-_EDGE_PREFIX = re.compile(r"^edge_\d+_")
+_EDGE = re.compile(r"^edge_(?P<number>\d+)_(?P<node>.+)$")
 _RECV_SUFFIX = re.compile(r"_S\d+$")
 _OUTPUT_NUMBER = re.compile(r":\d+$")
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """What a RecvTensor brought: the node it came from, both devices, and the bytes."""
+    """What a RecvTensor brought: the node it came from, both devices, and the bytes.
+
+    `sent_as` is the name `node/_number` of the edge, by which our partitions call their _Send.
+    """
 
     node: str
+    sent_as: str
     source: str
     destination: str
     num_bytes: int
@@ -103,7 +107,7 @@ def parse_label(label: str) -> tuple[str, tuple[str, ...]]:
 
 
 def node_of(tensor: str) -> str:
-    """The node behind an input as labels write it: `w/read_S3`, `w/read:1`, `^w/read`."""
+    """The node behind an input as labels write it: `w/read`, `w/read:1`, `^w/read`."""
     return _OUTPUT_NUMBER.sub("", tensor.removeprefix("^"))
 
 
@@ -116,7 +120,7 @@ def read_step(step_stats: Any) -> list[DeviceRow]:
     for device_stats in step_stats.dev_stats:
         row = spans.setdefault(device_stats.device, [])
         row += (_span(device_stats.device, node) for node in device_stats.node_stats)
-    return [DeviceRow(device, row, _assign_lanes(row)) for device, row in spans.items()]
+    return [DeviceRow(device, row, assign_lanes(row)) for device, row in spans.items()]
 
 
 def _span(device: str, node: Any) -> Span:
@@ -124,8 +128,10 @@ def _span(device: str, node: Any) -> Span:
     transfer = None
     if match := _RECV_LABEL.match(node.timeline_label):
         op = "RecvTensor"
-        name = node_of(_EDGE_PREFIX.sub("", match["edge"]))
-        transfer = Transfer(name, match["src"], match["dst"], int(match["bytes"]))
+        edge = _EDGE.match(match["edge"])
+        name = node_of(edge["node"] if edge else match["edge"])
+        sent_as = f"{name}/_{edge['number']}" if edge else name
+        transfer = Transfer(name, sent_as, match["src"], match["dst"], int(match["bytes"]))
     elif op == "unknown" and node.node_name == "RecvTensor":
         op = "RecvTensor"
     return Span(
@@ -152,7 +158,7 @@ def _span(device: str, node: Any) -> Span:
     )
 
 
-def _assign_lanes(spans: list[Span]) -> int:
+def assign_lanes(spans: list[Span]) -> int:
     """Sort by start and give each span the first lane that is free then; the number of lanes."""
     spans.sort(key=lambda span: (span.start_ns, span.end_ns))
     last: list[Span] = []
@@ -182,14 +188,18 @@ def dependencies(rows: Sequence[DeviceRow]) -> Iterator[Dependency]:
     for row in rows:
         for span in row.spans:
             if span.transfer is not None:
-                received[span.transfer.destination, span.transfer.node] = span
+                for name in (span.transfer.node, span.transfer.sent_as):
+                    received[span.transfer.destination, name] = span
             else:
                 anywhere.setdefault(span.name, span)
                 local.setdefault((row.device, span.name), span)
     for row in rows:
         for span in row.spans:
             if span.transfer is not None:
-                producer = local.get((span.transfer.source, span.transfer.node))
+                source = span.transfer.source
+                producer = local.get((source, span.transfer.sent_as)) or local.get(
+                    (source, span.transfer.node)
+                )
                 if producer is not None:
                     yield Dependency(producer, span)
                 continue
@@ -198,6 +208,7 @@ def dependencies(rows: Sequence[DeviceRow]) -> Iterator[Dependency]:
                 bare = _RECV_SUFFIX.sub("", node)
                 producer = (
                     local.get((row.device, node))
+                    or received.get((row.device, node))
                     or received.get((row.device, bare))
                     or anywhere.get(node)
                 )

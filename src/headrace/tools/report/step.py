@@ -6,11 +6,12 @@ Called by: page.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 
 from headrace.tools.report.placing import task_of
 from headrace.tools.report.record import TracedStep
 from headrace.tools.report.svg import Linear, Markup, bytes_text, el, figure, line, text
-from headrace.training.timeline import DeviceRow, Span, dependencies
+from headrace.training.timeline import DeviceRow, Span, assign_lanes, dependencies
 
 WIDTH = 960
 LEFT, RIGHT = 10, 950
@@ -21,16 +22,16 @@ LETTER = 6.1
 KINDS = (
     ("compute", "computes"),
     ("state", "reads or changes state"),
-    ("transfer", "receives a tensor"),
-    ("quiet", "constants, control"),
+    ("transfer", "waits for a tensor"),
+    ("quiet", "constants, control, sends"),
 )
 _STATE = ("Variable", "VarHandle", "Assign", "Apply", "ResourceApply", "Scatter", "Reader")
-_QUIET = {"Const", "NoOp", "Identity", "Placeholder", "_Arg", "_Retval"}
+_QUIET = {"Const", "NoOp", "Identity", "Placeholder", "_Arg", "_Retval", "_Send", "_HostSend"}
 
 
 def kind_of(span: Span) -> str:
     """Which colour a node has: what it does to the world around it."""
-    if span.transfer is not None or span.op in ("RecvTensor", "_Recv", "_Send", "_HostRecv"):
+    if span.transfer is not None or span.op in ("RecvTensor", "_Recv", "_HostRecv"):
         return "transfer"
     if span.op.startswith(_STATE) or "Queue" in span.op or span.op.startswith("TextLineReader"):
         return "state"
@@ -64,6 +65,17 @@ def work(rows: Sequence[DeviceRow]) -> list[DeviceRow]:
     return [row for row in kept if row.spans]
 
 
+def arranged(row: DeviceRow) -> DeviceRow:
+    """The row with its work in the first lanes and what waits for other devices below it."""
+    working = [copy(span) for span in row.spans if span.transfer is None]
+    waiting = [copy(span) for span in row.spans if span.transfer is not None]
+    first = assign_lanes(working)
+    lanes = first + assign_lanes(waiting)
+    for span in waiting:
+        span.lane += first
+    return DeviceRow(row.device, working + waiting, lanes)
+
+
 def legend() -> Markup:
     """The colours, as a line of HTML."""
     return el(
@@ -78,7 +90,7 @@ def legend() -> Markup:
 
 def timeline(traced: TracedStep) -> Markup:
     """Swim lanes over microseconds since the step's first node."""
-    rows = work(traced.rows)
+    rows = [arranged(row) for row in work(traced.rows)]
     start = min(span.start_ns for row in rows for span in row.spans)
     end = max(span.end_ns for row in rows for span in row.spans)
     x = Linear(0, max(end - start, 1000), LEFT, RIGHT)
