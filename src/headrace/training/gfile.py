@@ -141,6 +141,11 @@ class GFile:
             self._file.close()
             self._file = None
 
+    def __del__(self) -> None:
+        # `GFile(name).read()` is how programs read a file: no warning that nobody closed it.
+        if getattr(self, "_file", None) is not None:
+            self.close()
+
     def __enter__(self) -> GFile:
         return self
 
