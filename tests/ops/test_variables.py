@@ -206,3 +206,12 @@ def test_a_template_makes_variables_once_and_refuses_new_ones() -> None:
     plain()
     with pytest.raises(ValueError, match="get_variable"):
         plain()
+
+
+def test_a_variable_is_used_in_its_own_graph_wherever_that_is_written() -> None:
+    with tf.Graph().as_default() as other:
+        x = tf.Variable(1.0)
+    made = [tf.add(x, 2.0), tf.assign(x, 2.0), tf.reduce_sum(x), x * 2.0]
+    assert [tensor.graph for tensor in made] == [other] * 4
+    with pytest.raises(ValueError, match="different graphs"):
+        tf.add(x, tf.Variable(1.0))

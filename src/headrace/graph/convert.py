@@ -117,7 +117,7 @@ def convert_n_to_tensor(values: Any, dtype: Any = None, name: str | None = None)
 
 
 def graph_of(values: Any) -> Any:
-    """The graph that the tensors among `values` belong to, or the default graph.
+    """The graph that the tensors and variables among `values` belong to, or the default graph.
 
     Raises ValueError if they belong to several.
     """
@@ -125,9 +125,9 @@ def graph_of(values: Any) -> Any:
     found = None
     first: Any = None
     for value in values:
-        graph = value.graph if isinstance(value, Tensor) else None
-        if graph is None:
+        if not isinstance(value, Tensor) and not hasattr(type(value), "_as_graph_element"):
             continue
+        graph = value.graph
         if found is None:
             found, first = graph, value
         elif found is not graph:
