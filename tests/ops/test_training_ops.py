@@ -1,0 +1,215 @@
+"""Training ops: the formulas, in place, on every layout; rows that are named twice; bad input."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import headrace.ops  # noqa: F401  registers every op
+from headrace.base import dtypes, errors
+from headrace.graph.registry import get
+from headrace.run.variable import Variable
+
+RNG = np.random.default_rng(5)
+DTYPES = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
+BIG = (3, 20000)  # more than one block, and no multiple of it
+
+
+def variable(value: Any, name: str = "v") -> Variable:
+    array = np.asarray(value)
+    made = Variable(name, dtypes.from_numpy(array.dtype), array.shape)
+    made.assign(array)
+    return made
+
+
+def run(name: str, *inputs: Any, **attrs: Any) -> Any:
+    kernel = get(name).kernel
+    assert kernel is not None
+    return kernel(np, *inputs, **attrs)
+
+
+def gd(var: Any, lr: Any, g: Any) -> Any:
+    return [var - lr * g]
+
+
+def momentum(var: Any, acc: Any, lr: Any, g: Any, m: Any) -> Any:
+    acc = acc * m + g
+    return [var - lr * acc, acc]
+
+
+def nesterov(var: Any, acc: Any, lr: Any, g: Any, m: Any) -> Any:
+    acc = acc * m + g
+    return [var - lr * (g + m * acc), acc]
+
+
+def adagrad(var: Any, acc: Any, lr: Any, g: Any) -> Any:
+    acc = acc + g * g
+    return [var - lr * g / np.sqrt(acc), acc]
+
+
+def adagrad_v2(var: Any, acc: Any, lr: Any, eps: Any, g: Any) -> Any:
+    acc = acc + g * g
+    return [var - lr * g / (np.sqrt(acc) + eps), acc]
+
+
+def adam(
+    var: Any, m: Any, v: Any, p1: Any, p2: Any, lr: Any, b1: Any, b2: Any, e: Any, g: Any
+) -> Any:
+    m = b1 * m + (1 - b1) * g
+    v = b2 * v + (1 - b2) * g * g
+    return [var - lr * np.sqrt(1 - p2) / (1 - p1) * m / (np.sqrt(v) + e), m, v]
+
+
+def adam_nesterov(*a: Any) -> Any:
+    var, _, _, p1, p2, lr, b1, _, e, g = a
+    _, m, v = adam(*a)
+    ahead = b1 * m + (1 - b1) * g
+    return [var - lr * np.sqrt(1 - p2) / (1 - p1) * ahead / (np.sqrt(v) + e), m, v]
+
+
+# op, attrs, how many variables, the inputs after them ("g" is the gradient), the formula
+CASES: dict[str, tuple[str, dict[str, Any], int, list[Any], Callable[..., Any]]] = {
+    "GradientDescent": ("ApplyGradientDescent", {}, 1, [0.1, "g"], gd),
+    "Momentum": ("ApplyMomentum", {"use_nesterov": False}, 2, [0.1, "g", 0.9], momentum),
+    "Nesterov": ("ApplyMomentum", {"use_nesterov": True}, 2, [0.1, "g", 0.9], nesterov),
+    "Adagrad": ("ApplyAdagrad", {"update_slots": True}, 2, [0.1, "g"], adagrad),
+    "AdagradV2": ("ApplyAdagradV2", {"update_slots": True}, 2, [0.1, 0.2, "g"], adagrad_v2),
+    "Adam": (
+        "ApplyAdam", {"use_nesterov": False}, 3, [0.9, 0.99, 0.1, 0.9, 0.99, 0.01, "g"], adam,
+    ),
+    "Adam Nesterov": (
+        "ApplyAdam", {"use_nesterov": True}, 3, [0.9, 0.99, 0.1, 0.9, 0.99, 0.01, "g"], adam_nesterov,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize("shape", [(), (4,), BIG], ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_an_update_is_its_formula_in_place(case: str, shape: Any, dtype: Any) -> None:
+    name, attrs, count, after, formula = CASES[case]
+    starts = [RNG.uniform(0.5, 2, shape).astype(dtype) for _ in range(count)]
+    grad = RNG.normal(size=shape).astype(dtype)
+    variables = [variable(start) for start in starts]
+    arrays = [v.array for v in variables]
+    scalars = [dtype(x) if x != "g" else grad for x in after]
+    returned = run(name, *variables, *scalars, **attrs)
+    wide = [np.asarray(x, np.float64) for x in (*starts, *scalars)]
+    tolerance = {2: 0.05, 4: 1e-5, 8: 1e-12}[np.dtype(dtype).itemsize]
+    assert returned is variables[0]
+    for v, array, want in zip(variables, arrays, formula(*wide), strict=True):
+        assert v.array is array, "updated in place"
+        assert array is not None
+        assert array.dtype == dtype
+        np.testing.assert_allclose(array.astype(np.float64), want, rtol=tolerance, atol=tolerance)
+
+
+def test_any_layout_will_do() -> None:
+    start = np.asfortranarray(RNG.normal(size=(300, 70)))
+    v, m = variable(start), variable(np.zeros((300, 70)))
+    assert v.array is not None
+    grad = RNG.normal(size=(70, 300)).T
+    run("ApplyMomentum", v, m, np.float64(0.1), grad, np.float64(0.9), use_nesterov=False)
+    np.testing.assert_allclose(v.array, start - 0.1 * grad)
+
+
+SPARSE = {
+    "SparseApplyMomentum": ({"use_nesterov": False}, [0.1, "g", "i", 0.9], momentum),
+    "SparseApplyAdagrad": ({"update_slots": True}, [0.1, "g", "i"], adagrad),
+    "SparseApplyAdagradV2": ({"update_slots": True}, [0.1, 0.2, "g", "i"], adagrad_v2),
+}
+
+
+@pytest.mark.parametrize("indices", [[2, 0], [1, 1, 3], []], ids=str)
+@pytest.mark.parametrize("name", SPARSE)
+def test_a_sparse_update_moves_the_rows_it_names_once_per_mention(name: str, indices: Any) -> None:
+    attrs, after, formula = SPARSE[name]
+    var, acc = RNG.uniform(0.5, 2, (4, 3)), RNG.uniform(0.5, 2, (4, 3))
+    grad = RNG.normal(size=(len(indices), 3))
+    v, a = variable(var), variable(acc)
+    given = {"g": grad, "i": np.array(indices, np.int64)}
+    run(name, v, a, *[given[x] if isinstance(x, str) else np.float64(x) for x in after], **attrs)
+    for row, g in zip(indices, grad, strict=True):
+        rest = [g if x == "g" else x for x in after if x != "i"]
+        var[row], acc[row] = formula(var[row], acc[row], *rest)
+    np.testing.assert_allclose(v.array, var)
+    np.testing.assert_allclose(a.array, acc)
+
+
+LR = np.float32(0.1)
+V3 = np.zeros(3, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("indices", "grad", "text"),
+    [
+        ([3], [[0, 0]], "index 3 at offset 0.*3 rows"),
+        ([0, -1], [[0, 0], [0, 0]], "index -1 at offset 1"),
+        ([0], [[0, 0, 0]], r"\[1,2\], not \[1,3\]"),
+        ([[0]], [[[0, 0]]], "vector of indices"),
+    ],
+)
+def test_bad_rows_are_named(indices: Any, grad: Any, text: str) -> None:
+    v, a = variable(np.ones((3, 2), np.float32)), variable(np.ones((3, 2), np.float32))
+    with pytest.raises(errors.InvalidArgumentError, match=text):
+        run(
+            "SparseApplyAdagrad", v, a, LR, np.array(grad, np.float32), np.array(indices),
+            update_slots=True,
+        )  # fmt: skip
+    assert v.array is not None
+    assert (v.array == 1).all()
+
+
+def test_shapes_and_scalars_are_checked_before_anything_moves() -> None:
+    v, slot = variable(V3), variable(np.zeros(4, np.float32), "slot")
+    with pytest.raises(errors.InvalidArgumentError, match=r"slot has shape \[4\].*\[3\]"):
+        run("ApplyAdagrad", v, slot, LR, V3 + 1, update_slots=True)
+    with pytest.raises(errors.InvalidArgumentError, match="alpha must be a scalar"):
+        run("ApplyGradientDescent", v, V3, V3)
+    unset = Variable("unset", dtypes.float32, (3,))
+    with pytest.raises(errors.FailedPreconditionError, match="unset"):
+        run("ApplyAdagrad", v, unset, LR, V3 + 1, update_slots=True)
+    assert v.array is not None
+    assert v.array.tolist() == [0, 0, 0]
+    with pytest.raises(errors.InvalidArgumentError, match="slot"):
+        run("SparseApplyAdagrad", v, slot, LR, V3[:1], np.array([0]), update_slots=True)
+
+
+def test_a_slot_may_be_left_as_it_is() -> None:
+    v, a = variable(np.ones(2)), variable(np.full(2, 4.0))
+    run("ApplyAdagrad", v, a, np.float64(1), np.ones(2), update_slots=False)
+    assert v.array is not None
+    assert v.array.tolist() == [0.5, 0.5]
+
+
+def test_updates_from_many_threads_are_whole() -> None:
+    v, m = variable(np.zeros(50000)), variable(np.zeros(50000))
+    grad = np.ones(50000)
+
+    def work(first: Variable, second: Variable) -> None:
+        for _ in range(20):  # the two variables change places, so the locks must have one order
+            run(
+                "ApplyAdagradV2",
+                first,
+                second,
+                np.float64(0),
+                np.float64(1),
+                grad,
+                update_slots=True,
+            )
+
+    pairs = [(v, m), (m, v)] * 2
+    threads = [threading.Thread(target=work, args=pair) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert v.array is not None
+    assert m.array is not None
+    assert (v.array == 40).all()
+    assert (m.array == 40).all()
