@@ -9,6 +9,7 @@ Called by: serve.server.  Threads: one of the pool per call under way.
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -61,16 +62,45 @@ class GrpcShell:
         )
 
     def listen(self, address: str) -> int:
-        """Bind and start; returns the port.  Raises RuntimeError if it is taken."""
-        port: int = self._server.add_insecure_port(address)
-        if port == 0:
-            raise RuntimeError(f"cannot listen on {address}")
+        """Bind every address that HOST:PORT stands for, and start; returns the port.
+
+        Raises RuntimeError if any is taken: gRPC alone is content with one of them, and would share
+        ``localhost`` with a stranger who has the port on the other.
+        """
+        host, _, text = address.rpartition(":")
+        port = int(text)
+        for ip in _addresses(host):
+            bound: int = self._server.add_insecure_port(f"{ip}:{port}")
+            if bound == 0:
+                raise RuntimeError(f"cannot listen on {ip}:{port}")
+            port = bound
         self._server.start()
         return port
 
     def stop(self, grace_s: float | None) -> None:
         """Stop listening, give calls under way `grace_s`, wait until all have ended."""
         self._server.stop(grace_s).wait()
+
+
+def _addresses(host: str) -> list[str]:
+    """The IP addresses of a host name that are this machine's, as gRPC wants them written.
+
+    Raises RuntimeError if there are none.
+    """
+    try:
+        found = socket.getaddrinfo(host.strip("[]") or None, 0, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise RuntimeError(f"the host name {host!r} is not known here: {error.strerror}") from None
+    ips = []
+    for family, _, _, _, address in found:
+        ip = f"[{address[0]}]" if family == socket.AF_INET6 else str(address[0])
+        # A hosts file may name ::1 where there is no IPv6.
+        with contextlib.suppress(OSError), socket.socket(family) as probe:
+            probe.bind(address)
+            ips.append(ip)
+    if not ips:
+        raise RuntimeError(f"{host!r} is no address of this machine")
+    return list(dict.fromkeys(ips))
 
 
 def _handler(service: Any, method: Method) -> Callable[[bytes, grpc.ServicerContext], bytes]:
