@@ -1,1 +1,7 @@
-"""Names that TF 1.x programs import from `tensorflow.python`."""
+"""Names that TF 1.x programs reach under ``tensorflow.python``."""
+
+from __future__ import annotations
+
+from headrace.python import client
+
+__all__ = ["client"]

@@ -1,1 +1,7 @@
-"""Names that TF 1.x programs import from `tensorflow.python.client`."""
+"""`tf.python.client`: the trace of a step."""
+
+from __future__ import annotations
+
+from headrace.python.client import timeline
+
+__all__ = ["timeline"]
