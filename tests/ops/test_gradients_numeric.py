@@ -74,6 +74,7 @@ CASES: dict[str, tuple[Function, list[Any]]] = {
     "IdentityN": (listed("IdentityN"), [M23, V3]),
     "CheckNumerics": (op("CheckNumerics", message="m"), [M23]),
     "CheckNumericsV2": (op("CheckNumericsV2", message="m"), [M23]),
+    "Print": (lambda x: get("Print")(x, [x], first_n=0), [M23]),
     "PlaceholderWithDefault": (lambda x: tf.placeholder_with_default(x, None), [M23]),
     # gathering
     "Gather": (op("Gather", [1, 0, 1]), [M23]),
@@ -159,7 +160,7 @@ CASES: dict[str, tuple[Function, list[Any]]] = {
     # segments
     **{
         name: (op(name, IDS), [M34])
-        for name in ("SegmentSum", "SegmentMean", "SegmentMax", "SegmentMin")
+        for name in ("SegmentSum", "SegmentMean", "SegmentMax", "SegmentMin", "SegmentProd")
     },
     **{
         name: (op(name, np.array([1, 0, 1], np.int32), 2), [M34])

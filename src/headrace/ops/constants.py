@@ -169,12 +169,12 @@ def fill_op(xp: Any, dims: Any, value: Any) -> Any:
     Source: TF 1.15 core/kernels/constant_op.cc
     """
     sizes = checked_sizes(dims, "dims")
-    if np.ndim(value) != 0:
+    if np.ndim(value) > 1 or np.size(value) != 1:
         raise errors.invalid_argument(
             f"value must be a scalar, but has shape {list(np.shape(value))}"
         )
     out = np.empty(sizes, value.dtype)
-    out[...] = value
+    out[...] = np.reshape(value, ())  # a vector of one element counts as a scalar
     return out
 
 

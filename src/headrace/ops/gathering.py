@@ -25,7 +25,7 @@ from headrace.graph.tensor import Tensor
 from headrace.ops.axes import static_axis
 from headrace.ops.constants import checked_sizes, constant, ones, zeros
 from headrace.ops.joining import concat
-from headrace.ops.shape_ops import expand_dims, reshape, shape, size, squeeze, transpose
+from headrace.ops.shape_ops import expand_dims, rank, reshape, shape, size, squeeze, transpose
 
 __all__ = [
     "batch_gather", "boolean_mask", "gather", "gather_nd", "one_hot", "scatter_nd", "where",
@@ -228,9 +228,6 @@ def _summed_rows(
 def _offset_by_batch(front: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
     """Indices into the table that the batch's tables make when laid one after the other."""
     kind = indices.dtype.base_dtype
-    raw = indices.raw_shape
-    if raw is None:
-        raise ValueError("the gradient of a gather with batch_dims needs indices of known rank")
     sizes = get("Cast")(front, DstT=kind) if front.dtype.base_dtype is not kind else front
     stride: Any = ones((), kind)
     found = indices
@@ -239,8 +236,8 @@ def _offset_by_batch(front: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
         stride = stride * sizes[dim]
         start, step = zeros((), kind), ones((), kind)
         offsets = get("Range")(start, length, step, name="range") * stride
-        tile = get("Tile")
-        column = concat([tile([1], [dim - 1]), [length], tile([1], [len(raw) - dim])], axis=0)
+        before = get("Tile")([1], [dim - 1])
+        column = concat([before, [length], get("Tile")([1], [rank(indices) - dim])], axis=0)
         found = found + reshape(offsets, column)
     return found
 

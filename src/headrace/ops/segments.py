@@ -81,12 +81,9 @@ def _highest(dtype: Any) -> Any:
 
 
 def _sorted_shape(c: ShapeContext) -> Shape:
-    data, ids = c.with_rank_at_least("data", 1), c.with_rank("segment_ids", 1)
-    if data is None:
-        return None
-    if ids is not None:
-        shape_rules.merge(data[:1], ids)
-    return (None, *data[1:])
+    c.with_rank("segment_ids", 1)
+    data = c.with_rank_at_least("data", 1)
+    return None if data is None else (None, *data[1:])
 
 
 def checked_ids(data: Any, ids: Any) -> int:
@@ -168,6 +165,20 @@ def _extreme_gradient(op: Operation, dout: Tensor) -> tuple[Tensor, None]:
 
 segment_max.gradient(_extreme_gradient)
 segment_min.gradient(_extreme_gradient)
+
+
+@segment_prod.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, None]:
+    """The product over the others: divide, except where a factor is zero."""
+    data, ids = op.inputs
+    zero = get("Equal")(data, 0)
+    zeros_each = segment_sum(get("Cast")(zero, DstT=dtypes.int32), ids)
+    dout = get("SelectV2")(get("Greater")(zeros_each, 1), zeros_like(dout), dout)
+    factors = get("SelectV2")(zero, ones_like(data), data)
+    without = segment_prod(factors, ids)
+    whole, others = gather(op.outputs[0], ids), gather(without, ids)
+    partial = get("SelectV2")(zero, others, get("RealDiv")(whole, factors, name="truediv"))
+    return gather(dout, ids) * partial, None
 
 
 # -- ids in any order -------------------------------------------------------------------------

@@ -163,15 +163,10 @@ def _reshape_shape(c: ShapeContext) -> Shape:
     whole, wanted = c.shape("tensor"), c.shape_value("shape")
     if wanted is None:
         return None
-    exact = c.value("shape")
     count = shape_rules.num_elements(whole)
     known = int(np.prod([size for size in wanted if size is not None], dtype=np.int64))
-    if exact is not None and wanted.count(None) > 1:
-        raise ValueError(
-            f"only one size of a reshape may be -1, not {wanted.count(None)}: {exact.tolist()}"
-        )
-    if count is None or (None in wanted and (exact is None and wanted.count(None) > 1)):
-        return wanted
+    if count is None or wanted.count(None) > 1:
+        return wanted  # two unknown sizes of a constant are an error of the step
     if None not in wanted:
         if known != count:
             raise ValueError(
@@ -210,25 +205,36 @@ def reshape_op(xp: Any, tensor: Any, shape: Any) -> Any:
         raise errors.invalid_argument(f"only one size may be -1, not {wanted.count(-1)}: {wanted}")
     if any(size < -1 for size in wanted):
         raise errors.invalid_argument(f"sizes must be -1 or more, not {wanted}")
-    count = np.size(tensor)
     if -1 in wanted:
-        known = int(np.prod([size for size in wanted if size != -1], dtype=np.int64))
-        if known == 0:
-            raise errors.invalid_argument(
-                f"the size at -1 of {wanted} cannot be inferred: the other sizes make 0 elements"
-            )
-        if count % known:
-            raise errors.invalid_argument(
-                f"the input of shape {list(np.shape(tensor))} has {count} values, which is no multiple of the "
-                f"{known} that {wanted} asks for"
-            )
-        wanted[wanted.index(-1)] = count // known
-    elif int(np.prod(wanted, dtype=np.int64)) != count:
+        wanted[wanted.index(-1)] = _missing_size(np.shape(tensor), wanted)
+    if _product(wanted) != np.size(tensor):
         raise errors.invalid_argument(
-            f"the input of shape {list(np.shape(tensor))} has {count} values, but the requested shape {wanted} has "
-            f"{int(np.prod(wanted, dtype=np.int64))}"
+            f"the input of shape {list(np.shape(tensor))} has {np.size(tensor)} values, but the requested shape "
+            f"{wanted} has {_product(wanted)}"
         )
     return np.asarray(tensor).reshape(wanted)
+
+
+def _missing_size(sizes: tuple[int, ...], wanted: list[int]) -> int:
+    """What stands at the -1.
+
+    Where another size is 0 any number would do; it is then, as in TensorFlow, what is left when
+    sizes of 0 are not counted, rounded down.  Raises InvalidArgument if nothing fits.
+    """
+    asked = [size for size in wanted if size != -1]
+    known, count = _product(asked), _product(sizes)
+    if known == 0:
+        return _product([size for size in sizes if size]) // _product([s for s in asked if s])
+    if count % known:
+        raise errors.invalid_argument(
+            f"the input of shape {list(sizes)} has {count} values, which is no multiple of the {known} "
+            f"that {wanted} asks for"
+        )
+    return count // known
+
+
+def _product(sizes: Any) -> int:
+    return int(np.prod(sizes, dtype=np.int64))
 
 
 @reshape_op.gradient
@@ -410,10 +416,8 @@ def _transpose_shape(c: ShapeContext) -> Shape:
         size = len(whole) if whole is not None else length[0]
         return None if size is None else (None,) * size
     order = [int(axis) for axis in perm]
-    if sorted(axis % len(order) for axis in order) != list(range(len(order))) or not all(
-        -len(order) <= axis < len(order) for axis in order
-    ):
-        raise ValueError(f"perm {order} is not a permutation")
+    if any(not -len(order) <= axis < len(order) for axis in order):
+        raise ValueError(f"perm {order} has an axis that x of rank {len(order)} has not")
     if whole is None:
         return (None,) * len(order)
     return tuple(whole[axis] for axis in order)

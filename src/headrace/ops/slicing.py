@@ -131,25 +131,20 @@ def _strided_shape(c: ShapeContext) -> Shape:
     if whole is None or count is None:
         return None
     begin, end, strides = (c.value(arg) for arg in ("begin", "end", "strides"))
+    if strides is None:
+        return None
     ones = np.ones(count, np.int64)
-    masks = _masks(c.op)
-    known = begin is not None and end is not None and strides is not None
     index = _index(
-        ones if begin is None else begin,
-        ones if end is None else end,
-        ones if strides is None else strides,
-        masks,
+        ones if begin is None else begin, ones if end is None else end, strides, _masks(c.op)
     )
     if begin is not None:
         _check_bounds(whole, index, ValueError)
     elif sum(item is not None for item in index) - 1 > len(whole):
         raise ValueError(f"the index has more dimensions than the input of shape {text(whole)}")
-    return _sliced_sizes(whole, index, known, strides is not None)
+    return _sliced_sizes(whole, index, begin is not None and end is not None)
 
 
-def _sliced_sizes(
-    whole: tuple[int | None, ...], index: tuple[Any, ...], known: bool, stride_known: bool
-) -> Shape:
+def _sliced_sizes(whole: tuple[int | None, ...], index: tuple[Any, ...], known: bool) -> Shape:
     skipped = len(whole) - (sum(item is not None for item in index) - 1)
     sizes: list[int | None] = []
     axis = 0
@@ -162,7 +157,7 @@ def _sliced_sizes(
         else:
             if not isinstance(item, int):
                 size = whole[axis]
-                sure = known or (stride_known and item.start is None and item.stop is None)
+                sure = known or (item.start is None and item.stop is None)
                 sizes.append(len(range(size)[item]) if sure and size is not None else None)
             axis += 1
     return tuple(sizes)

@@ -23,7 +23,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
-from headrace.ops.axes import checked_axis, static_axis
+from headrace.ops.axes import static_axis
 from headrace.ops.constants import constant
 from headrace.ops.shape_ops import rank
 
@@ -123,12 +123,14 @@ def reduce_join_op(
 ) -> Any:
     """Strings joined along dimensions, along the first of reduction_indices first.
 
-    Raises InvalidArgument on a dimension out of range or named twice.
+    Raises OutOfRange on a dimension that does not exist, InvalidArgument on one named twice.
     """
-    axes = [
-        checked_axis(axis, inputs.ndim, "reduction dimension")
-        for axis in np.reshape(reduction_indices, -1)
-    ]
+    named = [int(axis) for axis in np.reshape(reduction_indices, -1)]
+    if not all(-inputs.ndim <= axis < inputs.ndim for axis in named):
+        raise errors.out_of_range(
+            f"reduction_indices {named} must be in [-{inputs.ndim}, {inputs.ndim}), the rank of the strings"
+        )
+    axes = [axis % inputs.ndim for axis in named]
     if len(set(axes)) < len(axes):
         raise errors.invalid_argument(
             f"reduction_indices {reduction_indices.tolist()} name a dimension twice"
