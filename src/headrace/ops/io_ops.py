@@ -78,7 +78,7 @@ def write_file(xp: Any, filename: Array, contents: Array) -> None:
     content = _name_in(contents, "contents")
     try:
         directory = os.path.dirname(path)
-        if directory and not os.path.isdir(directory):
+        if directory and not os.path.exists(directory):
             os.makedirs(directory, exist_ok=True)
         with open(path, "wb") as file:
             file.write(content)
