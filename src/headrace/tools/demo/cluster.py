@@ -51,7 +51,14 @@ class Exited:
     code: int
 
 
-Event = Line | Exited
+@dataclass(frozen=True)
+class Trouble:
+    """Something that the parent itself did with the cluster went wrong."""
+
+    text: str
+
+
+Event = Line | Exited | Trouble
 
 
 @dataclass(eq=False)
@@ -255,6 +262,6 @@ def _all_listen(processes: Processes, servers: Sequence[Process]) -> bool:
             if event.code == ExitCode.ADDRESS_IN_USE:
                 return False
             raise failure(event)
-        if event.text.startswith(READY):
+        if isinstance(event, Line) and event.text.startswith(READY):
             waiting.discard(event.process)
     return True

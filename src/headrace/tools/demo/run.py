@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 
 from rich.console import Console
@@ -33,11 +34,13 @@ from headrace.tools.commands import CommandError, ExitCode, Streams, UsageError,
 from headrace.tools.demo import data, model
 from headrace.tools.demo.cluster import (
     Cluster,
+    Event,
     Exited,
     Interrupted,
     Line,
     Process,
     Processes,
+    Trouble,
     failure,
     start_cluster,
 )
@@ -50,9 +53,9 @@ from headrace.tools.report.record import Client, Queue, Record, Task
 from headrace.training.timeline import Timeline
 
 JOBS = {"ps": 1, "worker": 2}
-EPOCHS = 30
+EPOCHS = 20
 BATCH = 50
-LEARNING_RATE = 0.006
+LEARNING_RATE = 0.008
 SAMPLE_EVERY_S = 0.1
 SILENCE_S = 30.0
 EXPLAINED_WITHIN_S = 0.5
@@ -240,7 +243,9 @@ def _watch(processes: Processes, cluster: Cluster, collector: Collector, view: V
     """
     stop = threading.Event()
     with Crew("demo depth") as crew:
-        crew.start(_sample_depth, f"grpc://{cluster.jobs['ps'][0]}", stop, collector)
+        crew.start(
+            _sample_depth, f"grpc://{cluster.jobs['ps'][0]}", stop, collector, processes.events
+        )
         try:
             _follow(processes, cluster, collector, view)
         finally:
@@ -261,19 +266,26 @@ def _follow(processes: Processes, cluster: Cluster, collector: Collector, view: 
                     view.refresh()
             case Exited(process, code) if code != 0 or process in servers:
                 raise _explain(processes, servers, event)
+            case Trouble():
+                raise _explain(processes, servers, event)
 
 
-def _explain(processes: Processes, servers: set[Process], first: Exited) -> Exception:
-    """The failure to report: that of a server, if one ended too, else the first."""
+def _explain(processes: Processes, servers: set[Process], first: Exited | Trouble) -> Exception:
+    """The failure to report.
+
+    A server that ended explains everything else, a program that ended explains our own trouble.
+    """
     deadline = time.monotonic() + EXPLAINED_WITHIN_S
     chosen = first
-    while chosen.process not in servers:
+    while isinstance(chosen, Trouble) or chosen.process not in servers:
         event = processes.next_event(deadline - time.monotonic())
         if event is None:
             break
-        if isinstance(event, Exited) and event.process in servers:
+        if isinstance(event, Exited) and (
+            event.process in servers or (isinstance(chosen, Trouble) and event.code != 0)
+        ):
             chosen = event
-    return failure(chosen)
+    return CommandError(chosen.text) if isinstance(chosen, Trouble) else failure(chosen)
 
 
 def _silence(processes: Processes, servers: set[Process], collector: Collector) -> str:
@@ -289,8 +301,10 @@ def _silence(processes: Processes, servers: set[Process], collector: Collector) 
     )
 
 
-def _sample_depth(target: str, stop: threading.Event, collector: Collector) -> None:
-    """Read the queue's depth at intervals until `stop`; a cluster that is gone ends it too."""
+def _sample_depth(
+    target: str, stop: threading.Event, collector: Collector, events: SimpleQueue[Event]
+) -> None:
+    """Read the queue's depth at intervals until `stop`; an error becomes an event."""
     with tf.Graph().as_default() as graph:
         size = model.examples_queue().size()
     config = tf.ConfigProto(operation_timeout_in_ms=10_000)
@@ -298,8 +312,8 @@ def _sample_depth(target: str, stop: threading.Event, collector: Collector) -> N
         with tf.Session(target, graph=graph, config=config) as session:
             while not stop.wait(SAMPLE_EVERY_S):
                 collector.take_depth(time.time(), int(session.run(size)))
-    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError):
-        return  # the end of a server is reported by the one who started it
+    except tf.errors.OpError as error:
+        events.put(Trouble(f"the depth of the queue cannot be read: {error}"))
 
 
 def _queue() -> Queue:

@@ -27,7 +27,7 @@ from headrace.tools.serve import parse_cluster
 
 INITIALIZED_WITHIN_S = 30.0
 FIRST_LOOK_S = 0.02
-NOISE = 0.25  # added to pixels of 0..1
+NOISE = 0.2  # added to pixels of 0..1
 LEAST_OF_RATE = 0.02
 
 
