@@ -17,7 +17,7 @@ from headrace.run.variable import Variable
 
 RNG = np.random.default_rng(5)
 DTYPES = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
-BIG = (3, 20000)  # more than one block, and no multiple of it
+BIG = (3, 50001)  # more than one block, and no multiple of it
 
 
 def variable(value: Any, name: str = "v") -> Variable:
