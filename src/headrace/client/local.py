@@ -13,6 +13,7 @@ from typing import Any
 
 from headrace.base import errors
 from headrace.client.engine import StepFunction
+from headrace.client.underway import UnderWay
 from headrace.codec import protos as pb
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
@@ -25,6 +26,7 @@ from headrace.run.scope import Scope
 from headrace.run.trace import StatsCollector
 
 _TASK = "/job:localhost/replica:0/task:0"
+_CLOSE_WITHIN_S = 5.0
 _log = logging.getLogger("headrace")
 
 
@@ -40,6 +42,7 @@ class LocalEngine:
         self._devices = [f"{_TASK}/device:CPU:{index}" for index in range(cpus)]
         self._runtime = Runtime(self._devices[0])
         self._scope = Scope()
+        self._under_way = UnderWay()  # but for steps that never wait
         self._memos: Memos = {}
         self._step_ids = itertools.count(1)
         self._incarnation = secrets.randbits(63) | 1
@@ -53,6 +56,7 @@ class LocalEngine:
         timeout_ms = self._config.operation_timeout_in_ms
         quick = not program.may_wait and not timeout_ms
         runtime, session_scope, ids = self._runtime, self._scope, self._step_ids
+        under_way = self._under_way
 
         def run(
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
@@ -65,7 +69,10 @@ class LocalEngine:
                 return self._run_with_options(exact[0], values, options, metadata, StatsCollector())
             if quick:
                 return program.run(StepState(runtime, session_scope, next(ids)), values)
-            with Scope(timeout_ms / 1000 if timeout_ms else None, session_scope) as scope:
+            with (
+                under_way,
+                Scope(timeout_ms / 1000 if timeout_ms else None, session_scope) as scope,
+            ):
                 return program.run(StepState(runtime, scope, next(ids), Rendezvous()), values)
 
         return run
@@ -98,7 +105,8 @@ class LocalEngine:
         timeout_ms = self._config.operation_timeout_in_ms
         if options is not None:
             timeout_ms = options.timeout_in_ms or timeout_ms
-        with Scope(timeout_ms / 1000 if timeout_ms else None, self._scope) as scope:
+        limit_s = timeout_ms / 1000 if timeout_ms else None
+        with self._under_way, Scope(limit_s, self._scope) as scope:
             step = StepState(self._runtime, scope, next(self._step_ids), Rendezvous(), stats)
             found = program.run(step, values)
         if metadata is not None:
@@ -117,10 +125,15 @@ class LocalEngine:
         ]
 
     def close(self) -> None:
-        """Cancel the steps under way and drop the session's variables and queues."""
-        self._scope.cancel(errors.cancelled("the session was closed"))
-        self._runtime.resources.close()
+        """Cancel the steps under way, wait for them, drop the session's variables and queues."""
+        self._close(_CLOSE_WITHIN_S)
 
     def release(self) -> None:
         """See `Engine.release`."""
-        self.close()
+        self._close(0.0)
+
+    def _close(self, wait_s: float) -> None:
+        self._scope.cancel(errors.cancelled("the session was closed"))
+        if wait_s:
+            self._under_way.wait_until_none(wait_s)
+        self._runtime.resources.close()

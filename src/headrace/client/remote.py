@@ -1,42 +1,33 @@
 """Sessions on a cluster: the graph is shipped to a master once, steps name what they want of it.
 
-Called by: client.session.  Threads: any number of steps at once; growing the graph is serialised.
+Called by: client.session.  Threads: any number of steps at once.
 """
 
 from __future__ import annotations
 
 import atexit
-import logging
-import os
+import contextlib
 import sys
 import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from headrace.base import errors
 from headrace.client.engine import StepFunction
+from headrace.client.link import CLOSE_WITHIN_S, Link
+from headrace.client.underway import UnderWay
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
-from headrace.graph.graphdef import graph_def
 from headrace.graph.tensor import Tensor
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
 from headrace.serve.peers import Peer, connect
 from headrace.serve.pool import GrowingPool
-
-_log = logging.getLogger("headrace")
-_FIRST_NOTICE_S = 5.0
-_CONNECT_TIMEOUT_S = 300.0
-_CLOSE_TIMEOUT_S = 5.0
-
-
-def _connect_timeout() -> float | None:
-    """Seconds to wait for a server that is not up yet; None: no limit."""
-    text = os.environ.get("HEADRACE_CONNECT_TIMEOUT_S", "")
-    seconds = float(text) if text else _CONNECT_TIMEOUT_S
-    return seconds if seconds > 0 else None
+from headrace.serve.waiting import follow, wait_for_server
 
 
 def _address(target: str) -> str:
@@ -49,31 +40,7 @@ def _address(target: str) -> str:
 
 def _master(target: str, pool: GrowingPool) -> Peer:
     address = _address(target)
-    return connect(address, "master", pool, f"the server {target}")
-
-
-def _reach(peer: Peer, target: str, scope: Scope) -> None:
-    """Wait until the master can be reached, saying so if it takes long.
-
-    Raises Unavailable naming the address, or the scope's own error.
-    """
-    wait = getattr(peer, "wait_until_reachable", None)
-    if wait is None:
-        return
-    notice_s = _FIRST_NOTICE_S
-    with Scope(None if scope.deadline is not None else _connect_timeout(), scope) as whole:
-        while True:
-            left = whole.remaining()
-            last = left is not None and left <= notice_s
-            try:
-                with Scope(None if last else notice_s, whole) as part:
-                    wait(part)
-                return
-            except errors.UnavailableError:
-                if last or whole.error is not None:
-                    raise
-            _log.warning("still waiting for the server at %s to answer", target)
-            notice_s = min(notice_s * 2, 60.0)
+    return connect(address, "master", pool, "the server")
 
 
 class RemoteEngine:
@@ -86,11 +53,10 @@ class RemoteEngine:
         self._config = config if config is not None else pb.ConfigProto()
         self._pool = GrowingPool("headrace client")
         self._scope = Scope()
+        self._under_way = UnderWay()
         self._lock = threading.Lock()
-        self._master: Peer | None = None
-        self._handle = ""
-        self._version = 0
-        self._shipped = 0
+        self._known: Link | None = None
+        self._closed = False
         _open_engines.add(self)
 
     def step(
@@ -107,81 +73,60 @@ class RemoteEngine:
             timeout_ms = (
                 options.timeout_in_ms if options is not None else 0
             ) or self._config.operation_timeout_in_ms
-            sent = options
-            if timeout_ms and (sent is None or not sent.timeout_in_ms):
-                sent = pb.RunOptions()
-                if options is not None:
-                    sent.CopyFrom(options)
-                sent.timeout_in_ms = timeout_ms
-            with Scope(timeout_ms / 1000 if timeout_ms else None, self._scope) as scope:
-                master = self._synchronized(scope)
+            with self._under_way, _limit(timeout_ms, self._scope) as scope:
+                link = self._link()
+                link.ship(scope)
+                sent = options
+                if timeout_ms:
+                    sent = pb.RunOptions()
+                    if options is not None:
+                        sent.CopyFrom(options)
+                    sent.timeout_in_ms = max(1, round((scope.remaining() or 0.0) * 1000))
                 request = m.RunStepRequest(
-                    self._handle,
+                    link.handle,
                     list(zip(feed_names, values, strict=True)),
                     fetch_names,
                     target_names,
                     sent,
                 )
-                reply: m.RunStepReply = master.call_now(wire.RUN_STEP, request, scope)
+                reply: m.RunStepReply = link.master.call_now(wire.RUN_STEP, request, scope)
             if metadata is not None:
                 metadata.Clear()
                 if reply.metadata is not None:
                     metadata.CopyFrom(reply.metadata)
             found = dict(reply.tensors)
-            return [found[name] for name in fetch_names]
+            return [_writable(found[name]) for name in fetch_names]
 
         return run
 
-    def _synchronized(self, scope: Scope) -> Peer:
-        """The master, once it has every node of the graph."""
-        if self._master is not None and self._shipped == len(self._graph) and self._handle:
-            return self._master
-        with self._lock:
-            scope.check()
-            if self._master is None:
-                self._master = _master(self._target, self._pool)
-                _reach(self._master, self._target, scope)
-            if not self._handle:
-                self._create(self._master, scope)
-            elif self._shipped < len(self._graph):
-                self._extend(self._master, scope)
-            return self._master
-
-    def _create(self, master: Peer, scope: Scope) -> None:
-        ops = self._graph.get_operations()
-        request = pb.CreateSessionRequest(
-            graph_def=graph_def(self._graph, ops=ops), config=self._config, target=self._target
-        )
-        reply = master.call_now(wire.CREATE_SESSION, request, scope)
-        self._handle, self._version, self._shipped = (
-            reply.session_handle,
-            reply.graph_version,
-            len(ops),
-        )
-
-    def _extend(self, master: Peer, scope: Scope) -> None:
-        ops = self._graph.operations_since(self._shipped)
-        request = pb.ExtendSessionRequest(
-            session_handle=self._handle,
-            graph_def=graph_def(self._graph, ops=ops),
-            current_graph_version=self._version,
-        )
-        reply = master.call_now(wire.EXTEND_SESSION, request, scope)
-        self._version = reply.new_graph_version
-        self._shipped += len(ops)
+    def _link(self) -> Link:
+        """The link to the master; it need not be up yet."""
+        link = self._known
+        if link is None:
+            with self._lock:
+                self._scope.check()
+                link = self._known
+                if link is None:
+                    master = _master(self._target, self._pool)
+                    link = Link(master, self._target, self._graph, self._config, self._scope)
+                    self._known = link
+        return link
 
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """The devices of the cluster."""
-        with Scope(parent=self._scope) as scope:
-            master = self._synchronized(scope)
-            reply = master.call_now(
-                wire.LIST_DEVICES, pb.ListDevicesRequest(session_handle=self._handle), scope
-            )
+        with self._under_way, _limit(self._config.operation_timeout_in_ms, self._scope) as scope:
+            link = self._link()
+            link.ship(scope)
+            request = pb.ListDevicesRequest(session_handle=link.handle)
+            reply = link.master.call_now(wire.LIST_DEVICES, request, scope)
         return [*reply.local_device, *reply.remote_device]
 
     def close(self) -> None:
-        """Cancel the steps under way and close the session on the master, if it can be reached."""
-        self._close(_CLOSE_TIMEOUT_S)
+        """Cancel the steps under way, close the session on the master if it can be reached.
+
+        Waits for both, for some seconds at most.
+        """
+        self._close(CLOSE_WITHIN_S)
 
     def release(self) -> None:
         """See `Engine.release`.  At interpreter exit nothing is sent: no thread would carry it."""
@@ -190,25 +135,38 @@ class RemoteEngine:
 
     def _close(self, wait_s: float) -> None:
         _open_engines.discard(self)
-        self._scope.cancel(errors.cancelled("the session was closed"))
         with self._lock:
-            handle, self._handle = self._handle, ""
-            master, self._master = self._master, None
-        if master is not None:
-            if handle:
-                self._send_close(master, handle, wait_s)
-            master.close()
+            closed, self._closed = self._closed, True
+        if closed:
+            return
+        self._scope.cancel(errors.cancelled("the session was closed"))
+        link = self._known
+        asked = link.close() if link is not None else None
+        if asked is not None and wait_s:
+            with contextlib.suppress(errors.OpError):  # a master that is gone has no session either
+                follow(asked).wait(Scope(wait_s))
+        if wait_s:
+            self._under_way.wait_until_none(wait_s)
+        if asked is not None:
+            asked.on_done(self._disconnect)
+        else:
+            self._disconnect()
+
+    def _disconnect(self, _: Any = None) -> None:
+        if self._known is not None:
+            self._known.master.close()
         self._pool.shutdown(wait=False)
 
-    def _send_close(self, master: Peer, handle: str, wait_s: float) -> None:
-        asked = master.call(
-            wire.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle), Scope(wait_s or 1.0)
-        )
-        try:
-            if wait_s:
-                asked.wait(Scope(wait_s))
-        except errors.OpError as error:
-            _log.debug("closing session %s on %s: %s", handle, self._target, error)
+
+def _limit(timeout_ms: int, session: Scope) -> Scope:
+    return Scope(timeout_ms / 1000 if timeout_ms else None, session)
+
+
+def _writable(value: Any) -> Any:
+    """As the caller may keep it: what another task sent is a view of its message."""
+    if isinstance(value, np.ndarray) and not value.flags.writeable:
+        return value.copy()
+    return value
 
 
 _open_engines: weakref.WeakSet[RemoteEngine] = weakref.WeakSet()
@@ -224,14 +182,14 @@ def _close_all() -> None:
 def reset(target: str, containers: list[str], config: pb.ConfigProto | None) -> None:
     """Empty containers on the cluster and close the sessions of the master at `target`."""
     pool = GrowingPool("headrace reset")
-    timeout_ms = config.operation_timeout_in_ms if config is not None else 0
     master = _master(target, pool)
+    filters = list(config.device_filters) if config is not None else []
+    request = pb.ResetRequest(container=containers, device_filters=filters)
+    timeout_ms = config.operation_timeout_in_ms if config is not None else 0
     try:
         with Scope(timeout_ms / 1000 if timeout_ms else None) as scope:
-            _reach(master, target, scope)
-            filters = list(config.device_filters) if config is not None else []
-            master.call_now(
-                wire.RESET, pb.ResetRequest(container=containers, device_filters=filters), scope
+            wait_for_server(
+                master.call(wire.RESET, request, scope, wait_for_ready=True), master.name, scope
             )
     finally:
         master.close()

@@ -8,13 +8,15 @@ Called by: serve.master, serve.master_session.  Threads: any.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from headrace.base import errors
 from headrace.base.device import DeviceSpec
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve import wire
 from headrace.serve.peers import Peer, Peers
+from headrace.serve.waiting import wait_for_server
 
 
 class ClusterView:
@@ -39,21 +41,36 @@ class ClusterView:
         """The worker service of a task."""
         return self._peers.get(task)
 
-    def incarnation(self, task: str, scope: Scope) -> int:
-        """The number of a task's start.  Asks it once; raises Unavailable."""
-        known = self._incarnations.get(task)
-        if known is None:
-            known = self.attributes(task, scope)[0].incarnation
-            with self._lock:
-                self._incarnations[task] = known
-        return known
+    def incarnations(self, tasks: Iterable[str], scope: Scope) -> dict[str, int]:
+        """The numbers of the tasks' starts, by task.  Each is asked once.
 
-    def attributes(self, task: str, scope: Scope) -> list[pb.DeviceAttributes]:
-        """The devices a task reports."""
-        reply = (
-            self._peers.get(task).call(wire.GET_STATUS, pb.GetStatusRequest(), scope).wait(scope)
-        )
-        return list(reply.device_attributes)
+        Waits for tasks that are not up yet.  Raises Unavailable naming the task.
+        """
+        wanted = list(tasks)
+        unknown = [task for task in wanted if task not in self._incarnations]
+        if unknown:
+            found = self.attributes(unknown, scope)
+            with self._lock:
+                self._incarnations.update((task, found[task][0].incarnation) for task in unknown)
+        return {task: self._incarnations[task] for task in wanted}
+
+    def attributes(
+        self, tasks: Iterable[str], scope: Scope
+    ) -> dict[str, Sequence[pb.DeviceAttributes]]:
+        """The devices that tasks report, by task; as `incarnations`."""
+        request = pb.GetStatusRequest()
+        with Scope(parent=scope) as asking:
+            asked = {
+                task: self.worker(task).call(wire.GET_STATUS, request, asking, wait_for_ready=True)
+                for task in tasks
+            }
+            try:
+                return {
+                    task: wait_for_server(reply, self.worker(task).name, scope).device_attributes
+                    for task, reply in asked.items()
+                }
+            finally:
+                asking.cancel(errors.cancelled("nobody waits for this any more"))
 
 
 def _seen(task: str, filters: Sequence[str]) -> bool:

@@ -2,32 +2,32 @@
 
 Calls are futures, so that Ctrl-C and deadlines end a wait at once; a connection that does not come
 up is tried again quickly, and `wait_for_ready` calls wait for it.
-Called by: serve.peers.connect, client.remote.  Threads: any; replies are completed on grpcio's.
+Called by: serve.peers.connect.  Threads: any; replies are completed on grpcio's.
 """
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
-from headrace.serve.grpc_server import DETAIL_KEY
+from headrace.serve.grpc_server import DETAIL_KEY, PATIENCE_KEY
 from headrace.serve.grpcio import grpc
 from headrace.serve.status import as_op_error, from_detail
+from headrace.serve.waiting import passed_deadline, patient
 from headrace.serve.wire import Method
 
-_GRACE_S = 0.05  # the other side, which knows more, reports a passed deadline first
+_PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
+_PATIENCE = ((PATIENCE_KEY, str(_PATIENCE_S)),)
 
 
 class GrpcPeer:
     """A `Peer` over gRPC."""
 
     def __init__(self, address: str, name: str = "") -> None:
-        self._address = address
-        self._name = f"{name} at {address}" if name else address
+        self.name = f"{name} at {address}" if name else address
         self._channel = grpc.insecure_channel(
             address,
             options=[
@@ -42,6 +42,11 @@ class GrpcPeer:
         )
         self._stubs: dict[str, Any] = {}
 
+    @property
+    def stale(self) -> bool:
+        """See `Peer`.  A channel connects again by itself."""
+        return False
+
     def call(
         self, method: Method, request: Any, scope: Scope, wait_for_ready: bool = False
     ) -> Pending[Any]:
@@ -53,36 +58,43 @@ class GrpcPeer:
         if error is not None:
             return Pending.failed_with(error)
         remaining = scope.remaining()
-        timeout = None if remaining is None else remaining + _GRACE_S
+        limit: dict[str, Any] = {}
+        if remaining is not None:
+            limit = {"timeout": remaining + _PATIENCE_S, "metadata": _PATIENCE}
         data = method.encode_request(request)
         try:
-            future = stub.future(data, timeout=timeout, wait_for_ready=wait_for_ready)
+            future = stub.future(data, wait_for_ready=wait_for_ready, **limit)
         except ValueError as closed:  # the channel, by close() or by the garbage collector
-            return Pending.failed_with(errors.cancelled(f"{self._name}: {closed}"))
+            return Pending.failed_with(errors.cancelled(f"{self.name}: {closed}"))
         pending: Pending[Any] = Pending(
-            WaitInfo(method.name, self._name), lambda _: bool(future.cancel()) or True
+            WaitInfo(method.name, self.name), lambda _: bool(future.cancel()) or True
         )
-        unregister = scope.on_cancel(
-            lambda: pending.abandon(scope.error or errors.cancelled("the call was cancelled"))
-        )
+
+        def ended() -> None:
+            if not passed_deadline(scope):  # which gRPC sees to
+                pending.abandon(scope.error or errors.cancelled("the call was cancelled"))
+
+        unregister = scope.on_cancel(ended)
 
         def arrived(done: Any) -> None:
             unregister()
             try:
                 pending.resolve(method.decode_reply(done.result()))
             except grpc.FutureCancelledError:
-                pending.reject(errors.cancelled(f"{method.name} to {self._name} was cancelled"))
+                pending.reject(errors.cancelled(f"{method.name} to {self.name} was cancelled"))
             except grpc.RpcError as failure:
                 pending.reject(self._error(failure, method))
             except Exception as failure:  # a reply that cannot be understood
-                pending.reject(as_op_error(failure, f"{method.name} of {self._name}"))
+                pending.reject(as_op_error(failure, f"{method.name} of {self.name}"))
 
         future.add_done_callback(arrived)
         return pending
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
         """See `Peer`."""
-        return self.call(method, request, scope).wait(scope)
+        pending = self.call(method, request, scope)
+        with patient(scope, _PATIENCE_S) as late:
+            return pending.wait(late)
 
     def _error(self, failure: Any, method: Method) -> errors.OpError:
         for name, value in failure.trailing_metadata() or ():
@@ -93,31 +105,15 @@ class GrpcPeer:
         text = failure.details() or code
         if number == errors.UNAVAILABLE:
             return errors.unavailable(
-                f"{self._name} cannot be reached ({method.name}): {text}; is a server running there?"
+                f"{self.name} cannot be reached ({method.name}): {text}; is a server running there?"
             )
         if number == errors.DEADLINE_EXCEEDED:
             return errors.deadline_exceeded(
-                f"{self._name} did not answer {method.name} in time: {text}"
+                f"{self.name} did not answer {method.name} in time: {text}"
             )
         if number == errors.UNIMPLEMENTED:
-            return errors.unimplemented(f"{self._name} does not implement {method.name}: {text}")
+            return errors.unimplemented(f"{self.name} does not implement {method.name}: {text}")
         return errors.make(number, str(text))
-
-    def wait_until_reachable(self, scope: Scope) -> None:
-        """Block until a connection is up.  Raises the scope's error."""
-        started = time.monotonic()
-        ready = grpc.channel_ready_future(self._channel)
-        pending: Pending[None] = Pending(WaitInfo("connect", self._name), lambda _: True)
-        ready.add_done_callback(lambda _: pending.resolve(None))
-        try:
-            pending.wait(scope)
-        except errors.DeadlineExceededError as error:
-            raise errors.unavailable(
-                f"nobody answers at {self._name} after {time.monotonic() - started:.1f} s: check the address, and "
-                "that a server was started there (tf.train.Server or `headrace serve`)"
-            ) from error
-        finally:
-            ready.cancel()
 
     def close(self) -> None:
         """Close the channel; calls under way are cancelled."""

@@ -22,6 +22,8 @@ from headrace.serve.status import as_op_error, text_of, to_detail
 from headrace.serve.wire import Method
 
 DETAIL_KEY = "headrace-error-bin"
+PATIENCE_KEY = "headrace-patience-s"
+_NO_LIMIT_S = 1e9  # grpcio's way to say that there is none
 _MOST_TEXT = 3000  # characters of an error's text; HTTP/2 headers are small
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -107,10 +109,14 @@ def _handler(service: Any, method: Method) -> Callable[[bytes, grpc.ServicerCont
     handle = getattr(service, method.handler)
 
     def serve(data: bytes, context: grpc.ServicerContext) -> bytes:
-        remaining = context.time_remaining()
         stored = False
-        with Scope(remaining if remaining is not None and remaining < 1e9 else None) as scope:
-            context.add_callback(lambda: scope.cancel(errors.cancelled("the caller is gone")))
+        with Scope(_time_limit_s(context)) as scope:
+
+            def gone() -> None:
+                scope.cancel(errors.cancelled("the caller is gone"))
+
+            if not context.add_callback(gone):
+                gone()
             try:
                 request = method.decode_request(data)
                 stored = getattr(request, "store_errors_in_response_body", False)
@@ -126,6 +132,17 @@ def _handler(service: Any, method: Method) -> Callable[[bytes, grpc.ServicerCont
         return b""
 
     return serve
+
+
+def _time_limit_s(context: grpc.ServicerContext) -> float | None:
+    """The caller's deadline; a caller of ours waits a little longer than it says here."""
+    remaining: float | None = context.time_remaining()
+    if remaining is None or remaining > _NO_LIMIT_S:
+        return None
+    for name, value in context.invocation_metadata():
+        if name == PATIENCE_KEY:
+            remaining -= float(value)
+    return max(remaining, 0.0)
 
 
 def _fail(context: grpc.ServicerContext, error: errors.OpError) -> None:

@@ -7,6 +7,7 @@ thread.  Ends by: `close`, which closes every session.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
 
@@ -29,6 +30,7 @@ class Master:
         self._scope = Scope()
         self._lock = threading.Lock()
         self._sessions: dict[str, MasterSession] = {}
+        self._refusing: errors.OpError | None = None
 
     def _view(self, filters: list[str]) -> ClusterView:
         return ClusterView(self._worker.peers, self._worker.task, self._scope, filters)
@@ -50,12 +52,23 @@ class Master:
         session = MasterSession(handle, config, view, self._worker.task)
         version = session.extend(request.graph_def)
         with self._lock:
+            self._check_serving()
             self._sessions[handle] = session
         return pb.CreateSessionResponse(session_handle=handle, graph_version=version)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the server has stopped."""
+        return self._scope.error is not None
+
+    def _check_serving(self) -> None:
+        if self._refusing is not None:
+            raise errors.make(self._refusing.error_code, self._refusing.message)
 
     def _session(self, handle: str) -> MasterSession:
         session = self._sessions.get(handle)
         if session is None:
+            self._check_serving()
             raise errors.aborted(
                 f"session {handle!r} is not known to {self._worker.task}: it was closed, reset, or the server "
                 "was restarted; make a new session"
@@ -80,52 +93,78 @@ class Master:
             raise errors.unimplemented(
                 "partial runs are not supported yet; run the whole step at once"
             )
+        self._check_serving()
         return self._session(request.session_handle).run(request, scope)
 
     def close_session(
         self, request: pb.CloseSessionRequest, scope: Scope
     ) -> pb.CloseSessionResponse:
-        """Cancel a session's steps and forget it."""
+        """Cancel a session's steps and forget it.  Returns when they have ended."""
         with self._lock:
             session = self._sessions.pop(request.session_handle, None)
         if session is None:
             raise errors.aborted(
                 f"session {request.session_handle!r} is not known to {self._worker.task}"
             )
-        session.close(errors.cancelled("the session was closed"))
+        session.close(errors.cancelled("the session was closed"), scope)
         return pb.CloseSessionResponse()
 
     def list_devices(self, request: pb.ListDevicesRequest, scope: Scope) -> pb.ListDevicesResponse:
-        """The devices of all tasks, this one's first.  Raises Unavailable."""
-        view = self._view([])
+        """The devices that a session sees, or without one all; this task's first.
+
+        Raises Unavailable naming a task that does not answer.
+        """
+        handle = request.session_handle
+        view = self._session(handle).cluster if handle else self._view([])
+        others = view.attributes([task for task in view.tasks if task != self._worker.task], scope)
         reply = pb.ListDevicesResponse(local_device=[self._worker.device_attributes()])
-        for task in view.tasks:
-            if task != self._worker.task:
-                reply.remote_device.extend(view.attributes(task, scope))
+        for attributes in others.values():
+            reply.remote_device.extend(attributes)
         return reply
 
     def reset(self, request: pb.ResetRequest, scope: Scope) -> pb.ResetResponse:
-        """Close all sessions here and empty containers on every task (after device filters)."""
-        self._close_all(
-            errors.aborted("the session was closed by tf.Session.reset; make a new session")
-        )
+        """Close all sessions here and empty containers on every task (after device filters).
+
+        A task that cannot be reached is reported when the others are done: Unavailable.
+        """
+        closed = errors.aborted("the session was closed by tf.Session.reset; make a new session")
+        self._close_all(closed, scope)
         view = self._view(list(request.device_filters))
         message = pb.CleanupAllRequest(container=request.container)
-        asked = [
-            (task, view.worker(task).call(wire.CLEANUP_ALL, message, scope)) for task in view.tasks
-        ]
-        for _, reply in asked:
-            reply.wait(scope)
+        asked = [view.worker(task).call(wire.CLEANUP_ALL, message, scope) for task in view.tasks]
+        failed: errors.OpError | None = None
+        for reply in asked:
+            try:
+                reply.wait(scope)
+            except errors.OpError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
         return pb.ResetResponse()
 
-    def _close_all(self, error: errors.OpError) -> None:
+    def _close_all(self, error: errors.OpError, scope: Scope) -> None:
         with self._lock:
             sessions = list(self._sessions.values())
             self._sessions.clear()
         for session in sessions:
-            session.close(error)
+            session.cancel(error)
+        for session in sessions:
+            session.close(error, scope)
 
-    def close(self, error: errors.OpError) -> None:
-        """Close all sessions with `error`."""
-        self._close_all(error)
+    def drain(self, error: errors.OpError, scope: Scope) -> None:
+        """Take no more sessions and steps; wait for the steps under way, no longer than `scope`.
+
+        Raises DeadlineExceeded.
+        """
+        self._refusing = error
+        with self._lock:
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            session.wait_until_idle(scope)
+
+    def close(self, error: errors.OpError, scope: Scope) -> None:
+        """Close all sessions with `error`; waits for their steps no longer than `scope`."""
+        self._refusing = error
+        with contextlib.suppress(errors.DeadlineExceededError):
+            self._close_all(error, scope)
         self._scope.cancel(error)

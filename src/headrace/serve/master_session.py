@@ -3,31 +3,35 @@
 A plan is made once per (feeds, fetches, targets): pruned, placed, partitioned, registered on the
 tasks that take part.  A step starts the remote partitions, runs the master's own in the calling
 thread, and waits for the others.
-Called by: serve.master.  Threads: any number of steps at once.
+Called by: serve.master.  Threads: any number of steps at once; no lock is held while a task is
+asked for anything.
 """
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
-from headrace.graph.graphdef import Importer
+from headrace.graph.graphdef import Importer, graph_def
 from headrace.graph.tensor import Tensor
-from headrace.plan.partition import partition
+from headrace.plan.partition import Partition, partition
 from headrace.plan.place import place
-from headrace.plan.prune import CONTROL_FLOW, needed
+from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
 from headrace.run.keys import task_of
-from headrace.run.pending import Pending
+from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
 from headrace.serve.cluster_view import ClusterView
+from headrace.serve.step import run_parts
+from headrace.serve.waiting import follow
 
 
 @dataclass(slots=True)
@@ -45,6 +49,10 @@ class _Plan:
     parts: list[_Part]
 
 
+_Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool]
+"""Names of feeds, fetches and targets, and whether every node runs as the user wrote it."""
+
+
 class MasterSession:
     """See the module header."""
 
@@ -53,24 +61,38 @@ class MasterSession:
     ) -> None:
         self.handle = handle
         self.graph_version = 0
+        self.cluster = cluster
         self._config = config
-        self._cluster = cluster
         self._own_task = own_task
-        self._graph = Graph()
-        self._graph.infer_shapes = False
-        self._importer = Importer(self._graph)
+        self._new_graph(None)
         self._lock = threading.Lock()
-        self._plans: dict[Any, _Plan] = {}
+        self._idle = threading.Condition(self._lock)
+        self._plans: dict[_Signature, _Plan] = {}
+        self._planning: dict[_Signature, Pending[None]] = {}
         self._steps: set[Scope] = set()
         self._closed: errors.OpError | None = None
 
-    def extend(self, graph_def: pb.GraphDef) -> int:
-        """Add nodes; returns the new version.  Raises NotFound (unknown op), InvalidArgument."""
+    def _new_graph(self, earlier: pb.GraphDef | None) -> None:
+        self._graph = Graph()
+        self._graph.infer_shapes = False
+        self._importer = Importer(self._graph)
+        if earlier is not None:
+            self._importer.add(earlier)
+
+    def extend(self, addition: pb.GraphDef) -> int:
+        """Add nodes, all or none; returns the new version.
+
+        Raises NotFound (unknown op), InvalidArgument.
+        """
         with self._lock:
             self._check_open()
+            before = self._graph.get_operations()
             try:
-                self._importer.add(graph_def)
-            except (ValueError, TypeError, KeyError) as error:
+                self._importer.add(addition)
+            except (ValueError, TypeError, KeyError, errors.OpError) as error:
+                self._new_graph(graph_def(self._graph, ops=before))
+                if isinstance(error, errors.OpError):
+                    raise
                 raise errors.invalid_argument(f"the GraphDef cannot be used: {error}") from error
             self.graph_version += 1
             return self.graph_version
@@ -81,31 +103,48 @@ class MasterSession:
 
     # -- plans --------------------------------------------------------------------------------
 
-    def _plan(self, request: m.RunStepRequest, scope: Scope) -> _Plan:
-        # A traced step runs every node as the user wrote it, so it has a plan of its own.
-        exact = request.options is not None and bool(request.options.trace_level)
-        signature = (
-            tuple(name for name, _ in request.feeds), tuple(request.fetches),
-            tuple(request.targets), exact,
-        )  # fmt: skip
-        with self._lock:
-            self._check_open()
-            plan = self._plans.get(signature)
-        if plan is not None:
-            return plan
-        plan = self._make_plan(*signature, scope)
-        with self._lock:
-            return self._plans.setdefault(signature, plan)
+    def _plan(self, signature: _Signature, scope: Scope) -> _Plan:
+        """The plan of a signature.  One step makes it; others of that signature wait for it."""
+        while True:
+            with self._lock:
+                self._check_open()
+                plan = self._plans.get(signature)
+                if plan is not None:
+                    return plan
+                made = self._planning.get(signature)
+                if made is None:
+                    mine = self._planning[signature] = Pending(WaitInfo("plan", self.handle))
+            if made is None:
+                try:
+                    return self._make_plan(signature, scope)
+                finally:
+                    with self._lock:
+                        del self._planning[signature]
+                    mine.resolve(None)
+            follow(made).wait(scope)
 
-    def _make_plan(
-        self,
-        feed_names: Sequence[str],
-        fetch_names: Sequence[str],
-        target_names: Sequence[str],
-        exact: bool,
-        scope: Scope,
-    ) -> _Plan:
+    def _make_plan(self, signature: _Signature, scope: Scope) -> _Plan:
+        pruned, feeds, fetches, devices = self._place(signature)
+        tasks = sorted({task_of(device) for device in devices.values()})
+        incarnations = self.cluster.incarnations(tasks, scope)
+        parts = partition(
+            pruned, feeds, fetches, devices, lambda device: incarnations[task_of(device)]
+        )
+        has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
+        plan = _Plan(self._register(parts, has_control_flow, scope))
         with self._lock:
+            if self._closed is None:
+                self._plans[signature] = plan
+                return plan
+        self._deregister(plan.parts)
+        self._check_open()
+        raise AssertionError("a closed session stays closed")
+
+    def _place(
+        self, signature: _Signature
+    ) -> tuple[Pruned, list[Tensor], list[Tensor], dict[Operation, str]]:
+        feed_names, fetch_names, target_names, exact = signature
+        with self._lock:  # the graph must not grow meanwhile
             feeds = [self._tensor(name) for name in feed_names]
             fetches = [self._tensor(name) for name in fetch_names]
             targets = [self._operation(name) for name in target_names]
@@ -113,20 +152,16 @@ class MasterSession:
             everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
             devices = place(
                 everything,
-                self._cluster.devices,
+                self.cluster.devices,
                 allow_soft_placement=self._config.allow_soft_placement,
             )
-            for task in sorted({task_of(device) for device in devices.values()}):
-                self._cluster.incarnation(task, scope)
-            parts = partition(
-                pruned,
-                feeds,
-                fetches,
-                devices,
-                lambda device: self._cluster.incarnation(task_of(device), scope),
-            )
+        return pruned, feeds, fetches, devices
+
+    def _register(
+        self, parts: Sequence[Partition], has_control_flow: bool, scope: Scope
+    ) -> list[_Part]:
+        """Register every partition on its task; if one fails, none stays."""
         asked = []
-        has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
         for part in parts:
             request = pb.RegisterGraphRequest(
                 session_handle=self.handle,
@@ -134,15 +169,39 @@ class MasterSession:
                 graph_options=self._config.graph_options,
                 has_control_flow=has_control_flow,
             )
-            asked.append(self._cluster.worker(part.task).call(wire.REGISTER_GRAPH, request, scope))
-        return _Plan([
-            _Part(
-                part.task, reply.wait(scope).graph_handle,
-                {tensor.name: key for tensor, key in part.feeds.items()},
-                {tensor.name: key for tensor, key in part.fetches.items()},
+            asked.append(self.cluster.worker(part.task).call(wire.REGISTER_GRAPH, request, scope))
+        registered: list[_Part] = []
+        failed: errors.OpError | None = None
+        for part, reply in zip(parts, asked, strict=True):
+            try:
+                handle = reply.wait(scope).graph_handle
+            except errors.OpError as error:
+                failed = failed or error
+                continue
+            registered.append(
+                _Part(
+                    part.task,
+                    handle,
+                    {tensor.name: key for tensor, key in part.feeds.items()},
+                    {tensor.name: key for tensor, key in part.fetches.items()},
+                )
             )
-            for part, reply in zip(parts, asked, strict=True)
-        ])  # fmt: skip
+        if failed is not None:
+            self._deregister(registered)
+            raise failed
+        return registered
+
+    def _deregister(self, parts: Iterable[_Part]) -> list[Pending[Any]]:
+        return [
+            self.cluster.worker(part.task).call(
+                wire.DEREGISTER_GRAPH,
+                pb.DeregisterGraphRequest(
+                    graph_handle=part.graph_handle, session_handle=self.handle
+                ),
+                self.cluster.scope,
+            )
+            for part in parts
+        ]
 
     def _tensor(self, name: str) -> Tensor:
         node, _, index = name.partition(":")
@@ -174,117 +233,90 @@ class MasterSession:
                 self._check_open()
                 self._steps.add(running)
             try:
-                return self._run_step(self._plan(request, running), request, options, running)
+                return self._run_step(request, options, running)
             finally:
                 with self._lock:
                     self._steps.discard(running)
+                    if not self._steps:
+                        self._idle.notify_all()
 
     def _run_step(
-        self, plan: _Plan, request: m.RunStepRequest, options: pb.RunOptions, scope: Scope
+        self, request: m.RunStepRequest, options: pb.RunOptions, scope: Scope
     ) -> m.RunStepReply:
         traced = options.trace_level != pb.RunOptions.NO_TRACE
+        fed = {_tensor_name(name): value for name, value in request.feeds}
+        wanted = [_tensor_name(name) for name in request.fetches]
+        # A traced step runs every node as the user wrote it, so it has a plan of its own.
+        plan = self._plan((tuple(fed), tuple(wanted), tuple(request.targets), traced), scope)
         step_id = secrets.randbits(56) | 1
-        fed = dict(request.feeds)
-        wanted = set(request.fetches)
         requests = [
             m.RunGraphRequest(
                 part.graph_handle, step_id,
                 [(key, fed[name]) for name, key in part.feeds.items()],
-                [key for name, key in part.fetches.items() if name in wanted],
-                self.handle, traced,
+                list(part.fetches.values()), self.handle, traced,
             )
             for part in plan.parts
         ]  # fmt: skip
         try:
-            replies = self._run_parts(plan.parts, requests, scope)
+            replies = run_parts(self.cluster, self._own_task, plan.parts, requests, scope)
         finally:
             self._clean_up(plan.parts, step_id)
         found: dict[str, Any] = {}
         for part, reply in zip(plan.parts, replies, strict=True):
             by_key = dict(reply.recv)
-            found.update((name, by_key[key]) for name, key in part.fetches.items() if key in by_key)
+            found.update((name, by_key[key]) for name, key in part.fetches.items())
         metadata = _metadata(replies) if traced else None
-        return m.RunStepReply([(name, found[name]) for name in request.fetches], metadata)
-
-    def _run_parts(
-        self, parts: list[_Part], requests: list[m.RunGraphRequest], scope: Scope
-    ) -> list[m.RunGraphReply]:
-        """Remote partitions on their tasks, the master's own here; the first failure ends all."""
-        step = Scope(parent=scope)
-        failed: list[errors.OpError] = []
-
-        def note(reply: Pending[Any]) -> None:
-            if reply.error is not None:
-                failed.append(reply.error)
-                step.cancel(reply.error)
-
-        asked: dict[int, Pending[Any]] = {}
-        replies: dict[int, m.RunGraphReply] = {}
-        own = next((i for i, part in enumerate(parts) if part.task == self._own_task), None)
-        try:
-            for index, part in enumerate(parts):
-                if index != own:
-                    asked[index] = self._cluster.worker(part.task).call(
-                        wire.RUN_GRAPH, requests[index], step
-                    )
-            for pending in asked.values():
-                pending.on_done(note)
-            if own is not None:
-                replies[own] = self._cluster.worker(self._own_task).call_now(
-                    wire.RUN_GRAPH, requests[own], step
-                )
-            for index, pending in asked.items():
-                replies[index] = pending.wait(step)
-        except BaseException as error:
-            first = failed[0] if failed else error
-            reason = (
-                first
-                if isinstance(first, errors.OpError)
-                else errors.cancelled("the step was interrupted")
-            )
-            step.cancel(reason)
-            for pending in asked.values():
-                pending.abandon(reason)
-            if first is error:
-                raise
-            raise first from first.__cause__
-        finally:
-            step.close()
-        return [replies[index] for index in range(len(parts))]
+        values = [(given, found[name]) for given, name in zip(request.fetches, wanted, strict=True)]
+        return m.RunStepReply(values, metadata)
 
     def _clean_up(self, parts: list[_Part], step_id: int) -> None:
         request = pb.CleanupGraphRequest(step_id=step_id)
         for part in parts:
-            worker = self._cluster.worker(part.task)
+            worker = self.cluster.worker(part.task)
             if part.task == self._own_task:
-                worker.call_now(wire.CLEANUP_GRAPH, request, self._cluster.scope)
-            elif len(parts) > 1 or part.task != self._own_task:
-                worker.call(wire.CLEANUP_GRAPH, request, self._cluster.scope)
+                worker.call_now(wire.CLEANUP_GRAPH, request, self.cluster.scope)
+            else:
+                worker.call(wire.CLEANUP_GRAPH, request, self.cluster.scope)
 
-    def close(self, error: errors.OpError) -> None:
-        """Cancel the steps under way and forget the plans, here and on the tasks."""
+    def wait_until_idle(self, scope: Scope) -> None:
+        """Block until no step is under way.  Raises the scope's error."""
+        with self._idle:
+            scope.wait_for(self._idle, lambda: not self._steps, "the steps to end")
+
+    def cancel(self, error: errors.OpError) -> None:
+        """Refuse steps, and end those under way, with `error`."""
         with self._lock:
             self._closed = error
-            steps, plans = list(self._steps), list(self._plans.values())
+            steps = list(self._steps)
+        for running in steps:
+            running.cancel(error)
+
+    def close(self, error: errors.OpError, scope: Scope) -> None:
+        """Cancel the steps under way and forget the plans, here and on the tasks.
+
+        Waits for that no longer than `scope`; a task that cannot be reached is left alone.
+        """
+        self.cancel(error)
+        with self._lock:
+            plans = list(self._plans.values())
             self._plans.clear()
-        for scope in steps:
-            scope.cancel(error)
-        tasks = set()
-        for plan in plans:
-            for part in plan.parts:
-                tasks.add(part.task)
-                self._cluster.worker(part.task).call(
-                    wire.DEREGISTER_GRAPH,
-                    pb.DeregisterGraphRequest(
-                        graph_handle=part.graph_handle, session_handle=self.handle
-                    ),
-                    self._cluster.scope,
-                )
-        for task in tasks:
-            self._cluster.worker(task).call(
-                wire.DELETE_WORKER_SESSION, pb.DeleteWorkerSessionRequest(session_handle=self.handle),
-                self._cluster.scope,
-            )  # fmt: skip
+        try:
+            self.wait_until_idle(scope)
+        finally:
+            parts = [part for plan in plans for part in plan.parts]
+            asked = self._deregister(parts)
+            forget = pb.DeleteWorkerSessionRequest(session_handle=self.handle)
+            for task in {part.task for part in parts}:
+                worker = self.cluster.worker(task)
+                asked.append(worker.call(wire.DELETE_WORKER_SESSION, forget, self.cluster.scope))
+        for reply in asked:
+            with contextlib.suppress(errors.OpError):
+                reply.wait(scope)
+
+
+def _tensor_name(name: str) -> str:
+    """With its output number: ``x`` is ``x:0``."""
+    return name if ":" in name else f"{name}:0"
 
 
 def _metadata(replies: Sequence[m.RunGraphReply]) -> pb.RunMetadata:

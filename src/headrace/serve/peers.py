@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from headrace.base import errors
-from headrace.run.pending import Pending
+from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve import registry
 from headrace.serve.pool import GrowingPool
@@ -19,10 +19,21 @@ from headrace.serve.wire import Method
 
 
 class Peer(Protocol):
-    """A service that can be asked."""
+    """A service that can be asked.  `name`: what errors call it."""
 
-    def call(self, method: Method, request: Any, scope: Scope) -> Pending[Any]:
-        """Send a request; the reply comes later.  Abandoning the result cancels the call."""
+    name: str
+
+    @property
+    def stale(self) -> bool:
+        """Whether it has ended for good; its successor at the same address wants a new Peer."""
+
+    def call(
+        self, method: Method, request: Any, scope: Scope, wait_for_ready: bool = False
+    ) -> Pending[Any]:
+        """Send a request; the reply comes later.  Abandoning the result cancels the call.
+
+        wait_for_ready: for a server that is not up yet, else that is Unavailable.
+        """
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
         """Send a request and wait for the reply, in this thread where that is quicker."""
@@ -34,20 +45,35 @@ class Peer(Protocol):
 class DirectPeer:
     """A service object of this process."""
 
-    def __init__(self, service: Any, pool: GrowingPool) -> None:
+    def __init__(self, service: Any, pool: GrowingPool, name: str = "") -> None:
+        self.name = name
         self._service = service
         self._pool = pool
 
-    def call(self, method: Method, request: Any, scope: Scope) -> Pending[Any]:
+    @property
+    def stale(self) -> bool:
+        """See `Peer`."""
+        closed: bool = self._service.closed
+        return closed
+
+    def call(
+        self, method: Method, request: Any, scope: Scope, wait_for_ready: bool = False
+    ) -> Pending[Any]:
         """See `Peer`.  A handler that gives a Pending is called right here, others on the pool."""
         handler = getattr(self._service, method.handler)
         if getattr(handler, "gives_pending", False):
-            result: Pending[Any] = handler(request, scope)
+            try:
+                result: Pending[Any] = handler(request, scope)
+            except errors.OpError as error:
+                return Pending.failed_with(error)
             return result
         inner = Scope(parent=scope)
-        pending: Pending[Any] = Pending(
-            withdraw=lambda _: inner.cancel(errors.cancelled("the call was cancelled"))
-        )
+
+        def withdraw(_: Pending[Any]) -> bool:
+            inner.cancel(errors.cancelled("the call was cancelled"))
+            return True
+
+        pending: Pending[Any] = Pending(WaitInfo(method.name, self.name), withdraw)
 
         def work() -> None:
             try:
@@ -57,7 +83,10 @@ class DirectPeer:
             finally:
                 inner.close()
 
-        self._pool.submit(work)
+        try:
+            self._pool.submit(work)
+        except RuntimeError as error:  # shut down, or the system has no more threads
+            pending.reject(errors.unavailable(f"{method.name} on {self.name}: {error}"))
         return pending
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
@@ -76,7 +105,8 @@ class Peers:
         self, addresses: Mapping[str, str], own_task: str, own_worker: Any, pool: GrowingPool
     ) -> None:
         self._addresses = dict(addresses)
-        self._peers: dict[str, Peer] = {own_task: DirectPeer(own_worker, pool)}
+        self._peers: dict[str, Peer] = {own_task: DirectPeer(own_worker, pool, own_task)}
+        self._own_task = own_task
         self._pool = pool
 
     @property
@@ -87,19 +117,24 @@ class Peers:
     def get(self, task: str) -> Peer:
         """The worker of `task`.  Raises InvalidArgument if the cluster has no such task."""
         peer = self._peers.get(task)
+        if peer is not None and peer.stale and task != self._own_task:
+            self._peers.pop(task, None)
+            peer = None
         if peer is None:
             address = self._addresses.get(task)
             if address is None:
                 raise errors.invalid_argument(
                     f"the cluster has no task {task}; it has {', '.join(self.tasks)}"
                 )
-            peer = connect(address, "worker", self._pool, task)
-            peer = self._peers.setdefault(task, peer)
+            made = connect(address, "worker", self._pool, task)
+            peer = self._peers.setdefault(task, made)
+            if peer is not made:
+                made.close()
         return peer
 
     def close(self) -> None:
         """Close the connections."""
-        for peer in self._peers.values():
+        for peer in list(self._peers.values()):
             peer.close()
 
 
@@ -110,7 +145,7 @@ def connect(address: str, service: str, pool: GrowingPool, name: str = "") -> Pe
     """
     server = registry.find(address)
     if server is not None:
-        return DirectPeer(getattr(server, service), pool)
+        return DirectPeer(getattr(server, service), pool, name)
     from headrace.serve.grpc_client import GrpcPeer
 
     return GrpcPeer(address, name)

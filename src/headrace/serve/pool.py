@@ -28,7 +28,10 @@ class GrowingPool(Executor):
         self._closed = False
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run `fn` on a thread at once.  Raises RuntimeError after `shutdown`."""
+        """Run `fn` on a thread at once.
+
+        Raises RuntimeError after `shutdown`, and when the system has no thread left to give.
+        """
         future: Future[Any] = Future()
         job = (future, fn, args, kwargs)
         with self._lock:
@@ -40,9 +43,9 @@ class GrowingPool(Executor):
                 thread = threading.Thread(
                     target=self._work, args=(inbox,), name=self._name, daemon=True
                 )
-                self._threads.add(thread)
                 inbox.put(job)
                 thread.start()
+                self._threads.add(thread)
                 return future
         inbox.put(job)
         return future

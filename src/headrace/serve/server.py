@@ -6,11 +6,13 @@ Threads: those of the pool, all daemons; `stop` ends them.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.run.scope import Scope
 from headrace.serve import registry
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.master import Master
@@ -20,6 +22,8 @@ from headrace.serve.worker import Worker
 
 if TYPE_CHECKING:
     from headrace.serve.grpc_server import GrpcShell
+
+_CLOSE_WITHIN_S = 2.0  # for other tasks to forget the sessions of this one
 
 
 class Server:
@@ -108,7 +112,7 @@ class Server:
         self._stopped.wait()
 
     def stop(self, grace: float | None = None) -> None:
-        """Stop listening; give steps under way `grace` seconds, cancel the rest, free the port.
+        """Take no new steps; give those under way `grace` seconds, cancel the rest, free the port.
 
         Idempotent; returns when everything has ended.
         """
@@ -121,16 +125,17 @@ class Server:
                 return
             registry.remove(self._address, self)
             ended = errors.unavailable(f"the server at {self._address} was stopped")
-            if not grace:
-                self._cancel(ended)
-            shell.stop(grace)
-            self._cancel(ended)
+            if grace:
+                draining = Scope(grace)
+                with contextlib.suppress(errors.DeadlineExceededError):
+                    self.master.drain(ended, draining)
+                with contextlib.suppress(errors.DeadlineExceededError):
+                    self.worker.drain(ended, draining)
+            self.master.close(ended, Scope(_CLOSE_WITHIN_S))
+            self.worker.close(ended)
+            shell.stop(None)
             self._pool.shutdown()
             self._stopped.set()
-
-    def _cancel(self, error: errors.OpError) -> None:
-        self.master.close(error)
-        self.worker.close(error)
 
     def __enter__(self) -> Server:
         self.start()

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.base import errors
+from headrace.base.dtypes import DType
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import Importer
@@ -21,7 +23,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.prune import needed
 from headrace.run.kernel import Memos, Runtime, StepState
-from headrace.run.keys import key, source_device, task_of
+from headrace.run.keys import key, source_device, task_of, tensor_name
 from headrace.run.pending import Pending
 from headrace.run.rendezvous import Delivery, Rendezvous
 from headrace.run.scope import Scope
@@ -29,6 +31,8 @@ from headrace.run.trace import StatsCollector
 from headrace.serve import messages as m
 from headrace.serve.peers import Peers, gives_pending
 from headrace.serve.wire import RECV_TENSOR
+
+_ENDED_STEPS = 4096  # remembered, for those who come late
 
 
 class Exchange:
@@ -78,17 +82,19 @@ def _cancel(asked: Pending[Any]) -> bool:
 class _Registered:
     """A compiled partition: the program, and where its feeds and fetches go."""
 
-    __slots__ = ("args", "program", "returns", "session_handle")
+    __slots__ = ("args", "kinds", "program", "returns", "session_handle")
 
     def __init__(
         self,
         program: Compiled,
         args: Mapping[str, int],
+        kinds: Sequence[DType],
         returns: Mapping[str, int],
         session_handle: str,
     ) -> None:
         self.program = program
         self.args = args
+        self.kinds = kinds
         self.returns = returns
         self.session_handle = session_handle
 
@@ -108,7 +114,10 @@ class Worker:
         self._memos: dict[str, Memos] = {}
         self._steps: dict[int, Exchange] = {}
         self._sessions: set[str] = set()
+        self._ended_steps: OrderedDict[int, errors.OpError | None] = OrderedDict()
         self._running: set[Scope] = set()
+        self._idle = threading.Condition(self._lock)
+        self._refusing: errors.OpError | None = None
         self._closed: errors.OpError | None = None
 
     # -- sessions and graphs ------------------------------------------------------------------
@@ -197,7 +206,8 @@ class Worker:
             memos=memos,
             dataflow=request.has_control_flow,
         )
-        return _Registered(program, args, returns, request.session_handle)
+        kinds = [tensor._dtype.base_dtype for tensor in arg_tensors]
+        return _Registered(program, args, kinds, returns, request.session_handle)
 
     def deregister_graph(
         self, request: pb.DeregisterGraphRequest, scope: Scope
@@ -225,17 +235,11 @@ class Worker:
             raise errors.unimplemented(
                 "partial runs are not supported yet; run the whole step at once"
             )
-        args: list[Any] = [None] * len(registered.args)
-        for name, value in request.send:
-            if name not in registered.args:
-                raise errors.invalid_argument(f"the partition has no feed with the key {name!r}")
-            args[registered.args[name]] = value
-        for name, index in registered.args.items():
-            if args[index] is None:
-                raise errors.invalid_argument(f"the partition needs a value for the feed {name!r}")
+        args = _arguments(registered, request.send)
         unknown = [name for name in request.recv_keys if name not in registered.returns]
         if unknown:
             raise errors.invalid_argument(f"the partition has no fetch with the key {unknown[0]!r}")
+        scope.check()
         exchange = self._exchange(request.step_id)
         stats = StatsCollector() if request.record_timeline else None
         with Scope(parent=scope) as running:
@@ -247,34 +251,59 @@ class Worker:
         self, registered: _Registered, args: list[Any], step_id: int, exchange: Exchange, running: Scope,
         stats: StatsCollector | None,
     ) -> list[Any]:  # fmt: skip
-        unregister = exchange.scope.on_cancel(
-            lambda: running.cancel(exchange.scope.error or errors.cancelled("the step was aborted"))
-        )
         with self._lock:
-            if self._closed is not None:
-                raise self._closed
+            self._check_open()
             self._running.add(running)
+        unregister = exchange.scope.on_cancel(
+            lambda: running.cancel(exchange.scope.error or _over(step_id))
+        )
         try:
             step = StepState(
                 self.runtime, running, step_id, exchange, stats, registered.session_handle
             )
             return registered.program.run(step, args)
         except errors.OpError as error:
-            exchange.abort(error)
+            self._end_step(step_id, error)
+            raise
+        except BaseException:  # Ctrl-C in a client of this process
+            self._end_step(step_id, errors.cancelled("the step was interrupted"))
             raise
         finally:
             unregister()
             with self._lock:
                 self._running.discard(running)
+                if self._refusing is not None and not self._running:
+                    self._idle.notify_all()
 
     def _exchange(self, step_id: int) -> Exchange:
+        """The exchange of a step.  Raises the step's error if it has ended."""
         with self._lock:
             exchange = self._steps.get(step_id)
             if exchange is None:
-                if self._closed is not None:
-                    raise self._closed
+                self._check_open()
+                if step_id in self._ended_steps:
+                    raise _again(self._ended_steps[step_id] or _over(step_id))
+                if self._refusing is not None:
+                    raise _again(self._refusing)
                 exchange = self._steps[step_id] = Exchange(step_id, self.task, self.peers)
             return exchange
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise _again(self._closed)
+
+    def _end_step(self, step_id: int, error: errors.OpError | None) -> None:
+        """Forget a step; whoever waits in it, or asks for it later, gets `error`.
+
+        None: it is over, and nobody should.
+        """
+        with self._lock:
+            exchange = self._steps.pop(step_id, None)
+            self._ended_steps.setdefault(step_id, error)
+            if len(self._ended_steps) > _ENDED_STEPS:
+                self._ended_steps.popitem(last=False)
+        if exchange is not None:
+            exchange.abort(error or _over(step_id))
 
     @gives_pending
     def recv_tensor(self, request: m.RecvTensorRequest, scope: Scope) -> Pending[m.RecvTensorReply]:
@@ -304,16 +333,27 @@ class Worker:
         self, request: pb.CleanupGraphRequest, scope: Scope
     ) -> pb.CleanupGraphResponse:
         """Forget a step; whoever still waits in it is aborted."""
-        with self._lock:
-            exchange = self._steps.pop(request.step_id, None)
-        if exchange is not None:
-            exchange.abort(errors.aborted(f"step {request.step_id} has ended"))
+        self._end_step(request.step_id, None)
         return pb.CleanupGraphResponse()
 
     def cleanup_all(self, request: pb.CleanupAllRequest, scope: Scope) -> pb.CleanupAllResponse:
         """Empty containers; the default one if none is named."""
         self.runtime.resources.cleanup(request.container)
         return pb.CleanupAllResponse()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the server has stopped."""
+        return self._closed is not None
+
+    def drain(self, error: errors.OpError, scope: Scope) -> None:
+        """Take no more steps; wait for those under way, no longer than `scope`.
+
+        Raises DeadlineExceeded.
+        """
+        with self._idle:
+            self._refusing = error
+            scope.wait_for(self._idle, lambda: not self._running, "the steps to end")
 
     def close(self, error: errors.OpError) -> None:
         """Cancel every step with `error`, refuse new ones, drop the state."""
@@ -327,6 +367,35 @@ class Worker:
             exchange.abort(error)
         self.runtime.resources.close()
         self.peers.close()
+
+
+def _over(step_id: int) -> errors.OpError:
+    return errors.aborted(f"step {step_id} has ended")
+
+
+def _again(error: errors.OpError) -> errors.OpError:
+    """A copy, for one more thread to raise."""
+    return errors.make(error.error_code, error.message)
+
+
+def _arguments(registered: _Registered, sent: m.Named) -> list[Any]:
+    """The values of a partition's feeds, in order.  Raises InvalidArgument."""
+    args: list[Any] = [None] * len(registered.args)
+    for name, value in sent:
+        index = registered.args.get(name)
+        if index is None:
+            raise errors.invalid_argument(f"the partition has no feed with the key {name!r}")
+        wanted = registered.kinds[index]
+        if value.dtype != wanted.np:
+            raise errors.invalid_argument(
+                f"the value fed for {tensor_name(name)} is {value.dtype}, the tensor {wanted.name}; feed "
+                f"{wanted.name}"
+            )
+        args[index] = value
+    for name, index in registered.args.items():
+        if args[index] is None:
+            raise errors.invalid_argument(f"the partition needs a value for the feed {name!r}")
+    return args
 
 
 def _key(op: Operation) -> str:

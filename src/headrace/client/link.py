@@ -1,0 +1,113 @@
+"""The link of a session to its master: the graph is shipped once, and what is added to it later.
+
+Shipping belongs to the session, not to the step that happens to need it first: a step that gives up
+waiting (its deadline, Ctrl-C) leaves it going on, and the next step finds it done.
+Called by: client.remote.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from headrace.codec import protos as pb
+from headrace.graph.graph import Graph
+from headrace.graph.graphdef import graph_def
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.serve import wire
+from headrace.serve.peers import Peer
+from headrace.serve.waiting import wait_for_server
+
+CLOSE_WITHIN_S = 5.0
+
+
+class Link:
+    """A session on `master` with the nodes of `graph`; `handle` is "" until it is there."""
+
+    def __init__(
+        self, master: Peer, target: str, graph: Graph, config: pb.ConfigProto, scope: Scope
+    ) -> None:
+        """scope: the session's."""
+        self.master = master
+        self.handle = ""
+        self._target = target
+        self._graph = graph
+        self._config = config
+        self._scope = scope
+        self._lock = threading.RLock()  # a reply may come while its request is being sent
+        self._version = 0
+        self._shipped = 0
+        self._shipping: Pending[None] | None = None
+
+    def ship(self, scope: Scope) -> None:
+        """Return when the master has every node that the graph has now.
+
+        Raises Unavailable (nobody answers there) and what the master says.
+        """
+        while not (self.handle and self._shipped == len(self._graph)):
+            with self._lock:
+                self._scope.check()
+                shipping = self._shipping
+                if shipping is None:
+                    shipping = self._extend() if self.handle else self._create()
+            wait_for_server(shipping, self.master.name, scope)
+
+    def _create(self) -> Pending[None]:
+        ops = self._graph.get_operations()
+        request = pb.CreateSessionRequest(
+            graph_def=graph_def(self._graph, ops=ops), config=self._config, target=self._target
+        )
+        asked = self.master.call(wire.CREATE_SESSION, request, self._scope, wait_for_ready=True)
+
+        def created(reply: Any) -> None:
+            self.handle = reply.session_handle
+            self._version = reply.graph_version
+            self._shipped = len(ops)
+
+        return self._when_done(asked, created)
+
+    def _extend(self) -> Pending[None]:
+        ops = self._graph.operations_since(self._shipped)
+        request = pb.ExtendSessionRequest(
+            session_handle=self.handle,
+            graph_def=graph_def(self._graph, ops=ops),
+            current_graph_version=self._version,
+        )
+        asked = self.master.call(wire.EXTEND_SESSION, request, self._scope)
+
+        def extended(reply: Any) -> None:
+            self._version = reply.new_graph_version
+            self._shipped += len(ops)
+
+        return self._when_done(asked, extended)
+
+    def _when_done(self, asked: Pending[Any], take: Callable[[Any], None]) -> Pending[None]:
+        shipping: Pending[None] = Pending(asked.wait_info)
+        self._shipping = shipping
+
+        def arrived(reply: Pending[Any]) -> None:
+            with self._lock:
+                self._shipping = None
+                if reply.error is None:
+                    take(reply.result())
+            if reply.error is None:
+                shipping.resolve(None)
+            else:
+                shipping.reject(reply.error)
+
+        asked.on_done(arrived)
+        return shipping
+
+    def close(self) -> Pending[Any] | None:
+        """Ask the master to close the session, if it is known there; the reply."""
+        with self._lock:
+            handle, self.handle = self.handle, ""
+        if not handle:
+            return None
+        return self.master.call(
+            wire.CLOSE_SESSION,
+            pb.CloseSessionRequest(session_handle=handle),
+            Scope(CLOSE_WITHIN_S),  # of its own: the session's has ended
+        )

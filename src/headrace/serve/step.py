@@ -1,0 +1,106 @@
+"""One step of a session on its tasks: every partition at once, and the first failure ends all.
+
+Called by: serve.master_session.  Threads: the calling thread runs the master's own partition.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from headrace.base import errors
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.serve import messages as m
+from headrace.serve import wire
+from headrace.serve.cluster_view import ClusterView
+from headrace.serve.waiting import passed_deadline, patient
+
+_PATIENCE_S = 0.025  # past the deadline, for the tasks to say what they were waiting for
+_RECEIVES = frozenset(("_Recv", "_HostRecv"))
+
+
+class Part(Protocol):
+    """A partition, as far as a step is concerned."""
+
+    @property
+    def task(self) -> str:
+        """Where it runs."""
+
+
+def run_parts(
+    cluster: ClusterView,
+    own_task: str,
+    parts: Sequence[Part],
+    requests: Sequence[m.RunGraphRequest],
+    scope: Scope,
+) -> list[m.RunGraphReply]:
+    """The replies of `parts` to their `requests`, in order.
+
+    Raises the first error of any of them; of several that ran into the deadline the one that says
+    most.
+    """
+    with Scope(parent=scope) as step:
+        return _Step(step).run(cluster, own_task, parts, requests)
+
+
+class _Step:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._failed: list[errors.OpError] = []
+        self._asked: dict[int, Pending[Any]] = {}
+
+    def run(
+        self,
+        cluster: ClusterView,
+        own_task: str,
+        parts: Sequence[Part],
+        requests: Sequence[m.RunGraphRequest],
+    ) -> list[m.RunGraphReply]:
+        replies: dict[int, m.RunGraphReply] = {}
+        own = next((i for i, part in enumerate(parts) if part.task == own_task), None)
+        try:
+            for index, part in enumerate(parts):
+                if index != own:
+                    worker = cluster.worker(part.task)
+                    self._asked[index] = worker.call(wire.RUN_GRAPH, requests[index], self._scope)
+            for pending in self._asked.values():
+                pending.on_done(self._note)
+            if own is not None:
+                worker = cluster.worker(own_task)
+                replies[own] = worker.call_now(wire.RUN_GRAPH, requests[own], self._scope)
+            with patient(self._scope, _PATIENCE_S) as late:
+                for index, pending in self._asked.items():
+                    replies[index] = pending.wait(late)
+        except errors.OpError as error:
+            found = self._failure(error)
+            raise found from found.__cause__
+        except BaseException:  # Ctrl-C in a client of this process
+            self._end(errors.cancelled("the step was interrupted"))
+            raise
+        return [replies[index] for index in range(len(parts))]
+
+    def _note(self, reply: Pending[Any]) -> None:
+        """A partition has ended; if it failed, so do the others."""
+        if reply.error is not None:
+            self._failed.append(reply.error)
+            if not passed_deadline(self._scope):
+                self._scope.cancel(reply.error)
+
+    def _failure(self, error: errors.OpError) -> errors.OpError:
+        """End what still runs; the error to report of `error` and what other partitions said."""
+        if passed_deadline(self._scope):  # every task finds that out by itself, and says where
+            with patient(self._scope, _PATIENCE_S) as late:
+                for pending in self._asked.values():
+                    with contextlib.suppress(errors.OpError):
+                        pending.wait(late)
+            told = [e for e in (error, *self._failed) if e.node and e.op_type not in _RECEIVES]
+            return told[0] if told else error
+        self._end(error)
+        return self._failed[0] if self._failed else error
+
+    def _end(self, reason: errors.OpError) -> None:
+        self._scope.cancel(reason)
+        for pending in self._asked.values():
+            pending.abandon(reason)
