@@ -147,7 +147,8 @@ class BaseSession:
         if error.op is None and error.node is not None:
             op = self._graph._ops.get(error.node)
             if op is not None:
-                error.with_context(op=op, node_def=op.node_def, built_at=op.built_at)
+                error.with_context(op=op, node_def=op.node_def)
+                error.built_at = op.built_at  # here, not where a server imported the graph
         return error.with_traceback(None)
 
     def make_callable(
