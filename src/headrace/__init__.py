@@ -194,6 +194,12 @@ from headrace.ops.assigning import (
     scatter_update,
 )
 from headrace.ops.bands import diag, diag_part, matrix_band_part
+from headrace.ops.broadcast_ops import (
+    broadcast_dynamic_shape,
+    broadcast_static_shape,
+    broadcast_to,
+    sequence_mask,
+)
 from headrace.ops.casting import (
     angle,
     bitcast,
@@ -368,16 +374,12 @@ from headrace.ops.segments import (
     unsorted_segment_sum,
 )
 from headrace.ops.shape_ops import (
-    broadcast_dynamic_shape,
-    broadcast_static_shape,
-    broadcast_to,
     ensure_shape,
     expand_dims,
     invert_permutation,
     matrix_transpose,
     rank,
     reshape,
-    sequence_mask,
     shape,
     shape_n,
     size,

@@ -15,6 +15,7 @@ from headrace.ops import (
     bands,
     bias,
     bitwise,
+    broadcast_ops,
     broadcasting,
     casting,
     checks,
@@ -80,10 +81,10 @@ from headrace.ops import (
 
 __all__ = [
     "activations", "arithmetic", "asserts", "assigning", "axes", "bands", "bias", "bitwise",
-    "broadcasting", "casting", "checks", "clipping", "comparisons", "constants",
-    "control_flow_ops", "csv", "decompositions", "diagonals", "elementwise", "embedding",
-    "flow", "gathering", "initializers", "io_ops", "joining", "layers", "linear", "losses",
-    "nn_basic", "operators", "packing", "padding", "partitioned", "partitioning",
+    "broadcast_ops", "broadcasting", "casting", "checks", "clipping", "comparisons",
+    "constants", "control_flow_ops", "csv", "decompositions", "diagonals", "elementwise",
+    "embedding", "flow", "gathering", "initializers", "io_ops", "joining", "layers", "linear",
+    "losses", "nn_basic", "operators", "packing", "padding", "partitioned", "partitioning",
     "placeholders", "printing", "queue_ops", "queues", "random_ops", "random_streams", "ranges",
     "readers", "reduction_gradients", "reductions", "scans", "segments", "sendrecv",
     "shape_ops", "slicing", "softmax_ops", "sparse_segments", "special", "state",
