@@ -115,18 +115,19 @@ def _to_tensor(
         raise ValueError(
             f"the IndexedSlices {value.name} has dtype {value.dtype.name}, and {dtype.name} is needed"
         )
-    sizes = None if value.dense_shape is None else constant_value(value.dense_shape)
-    if sizes is None or int(np.prod(sizes, dtype=np.int64)) >= _LARGEST_SILENT:
-        size = (
-            "of unknown shape"
-            if sizes is None
-            else f"with {int(np.prod(sizes, dtype=np.int64))} elements"
-        )
+    if value.dense_shape is not None:
+        _warn_if_large(value, constant_value(value.dense_shape))
+    return _dense(value, name)
+
+
+def _warn_if_large(value: IndexedSlices, sizes: Any) -> None:
+    count = None if sizes is None else int(np.prod(sizes, dtype=np.int64))
+    if count is None or count >= _LARGEST_SILENT:
+        size = "of unknown shape" if count is None else f"with {count} elements"
         warnings.warn(
             f"the IndexedSlices {value.name} becomes a dense tensor {size}, which may take much memory",
-            stacklevel=2,
+            stacklevel=3,
         )
-    return _dense(value, name)
 
 
 def _dense(value: IndexedSlices, name: str | None) -> Tensor:
