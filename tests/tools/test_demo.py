@@ -183,6 +183,15 @@ def test_ctrl_c_in_the_terminal_stops_everything(endless: Demo) -> None:
     endless.assert_gone()
 
 
+def test_asking_again_and_again_does_not_leave_anything_behind(endless: Demo) -> None:
+    endless.wait_for("trainer 1")
+    for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+        endless.process.send_signal(number)
+    code, _, _ = endless.rest()
+    assert code in (130, 143)
+    assert endless.family() == []
+
+
 @pytest.mark.parametrize("started", ["ps 0", "trainer 1"])
 def test_when_the_parent_is_killed_nothing_is_left(endless: Demo, started: str) -> None:
     endless.wait_for(started)

@@ -18,6 +18,7 @@ import threading
 from types import FrameType
 
 import headrace as tf
+from headrace.run.scope import wait_until_set
 from headrace.tools.commands import CommandError, ExitCode, Streams, UsageError, command
 from headrace.tools.lifeline import watch
 
@@ -103,7 +104,7 @@ def serve(args: argparse.Namespace, streams: Streams) -> int:
             raise _startup_error(error, address) from error
         streams.out.write(f"{READY}/job:{args.job}/task:{args.task} at {server.target}\n")
         streams.out.flush()
-        stop.wait()
+        wait_until_set(stop)
         guard = _end_process_after(args.grace + EXTRA_S)
         server.stop(args.grace)
         guard.cancel()

@@ -33,6 +33,7 @@ GRACE_S = 1.0
 START_WITHIN_S = 30.0
 PORT_ATTEMPTS = 5
 TAIL_LINES = 15
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -200,15 +201,16 @@ class Processes:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Ends everything; a second Ctrl-C does not keep it from doing so."""
-        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        """Ends everything; a second Ctrl-C, or make passing one on, does not keep it from that."""
+        previous = {number: signal.signal(number, signal.SIG_IGN) for number in STOPPING}
         try:
             self.stop(self.running, GRACE_S + 1.0)
             self._lifeline.close()
             with self._crew:
                 pass
         finally:
-            signal.signal(signal.SIGINT, previous)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
 
 @dataclass(frozen=True)

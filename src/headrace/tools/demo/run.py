@@ -33,6 +33,7 @@ from headrace.run.crew import Crew
 from headrace.tools.commands import CommandError, ExitCode, Streams, UsageError, command
 from headrace.tools.demo import data, model
 from headrace.tools.demo.cluster import (
+    STOPPING,
     Cluster,
     Event,
     Exited,
@@ -146,16 +147,21 @@ def _plan(args: argparse.Namespace) -> Plan:
 
 @contextmanager
 def _signals_interrupt() -> Iterator[list[int]]:
-    """SIGTERM and SIGHUP raise KeyboardInterrupt like SIGINT; yields the numbers received."""
+    """SIGTERM and SIGHUP raise KeyboardInterrupt like SIGINT; yields the number received.
+
+    Only the first raises: what follows it is stopping, which takes no longer than its grace.
+    """
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         received.append(number)
+        for each in caught:
+            signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     caught = [
         number
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in STOPPING
         if signal.getsignal(number) is not signal.SIG_IGN  # as nohup sets it
     ]
     previous = {number: signal.signal(number, interrupt) for number in caught}
@@ -307,7 +313,7 @@ def _sample_depth(
     """Read the queue's depth at intervals until `stop`; an error becomes an event."""
     with tf.Graph().as_default() as graph:
         size = model.examples_queue().size()
-    config = tf.ConfigProto(operation_timeout_in_ms=10_000)
+    config = tf.ConfigProto(operation_timeout_in_ms=5_000)
     try:
         with tf.Session(target, graph=graph, config=config) as session:
             while not stop.wait(SAMPLE_EVERY_S):
