@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headrace.base import dtypes
 from headrace.base.dtypes import DType
 from headrace.base.shapes import TensorShape
 from headrace.graph.const_value import as_shape, constant_value
@@ -149,3 +150,20 @@ def to_dense(value: Any) -> Any:
     if not isinstance(value, IndexedSlices):
         return value
     return _dense(value, None)
+
+
+def convert_to_tensor_or_indexed_slices(
+    value: Any, dtype: Any = None, name: str | None = None
+) -> Any:
+    """`value` if it is an IndexedSlices, else as a Tensor.
+
+    Raises ValueError if it is an IndexedSlices of another dtype.
+    """
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if not isinstance(value, IndexedSlices):
+        return convert(value, wanted, name)
+    if wanted is not None and not wanted.is_compatible_with(value.dtype):
+        raise ValueError(
+            f"the IndexedSlices {value.name} has dtype {value.dtype.name}, and {wanted.name} is needed"
+        )
+    return value

@@ -7,6 +7,7 @@ where_op.cc, one_hot_op.cc, python/ops/array_ops.py, array_grad.py), GraphDefs a
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -35,18 +36,22 @@ __all__ = [
 
 
 def _check_indices(indices: Any, limit: int) -> None:
-    bad = (indices < 0) | (indices >= limit)
-    if np.any(bad):
-        at = np.argwhere(bad)[0].tolist()
-        raise errors.invalid_argument(
-            f"indices{at if at else ''} = {int(indices[tuple(at)])} is not in [0, {limit})"
-        )
+    if not indices.size or (indices.min() >= 0 and indices.max() < limit):
+        return
+    at = np.argwhere((indices < 0) | (indices >= limit))[0].tolist()
+    raise errors.invalid_argument(
+        f"indices{at if at else ''} = {int(indices[tuple(at)])} is not in [0, {limit})"
+    )
 
 
 def _taken(params: Any, indices: Any, axis: int) -> Any:
     _check_indices(indices, params.shape[axis])
-    taken = np.take(params, np.reshape(indices, -1), axis=axis)
-    return taken.reshape(params.shape[:axis] + np.shape(indices) + params.shape[axis + 1 :])
+    if indices.ndim:
+        return params.take(indices, axis=axis)
+    # An index of rank 0 would give a bare element of an array of strings.
+    return params.take(indices.reshape(1), axis=axis).reshape(
+        params.shape[:axis] + params.shape[axis + 1 :]
+    )
 
 
 @op(
@@ -63,7 +68,7 @@ def gather_v1_op(xp: Any, params: Any, indices: Any) -> Any:
     """
     if np.ndim(params) < 1:
         raise errors.invalid_argument("params must be at least 1 dimensional")
-    return _taken(params, indices, 0)
+    return _taken(np.asarray(params), np.asarray(indices), 0)
 
 
 @gather_v1_op.gradient
@@ -145,7 +150,7 @@ def gather_v2_op(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: i
 
 
 def _product(sizes: tuple[int, ...]) -> int:
-    return int(np.prod(sizes, dtype=np.int64))
+    return math.prod(sizes)
 
 
 def _rows_gradient(op: Operation, dout: Any) -> IndexedSlices:

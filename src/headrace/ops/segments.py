@@ -47,10 +47,15 @@ def reduced(ufunc: Any, data: Any, ids: Any, count: int, empty: Any) -> Any:
     out[...] = empty
     if not len(ids):
         return out
+    steps = ids[1:] > ids[:-1]
+    if steps.all():  # every id once, in order
+        out[ids] = data
+        return out
     if (ids[1:] < ids[:-1]).any():
         order = np.argsort(ids, kind="stable")
         ids, data = ids[order], data[order]
-    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+        steps = ids[1:] > ids[:-1]
+    starts = np.concatenate([[0], np.flatnonzero(steps) + 1])
     if data.dtype.isbuiltin == 1:
         out[ids[starts]] = ufunc.reduceat(data, starts, axis=0, dtype=data.dtype)
     else:  # the types of ml_dtypes: summed as float32, rounded once
@@ -211,12 +216,12 @@ def _unsorted(
         rows, flat = data.reshape(-1, *data.shape[ids.ndim :]), ids.reshape(-1)
         if not flat.size:
             rows = np.empty((0, *data.shape[ids.ndim :]), data.dtype)
-        if (flat >= count).any():
+        if flat.size and flat.max() >= count:
             at = np.argwhere(ids >= count)[0].tolist()
             raise errors.invalid_argument(
                 f"segment_ids{at} = {int(ids[tuple(at)])} is out of range [0, {count})"
             )
-        if (flat < 0).any():
+        if flat.size and flat.min() < 0:
             rows, flat = rows[flat >= 0], flat[flat >= 0]
         return reduced(ufunc, rows, flat, count, empty(data.dtype))
 

@@ -8,6 +8,7 @@ python/ops/array_ops.py), GraphDefs as 2.21.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -193,18 +194,18 @@ def reshape_op(xp: Any, tensor: Any, shape: Any) -> Any:
     shape [r]; one size may be -1 and takes what is left.
     Raises InvalidArgument if the numbers of elements differ.
     """
-    if np.ndim(shape) != 1:
+    if shape.ndim != 1:
         raise errors.invalid_argument(
             f"shape must be a vector of sizes, but has shape {list(np.shape(shape))}"
         )
-    wanted = [int(size) for size in shape]
+    wanted = shape.tolist()
     if wanted.count(-1) > 1:
         raise errors.invalid_argument(f"only one size may be -1, not {wanted.count(-1)}: {wanted}")
-    if any(size < -1 for size in wanted):
+    if wanted and min(wanted) < -1:
         raise errors.invalid_argument(f"sizes must be -1 or more, not {wanted}")
     if -1 in wanted:
-        wanted[wanted.index(-1)] = _missing_size(np.shape(tensor), wanted)
-    if _product(wanted) != np.size(tensor):
+        wanted[wanted.index(-1)] = _missing_size(tensor.shape, wanted)
+    if _product(wanted) != tensor.size:
         raise errors.invalid_argument(
             f"the input of shape {list(np.shape(tensor))} has {np.size(tensor)} values, but the requested shape "
             f"{wanted} has {_product(wanted)}"
@@ -231,7 +232,7 @@ def _missing_size(sizes: tuple[int, ...], wanted: list[int]) -> int:
 
 
 def _product(sizes: Any) -> int:
-    return int(np.prod(sizes, dtype=np.int64))
+    return math.prod(sizes)
 
 
 @reshape_op.gradient

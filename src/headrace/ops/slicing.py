@@ -53,7 +53,8 @@ def _index(begin: Any, end: Any, strides: Any, masks: Masks) -> tuple[Any, ...]:
     if ellipsis_mask & (ellipsis_mask - 1):
         raise ValueError("an index can have one ellipsis only")
     found: list[Any] = []
-    for i, (first, last, stride) in enumerate(zip(begin, end, strides, strict=True)):
+    rows = zip(begin.tolist(), end.tolist(), strides.tolist(), strict=True)
+    for i, (first, last, stride) in enumerate(rows):
         bit = 1 << i
         if ellipsis_mask & bit:
             found.append(Ellipsis)
@@ -66,13 +67,13 @@ def _index(begin: Any, end: Any, strides: Any, masks: Masks) -> tuple[Any, ...]:
                 raise ValueError(
                     f"strides[{i}] must be 1 where an index removes the dimension, not {stride}"
                 )
-            found.append(int(first))
+            found.append(first)
         else:
             found.append(
                 builtins.slice(
-                    None if begin_mask & bit else int(first),
-                    None if end_mask & bit else int(last),
-                    int(stride),
+                    None if begin_mask & bit else first,
+                    None if end_mask & bit else last,
+                    stride,
                 )
             )
     if not ellipsis_mask:
@@ -86,16 +87,17 @@ def _masks(op: Operation) -> Masks:
     )  # fmt: skip
 
 
-def _checked_index(
-    sizes: tuple[int, ...], begin: Any, end: Any, strides: Any, masks: Masks
-) -> tuple[Any, ...]:
-    """`_index`, checked against the sizes of the input.  Raises InvalidArgument."""
+def _part(whole: Any, begin: Any, end: Any, strides: Any, masks: Masks) -> Any:
+    """The slice as a view of `whole`.  Raises InvalidArgument."""
     try:
         index = _index(begin, end, strides, masks)
     except ValueError as error:
         raise errors.invalid_argument(str(error)) from None
-    _check_bounds(sizes, index, errors.invalid_argument)
-    return index
+    try:
+        return whole[index]
+    except IndexError:
+        _check_bounds(whole.shape, index, errors.invalid_argument)
+        raise
 
 
 def _check_bounds(sizes: Any, index: tuple[Any, ...], failure: Any) -> None:
@@ -179,9 +181,8 @@ def strided_slice_op(
     begin, end, strides [k].  Raises InvalidArgument on a zero stride, an index out of bounds or too
     many of them.
     """
-    whole = np.asarray(input)
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-    return whole[_checked_index(whole.shape, begin, end, strides, masks)].copy()
+    return _part(np.asarray(input), begin, end, strides, masks).copy()
 
 
 @strided_slice_op.gradient
@@ -216,7 +217,7 @@ def strided_slice_grad_op(
     """
     whole = xp.zeros(checked_sizes(shape, "shape"), dtype=dy.dtype)
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-    part = whole[_checked_index(whole.shape, begin, end, strides, masks)]
+    part = _part(whole, begin, end, strides, masks)
     if part.shape != np.shape(dy):
         raise errors.invalid_argument(
             f"shape of dy was {list(np.shape(dy))} instead of {list(part.shape)}"
@@ -252,7 +253,7 @@ def strided_slice_assign_op(
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     with ref.lock:
         whole = ref.require()
-        part = whole[_checked_index(whole.shape, begin, end, strides, masks)]
+        part = _part(whole, begin, end, strides, masks)
         try:
             part[...] = np.reshape(value, ()) if np.size(value) == 1 else value
         except ValueError:
