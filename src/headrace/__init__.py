@@ -130,7 +130,7 @@ from headrace.graph.graph import (
     Graph,
 )
 from headrace.graph.graphdef import import_graph_def
-from headrace.graph.indexed_slices import IndexedSlices
+from headrace.graph.indexed_slices import IndexedSlices, convert_to_tensor_or_indexed_slices
 from headrace.graph.names import (
     add_to_collection,
     add_to_collections,
@@ -461,13 +461,14 @@ __all__ = [
     "ceil", "check_numerics", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
     "clip_by_value", "colocate_with", "compat", "complex", "complex64", "complex128", "concat",
     "conj", "constant", "constant_initializer", "container", "control_dependencies",
-    "control_flow_v2_enabled", "convert_to_tensor", "convert_to_tensor_or_sparse_tensor", "cos",
-    "cosh", "count_nonzero", "count_up_to", "cumprod", "cumsum", "custom_gradient", "debugging",
-    "decode_base64", "decode_csv", "decode_raw", "device", "diag", "diag_part", "digamma",
-    "dimension_at_index", "dimension_value", "disable_control_flow_v2",
-    "disable_eager_execution", "disable_resource_variables", "disable_tensor_equality",
-    "disable_v2_behavior", "disable_v2_tensorshape", "div", "div_no_nan", "divide", "double",
-    "dtypes", "dynamic_partition", "dynamic_stitch", "enable_eager_execution",
+    "control_flow_v2_enabled", "convert_to_tensor", "convert_to_tensor_or_indexed_slices",
+    "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "count_up_to",
+    "cumprod", "cumsum", "custom_gradient", "debugging", "decode_base64", "decode_csv",
+    "decode_raw", "device", "diag", "diag_part", "digamma", "dimension_at_index",
+    "dimension_value", "disable_control_flow_v2", "disable_eager_execution",
+    "disable_resource_variables", "disable_tensor_equality", "disable_v2_behavior",
+    "disable_v2_tensorshape", "div", "div_no_nan", "divide", "double", "dtypes",
+    "dynamic_partition", "dynamic_stitch", "enable_eager_execution",
     "enable_resource_variables", "enable_v2_behavior", "encode_base64", "ensure_shape", "equal",
     "erf", "erfc", "errors", "executing_eagerly", "executing_eagerly_outside_functions", "exp",
     "expand_dims", "expm1", "fill", "fixed_size_partitioner", "flags", "float16", "float32",
