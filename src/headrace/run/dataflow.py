@@ -318,7 +318,7 @@ class _Execution:
         while True:
             ticket = -1
             with contextlib.suppress(queue.Empty):
-                ticket = self._done.get(timeout=scope.remaining())
+                ticket = self._done.get(timeout=scope.nap())
             if ticket >= 0:
                 return ticket
             error = scope.error

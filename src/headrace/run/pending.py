@@ -213,7 +213,7 @@ class Pending(Generic[T]):
         try:
             while not self._state and scope.error is None:
                 with contextlib.suppress(queue.Empty):  # the deadline, or a clock's tick before it
-                    wakeups.get(timeout=scope.remaining())
+                    wakeups.get(timeout=scope.nap())
         except BaseException:  # Ctrl-C, in whatever dress a signal handler gives it
             self.abandon(errors.cancelled(f"interrupted while waiting for {info}"))
             raise

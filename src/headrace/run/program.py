@@ -164,7 +164,7 @@ class _Execution:
         while True:
             index = -1
             with contextlib.suppress(queue.Empty):
-                index = self._done.get(timeout=scope.remaining())
+                index = self._done.get(timeout=scope.nap())
             if index >= 0:
                 return index
             error = scope.error

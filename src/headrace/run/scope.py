@@ -24,6 +24,15 @@ from headrace.base import errors
 
 Callback = Callable[[], object]
 
+CTRL_C_S = 0.1
+
+
+def wait_until_set(event: threading.Event) -> None:
+    """Block until `event` is set; Ctrl-C ends the wait, and other signals' handlers run, in time."""
+    scope = Scope()
+    while not event.wait(scope.nap()):
+        pass
+
 
 class Scope:
     """A deadline and a cancellation; as a context manager it detaches from its parent on leaving."""
@@ -135,6 +144,17 @@ class Scope:
             self._callbacks[key] = callback
             return True
 
+    def nap(self) -> float | None:
+        """How long this thread may sleep before it looks again: `remaining`, but on the main thread
+        no longer than a Ctrl-C may go unnoticed.
+
+        CPython loses the wake-up of a signal that arrives between its last look and the sleep.
+        """
+        remaining = self.remaining()
+        if threading.current_thread() is not threading.main_thread():
+            return remaining
+        return CTRL_C_S if remaining is None else min(remaining, CTRL_C_S)
+
     def wait_for(
         self, condition: threading.Condition, predicate: Callable[[], object], what: str = ""
     ) -> None:
@@ -164,7 +184,7 @@ class Scope:
                     remaining == 0.0
                 ):  # not cancel(): callbacks of others may want the condition we hold
                     raise self.deadline_error(what)
-                condition.wait(remaining)
+                condition.wait(self.nap())
         finally:
             self._callbacks.pop(key, None)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
-from headrace.run.scope import Scope
+from headrace.run.scope import Scope, wait_until_set
 from headrace.serve import registry
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.master import Master
@@ -109,7 +109,7 @@ class Server:
 
     def join(self) -> None:
         """Block until the server is stopped.  Ctrl-C ends the wait."""
-        self._stopped.wait()
+        wait_until_set(self._stopped)
 
     def stop(self, grace: float | None = None) -> None:
         """Take no new steps; give those under way `grace` seconds, cancel the rest, free the port.

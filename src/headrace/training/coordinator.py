@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from headrace.base import errors
+from headrace.run.scope import wait_until_set
 
 __all__ = ["Coordinator", "LooperThread"]
 
@@ -156,7 +157,7 @@ class Coordinator:
             target=_wake_after, args=(threads, woken), name="Coordinator-join", daemon=True
         ).start()
         try:
-            woken.wait()
+            wait_until_set(woken)
         finally:
             with self._lock:
                 self._wakers.discard(woken)
