@@ -8,6 +8,7 @@ Called by: client (shipping), serve (receiving), users (import_graph_def).  Thre
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -171,8 +172,7 @@ class Importer:
             self._check_versions(graph_def.versions)
         names = {node.name for node in nodes}
         if len(names) != len(nodes):
-            seen: set[str] = set()
-            twice = next(n.name for n in nodes if n.name in seen or seen.add(n.name))  # type: ignore[func-returns-value]
+            twice = Counter(node.name for node in nodes).most_common(1)[0][0]
             raise ValueError(f"the GraphDef has two nodes named {twice!r}")
         backward: list[tuple[Operation, int, str]] = []
         for node in _topological(nodes, names):
@@ -280,7 +280,7 @@ class Importer:
         mapped = self.input_map.get(text)
         if mapped is not None:
             self._used.add(text)
-            return mapped.op if isinstance(mapped, Tensor) else mapped  # type: ignore[no-any-return]
+            return mapped.op if isinstance(mapped, Tensor) else mapped
         op = self.ops.get(text[1:])
         if op is None:
             raise ValueError(
