@@ -70,21 +70,21 @@ def apply_op(
         else:
             known[key] = coerce(attr, value, spec.name)
     outer, graph._name_stack = graph._name_stack, scope
-    try:
+    try:  # what is made on the way, constants and the nodes that bring values into a loop, is named after this one
         if all(isinstance(value, Tensor) for value in inputs):
             flat = _infer_from_tensors(spec, definitions, inputs, known)
         else:
             with graph.as_default():
                 flat = _convert_inputs(spec, definitions, inputs, known)
+        if not any(definition.is_ref for definition in definitions):
+            return add_node(graph, spec, scope, flat, known)
+        with ExitStack() as together:  # an op that takes a reference runs where the state is
+            for definition, tensor in zip(definitions, flat, strict=False):
+                if definition.is_ref:
+                    together.enter_context(graph.colocate_with(tensor.op))
+            return add_node(graph, spec, scope, flat, known)
     finally:
         graph._name_stack = outer
-    if not any(definition.is_ref for definition in definitions):
-        return add_node(graph, spec, scope, flat, known)
-    with ExitStack() as together:  # an op that takes a reference runs where the state is
-        for definition, tensor in zip(definitions, flat, strict=False):
-            if definition.is_ref:
-                together.enter_context(graph.colocate_with(tensor.op))
-        return add_node(graph, spec, scope, flat, known)
 
 
 def add_node(

@@ -39,6 +39,9 @@ def folded(tensor: Tensor, depth: int = 0) -> Array | None:
     op = tensor.op
     if op.type == "Const":
         return const_array(op)
+    if tensor._folded is not None:
+        known: Array = tensor._folded
+        return known
     if op.type in ("Shape", "Size", "Rank", "ShapeN"):
         return _of_metadata(op, tensor.value_index, depth)
     spec = op.spec
@@ -71,7 +74,9 @@ def folded(tensor: Tensor, depth: int = 0) -> Array | None:
         return None  # the step will report it, with the node's name
     if isinstance(result, (tuple, list)):
         result = result[tensor.value_index]
-    return np.asarray(result)
+    value = np.asarray(result)
+    tensor._folded = value
+    return value
 
 
 def _of_metadata(op: Operation, index: int, depth: int) -> Array | None:

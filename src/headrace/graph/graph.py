@@ -129,11 +129,12 @@ class Graph:
                     tensor._consumers.append(op)
             for controller in self._controllers:
                 controller.seen.add(op)
-            if self._control_flow_context is not None and apply_scopes:
-                self._control_flow_context.AddOp(op)
             self._ops[name] = op
             self._order.append(op)
             self.version += 1
+            if apply_scopes and self._control_flow_context is not None:
+                op._control_flow_context = self._control_flow_context
+                op._control_flow_context.add_op(op)
             return op
 
     @property
@@ -173,6 +174,12 @@ class Graph:
         op.attrs["_class"] = sorted(groups)
         if device:
             op.device = device  # the innermost anchor's, whatever device scopes say
+
+    def _get_control_flow_context(self) -> Any:
+        return self._control_flow_context
+
+    def _set_control_flow_context(self, context: Any) -> None:
+        self._control_flow_context = context
 
     def get_operations(self) -> list[Operation]:
         """All nodes in the order they were made."""

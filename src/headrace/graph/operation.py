@@ -40,8 +40,8 @@ class Operation:
     """A node.  `spec` is None only for ops that this process does not know (see graphdef)."""
 
     __slots__ = (
-        "__weakref__", "_where", "attrs", "control_inputs", "device", "graph", "id", "inputs",
-        "name", "outputs", "spec", "type",
+        "__weakref__", "_control_flow_context", "_where", "attrs", "control_inputs", "device",
+        "graph", "id", "inputs", "name", "outputs", "spec", "type",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +65,7 @@ class Operation:
         self.device = ""
         self.id = -1
         self._where: tuple[str, int] | None = None
+        self._control_flow_context: Any = None  # the cond branch or loop it was made in
         self.outputs = [Tensor(self, index, dtype) for index, dtype in enumerate(output_types)]
 
     @property
@@ -127,6 +128,16 @@ class Operation:
 
     def _add_control_input(self, op: Operation) -> None:
         self._add_control_inputs([op])
+
+    def _remove_all_control_inputs(self) -> None:
+        self.control_inputs.clear()
+        self.graph.version += 1
+
+    def _get_control_flow_context(self) -> Any:
+        return self._control_flow_context
+
+    def _set_control_flow_context(self, context: Any) -> None:
+        self._control_flow_context = context
 
     def _update_input(self, index: int, tensor: Tensor) -> None:
         """Replace an input; used while importing loops and by graph rewriting."""

@@ -35,7 +35,7 @@ def operator(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 class Tensor:
     """Output `value_index` of `op`: a symbol, with a dtype and what is known of its shape."""
 
-    __slots__ = ("__weakref__", "_consumers", "_dtype", "_raw", "op", "value_index")
+    __slots__ = ("__weakref__", "_consumers", "_dtype", "_folded", "_raw", "op", "value_index")
     __array_priority__ = 100
 
     def __init__(self, op: Operation, value_index: int, dtype: dtypes.DType) -> None:
@@ -43,6 +43,7 @@ class Tensor:
         self.value_index = value_index
         self._dtype = dtype
         self._raw: Shape = None
+        self._folded: Any = None  # the value, once graph.const_value has computed it
         self._consumers: list[Operation] = []
 
     @property

@@ -106,16 +106,19 @@ class _Compiler:
     def _return(self, tensor: Tensor) -> Return:
         register = self._register[tensor]
         shared = tensor not in self._fresh or sum(tensor is other for other in self._returned) > 1
-        return Return(register, shared)
+        return Return(register, shared, self._info(tensor.op))
 
     # -- one node ---------------------------------------------------------------------------
 
-    def _add(self, op: Operation) -> None:
-        spec = op.spec
-        node = NodeInfo(
+    def _info(self, op: Operation) -> NodeInfo:
+        return NodeInfo(
             op.name, op.type, self._devices.get(op, op.device), op.attrs, op.built_at,
             self._memos.setdefault(op.name, {}), tuple(input_name(tensor) for tensor in op.inputs),
         )  # fmt: skip
+
+    def _add(self, op: Operation) -> None:
+        spec = op.spec
+        node = self._info(op)
         after = self._dependencies(op)
         if op.type == "Const":
             self._preload(op, node, after)

@@ -205,7 +205,8 @@ class _Execution:
                 f"the fetched tensor {name} has no value: {why}", node=node.info.name, op_type=node.info.op,
                 device=node.info.device, step=self._step.step_id or None, built_at=node.info.built_at,
             )  # fmt: skip
-        return leave(self._returned[index], shared=True)
+        node = self._program.returns[index][0]
+        return leave(self._returned[index], True, node.info, self._step)
 
     # -- the worklist -------------------------------------------------------------------------
 

@@ -15,10 +15,16 @@ from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.variable import Variable
 
 
-def leave(value: Any, shared: bool) -> Any:
-    """`value` as its new owner may keep it: copied if it is `shared` or a variable."""
+def leave(value: Any, shared: bool, node: NodeInfo, step: StepState) -> Any:
+    """`value`, made by `node`, as its new owner may keep it: copied if it is `shared` or a variable.
+
+    Raises FailedPrecondition for an uninitialized variable.
+    """
     if isinstance(value, Variable):
-        return value.snapshot()
+        try:
+            return value.snapshot()
+        except errors.OpError as error:
+            raise explain(error, node, (), step) from None
     if isinstance(value, np.ndarray) and (shared or not value.flags.writeable):
         return value.copy()
     return value

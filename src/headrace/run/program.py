@@ -61,10 +61,13 @@ class Item:
 
 @dataclass(slots=True)
 class Return:
-    """A value that leaves the step: its register, and whether somebody else may hold it too."""
+    """A value that leaves the step: its register, whether somebody else may hold it too, and the
+    node that made it.
+    """
 
     register: int
     shared: bool
+    node: NodeInfo
 
 
 class Program:
@@ -113,7 +116,7 @@ class Program:
                     _Execution(self, registers, step).run()
         elif step.stats is not None:
             step.stats.preloaded(self.preloaded)
-        return [leave(registers[r.register], r.shared) for r in self.returns]
+        return [leave(registers[r.register], r.shared, r.node, step) for r in self.returns]
 
 
 def run_segment(segment: Segment, registers: Registers, step: StepState) -> None:
