@@ -1,0 +1,148 @@
+"""What the tests of servers and sessions share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import headrace as tf
+from headrace.plan import check
+from headrace.run.pending import Pending
+from headrace.run.queues import Queue
+from headrace.serve import registry
+from tests.serve.clusters import Cluster, in_process
+
+
+@pytest.fixture(autouse=True)
+def plans_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "enabled", True)
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[tf.Graph]:
+    """A graph of the test's own, the default one."""
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def use_direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers of this process are found: calls are calls."""
+
+
+def use_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No server is known to be in this process: every peer is reached through its port."""
+    monkeypatch.setattr(registry, "find", lambda address: None)
+
+
+SHELLS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "direct": use_direct,
+    "grpc": use_grpc,
+}
+"""How every peer is reached; the contract holds over each of them."""
+
+
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Name of the shell over which this test's clients, masters and workers talk."""
+    name: str = request.param
+    SHELLS[name](monkeypatch)
+    return name
+
+
+@pytest.fixture
+def cluster(shell: str) -> Iterator[Cluster]:
+    """One ps and two workers in this process, talking over the shell."""
+    with in_process({"ps": 1, "worker": 2}) as cluster:
+        yield cluster
+
+
+class Blocked:
+    """Counts queue operations of this process that have to wait."""
+
+    def __init__(self) -> None:
+        self._blocked = threading.Semaphore(0)
+
+    def wait(self, count: int = 1) -> None:
+        """Block until `count` more operations wait in queues."""
+        for _ in range(count):
+            assert self._blocked.acquire(timeout=30), "nothing blocked within 30 s"
+
+    def seen(self, pending: Pending[Any]) -> Pending[Any]:
+        """Count `pending` if it waits."""
+        if not pending.done:
+            self._blocked.release()
+        return pending
+
+
+@pytest.fixture
+def blocked(monkeypatch: pytest.MonkeyPatch) -> Blocked:
+    """Says when operations of queues in this process have begun to wait."""
+    blocked = Blocked()
+
+    def watch(name: str) -> None:
+        operation = getattr(Queue, name)
+        monkeypatch.setattr(
+            Queue,
+            name,
+            lambda self, *args, **kwargs: blocked.seen(operation(self, *args, **kwargs)),
+        )
+
+    for name in ("enqueue", "enqueue_many", "dequeue", "dequeue_many", "dequeue_up_to"):
+        watch(name)
+    return blocked
+
+
+class Background:
+    """A call in a thread of its own, with its outcome."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._value = self._call()
+        except BaseException as error:
+            self._error = error
+
+    def join(self) -> None:
+        """Wait for the end."""
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "still running after 30 s"
+
+    @property
+    def done(self) -> bool:
+        return not self._thread.is_alive()
+
+    def error(self) -> Any:
+        """What it raised, after its end."""
+        self.join()
+        assert self._error is not None, f"it raised nothing and gave {self._value!r}"
+        return self._error
+
+    def value(self) -> Any:
+        """What it returned, after its end."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+@pytest.fixture
+def background() -> Iterator[Callable[[Callable[[], Any]], Background]]:
+    """background(call) runs it in a thread; all are joined at the end of the test."""
+    started: list[Background] = []
+
+    def start(call: Callable[[], Any]) -> Background:
+        started.append(Background(call))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.join()

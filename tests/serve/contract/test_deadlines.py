@@ -1,0 +1,109 @@
+"""Deadlines over every shell: kept, explained, and without a trace."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import headrace as tf
+from tests.serve.clusters import Cluster
+from tests.serve.conftest import Background, Blocked
+
+LIMIT_MS = 150
+LATE_MS = 100
+ATTEMPTS = 5  # a busy machine may be late once
+
+
+def lateness_ms(call: Callable[[], Any]) -> tuple[float, tf.errors.OpError]:
+    """By how much the deadline was passed, and the error; the best of some attempts."""
+    best = float("inf")
+    for _ in range(ATTEMPTS):
+        started = time.monotonic()
+        with pytest.raises(tf.errors.DeadlineExceededError) as caught:
+            call()
+        best = min(best, (time.monotonic() - started) * 1000 - LIMIT_MS)
+        if best < LATE_MS:
+            break
+    return best, caught.value
+
+
+@pytest.fixture(params=["ps:0", "worker:0", "worker:1"])
+def dequeue(request: pytest.FixtureRequest, cluster: Cluster) -> Any:
+    """(queue, dequeue, its device) on each of the tasks."""
+    job, _, index = request.param.partition(":")
+    device = f"/job:{job}/replica:0/task:{index}/device:CPU:0"
+    with tf.device(device):
+        queue = tf.FIFOQueue(10, [tf.int32], [[]], name="empty_queue")
+        return queue, queue.dequeue(name="take"), device
+
+
+def test_run_options_limit_a_step(cluster: Cluster, dequeue: Any) -> None:
+    queue, take, device = dequeue
+    options = tf.RunOptions(timeout_in_ms=LIMIT_MS)
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(queue.size())
+        late, error = lateness_ms(lambda: session.run(take, options=options))
+        assert -5 < late < LATE_MS
+        assert error.node == "take"
+        assert error.device == device
+        assert "empty_queue" in error.message
+        session.run(queue.enqueue([1]))
+        assert session.run(queue.size()) == 1  # nobody waits for it any more
+        assert session.run(take) == 1
+
+
+def test_the_session_limits_every_step(cluster: Cluster, dequeue: Any) -> None:
+    queue, take, _ = dequeue
+    config = tf.ConfigProto(operation_timeout_in_ms=LIMIT_MS)
+    with tf.Session(cluster.target("worker:0"), config=config) as session:
+        session.run(queue.size())
+        late, error = lateness_ms(lambda: session.run(take))
+        assert -5 < late < LATE_MS
+        assert "empty_queue" in error.message
+        longer = tf.RunOptions(timeout_in_ms=60_000)
+        session.run(queue.enqueue([2]))
+        assert session.run(take, options=longer) == 2
+
+
+def test_a_consumer_on_another_task_is_told_what_its_producer_waits_for(cluster: Cluster) -> None:
+    with tf.device("/job:ps"):
+        queue = tf.FIFOQueue(10, [tf.float32], [[]], name="empty_queue")
+        taken = queue.dequeue(name="take")
+    with tf.device("/job:worker/task:0"):
+        here = taken + 1.0
+    with tf.device("/job:worker/task:1"):
+        there = here + 1.0
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(queue.size())
+        options = tf.RunOptions(timeout_in_ms=LIMIT_MS)
+        late, error = lateness_ms(lambda: session.run([here, there], options=options))
+        assert late < LATE_MS
+        assert (error.node, error.op_type) == ("take", "QueueDequeueV2")
+        assert "empty_queue" in error.message
+
+
+def test_a_server_may_limit_the_steps_of_its_sessions(shell: str) -> None:
+    config = tf.ConfigProto(operation_timeout_in_ms=LIMIT_MS)
+    with tf.train.Server({"local": ["127.0.0.1:0"]}, config=config) as server:
+        take = tf.FIFOQueue(10, [tf.int32], [[]]).dequeue()
+        with tf.Session(server.target) as session:
+            session.run(tf.constant(1))
+            late, _ = lateness_ms(lambda: session.run(take))
+    assert late < LATE_MS
+
+
+def test_a_deadline_ends_one_step_of_many(
+    cluster: Cluster, blocked: Blocked, background: Callable[[Callable[[], Any]], Background]
+) -> None:
+    queue = tf.FIFOQueue(10, [tf.int32], [[]])
+    take = queue.dequeue()
+    with tf.Session(cluster.target("worker:0")) as session:
+        patient = background(lambda: session.run(take))
+        blocked.wait()
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.run(take, options=tf.RunOptions(timeout_in_ms=20))
+        session.run(queue.enqueue([5]))
+        assert patient.value() == 5

@@ -1,0 +1,293 @@
+"""Every method of both services, asked through a Peer, over every shell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.run.keys import key
+from headrace.run.scope import Scope
+from headrace.serve import messages as m
+from headrace.serve import wire
+from headrace.serve.peers import Peer, connect
+from headrace.serve.pool import GrowingPool
+from tests.serve.clusters import Cluster
+
+DEVICE = "/job:ps/replica:0/task:0/device:CPU:0"
+
+
+class Asker:
+    """Calls methods of one task's services."""
+
+    def __init__(self, cluster: Cluster, task: str, pool: GrowingPool) -> None:
+        self.master = connect(cluster.address(task), "master", pool, task)
+        self.worker = connect(cluster.address(task), "worker", pool, task)
+
+    def __call__(self, method: wire.Method, request: Any, **scope: Any) -> Any:
+        peer: Peer = self.master if method in wire.MASTER_METHODS else self.worker
+        return peer.call_now(method, request, Scope(scope.get("timeout_s", 30.0)))
+
+
+@pytest.fixture
+def ask(cluster: Cluster) -> Iterator[Asker]:
+    """ask(method, request) is the reply of ps:0."""
+    pool = GrowingPool("test")
+    asker = Asker(cluster, "ps:0", pool)
+    yield asker
+    asker.master.close()
+    asker.worker.close()
+    pool.shutdown()
+
+
+def new_session(ask: Asker, graph: tf.Graph) -> tuple[str, int]:
+    reply = ask(wire.CREATE_SESSION, pb.CreateSessionRequest(graph_def=graph.as_graph_def()))
+    return reply.session_handle, reply.graph_version
+
+
+def run(ask: Asker, handle: str, *fetches: str, **feeds: Any) -> list[Any]:
+    sent = [(name, np.asarray(value, np.float32)) for name, value in feeds.items()]
+    reply = ask(wire.RUN_STEP, m.RunStepRequest(handle, sent, list(fetches), []))
+    assert [name for name, _ in reply.tensors] == list(fetches)
+    return [value for _, value in reply.tensors]
+
+
+def part(*nodes: pb.NodeDef) -> pb.RegisterGraphRequest:
+    return pb.RegisterGraphRequest(session_handle="s", graph_def=pb.GraphDef(node=nodes))
+
+
+def transfer(op: str, name: str, *inputs: str, client: bool) -> pb.NodeDef:
+    """A _Send or _Recv of a float under the tensor name `name`."""
+    node = pb.NodeDef(name=f"{op}_{name}", op=op, input=inputs, device=DEVICE)
+    node.attr["T" if op == "_Send" else "tensor_type"].type = pb.DT_FLOAT
+    node.attr["tensor_name"].s = name.encode()
+    node.attr["send_device"].s = node.attr["recv_device"].s = DEVICE.encode()
+    node.attr["send_device_incarnation"].i = 1
+    node.attr["client_terminated"].b = client
+    return node
+
+
+def the_key(name: str) -> str:
+    return key(DEVICE, 1, DEVICE, name)
+
+
+def double() -> pb.RegisterGraphRequest:
+    """A partition that takes `in` from its caller, gives back the sum, and sends it as `edge`."""
+    add = pb.NodeDef(name="add", op="Add", input=["_Recv_in", "_Recv_in"], device=DEVICE)
+    add.attr["T"].type = pb.DT_FLOAT
+    return part(
+        transfer("_Recv", "in", client=True), add, transfer("_Send", "out", "add", client=True),
+        transfer("_Send", "edge", "add", client=False),
+    )  # fmt: skip
+
+
+# -- master ---------------------------------------------------------------------------------------
+
+
+def test_a_step_fetches_by_names_with_or_without_output_numbers(
+    ask: Asker, graph: tf.Graph
+) -> None:
+    x = tf.placeholder(tf.float32, [], name="x")
+    tf.add(x, 1.0, name="y")
+    handle, _ = new_session(ask, graph)
+    assert run(ask, handle, "y", "y:0", x=2.0) == [3.0, 3.0]
+    assert run(ask, handle, "y:0", **{"x:0": 3.0}) == [4.0]
+
+
+def test_extending_needs_the_current_version(ask: Asker, graph: tf.Graph) -> None:
+    tf.constant(1.0, name="a")
+    handle, version = new_session(ask, graph)
+    with tf.Graph().as_default() as more:
+        tf.constant(2.0, name="b")
+    extension = pb.ExtendSessionRequest(
+        session_handle=handle, graph_def=more.as_graph_def(), current_graph_version=version
+    )
+    newer = ask(wire.EXTEND_SESSION, extension).new_graph_version
+    assert newer > version
+    assert run(ask, handle, "a", "b") == [1.0, 2.0]
+    with pytest.raises(errors.AbortedError, match=f"at version {newer}"):
+        ask(wire.EXTEND_SESSION, extension)
+    assert run(ask, handle, "b") == [2.0]
+
+
+def test_an_extension_that_fails_adds_nothing(ask: Asker, graph: tf.Graph) -> None:
+    tf.constant(1.0, name="a")
+    handle, version = new_session(ask, graph)
+    with tf.Graph().as_default() as more:
+        tf.constant(2.0, name="b")
+    good = more.as_graph_def()
+    bad = pb.GraphDef()
+    bad.CopyFrom(good)
+    bad.node.add(name="c", op="NobodyKnowsThis")
+
+    def extend(graph_def: pb.GraphDef) -> Any:
+        return ask(
+            wire.EXTEND_SESSION,
+            pb.ExtendSessionRequest(
+                session_handle=handle, graph_def=graph_def, current_graph_version=version
+            ),
+        )
+
+    with pytest.raises(errors.NotFoundError, match="NobodyKnowsThis"):
+        extend(bad)
+    with pytest.raises(errors.NotFoundError, match="'b'"):
+        run(ask, handle, "b")
+    extend(good)
+    assert run(ask, handle, "a", "b") == [1.0, 2.0]
+
+
+def test_a_closed_session_is_not_known_any_more(ask: Asker, graph: tf.Graph) -> None:
+    tf.constant(1.0, name="a")
+    handle, _version = new_session(ask, graph)
+    closing = pb.CloseSessionRequest(session_handle=handle)
+    assert ask(wire.CLOSE_SESSION, closing) == pb.CloseSessionResponse()
+    for method, request in [
+        (wire.CLOSE_SESSION, closing),
+        (wire.RUN_STEP, m.RunStepRequest(handle, [], ["a"], [])),
+        (wire.EXTEND_SESSION, pb.ExtendSessionRequest(session_handle=handle)),
+        (wire.LIST_DEVICES, pb.ListDevicesRequest(session_handle=handle)),
+    ]:
+        with pytest.raises(errors.AbortedError, match=handle):
+            ask(method, request)
+
+
+def test_devices_are_listed_without_a_session(ask: Asker) -> None:
+    reply = ask(wire.LIST_DEVICES, pb.ListDevicesRequest())
+    assert [device.name for device in reply.local_device] == [DEVICE]
+    assert len(reply.remote_device) == 2
+    assert {device.device_type for device in reply.remote_device} == {"CPU"}
+    assert all(device.incarnation for device in reply.remote_device)
+
+
+def test_reset_reaches_every_task(ask: Asker, cluster: Cluster) -> None:
+    assert ask(wire.RESET, pb.ResetRequest(container=["c"])) == pb.ResetResponse()
+
+
+def test_a_partial_run_is_refused_with_what_to_do_instead(ask: Asker, graph: tf.Graph) -> None:
+    tf.constant(1.0, name="a")
+    handle, _ = new_session(ask, graph)
+    with pytest.raises(errors.UnimplementedError, match="run the whole step at once"):
+        ask(wire.RUN_STEP, m.RunStepRequest(handle, [], ["a"], [], partial_run_handle="p"))
+
+
+# -- worker ---------------------------------------------------------------------------------------
+
+
+def test_status_is_the_tasks_device(ask: Asker, cluster: Cluster) -> None:
+    (device,) = ask(wire.GET_STATUS, pb.GetStatusRequest()).device_attributes
+    assert (device.name, device.device_type) == (DEVICE, "CPU")
+    assert device.incarnation == cluster.servers["ps:0"].worker.incarnation
+
+
+def test_a_partition_takes_feeds_gives_fetches_and_sends_edges(ask: Asker) -> None:
+    handle = ask(wire.REGISTER_GRAPH, double()).graph_handle
+    step = 77
+    sent = [(the_key("in"), np.float32(3.0))]
+    reply = ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, step, sent, [the_key("out")]))
+    assert reply.recv == [(the_key("out"), 6.0)]
+    edge = m.RecvTensorRequest(step, the_key("edge"))
+    received = ask(wire.RECV_TENSOR, edge)
+    assert (received.value, received.is_dead) == (6.0, False)
+    with pytest.raises(errors.AlreadyExistsError):
+        ask(wire.RECV_TENSOR, edge)
+    ask(wire.CLEANUP_GRAPH, pb.CleanupGraphRequest(step_id=step))
+    with pytest.raises(errors.AbortedError, match="has ended"):
+        ask(wire.RECV_TENSOR, edge)
+
+
+def test_who_asks_before_the_partition_runs_gets_the_value_when_it_does(ask: Asker) -> None:
+    handle = ask(wire.REGISTER_GRAPH, double()).graph_handle
+    scope = Scope(30.0)
+    waiting = ask.worker.call(wire.RECV_TENSOR, m.RecvTensorRequest(5, the_key("edge")), scope)
+    ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, 5, [(the_key("in"), np.float32(1))], []))
+    assert waiting.wait(scope).value == 2.0
+
+
+def test_statistics_are_collected_if_asked_for(ask: Asker) -> None:
+    handle = ask(wire.REGISTER_GRAPH, double()).graph_handle
+    sent = [(the_key("in"), np.float32(3.0))]
+    reply = ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, 1, sent, [], record_timeline=True))
+    (device,) = reply.step_stats.dev_stats
+    assert device.device == DEVICE
+    assert "add" in {stats.node_name for stats in device.node_stats}
+
+
+BAD_RUNS = [
+    ({"send": []}, "needs a value for the feed"),
+    ({"send": [(the_key("other"), np.float32(1))]}, "no feed with the key"),
+    ({"send": [(the_key("in"), np.int32(1))]}, "in is int32, the tensor float32"),
+    ({"recv_keys": [the_key("other")]}, "no fetch with the key"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), BAD_RUNS, ids=[said for _, said in BAD_RUNS])
+def test_a_run_that_does_not_fit_its_partition(
+    ask: Asker, change: dict[str, Any], said: str
+) -> None:
+    handle = ask(wire.REGISTER_GRAPH, double()).graph_handle
+    given = {"send": [(the_key("in"), np.float32(1))], "recv_keys": [], **change}
+    with pytest.raises(errors.InvalidArgumentError, match=said):
+        ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, 1, **given))
+
+
+def test_an_unknown_or_deregistered_partition_cannot_run(ask: Asker) -> None:
+    handle = ask(wire.REGISTER_GRAPH, double()).graph_handle
+    gone = pb.DeregisterGraphRequest(graph_handle=handle)
+    assert ask(wire.DEREGISTER_GRAPH, gone) == pb.DeregisterGraphResponse()
+    for method, request in [
+        (wire.DEREGISTER_GRAPH, gone),
+        (wire.RUN_GRAPH, m.RunGraphRequest(handle, 1, [], [])),
+    ]:
+        with pytest.raises(errors.AbortedError, match="/job:ps/replica:0/task:0"):
+            ask(method, request)
+
+
+def test_a_value_is_asked_of_the_task_that_sends_it(ask: Asker) -> None:
+    elsewhere = key(DEVICE.replace("ps", "worker"), 1, DEVICE, "edge")
+    for text in (elsewhere, "not a key"):
+        with pytest.raises(errors.InvalidArgumentError):
+            ask(wire.RECV_TENSOR, m.RecvTensorRequest(1, text))
+
+
+def test_cleanup_wakes_those_who_wait_in_the_step(ask: Asker) -> None:
+    scope = Scope(30.0)
+    edge = m.RecvTensorRequest(9, the_key("edge"))
+    waiting = ask.worker.call(wire.RECV_TENSOR, edge, scope)
+    ask(wire.CLEANUP_GRAPH, pb.CleanupGraphRequest(step_id=9))
+    with pytest.raises(errors.AbortedError, match="step 9 has ended"):
+        waiting.wait(scope)
+
+
+def test_cleanup_of_containers(ask: Asker, cluster: Cluster, graph: tf.Graph) -> None:
+    with tf.container("c"):
+        tf.Variable(1.0, name="v")
+    handle, _ = new_session(ask, graph)
+    ask(wire.RUN_STEP, m.RunStepRequest(handle, [], [], ["v/Assign"]))
+    resources = cluster.servers["ps:0"].worker.runtime.resources
+    assert [r.name for r in resources.all()] == ["v"]
+    ask(wire.CLEANUP_ALL, pb.CleanupAllRequest(container=["c"]))
+    assert resources.all() == []
+
+
+def test_worker_sessions_come_and_go(ask: Asker) -> None:
+    create = pb.CreateWorkerSessionRequest(session_handle="s")
+    assert ask(wire.CREATE_WORKER_SESSION, create) == pb.CreateWorkerSessionResponse()
+    delete = pb.DeleteWorkerSessionRequest(session_handle="s")
+    assert ask(wire.DELETE_WORKER_SESSION, delete) == pb.DeleteWorkerSessionResponse()
+    create.isolate_session_state = True
+    with pytest.raises(errors.UnimplementedError, match=r"tf\.container"):
+        ask(wire.CREATE_WORKER_SESSION, create)
+
+
+def test_every_method_is_asked_here() -> None:
+    source = Path(__file__).read_text()
+    for method in (*wire.MASTER_METHODS, *wire.WORKER_METHODS):
+        constant = re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).upper()
+        assert f"ask(wire.{constant}," in source or f"(wire.{constant}," in source, method.name

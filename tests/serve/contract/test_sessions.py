@@ -1,0 +1,297 @@
+"""Sessions on a cluster, over every shell: results, ownership of arrays, sharing, extending, resetting."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.serve.cluster import ClusterSpec
+from headrace.serve.master import Master
+from tests.serve.clusters import Cluster, in_process
+
+VALUES = [
+    np.float32(1.5),
+    np.array([[1.0, np.inf], [np.nan, -0.0]], np.float64),
+    np.array([1, 2], tf.bfloat16.as_numpy_dtype),
+    np.array([], np.int32),
+    np.arange(24, dtype=np.int64).reshape(2, 3, 4),
+    np.array([True, False]),
+    np.array([1 + 2j], np.complex64),
+    np.array([[b"", b"\x00\xff"], ["ä".encode(), b"x" * 1000]], object),
+    np.array(b"scalar", object),
+    np.uint8(255),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{value.dtype}{value.shape}")
+def test_values_of_every_kind_pass_between_client_master_and_tasks(
+    cluster: Cluster, value: Any
+) -> None:
+    fed = tf.placeholder(value.dtype if value.dtype != object else tf.string, value.shape)
+    with tf.device("/job:ps"):
+        here = tf.identity(fed)
+    with tf.device("/job:worker/task:1"):
+        there = tf.identity(here)
+    with tf.Session(cluster.target("worker:0")) as session:
+        for result in session.run([here, there], {fed: value}):
+            np.testing.assert_array_equal(result, value)
+            if value.dtype != object:
+                assert result.dtype == value.dtype
+            assert np.shape(result) == value.shape
+
+
+def test_a_nest_of_fetches_comes_back_as_it_went(cluster: Cluster) -> None:
+    with tf.device("/job:ps"):
+        x = tf.constant(3.0)
+    with tf.device("/job:worker/task:1"):
+        y = x * 2.0
+        nothing = tf.no_op()
+    with tf.Session(cluster.target("worker:0")) as session:
+        got = session.run({"a": [x, y], "b": (nothing, x), "c": y.name})
+    assert got == {"a": [3.0, 6.0], "b": (None, 3.0), "c": 6.0}
+
+
+def test_a_fetched_array_is_the_callers_own_and_writable(cluster: Cluster) -> None:
+    with tf.device("/job:ps"):
+        constant = tf.constant([1.0, 2.0])
+        variable = tf.Variable([1.0, 2.0])
+    with tf.device("/job:worker/task:1"):
+        computed = constant + 0.0
+    fetches = [constant, variable, computed, tf.identity(computed)]
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(tf.global_variables_initializer())
+        for array in session.run(fetches):
+            array += 100.0
+        for array in session.run(fetches):
+            assert array.tolist() == [1.0, 2.0]
+
+
+def test_a_fed_array_that_is_kept_is_copied(cluster: Cluster) -> None:
+    fed = tf.placeholder(tf.float32, [2])
+    queue = tf.FIFOQueue(10, [tf.float32], [[2]])
+    variable = tf.Variable(tf.zeros([2]))
+    keep = [queue.enqueue([fed]), variable.assign(fed)]
+    array = np.array([1.0, 2.0], np.float32)
+    with tf.Session(cluster.target("ps:0")) as session:
+        session.run(keep, {fed: array})
+        array[:] = 9.0
+        assert session.run(queue.dequeue()).tolist() == [1.0, 2.0]
+        assert session.run(variable).tolist() == [1.0, 2.0]
+
+
+def test_messages_of_more_than_4_mb_pass_both_ways(cluster: Cluster) -> None:
+    fed = tf.placeholder(tf.float32, [None])
+    with tf.device("/job:ps"):
+        doubled = fed * 2.0
+    with tf.device("/job:worker/task:1"):
+        more = doubled + 1.0
+    array = np.arange(2_000_000, dtype=np.float32)  # 8 MB
+    with tf.Session(cluster.target("worker:0")) as session:
+        np.testing.assert_array_equal(session.run(more, {fed: array}), array * 2 + 1)
+
+
+def test_a_graph_of_more_than_4_mb_is_shipped(cluster: Cluster) -> None:
+    big = tf.constant(np.ones(2_000_000, np.float32))
+    with tf.Session(cluster.target("worker:0")) as session:
+        assert session.run(tf.reduce_sum(big)) == 2e6
+
+
+def test_sessions_of_all_servers_share_variables_and_queues(cluster: Cluster) -> None:
+    variable = tf.Variable(1.0, name="v")
+    queue = tf.FIFOQueue(3, [tf.int32], [[]], shared_name="q")
+    put, get, add = queue.enqueue([7]), queue.dequeue(), variable.assign_add(1.0)
+    with (
+        tf.Session(cluster.target("worker:0")) as one,
+        tf.Session(cluster.target("worker:1")) as two,
+    ):
+        one.run(tf.global_variables_initializer())
+        one.run([put, add])
+        assert two.run(get) == 7
+        assert two.run(variable) == 2.0
+
+
+def test_a_graph_may_grow_between_steps(cluster: Cluster) -> None:
+    with tf.Session(cluster.target("worker:0")) as session:
+        for number in range(5):
+            with tf.device(f"/job:worker/task:{number % 2}"):
+                total = tf.constant(number) + 1
+            assert session.run(total) == number + 1
+
+
+def test_many_threads_may_run_one_session_and_grow_its_graph(
+    cluster: Cluster, graph: tf.Graph
+) -> None:
+    with tf.device("/job:ps"):
+        counter = tf.Variable(0)
+    add = counter.assign_add(1)
+    session = tf.Session(cluster.target("worker:0"))
+    session.run(tf.global_variables_initializer())
+    failures: list[BaseException] = []
+    growing = threading.Lock()
+
+    def work(thread: int) -> None:
+        try:
+            for step in range(5):
+                with growing, graph.as_default():
+                    value = tf.constant(100 * thread + step)
+                assert session.run([value, add])[0] == 100 * thread + step
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert failures == []
+    assert session.run(counter) == 40
+    session.close()
+
+
+def test_a_signature_that_many_threads_ask_for_at_once_is_planned_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = cluster.servers["ps:0"].worker
+    registered: list[str] = []
+    register = type(worker).register_graph
+
+    def counting(self: Any, request: Any, scope: Any) -> Any:
+        registered.append(request.session_handle)
+        return register(self, request, scope)
+
+    monkeypatch.setattr(type(worker), "register_graph", counting)
+    start = threading.Barrier(8)
+    with tf.Session(cluster.target("ps:0")) as session:
+        fetch = tf.constant(1) + 1
+        results: list[Any] = []
+
+        def work() -> None:
+            start.wait()
+            results.append(session.run(fetch))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert results == [2] * 8
+    # a plan that was under way when the others asked was theirs too
+    assert len(registered) == 1
+
+
+def test_devices_are_those_of_all_tasks_this_one_first(cluster: Cluster) -> None:
+    tf.no_op()
+    with tf.Session(cluster.target("worker:0")) as session:
+        names = [device.name for device in session.list_devices()]
+    assert names == [
+        f"/job:{task}/device:CPU:0"
+        for task in ("worker/replica:0/task:0", "ps/replica:0/task:0", "worker/replica:0/task:1")
+    ]
+
+
+def test_device_filters_hide_tasks(cluster: Cluster) -> None:
+    config = tf.ConfigProto(device_filters=["/job:ps"])
+    with tf.device("/job:worker/task:1"):
+        hidden = tf.constant(1)
+    with tf.Session(cluster.target("worker:0"), config=config) as session:
+        names = [device.name for device in session.list_devices()]
+        assert names == [
+            "/job:worker/replica:0/task:0/device:CPU:0",
+            "/job:ps/replica:0/task:0/device:CPU:0",
+        ]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="/job:worker/task:1"):
+            session.run(hidden)
+
+
+def test_reset_empties_the_named_container_and_closes_the_sessions_there(cluster: Cluster) -> None:
+    with tf.device("/job:ps"):
+        kept = tf.Variable(1.0)
+        with tf.container("mine_1"):
+            lost = tf.Variable(2.0)
+    init = tf.global_variables_initializer()
+    here = tf.Session(cluster.target("worker:0"))
+    elsewhere = tf.Session(cluster.target("worker:1"))
+    here.run(init)
+    assert elsewhere.run([kept, lost]) == [1.0, 2.0]
+    tf.Session.reset(cluster.target("worker:0"), ["mine_1"])
+    with pytest.raises(tf.errors.AbortedError, match="make a new session"):
+        here.run(kept)
+    assert elsewhere.run(kept) == 1.0
+    with pytest.raises(tf.errors.FailedPreconditionError, match=lost.op.name):
+        elsewhere.run(lost)
+    here.close()
+    elsewhere.close()
+
+
+def test_reset_without_names_empties_the_default_container(cluster: Cluster) -> None:
+    variable = tf.Variable(1.0)
+    with tf.container("other"):
+        kept = tf.Variable(2.0)
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(tf.global_variables_initializer())
+    tf.Session.reset(cluster.target("worker:1"))
+    with tf.Session(cluster.target("worker:0")) as session:
+        assert session.run(tf.is_variable_initialized(variable)) == False  # noqa: E712
+        assert session.run(kept) == 2.0
+
+
+def test_a_traced_step_names_the_nodes_of_every_task(cluster: Cluster) -> None:
+    with tf.device("/job:ps"):
+        variable = tf.Variable([1.0, 2.0], name="weights")
+    with tf.device("/job:worker/task:1"):
+        total = tf.reduce_sum(variable + 1.0, name="total")
+    metadata = tf.RunMetadata()
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(tf.global_variables_initializer())
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        assert session.run(total, options=options, run_metadata=metadata) == 5.0
+    traced = {
+        stats.device: {node.node_name for node in stats.node_stats}
+        for stats in metadata.step_stats.dev_stats
+    }
+    assert "weights" in traced["/job:ps/replica:0/task:0/device:CPU:0"]
+    assert "total" in traced["/job:worker/replica:0/task:1/device:CPU:0"]
+
+
+def test_closing_a_session_leaves_nothing_of_it_on_the_cluster(cluster: Cluster) -> None:
+    with tf.device("/job:ps"):
+        x = tf.constant(1.0)
+    with tf.device("/job:worker/task:1"):
+        y = x + 1.0
+    with tf.Session(cluster.target("worker:0")) as session:
+        assert session.run([x, y]) == [1.0, 2.0]
+        assert cluster.servers["ps:0"].worker._graphs
+    for server in cluster.servers.values():
+        assert not server.worker._graphs
+        assert not server.worker._memos
+        assert not server.master._sessions
+
+
+def test_a_session_that_is_garbage_is_closed_on_its_master(
+    shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = threading.Event()
+    close = Master.close_session
+
+    def closing(self: Master, request: Any, scope: Any) -> Any:
+        reply = close(self, request, scope)
+        closed.set()
+        return reply
+
+    monkeypatch.setattr(Master, "close_session", closing)
+    with in_process({"local": 1}) as cluster:
+        session = tf.Session(cluster.target("local:0"))
+        session.run(tf.constant(1))
+        del session
+        assert closed.wait(30)
+        assert not cluster.servers["local:0"].master._sessions
+
+
+def test_a_cluster_spec_may_be_read_back_from_a_server(cluster: Cluster) -> None:
+    server = cluster.servers["worker:1"]
+    assert ClusterSpec(server.server_def.cluster).as_dict() == cluster.spec
+    assert server.target == cluster.target("worker:1")
