@@ -129,7 +129,7 @@ class Finished:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """One short run to its end, with nothing of it left."""
     directory = tmp_path_factory.mktemp("demo")
-    demo = start(directory, "--epochs", "8")
+    demo = start(directory, "--epochs", "10")
     code, out, err = demo.rest()
     demo.assert_gone()
     return Finished(code, out, err, directory)
@@ -145,9 +145,9 @@ def test_it_trains_to_the_accuracy_it_promises(finished: Finished) -> None:
 
 def test_every_example_of_every_epoch_was_trained_on(finished: Finished) -> None:
     assert re.search(
-        r"^11,496 examples in [\d.]+ s: [\d,]+ examples/s, 23\d steps", finished.out, re.M
+        r"^14,370 examples in [\d.]+ s: [\d,]+ examples/s, 28\d steps", finished.out, re.M
     )
-    assert "11,496 of 11,496" in finished.out
+    assert "14,370 of 14,370" in finished.out
 
 
 def test_the_trace_has_a_row_for_each_task_that_took_part(finished: Finished) -> None:
@@ -170,7 +170,7 @@ def test_the_report_tells_of_this_run(finished: Finished) -> None:
     right = re.search(r"\((\d+) right\)", finished.out)
     assert right
     assert f"{right[1]} of 360 handwritten digits, read right" in page
-    for said in ("worker 0", "worker 1", "hidden1/weights", "RandomShuffleQueue", "11,496 rows"):
+    for said in ("worker 0", "worker 1", "hidden1/weights", "RandomShuffleQueue", "14,370 rows"):
         assert said in page
 
 

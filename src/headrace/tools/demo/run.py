@@ -185,7 +185,7 @@ def _run(plan: Plan, console: Console) -> Outcome:
         collector = Collector([f"worker {task}" for task in range(JOBS["worker"])])
         console.print(
             f"[bold]training[/] on {plan.train_rows:,} digits, {plan.epochs} times: "
-            "a loader fills one queue, two trainers empty it"
+            "one loader, one queue, two trainers"
         )
         clients = _start_programs(processes, cluster, plan)
         for client in clients:
