@@ -55,6 +55,7 @@ class _Placer:
         self._soft = soft
         self._leader: dict[Operation, Operation] = {op: op for op in ops}
         self._size: dict[Operation, int] = {}
+        self._followers: set[Operation] = set()  # users of state: they go where it is
         self._choices: dict[tuple[str, bool], str | None] = {}
 
     def place(self) -> dict[Operation, str]:
@@ -106,6 +107,7 @@ class _Placer:
             for index, tensor in enumerate(op.inputs):
                 if tensor.op in here and self._joins(op, index):
                     self._join(tensor.op, op)
+                    self._followers.add(op)
         for op in self._ops:
             leader = self._find(op)
             self._size[leader] = self._size.get(leader, 0) + 1
@@ -128,7 +130,7 @@ class _Placer:
     def _merge_devices(self) -> dict[Operation, DeviceSpec]:
         merged: dict[Operation, DeviceSpec] = {}
         source: dict[Operation, Operation] = {}
-        for op in self._ops:
+        for op in sorted(self._ops, key=self._followers.__contains__):
             leader = self._find(op)
             spec = _spec(op.device)
             known = merged.get(leader)
@@ -136,6 +138,8 @@ class _Placer:
                 merged[leader], source[leader] = spec, op
                 continue
             conflict = _conflict(known, spec)
+            if conflict and op in self._followers:
+                continue
             if conflict and not (self._soft and conflict in ("device_type", "device_index")):
                 other = source[leader]
                 raise errors.invalid_argument(
