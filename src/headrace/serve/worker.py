@@ -25,58 +25,14 @@ from headrace.plan.prune import needed
 from headrace.run.kernel import Memos, Runtime, StepState
 from headrace.run.keys import key, source_device, task_of, tensor_name
 from headrace.run.pending import Pending
-from headrace.run.rendezvous import Delivery, Rendezvous
+from headrace.run.rendezvous import Delivery
 from headrace.run.scope import Scope
 from headrace.run.trace import StatsCollector
 from headrace.serve import messages as m
+from headrace.serve.exchange import Exchange
 from headrace.serve.peers import Peers, gives_pending
-from headrace.serve.wire import RECV_TENSOR
 
 _ENDED_STEPS = 4096  # remembered, for those who come late
-
-
-class Exchange:
-    """The rendezvous of one step on one task; receives from other tasks ask those tasks."""
-
-    def __init__(self, step_id: int, own_task: str, peers: Peers) -> None:
-        self.local = Rendezvous()
-        self.scope = Scope()
-        self._step_id = step_id
-        self._own_task = own_task
-        self._peers = peers
-
-    def send(self, key: str, value: Any, dead: bool = False) -> None:
-        """Leave a value for whoever asks this task."""
-        self.local.send(key, value, dead)
-
-    def recv(self, key: str) -> Pending[Delivery]:
-        """Take a value from here or from its task."""
-        task = task_of(source_device(key))
-        if task == self._own_task:
-            return self.local.recv(key)
-        request = m.RecvTensorRequest(self._step_id, key, secrets.randbits(63))
-        asked = self._peers.get(task).call(RECV_TENSOR, request, self.scope)
-        taken: Pending[Delivery] = Pending(asked.wait_info, lambda _: _cancel(asked))
-
-        def arrived(reply: Pending[Any]) -> None:
-            error = reply.error
-            if error is not None:
-                taken.reject(error)
-            else:
-                taken.resolve((reply.result().value, reply.result().is_dead))
-
-        asked.on_done(arrived)
-        return taken
-
-    def abort(self, error: errors.OpError) -> bool:
-        """End the step on this task: whoever waits here or asks later gets `error`."""
-        self.scope.cancel(error)
-        return self.local.abort(error)
-
-
-def _cancel(asked: Pending[Any]) -> bool:
-    asked.abandon(errors.cancelled("the receiver gave up"))
-    return True
 
 
 class _Registered:
@@ -254,6 +210,7 @@ class Worker:
         with self._lock:
             self._check_open()
             self._running.add(running)
+            exchange.partitions += 1
         unregister = exchange.scope.on_cancel(
             lambda: running.cancel(exchange.scope.error or _over(step_id))
         )
@@ -272,6 +229,7 @@ class Worker:
             unregister()
             with self._lock:
                 self._running.discard(running)
+                exchange.partitions -= 1
                 if self._refusing is not None and not self._running:
                     self._idle.notify_all()
 
@@ -312,14 +270,23 @@ class Worker:
             raise errors.invalid_argument(
                 f"{request.rendezvous_key!r} is not sent by this task, {self.task}"
             )
-        taken = self._exchange(request.step_id).local.recv(request.rendezvous_key)
-        replied: Pending[m.RecvTensorReply] = Pending(
-            taken.wait_info,
-            lambda _: taken.done or taken.abandon(errors.cancelled("the receiver gave up")) or True,
-        )
+        exchange = self._exchange(request.step_id)
+        taken = exchange.local.recv(request.rendezvous_key)
+
+        gone = errors.cancelled("the receiver gave up")
+
+        def withdraw(_: Pending[m.RecvTensorReply]) -> bool:
+            taken.abandon(gone)
+            if not exchange.partitions:  # nobody will come any more: the step has failed
+                self._end_step(request.step_id, gone)
+            return True
+
+        replied: Pending[m.RecvTensorReply] = Pending(taken.wait_info, withdraw)
 
         def arrived(delivery: Pending[Delivery]) -> None:
             error = delivery.error
+            if error is gone:
+                return  # who gives up says so with an error of their own
             if error is not None:
                 replied.reject(error)
             else:

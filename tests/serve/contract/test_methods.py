@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from headrace.serve import messages as m
 from headrace.serve import wire
 from headrace.serve.peers import Peer, connect
 from headrace.serve.pool import GrowingPool
+from headrace.serve.worker import Worker
 from tests.serve.clusters import Cluster
 
 DEVICE = "/job:ps/replica:0/task:0/device:CPU:0"
@@ -263,6 +265,23 @@ def test_cleanup_wakes_those_who_wait_in_the_step(ask: Asker) -> None:
     ask(wire.CLEANUP_GRAPH, pb.CleanupGraphRequest(step_id=9))
     with pytest.raises(errors.AbortedError, match="step 9 has ended"):
         waiting.wait(scope)
+
+
+def test_who_gives_up_waiting_for_a_step_that_never_comes_leaves_nothing(
+    ask: Asker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgotten = threading.Event()
+    end = Worker._end_step
+
+    def ending(self: Worker, step_id: int, error: errors.OpError | None) -> None:
+        end(self, step_id, error)
+        forgotten.set()
+
+    monkeypatch.setattr(Worker, "_end_step", ending)
+    with pytest.raises(errors.DeadlineExceededError):
+        ask(wire.RECV_TENSOR, m.RecvTensorRequest(9, the_key("edge")), timeout_s=0.02)
+    assert forgotten.wait(30)
+    assert not cluster.servers["ps:0"].worker._steps
 
 
 def test_cleanup_of_containers(ask: Asker, cluster: Cluster, graph: tf.Graph) -> None:
