@@ -251,7 +251,7 @@ def test_an_unknown_row_brings_up_its_neighbours(capsys: pytest.CaptureFixture[s
 
 def test_installing_headrace_brings_its_requirements_and_no_tools() -> None:
     names = set(required("headrace"))
-    assert {"headrace", "numpy", "grpcio", "protobuf", "ml-dtypes", "google-crc32c"} <= names
+    assert {"headrace", "numpy", "grpcio", "protobuf", "ml-dtypes"} <= names
     assert not {"pytest", "mypy", "ruff"} & names
 
 
