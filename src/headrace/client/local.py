@@ -92,7 +92,9 @@ class LocalEngine:
         if self._config.log_device_placement:
             for op in pruned.ops:
                 _log.warning("%s: (%s): %s", op.name, op.type, devices[op])
-        return compile_program(pruned, feeds, fetches, devices=devices, memos=self._memos)
+        return compile_program(
+            pruned, feeds, fetches, devices=devices, memos=self._memos, fold=not exact
+        )
 
     def _run_with_options(
         self,

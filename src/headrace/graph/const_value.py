@@ -19,6 +19,7 @@ from headrace.codec import tensors as codec
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 
+KERNEL_FAILURES = (OpError, ValueError, TypeError, IndexError, ArithmeticError)
 _LARGEST = 4096  # elements; folding is for shapes and axes, not for data
 _DEEPEST = 64
 
@@ -70,7 +71,7 @@ def folded(tensor: Tensor, depth: int = 0) -> Array | None:
     try:
         with np.errstate(all="ignore"):
             result = spec.kernel(np, *values, **attrs)
-    except (OpError, ValueError, TypeError, IndexError, OverflowError, ArithmeticError):
+    except KERNEL_FAILURES:
         return None  # the step will report it, with the node's name
     if isinstance(result, (tuple, list)):
         result = result[tensor.value_index]

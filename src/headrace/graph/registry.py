@@ -191,6 +191,7 @@ class OpSpec:
         blocking: bool = False,
         keeps_refs: bool = False,
         snapshots: bool = False,
+        handle: bool = False,
         allows_uninitialized: bool = False,
         commutative: bool = False,
         aggregate: bool = False,
@@ -206,6 +207,7 @@ class OpSpec:
         self.blocking = blocking
         self.keeps_refs = keeps_refs
         self.snapshots = snapshots
+        self.handle = handle
         self.bare: str | None = None  # name in `xp` of a function that is the whole kernel
         self.allows_uninitialized = allows_uninitialized
         self.commutative = commutative
@@ -318,6 +320,7 @@ def op(
     blocking: bool = False,
     keeps_refs: bool = False,
     snapshots: bool = False,
+    handle: bool = False,
     allows_uninitialized: bool = False,
     commutative: bool = False,
     aggregate: bool = False,
@@ -331,6 +334,7 @@ def op(
     aliases: an output may be an input's own buffer or a view of it (so a fetch of it is copied).
     blocking: the kernel may return a `Pending`; the step goes on with what does not depend on it.
     keeps_refs: a reference input passes on as a reference (Identity and its kin).
+    handle: the output is the node's resource, the same until a container is emptied.
     snapshots: a variable's value leaves the step here (send, enqueue), so it is copied untorn.
     differentiable=False: gradients stop here silently, as for an integer function.
     """
@@ -339,7 +343,7 @@ def op(
         code = kernel.__code__
         spec = OpSpec(
             name, inputs, outputs, attrs, kernel=kernel, shape=shape, stateful=stateful,
-            aliases=aliases, blocking=blocking, keeps_refs=keeps_refs, snapshots=snapshots,
+            aliases=aliases, blocking=blocking, keeps_refs=keeps_refs, snapshots=snapshots, handle=handle,
             allows_uninitialized=allows_uninitialized, commutative=commutative,
             aggregate=aggregate, foldable=foldable, where=f"{code.co_filename}:{code.co_firstlineno}",
         )  # fmt: skip

@@ -90,11 +90,11 @@ _HANDLE_V1 = vector(2)
 def _maker(name: str, kernel: Kernel, attrs: str) -> tuple[OpSpec, OpSpec]:
     """Both generations of an op that makes a resource."""
     old = op(
-        name, outputs="handle: Ref(string)", attrs=attrs, shape=_HANDLE_V1, stateful=True,
+        name, outputs="handle: Ref(string)", attrs=attrs, shape=_HANDLE_V1, stateful=True, handle=True,
         differentiable=False,
     )(kernel)  # fmt: skip
     new = op(
-        name + "V2", outputs="handle: resource", attrs=attrs, shape=scalar, stateful=True,
+        name + "V2", outputs="handle: resource", attrs=attrs, shape=scalar, stateful=True, handle=True,
         differentiable=False,
     )(kernel)  # fmt: skip
     return old, new

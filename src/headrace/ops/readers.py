@@ -108,7 +108,7 @@ Kernel = Callable[..., Any]
 
 def _maker(name: str, old: Kernel, new: Kernel, attrs: str, more: str = "") -> OpSpec:
     """Both generations of an op that makes a reader; gives the newer."""
-    block: dict[str, Any] = {"stateful": True, "differentiable": False}
+    block: dict[str, Any] = {"stateful": True, "handle": True, "differentiable": False}
     op(name, outputs="reader_handle: Ref(string)", attrs=attrs + _SHARED, shape=vector(2), **block)(
         old
     )

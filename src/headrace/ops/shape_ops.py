@@ -284,7 +284,8 @@ def expand_dims_op(xp: Any, input: Any, dim: Any) -> Any:
             f"dim must be a tensor with a single value, but has shape {list(np.shape(dim))}"
         )
     at = checked_axis(np.reshape(dim, ()), np.ndim(input) + 1, "dim")
-    return xp.expand_dims(np.asarray(input), axis=at)
+    value = np.asarray(input)
+    return value.reshape((*value.shape[:at], 1, *value.shape[at:]))
 
 
 @expand_dims_op.gradient

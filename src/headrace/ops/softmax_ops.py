@@ -188,8 +188,9 @@ def _check_sparse(features: Array, labels: Array) -> None:
     classes = features.shape[1]
     if len(labels) and not classes:
         raise errors.invalid_argument("logits must have at least one class")
-    bad = labels[(labels < 0) | (labels >= classes)]
-    if bad.size:
+    unsigned = labels.view(np.uint64 if labels.dtype == np.int64 else np.uint32)  # negative: huge
+    if unsigned.max(initial=0) >= classes and len(labels):
+        bad = labels[unsigned >= classes]
         raise errors.invalid_argument(
             f"label {bad[0]} is outside [0, {classes}), the classes that the logits have; labels: "
             + " ".join(str(label) for label in labels[:100])

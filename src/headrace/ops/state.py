@@ -63,6 +63,7 @@ _VARIABLE: dict[str, Any] = {
     "outputs": "ref: Ref(dtype)",
     "attrs": "shape: shape; dtype: type; container: string = ''; shared_name: string = ''",
     "stateful": True,
+    "handle": True,
     "differentiable": False,
 }
 variable_v2 = op("VariableV2", shape=from_attr("shape"), **_VARIABLE)(_variable_kernel)

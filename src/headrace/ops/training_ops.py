@@ -10,6 +10,7 @@ Source: TF 1.15 core/ops/training_ops.cc and core/kernels/training_ops.cc, for t
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
@@ -180,11 +181,31 @@ def apply_gradient_descent(xp: Any, var: Variable, alpha: Any, delta: Any) -> Va
     return var
 
 
-def _room(scratch: Array | None, like: Array) -> Array:
+def _room(scratch: Array | None, like: Array, which: int = 0) -> Array:
     """`scratch` cut to the size of `like`, or made on first use."""
     if scratch is None:
-        return np.empty_like(like)
+        return _thread_room(like, which)
     return scratch if scratch.shape == like.shape else scratch[: like.shape[0]]
+
+
+class _Rooms(threading.local):
+    """Scratch buffers by dtype and number, for each thread: fresh pages for every update cost as much as the update."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[np.dtype[Any], int], Array] = {}
+
+
+_rooms = _Rooms()
+
+
+def _thread_room(like: Array, which: int) -> Array:
+    """An array of the shape and dtype of `like`, valid until this thread asks for `which` again."""
+    if like.size > _BLOCK:
+        return np.empty_like(like)
+    room = _rooms.kept.get((like.dtype, which))
+    if room is None:
+        room = _rooms.kept[like.dtype, which] = np.empty(_BLOCK, like.dtype)
+    return room[: like.size].reshape(like.shape)
 
 
 # -- momentum ---------------------------------------------------------------------------------
@@ -422,7 +443,7 @@ def apply_adam(
     with _Locked((var, m, v)):
         scratch = root = None
         for var_, m_, v_, g in _blocks(*_arrays([var, m, v], grad), grad):
-            scratch, root = _room(scratch, m_), _room(root, m_)
+            scratch, root = _room(scratch, m_), _room(root, m_, which=1)
             np.subtract(g, m_, out=scratch)
             np.multiply(scratch, rest1, out=scratch)
             np.add(m_, scratch, out=m_)

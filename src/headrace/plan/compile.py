@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.graph.const_value import const_array
+from headrace.graph.const_value import KERNEL_FAILURES, const_array
 from headrace.graph.graph import Operation
 from headrace.graph.graphdef import input_name
 from headrace.graph.registry import OpSpec
@@ -29,6 +29,7 @@ from headrace.run.kernel import Memos, NodeInfo
 from headrace.run.program import Instruction, Item, Program, Return, Segment, Waiter
 
 Compiled = Program | DataflowProgram
+_LARGEST_FOLDED = 1 << 20  # elements; more would hold memory for a value that is soon made
 _SMALL = 1024  # elements; smaller values are not worth an instruction to release
 
 
@@ -41,17 +42,19 @@ def compile_program(
     memos: Memos,
     xp: Any = np,
     dataflow: bool = False,
+    fold: bool = True,
 ) -> Compiled:
     """The program of what was pruned that takes `args` and gives `returns`.
 
     devices: full device name of each node.  memos: what nodes remember between steps, by node name;
     a session passes the same dict for all its programs.  dataflow: values may arrive dead though no
-    node here is control flow.
+    node here is control flow.  fold: what follows from constants is computed now (not for
+    traced steps, which list every node).
     Raises: Unimplemented (a node whose op has no kernel here).
     """
     if dataflow or any(op.type in CONTROL_FLOW for op in pruned.ops):
         return compile_dataflow(pruned, args, returns, devices, memos, xp)
-    return _Compiler(pruned, args, returns, devices, memos, xp).program()
+    return _Compiler(pruned, args, returns, devices, memos, xp, fold).program()
 
 
 class _Compiler:
@@ -63,6 +66,7 @@ class _Compiler:
         devices: Mapping[Operation, str],
         memos: Memos,
         xp: Any,
+        fold: bool,
     ) -> None:
         self._ops = pruned.ops
         self._controls = pruned.controls
@@ -80,6 +84,8 @@ class _Compiler:
         self._waiters: list[tuple[Waiter, frozenset[int]]] = []
         self._after: dict[Operation, frozenset[int]] = {}
         self._last_use: dict[Tensor, Operation] = {}
+        self._fold = fold
+        self._constants: dict[Tensor, Any] = {}
         self._used_elsewhere: set[Tensor] = set()  # by another segment, or by a waiter
         self._fed = set(args)
 
@@ -121,7 +127,11 @@ class _Compiler:
         node = self._info(op)
         after = self._dependencies(op)
         if op.type == "Const":
-            self._preload(op, node, after)
+            self._preload(op, node, after, [const_array(op)])
+            return
+        folded = self._folded(op)
+        if folded is not None:
+            self._preload(op, node, after, folded)
             return
         if spec is None or spec.kernel is None:
             raise errors.unimplemented(
@@ -155,15 +165,48 @@ class _Compiler:
             self._register[tensor] = register
         return register
 
-    def _preload(self, op: Operation, node: NodeInfo, after: frozenset[int]) -> None:
-        value = const_array(op).view()
-        if value.dtype != object:
-            value.flags.writeable = False
+    def _preload(
+        self, op: Operation, node: NodeInfo, after: frozenset[int], values: Sequence[Any]
+    ) -> None:
+        """The outputs of `op` are known now; they stand in the template, read-only."""
         self._after[op] = after
         self._preloaded.append(node)
-        tensor = op.outputs[0]
-        if tensor not in self._fed:
-            self._register[tensor] = self._new_register(value)
+        for tensor, value in zip(op.outputs, values, strict=True):
+            array = np.asarray(value).view()
+            if array.dtype != object:
+                array.flags.writeable = False
+            if tensor not in self._fed:
+                self._register[tensor] = self._new_register(array)
+                self._constants[tensor] = array
+
+    def _folded(self, op: Operation) -> list[Any] | None:
+        """The outputs of `op` if they follow from constants, else None.
+
+        A kernel that fails is left to the step, which reports it.
+        """
+        spec = op.spec
+        if (
+            not self._fold
+            or spec is None
+            or not spec.foldable
+            or not op.inputs
+            or self._controls[op]
+        ):
+            return None
+        if spec.kernel is None or spec.takes_ctx or spec.keeps_refs:
+            return None
+        values = [self._constants.get(tensor) for tensor in op.inputs]
+        if any(value is None or value.size > _LARGEST_FOLDED for value in values):
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                result = bound_kernel(op, spec, self._xp)(*values)
+        except KERNEL_FAILURES:
+            return None
+        found = [result] if returns_value(spec) else list(result)
+        if any(np.size(value) > _LARGEST_FOLDED for value in found):
+            return None
+        return found
 
     def _dependencies(self, op: Operation) -> frozenset[int]:
         found: set[int] = set()
@@ -200,6 +243,8 @@ class _Compiler:
     ) -> Instruction:
         kernel = bound_kernel(op, spec, self._xp)
         single = returns_value(spec)
+        if spec.handle and not inputs:
+            return make.handle(kernel, node, outputs[0])
         if check.enabled:
             kernel = check.checked_kernel(kernel, op, single)
         if spec.takes_ctx:

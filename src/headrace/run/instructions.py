@@ -84,6 +84,23 @@ def with_context(
     return call_with_context
 
 
+def handle(kernel: Callable[..., Any], node: NodeInfo, out: int) -> Instruction:
+    """registers[out] = the node's resource, found once and again after any was deleted."""
+    generation = -1
+    resource: Any = None
+
+    def get(r: Registers) -> None:
+        nonlocal generation, resource
+        step = r[0]
+        now = step.runtime.resources.generation
+        if now != generation:
+            resource = kernel(KernelContext(node, step))
+            generation = now
+        r[out] = resource
+
+    return get
+
+
 def starting(
     kernel: Callable[..., Any], node: NodeInfo, inputs: tuple[int, ...], takes_ctx: bool = True
 ) -> Callable[[Registers], Any]:
