@@ -148,6 +148,7 @@ class Importer:
 
     prefix: put before every node name, '' or ending in '/'.
     allow_unknown: keep nodes of unknown ops (`spec` None, one output per use) instead of raising.
+    origins: note the importing line as the one that built the nodes; a server's is of no use to anyone.
     """
 
     def __init__(
@@ -157,11 +158,13 @@ class Importer:
         input_map: Mapping[str, Any] | None = None,
         *,
         allow_unknown: bool = False,
+        origins: bool = True,
     ) -> None:
         self.graph = graph
         self.prefix = prefix
         self.input_map = dict(input_map or {})
         self.allow_unknown = allow_unknown
+        self._origins = origins
         self.ops: dict[str, Operation] = {}
         self._used: set[str] = set()
 
@@ -239,6 +242,8 @@ class Importer:
             from headrace.base import device as devices
 
             op.device = devices.merge(op.device, node.device)
+        if not self._origins:
+            op._where = None
         self.ops[node.name] = op
         return [(op, index, text) for index, text in later]
 

@@ -15,7 +15,7 @@ from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.grpc_server import DETAIL_KEY, PATIENCE_KEY
 from headrace.serve.grpcio import grpc
-from headrace.serve.status import as_op_error, from_detail
+from headrace.serve.status import as_op_error, from_detail, from_text
 from headrace.serve.waiting import passed_deadline, patient
 from headrace.serve.wire import Method
 
@@ -113,7 +113,7 @@ class GrpcPeer:
             )
         if number == errors.UNIMPLEMENTED:
             return errors.unimplemented(f"{self.name} does not implement {method.name}: {text}")
-        return errors.make(number, str(text))
+        return from_text(number, str(text))
 
     def close(self) -> None:
         """Close the channel; calls under way are cancelled."""

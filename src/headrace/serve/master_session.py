@@ -75,7 +75,7 @@ class MasterSession:
     def _new_graph(self, earlier: pb.GraphDef | None) -> None:
         self._graph = Graph()
         self._graph.infer_shapes = False
-        self._importer = Importer(self._graph)
+        self._importer = Importer(self._graph, origins=False)
         if earlier is not None:
             self._importer.add(earlier)
 
@@ -131,7 +131,7 @@ class MasterSession:
             pruned, feeds, fetches, devices, lambda device: incarnations[task_of(device)]
         )
         has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
-        plan = _Plan(self._register(parts, has_control_flow, scope))
+        plan = _Plan(self._register(parts, has_control_flow, signature[-1], scope))
         with self._lock:
             if self._closed is None:
                 self._plans[signature] = plan
@@ -158,15 +158,19 @@ class MasterSession:
         return pruned, feeds, fetches, devices
 
     def _register(
-        self, parts: Sequence[Partition], has_control_flow: bool, scope: Scope
+        self, parts: Sequence[Partition], has_control_flow: bool, exact: bool, scope: Scope
     ) -> list[_Part]:
         """Register every partition on its task; if one fails, none stays."""
         asked = []
+        options = pb.GraphOptions()
+        options.CopyFrom(self._config.graph_options)
+        if exact:
+            options.optimizer_options.opt_level = pb.OptimizerOptions.L0
         for part in parts:
             request = pb.RegisterGraphRequest(
                 session_handle=self.handle,
                 graph_def=part.graph_def,
-                graph_options=self._config.graph_options,
+                graph_options=options,
                 has_control_flow=has_control_flow,
             )
             asked.append(self.cluster.worker(part.task).call(wire.REGISTER_GRAPH, request, scope))

@@ -6,10 +6,13 @@ Called by: serve.wire, the shells.
 
 from __future__ import annotations
 
+import re
+
 from headrace.base import errors
 from headrace.codec import protos as pb
 
 _MOST_CAUSES = 8
+_NODE = re.compile(r"\{\{node ([^}\s]+)\}\}")
 
 
 def to_detail(error: errors.OpError) -> pb.ErrorDetail:
@@ -42,8 +45,17 @@ def from_detail(detail: pb.ErrorDetail) -> errors.OpError:
 
 
 def text_of(error: errors.OpError) -> str:
-    """The whole sentence, for peers that get no fields."""
-    return str(error)
+    """The whole sentence, for peers that get no fields; the node as TensorFlow's clients find it."""
+    text = str(error)
+    if error.node is None or _NODE.search(text):
+        return text
+    return f"{text}\n\t [[{{{{node {error.node}}}}}]]"
+
+
+def from_text(code: int, text: str) -> errors.OpError:
+    """The error of a TensorFlow peer, which has a code and a text that may name the node."""
+    found = _NODE.search(text)
+    return errors.make(code, text, node=found[1] if found else None)
 
 
 def as_op_error(error: BaseException, doing: str) -> errors.OpError:

@@ -105,7 +105,7 @@ def _raise_stored(proto: Any) -> None:
     if proto.HasField("headrace_error"):
         raise status.from_detail(proto.headrace_error)
     if proto.status_code:
-        raise errors.make(proto.status_code, proto.status_error_message)
+        raise status.from_text(proto.status_code, proto.status_error_message)
 
 
 def _run_step_error(error: errors.OpError) -> bytes:

@@ -120,7 +120,7 @@ class Worker:
         graph = Graph()
         graph.strict_shapes = False
         try:
-            Importer(graph).add(request.graph_def)
+            Importer(graph, origins=False).add(request.graph_def)
         except (ValueError, TypeError, KeyError) as error:
             raise errors.invalid_argument(
                 f"the registered graph cannot be used: {error}"
@@ -161,6 +161,7 @@ class Worker:
             devices=devices,
             memos=memos,
             dataflow=request.has_control_flow,
+            fold=request.graph_options.optimizer_options.opt_level >= 0,
         )
         kinds = [tensor._dtype.base_dtype for tensor in arg_tensors]
         return _Registered(program, args, kinds, returns, request.session_handle)

@@ -1,0 +1,70 @@
+"""A client process: `client.py headrace|tensorflow`.  Runs in a Python that has what it is asked for.
+
+Reads (area, case, where) from stdin, runs that case of tests/interop/scripts in a fresh default graph, writes
+(True, result) or (False, (class, message, node, trace)) to what was stdout; what a case prints goes to stderr.
+"""
+
+import importlib
+import os
+import pickle
+import struct
+import sys
+import traceback
+
+replies = os.fdopen(os.dup(1), "wb")
+os.dup2(2, 1)
+
+import numpy as np  # noqa: E402
+
+if sys.argv[1] == "tensorflow":
+    import tensorflow.compat.v1 as tf
+
+    tf.disable_v2_behavior()
+    tf.disable_resource_variables()
+    from tensorflow.python.client.timeline import Timeline
+else:
+    import headrace as tf
+    from headrace.python.client.timeline import Timeline
+
+from tests.interop.scripts.table import Here  # noqa: E402
+
+
+def main():
+    requests = sys.stdin.buffer
+    while len(head := requests.read(8)) == 8:
+        area, case, where = pickle.loads(requests.read(struct.unpack("<Q", head)[0]))
+        reply = pickle.dumps(answer(area, case, where))
+        replies.write(struct.pack("<Q", len(reply)) + reply)
+        replies.flush()
+    os._exit(0)  # sessions that a failed case left open are its servers' business
+
+
+def answer(area, case, where):
+    here = Here(**where, timeline=Timeline)
+    tf.reset_default_graph()
+    try:
+        table = importlib.import_module(f"tests.interop.scripts.{area}").TABLE
+        if case in table.parts:
+            return True, plain(table.parts[case](tf, here))
+        # As after a restart: no variables, no queues, no sessions of earlier cases.
+        for target in (here.worker, here.ps):
+            tf.Session.reset(target)
+        return True, plain(table.cases[case].run(tf, here))
+    except Exception as error:
+        message = getattr(error, "message", None) or str(error)
+        node = getattr(getattr(error, "op", None), "name", None)
+        return False, (type(error).__name__, message, node, traceback.format_exc())
+
+
+def plain(value):
+    """The value with lists in place of arrays and tuples, Python's scalars in place of NumPy's."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value
+
+
+main()
