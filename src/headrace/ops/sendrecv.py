@@ -24,15 +24,16 @@ _ATTRS = (
 
 
 def _key(ctx: KernelContext) -> str:
+    attrs = ctx.node.attrs
     known = ctx.memo.get("rendezvous_key")
-    if known is None:
-        attrs = ctx.node.attrs
-        known = ctx.memo["rendezvous_key"] = key(
+    if known is None or known[0] is not attrs:  # plans of one session may use one name for several
+        text = key(
             attrs["send_device"].decode(), attrs["send_device_incarnation"],
             attrs["recv_device"].decode(), attrs["tensor_name"].decode(),
         )  # fmt: skip
-    text: str = known
-    return text
+        known = ctx.memo["rendezvous_key"] = (attrs, text)
+    found: str = known[1]
+    return found
 
 
 def _send(ctx: KernelContext, tensor: Any, dead: bool = False) -> None:

@@ -114,6 +114,20 @@ def test_sessions_of_all_servers_share_variables_and_queues(cluster: Cluster) ->
         assert two.run(variable) == 2.0
 
 
+def test_a_value_goes_to_whichever_task_a_step_wants_it_on(cluster: Cluster) -> None:
+    with tf.device("/job:ps"):
+        fed = tf.placeholder(tf.float32, [])
+        value = fed + 1.0
+    users = []
+    for number in range(2):
+        with tf.device(f"/job:worker/task:{number}"):
+            users.append(value * (number + 2.0))
+    config = tf.ConfigProto(operation_timeout_in_ms=30_000)
+    with tf.Session(cluster.target("worker:0"), config=config) as session:
+        for _ in range(2):
+            assert [session.run(user, {fed: 1.0}) for user in users] == [4.0, 6.0]
+
+
 def test_a_graph_may_grow_between_steps(cluster: Cluster) -> None:
     with tf.Session(cluster.target("worker:0")) as session:
         for number in range(5):
