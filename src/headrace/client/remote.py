@@ -147,15 +147,15 @@ class RemoteEngine:
                 follow(asked).wait(Scope(wait_s))
         if wait_s:
             self._under_way.wait_until_none(wait_s)
-        if asked is not None:
-            asked.on_done(self._disconnect)
+        if asked is None or asked.done:
+            self._disconnect(wait=wait_s > 0)
         else:
-            self._disconnect()
+            asked.on_done(lambda _: self._disconnect(wait=False))
 
-    def _disconnect(self, _: Any = None) -> None:
+    def _disconnect(self, wait: bool) -> None:
         if self._known is not None:
             self._known.master.close()
-        self._pool.shutdown(wait=False)
+        self._pool.shutdown(wait)
 
 
 def _limit(timeout_ms: int, session: Scope) -> Scope:

@@ -42,7 +42,8 @@ class Server:
 
         job_name and task_index may be left out when the cluster has one job, or one task of it.
         Port 0 lets the system choose.  Raises ValueError and InternalError (a cluster that does not
-        name this task), UnimplementedError (a protocol that is not grpc), UnknownError (the port is taken).
+        name this task), NotFoundError (a protocol that is not grpc),
+        InvalidArgumentError (an address that is not HOST:PORT), UnknownError (the port is taken).
         """
         self._server_def = _server_def(
             server_or_cluster_def, job_name, task_index, protocol, config
@@ -75,7 +76,7 @@ class Server:
         cluster = ClusterSpec(definition.cluster)
         addresses = cluster.task_names()
         task = f"/job:{job}/replica:0/task:{index}"
-        host, _, port = addresses[task].rpartition(":")
+        host, port = _host_and_port(addresses[task], task)
         self._pool = GrowingPool(f"headrace {job}:{index}")
         self.worker = Worker(task, addresses, self._pool)
         self.master = Master(self.worker, definition.default_session_config)
@@ -162,6 +163,16 @@ def _server_def(
         found.CopyFrom(given)
     else:
         found.cluster.CopyFrom(ClusterSpec(given).as_cluster_def())
+    for name, value, kind in (
+        ("job_name", job_name, str),
+        ("task_index", task_index, int),
+        ("protocol", protocol, str),
+        ("config", config, pb.ConfigProto),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(
+                f"{name} must be a {kind.__name__}, not {value!r:.60} ({type(value).__name__})"
+            )
     if job_name is not None:
         found.job_name = job_name
     if task_index is not None:
@@ -201,4 +212,14 @@ def _complete(found: pb.ServerDef, guess_task: bool) -> None:
     if not found.protocol:
         found.protocol = "grpc"
     if found.protocol != "grpc":
-        raise errors.unimplemented(f"protocol {found.protocol!r} is not supported; use 'grpc'")
+        raise errors.not_found(f"no server speaks the protocol {found.protocol!r}; use 'grpc'")
+
+
+def _host_and_port(address: str, task: str) -> tuple[str, int]:
+    """Of ``host:port``.  Raises InvalidArgument."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise errors.invalid_argument(
+            f"the address {address!r} of {task} is not HOST:PORT with a port from 0 to 65535"
+        )
+    return host, int(port)

@@ -231,8 +231,11 @@ def test_a_task_that_never_comes_up_is_named_when_the_time_is_over(cluster: Clus
     with tf.device("/job:ps"):
         value = tf.constant(1.0) + 1.0
     config = tf.ConfigProto(operation_timeout_in_ms=200)
-    with tf.Session(cluster.target("worker:0"), config=config) as session:
-        with pytest.raises((tf.errors.UnavailableError, tf.errors.DeadlineExceededError)) as caught:
-            session.run(value)
+    unreachable = (tf.errors.UnavailableError, tf.errors.DeadlineExceededError)
+    with (
+        tf.Session(cluster.target("worker:0"), config=config) as session,
+        pytest.raises(unreachable) as caught,
+    ):
+        session.run(value)
     assert "/job:ps/replica:0/task:0" in str(caught.value)
     assert cluster.address("ps:0") in str(caught.value)

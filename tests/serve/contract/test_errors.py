@@ -92,9 +92,11 @@ def test_what_led_to_an_error_is_its_cause(cluster: Cluster) -> None:
 def test_a_text_that_is_far_too_long_for_a_header_still_arrives(cluster: Cluster) -> None:
     with tf.device("/job:" + "j" * 5000):
         nowhere = tf.constant(1)
-    with tf.Session(cluster.target("worker:0")) as session:
-        with pytest.raises(tf.errors.InvalidArgumentError, match="cannot place node"):
-            session.run(nowhere)
+    with (
+        tf.Session(cluster.target("worker:0")) as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match="cannot place node"),
+    ):
+        session.run(nowhere)
 
 
 def test_the_first_failure_ends_the_partitions_that_wait(cluster: Cluster) -> None:
