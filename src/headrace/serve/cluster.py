@@ -18,7 +18,7 @@ class ClusterSpec:
     def __init__(self, cluster: Any) -> None:
         """cluster: {job: [address, …]}, {job: {index: address}}, a ClusterDef, or a ClusterSpec.
 
-        Raises TypeError on anything else.
+        Raises TypeError on anything else, ValueError on an index that is no number.
         """
         self._jobs: dict[str, dict[int, str]] = {}
         if isinstance(cluster, ClusterSpec):
@@ -68,10 +68,10 @@ class ClusterSpec:
         return [tasks.get(index) for index in range(max(tasks) + 1)] if tasks else []
 
     def as_dict(self) -> dict[str, Any]:
-        """{job: list of addresses}, or {job: {index: address}} where indices have gaps."""
+        """{job: list of addresses}, or {job: {index: address}} for jobs with gaps or without tasks."""
         return {
             job: [tasks[i] for i in range(len(tasks))]
-            if set(tasks) == set(range(len(tasks)))
+            if tasks and set(tasks) == set(range(len(tasks)))
             else dict(tasks)
             for job, tasks in self._jobs.items()
         }
@@ -124,7 +124,9 @@ def _tasks(job: Any, tasks: Any) -> dict[int, str]:
         raise TypeError(f"the tasks of job {job!r} are a list or dict of addresses, not {tasks!r}")
     found = {}
     for index, address in pairs:
-        if not isinstance(index, int):
-            raise TypeError(f"task indices are integers; job {job!r} has {index!r}")
-        found[index] = _text(address, f"addresses (of job {job!r}, task {index})")
+        try:
+            number = int(index)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"task indices are integers; job {job!r} has {index!r}") from None
+        found[number] = _text(address, f"addresses (of job {job!r}, task {index})")
     return found

@@ -95,6 +95,8 @@ class _Step:
                 for pending in self._asked.values():
                     with contextlib.suppress(errors.OpError):
                         pending.wait(late)
+            for pending in self._asked.values():  # TensorFlow's tasks know of no deadline
+                pending.abandon(error)
             told = [e for e in (error, *self._failed) if e.node and e.op_type not in _RECEIVES]
             return told[0] if told else error
         self._end(error)

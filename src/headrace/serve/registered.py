@@ -1,0 +1,133 @@
+"""A registered partition: compiled, with the places of its feeds and fetches.
+
+Called by: serve.worker.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.base import errors
+from headrace.base.dtypes import DType
+from headrace.codec import protos as pb
+from headrace.graph.graph import Graph, Operation
+from headrace.graph.graphdef import Importer, graph_def
+from headrace.graph.tensor import Tensor
+from headrace.plan.compile import Compiled, compile_program
+from headrace.plan.partial import compile_partial
+from headrace.plan.prune import needed
+from headrace.run.keys import key, tensor_name
+from headrace.serve import messages as m
+from headrace.serve.worker_session import WorkerSession
+
+
+class Registered:
+    """See the module header.
+
+    args and returns: position by rendezvous key of the feeds and fetches of `program`.
+    """
+
+    def __init__(self, request: pb.RegisterGraphRequest, session: WorkerSession) -> None:
+        """Raises NotFound (unknown op), InvalidArgument, Unimplemented."""
+        self.session = session
+        self._graph = _imported(request.graph_def)
+        self._dataflow = request.has_control_flow
+        self._lock = threading.Lock()
+        self._partial: Compiled | None = None
+        self.args: dict[str, int] = {}
+        self.returns: dict[str, int] = {}
+        self._kinds: list[DType] = []
+        self.program = self._compile(request)
+
+    def _compile(self, request: pb.RegisterGraphRequest) -> Compiled:
+        arg_tensors: list[Tensor] = []
+        return_tensors: list[Tensor] = []
+        sends: list[Operation] = []
+        others: list[Operation] = []
+        for op in self._graph.get_operations():
+            client = op.attrs.get("client_terminated", False)
+            if client and op.type in ("_Recv", "_HostRecv"):
+                self.args[_key(op)] = len(arg_tensors)
+                arg_tensors.append(op.outputs[0])
+            elif client and op.type in ("_Send", "_HostSend"):
+                self.returns[_key(op)] = len(return_tensors)
+                return_tensors.append(op.inputs[0])
+            elif op.type in ("_Send", "_HostSend"):
+                sends.append(op)
+            else:
+                others.append(op)
+        self._kinds = [tensor._dtype.base_dtype for tensor in arg_tensors]
+        pruned = needed(arg_tensors, return_tensors, [*sends, *others], exact=True)
+        devices = {op: op.device or self.session.runtime.device for op in pruned.ops}
+        return compile_program(
+            pruned,
+            arg_tensors,
+            return_tensors,
+            devices=devices,
+            memos=self.session.memos,
+            dataflow=self._dataflow,
+            fold=request.graph_options.optimizer_options.opt_level >= 0,
+        )
+
+    def partial(self) -> Compiled:
+        """The program whose feeds and fetches pass through the rendezvous."""
+        with self._lock:
+            if self._partial is None:
+                self._partial = compile_partial(
+                    self._graph, self.session.runtime.device, self.session.memos, self._dataflow
+                )
+            return self._partial
+
+    def graph_def(self) -> pb.GraphDef:
+        """The partition as it was registered."""
+        found: pb.GraphDef = graph_def(self._graph)
+        return found
+
+    def arguments(self, sent: m.Named) -> list[Any]:
+        """The values of all feeds, in order.  Raises InvalidArgument."""
+        self.check_feeds(sent)
+        args: list[Any] = [None] * len(self.args)
+        for name, value in sent:
+            args[self.args[name]] = value
+        for name, index in self.args.items():
+            if args[index] is None:
+                raise errors.invalid_argument(f"the partition needs a value for the feed {name!r}")
+        return args
+
+    def check_feeds(self, sent: m.Named) -> None:
+        """Raise InvalidArgument unless these are values for feeds."""
+        for name, value in sent:
+            index = self.args.get(name)
+            if index is None:
+                raise errors.invalid_argument(f"the partition has no feed with the key {name!r}")
+            wanted = self._kinds[index]
+            if value.dtype != wanted.np:
+                raise errors.invalid_argument(
+                    f"the value fed for {tensor_name(name)} is {value.dtype}, the tensor {wanted.name}; feed "
+                    f"{wanted.name}"
+                )
+
+    def check_fetches(self, keys: Sequence[str]) -> None:
+        """Raise InvalidArgument unless these are keys of fetches."""
+        unknown = [name for name in keys if name not in self.returns]
+        if unknown:
+            raise errors.invalid_argument(f"the partition has no fetch with the key {unknown[0]!r}")
+
+
+def _imported(proto: pb.GraphDef) -> Graph:
+    graph = Graph()
+    graph.strict_shapes = False
+    try:
+        Importer(graph, origins=False).add(proto)
+    except (ValueError, TypeError, KeyError) as error:
+        raise errors.invalid_argument(f"the registered graph cannot be used: {error}") from error
+    return graph
+
+
+def _key(op: Operation) -> str:
+    return key(
+        op["send_device"].decode(), op["send_device_incarnation"], op["recv_device"].decode(),
+        op["tensor_name"].decode(),
+    )  # fmt: skip

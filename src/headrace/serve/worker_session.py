@@ -1,0 +1,72 @@
+"""What one session of a master has on a task: state, and how it sees the cluster.
+
+Most sessions share the task's state and cluster.  One that is isolated has a ResourceManager of its
+own; one that brings a cluster spec of its own sees that cluster, in which the task may have
+another name.
+Called by: serve.worker.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.run.kernel import Memos, Runtime
+from headrace.run.resources import ResourceManager
+from headrace.serve.cluster import ClusterSpec
+from headrace.serve.peers import Peers
+
+
+class WorkerSession:
+    """See the module header.  `task`: the task's name as the session knows it."""
+
+    def __init__(self, handle: str, task: str, resources: ResourceManager, peers: Peers) -> None:
+        self.handle = handle
+        self.task = task
+        self.peers = peers
+        self.runtime = Runtime(f"{task}/device:CPU:0", resources)
+        self.memos: Memos = {}
+        self._shared = True, True
+
+    @classmethod
+    def created(
+        cls,
+        request: pb.CreateWorkerSessionRequest,
+        task: str,
+        resources: ResourceManager,
+        peers: Peers,
+        worker: Any,
+        pool: Any,
+    ) -> WorkerSession:
+        """As a master wants it; task, resources and peers are the `worker`'s.
+
+        Raises InvalidArgument (no handle, or a ServerDef whose cluster does not name its task).
+        """
+        if not request.session_handle:
+            raise errors.invalid_argument("a worker session needs a session_handle")
+        own_cluster = bool(request.server_def.cluster.job)
+        if own_cluster:
+            definition = request.server_def
+            task = f"/job:{definition.job_name}/replica:0/task:{definition.task_index}"
+            addresses = ClusterSpec(definition.cluster).task_names()
+            if task not in addresses:
+                raise errors.invalid_argument(
+                    f"the cluster of the ServerDef has no task {task}; it has {', '.join(sorted(addresses))}"
+                )
+            peers = Peers(addresses, task, worker, pool)
+        if request.isolate_session_state:
+            resources = ResourceManager()
+        made = cls(request.session_handle, task, resources, peers)
+        made._shared = not request.isolate_session_state, not own_cluster
+        return made
+
+    def close(self) -> None:
+        """Forget what is the session's own."""
+        shared_state, shared_cluster = self._shared
+        if shared_state:
+            self.runtime.resources.delete_private(self.handle)
+        else:
+            self.runtime.resources.close()
+        if not shared_cluster:
+            self.peers.close()
