@@ -63,10 +63,16 @@ class LocalEngine:
         ) -> list[Any]:
             if options is not None or metadata is not None:
                 if metadata is None or not (options and options.trace_level):
-                    return self._run_with_options(program, values, options, metadata, None)
+                    return self._run_with_options(program, values, options, metadata)
                 if not exact:
                     exact.append(self._compile(feeds, fetches, targets, exact=True))
-                return self._run_with_options(exact[0], values, options, metadata, StatsCollector())
+                stats = StatsCollector()
+                fed = [(t.op.name, t.value_index, v) for t, v in zip(feeds, values, strict=True)]
+                stats.feeds(self._devices[0], fed)
+                found = self._run_with_options(exact[0], values, options, metadata, stats)
+                stats.fetches(self._devices[0], [(t.op.name, t.value_index) for t in fetches])
+                metadata.step_stats.CopyFrom(stats.proto())
+                return found
             if quick:
                 return program.run(StepState(runtime, session_scope, next(ids)), values)
             with (
@@ -102,7 +108,7 @@ class LocalEngine:
         values: Sequence[Any],
         options: pb.RunOptions | None,
         metadata: pb.RunMetadata | None,
-        stats: StatsCollector | None,
+        stats: StatsCollector | None = None,
     ) -> list[Any]:
         timeout_ms = self._config.operation_timeout_in_ms
         if options is not None:
@@ -113,8 +119,6 @@ class LocalEngine:
             found = program.run(step, values)
         if metadata is not None:
             metadata.Clear()
-            if stats is not None:
-                metadata.step_stats.CopyFrom(stats.proto())
         return found
 
     def list_devices(self) -> list[pb.DeviceAttributes]:

@@ -6,10 +6,11 @@ Called by: plan.compile, plan.compile_dataflow.  Threads: any.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from headrace.graph.graph import Operation
+from headrace.graph.graphdef import input_name
 from headrace.graph.registry import OpSpec
 
 
@@ -42,3 +43,11 @@ def wants_reference(op: Operation, spec: OpSpec) -> list[bool]:
 def returns_value(spec: OpSpec) -> bool:
     """Whether the kernel returns the output itself, not a sequence of outputs."""
     return len(spec.outputs) == 1 and not spec.outputs[0].is_list
+
+
+def input_names(op: Operation, controls: Iterable[Operation]) -> tuple[str, ...]:
+    """A node's inputs as a NodeDef writes them, `controls` after the tensors."""
+    return (
+        *(input_name(tensor) for tensor in op.inputs),
+        *(f"^{control.name}" for control in controls),
+    )

@@ -16,11 +16,10 @@ import numpy as np
 from headrace.base import errors
 from headrace.graph.const_value import KERNEL_FAILURES, const_array
 from headrace.graph.graph import Operation
-from headrace.graph.graphdef import input_name
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
-from headrace.plan.binding import bound_kernel, returns_value, wants_reference
+from headrace.plan.binding import bound_kernel, input_names, returns_value, wants_reference
 from headrace.plan.compile_dataflow import compile_dataflow
 from headrace.plan.prune import CONTROL_FLOW, Pruned
 from headrace.run import instructions as make
@@ -79,7 +78,7 @@ class _Compiler:
         self._register: dict[Tensor, int] = {}
         self._references: set[Tensor] = set()
         self._fresh: set[Tensor] = set()
-        self._preloaded: list[NodeInfo] = []
+        self._preloaded: list[tuple[NodeInfo, tuple[int, ...]]] = []
         self._segments: dict[frozenset[int], Segment] = {}
         self._waiters: list[tuple[Waiter, frozenset[int]]] = []
         self._after: dict[Operation, frozenset[int]] = {}
@@ -119,7 +118,7 @@ class _Compiler:
     def _info(self, op: Operation) -> NodeInfo:
         return NodeInfo(
             op.name, op.type, self._devices.get(op, op.device), op.attrs, op.built_at,
-            self._memos.setdefault(op.name, {}), tuple(input_name(tensor) for tensor in op.inputs),
+            self._memos.setdefault(op.name, {}), input_names(op, self._controls.get(op, ())),
         )  # fmt: skip
 
     def _add(self, op: Operation) -> None:
@@ -148,14 +147,16 @@ class _Compiler:
         inputs = self._inputs(op, spec, node, segment)
         if spec.keeps_refs and op.inputs and op.inputs[0] in self._references:
             self._references.add(op.outputs[0])
-            self._append(segment, make.pass_reference(inputs[0], outputs[0]), node, inputs)
+            passed = make.pass_reference(inputs[0], outputs[0])
+            self._append(segment, passed, node, inputs, outputs)
             return
         for tensor in op.outputs:
             if tensor._dtype._is_ref_dtype:
                 self._references.add(tensor)
             elif not spec.aliases and not spec.keeps_refs:
                 self._fresh.add(tensor)
-        self._append(segment, self._instruction(op, spec, node, inputs, outputs), node, inputs)
+        work = self._instruction(op, spec, node, inputs, outputs)
+        self._append(segment, work, node, inputs, outputs)
         self._release(op, segment, node)
 
     def _output(self, tensor: Tensor) -> int:
@@ -170,14 +171,16 @@ class _Compiler:
     ) -> None:
         """The outputs of `op` are known now; they stand in the template, read-only."""
         self._after[op] = after
-        self._preloaded.append(node)
+        registers = []
         for tensor, value in zip(op.outputs, values, strict=True):
             array = np.asarray(value).view()
             if array.dtype != object:
                 array.flags.writeable = False
+            registers.append(self._new_register(array))
             if tensor not in self._fed:
-                self._register[tensor] = self._new_register(array)
+                self._register[tensor] = registers[-1]
                 self._constants[tensor] = array
+        self._preloaded.append((node, tuple(registers)))
 
     def _folded(self, op: Operation) -> list[Any] | None:
         """The outputs of `op` if they follow from constants, else None.
@@ -257,10 +260,12 @@ class _Compiler:
         instruction: Instruction,
         node: NodeInfo,
         inputs: tuple[int, ...],
+        outputs: tuple[int, ...] = (),
     ) -> None:
         segment.instructions.append(instruction)
         segment.nodes.append(node)
         segment.inputs.append(inputs)
+        segment.outputs.append(outputs)
 
     def _release(self, op: Operation, segment: Segment, node: NodeInfo) -> None:
         """Forget large inputs that nobody uses any more.
@@ -315,6 +320,7 @@ class _Compiler:
             make.starting(bound_kernel(op, spec, self._xp), node, inputs, spec.takes_ctx),
             store,
             inputs,
+            outputs,
         )
         self._waiters.append((waiter, after))
         self._after[op] = after | {number}

@@ -11,10 +11,9 @@ from typing import Any
 from headrace.base import errors
 from headrace.graph.const_value import const_array
 from headrace.graph.graph import Operation
-from headrace.graph.graphdef import input_name
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
-from headrace.plan.binding import bound_kernel, returns_value, wants_reference
+from headrace.plan.binding import bound_kernel, input_names, returns_value, wants_reference
 from headrace.plan.prune import Pruned
 from headrace.run.dataflow import DataflowProgram, Kind, Node
 from headrace.run.kernel import Memos, NodeInfo
@@ -44,7 +43,11 @@ def compile_dataflow(
     fed = {tensor: _argument(index, tensor) for index, tensor in enumerate(args)}
     nodes: dict[Operation, Node] = {}
     for op in ops:
-        nodes[op] = _node(len(args) + len(nodes), op, devices.get(op, op.device), memos, xp)
+        info = NodeInfo(
+            op.name, op.type, devices.get(op, op.device), op.attrs, op.built_at,
+            memos.setdefault(op.name, {}), input_names(op, pruned.controls[op]),
+        )  # fmt: skip
+        nodes[op] = _node(len(args) + len(nodes), op, info, xp)
     for op in ops:
         node = nodes[op]
         for slot, tensor in enumerate(op.inputs):
@@ -76,12 +79,8 @@ def _argument(index: int, tensor: Tensor) -> Node:
     return Node(index, info, Kind.ARGUMENT, 1, 0, 1, users=[[]])
 
 
-def _node(index: int, op: Operation, device: str, memos: Memos, xp: Any) -> Node:
+def _node(index: int, op: Operation, info: NodeInfo, xp: Any) -> Node:
     spec = op.spec
-    info = NodeInfo(
-        op.name, op.type, device, op.attrs, op.built_at, memos.setdefault(op.name, {}),
-        tuple(input_name(tensor) for tensor in op.inputs),
-    )  # fmt: skip
     node = Node(index, info, _KINDS.get(op.type, Kind.NORMAL), len(op.inputs), 0, len(op.outputs))
     node.users = [[] for _ in op.outputs]
     if op.type == "Const":

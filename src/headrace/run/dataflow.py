@@ -38,6 +38,11 @@ class _Dead:
 DEAD = _Dead()
 
 
+def _live(outputs: Sequence[Any]) -> list[tuple[int, Any]]:
+    """(output, value) of those that have a value, for the statistics."""
+    return [(index, value) for index, value in enumerate(outputs) if value is not DEAD]
+
+
 class Kind(Enum):
     """How the executor treats a node."""
 
@@ -161,6 +166,7 @@ class _Execution:
         self._ready: deque[tuple[Node, _Iteration, list[Any], bool]] = deque()
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._outstanding: dict[int, tuple[Node, _Iteration, Pending[Any], int]] = {}
+        self._ended: dict[int, int] = {}  # of traced steps, by ticket
         self._next_ticket = 0
         self._wanted = {
             (node.index, output): i for i, (node, output, _) in enumerate(program.returns)
@@ -176,6 +182,9 @@ class _Execution:
         root = self._root.iterations[0]
         assert root is not None
         try:
+            if self._step.stats is not None:
+                real = (node for node in self._program.nodes if node.kind is not Kind.ARGUMENT)
+                self._step.stats.begin(node.info.device for node in real)
             for node, value in zip(self._program.arguments, args, strict=True):
                 node_value = [value]
                 self._enqueue(node, root, node_value, False)
@@ -230,7 +239,7 @@ class _Execution:
         if outputs is None:
             return  # waiting
         if stats is not None and node.kind is not Kind.ARGUMENT:
-            stats.add(node.info.device, node.info.name, node.info.label, start, stats.now())
+            stats.add(node.info, start, stats.now(), _live(outputs), inputs)
         self._propagate(node, iteration, outputs, dead)
 
     def _execute(
@@ -302,6 +311,9 @@ class _Execution:
         ticket = self._next_ticket
         self._next_ticket += 1
         self._outstanding[ticket] = (node, iteration, pending, start)
+        stats = self._step.stats
+        if stats is not None:
+            pending.on_done(lambda _: self._ended.__setitem__(ticket, stats.now()))
         pending.on_done(lambda _: self._done.put(ticket))
         return None
 
@@ -335,7 +347,7 @@ class _Execution:
         outputs = self._result(node, pending)
         stats = self._step.stats
         if stats is not None:
-            stats.add(node.info.device, node.info.name, node.info.label, start, stats.now())
+            stats.add(node.info, start, self._ended.pop(ticket), _live(outputs))
         self._propagate(node, iteration, outputs, bool(outputs) and outputs[0] is DEAD)
 
     def _abandon(self, error: BaseException) -> None:

@@ -57,11 +57,6 @@ class NodeInfo:
         self.memo = memo
         self.inputs = inputs
 
-    @property
-    def label(self) -> str:
-        """``name = Op(inputs)``, as traces show a node."""
-        return f"{self.name} = {self.op}({', '.join(self.inputs)})"
-
 
 class Exchange(Protocol):
     """Where a step's values pass between devices: a Rendezvous, or one that reaches other tasks."""

@@ -33,11 +33,12 @@ Instruction = Callable[[Registers], None]
 
 @dataclass(slots=True)
 class Segment:
-    """Instructions with, side by side, the node and the input registers of each."""
+    """Instructions with, side by side, the node, the input and the output registers of each."""
 
     instructions: list[Instruction] = field(default_factory=list)
     nodes: list[NodeInfo] = field(default_factory=list)
     inputs: list[tuple[int, ...]] = field(default_factory=list)
+    outputs: list[tuple[int, ...]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class Waiter:
     start: Callable[[Registers], Any]
     store: Callable[[Registers, Any], None]
     inputs: tuple[int, ...]
+    outputs: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -79,8 +81,9 @@ class Program:
         num_args: int,
         items: list[Item],
         returns: list[Return],
-        preloaded: Sequence[NodeInfo] = (),
+        preloaded: Sequence[tuple[NodeInfo, tuple[int, ...]]] = (),
     ) -> None:
+        """preloaded: constants, and the registers that hold their outputs."""
         self.template = template
         self.num_args = num_args
         self.items = items
@@ -109,14 +112,23 @@ class Program:
         if self.items:
             with np.errstate(all="ignore"):
                 if step.stats is not None:
-                    step.stats.preloaded(self.preloaded)
+                    self._begin(step, registers)
                 if self._flat is not None:
                     run_segment(self._flat, registers, step)
                 else:
                     _Execution(self, registers, step).run()
         elif step.stats is not None:
-            step.stats.preloaded(self.preloaded)
+            self._begin(step, registers)
         return [leave(registers[r.register], r.shared, r.node, step) for r in self.returns]
+
+    def _begin(self, step: StepState, registers: Registers) -> None:
+        """Tell a traced step's statistics where it runs and which constants it has."""
+        devices = [node.device for node, _ in self.preloaded]
+        for item in self.items:
+            work = item.work
+            nodes = work.nodes if isinstance(work, Segment) else [work.node]
+            devices += [node.device for node in nodes]
+        step.stats.begin(devices, self.preloaded, registers)
 
 
 def run_segment(segment: Segment, registers: Registers, step: StepState) -> None:
@@ -147,6 +159,7 @@ class _Execution:
         self._outstanding: dict[int, Pending[Any]] = {}
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._started: dict[int, int] = {}
+        self._end_times: dict[int, int] = {}  # of traced steps
 
     def run(self) -> None:
         unregister = self._step.scope.on_cancel(lambda: self._done.put(-1))
@@ -226,6 +239,8 @@ class _Execution:
         if not isinstance(pending, Pending):
             pending = Pending.done_with(pending)
         self._outstanding[index] = pending
+        if stats is not None:
+            pending.on_done(lambda _: self._end_times.__setitem__(index, stats.now()))
         if pending.done and index not in self._early:
             return True
         pending.on_done(lambda _: self._done.put(index))
@@ -245,7 +260,8 @@ class _Execution:
             ) from error.__cause__
         stats = self._step.stats
         if stats is not None:
-            stats.waiter(work, self._started[index], result[0] if type(result) is tuple else result)
+            made = [(i, self._registers[r]) for i, r in enumerate(work.outputs)]
+            stats.add(work.node, self._started[index], self._end_times[index], made)
         ready = []
         for user in self._items[index].wakes:
             self._left[user] -= 1
