@@ -12,9 +12,11 @@ from typing import Any
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.keys import source_device, task_of
+from headrace.run.partial import PartialRun
 from headrace.run.pending import Pending
 from headrace.run.rendezvous import Delivery, Rendezvous
 from headrace.run.scope import Scope
+from headrace.run.trace import StatsCollector
 from headrace.serve import messages as m
 from headrace.serve.peers import Peer, Peers
 from headrace.serve.wire import GET_STATUS, RECV_TENSOR
@@ -23,35 +25,52 @@ _RECONNECT_WITHIN_S = 1.5  # more than the pause between two attempts to connect
 
 
 class Exchange:
-    """The rendezvous of one step on one task; receives from other tasks ask those tasks.
+    """The rendezvous of one step on one task; `seen_from` adds what other tasks send.
 
-    partitions: how many of the step run here now; the worker's to count.
+    partitions: how many of the step run here now; partials: its partial runs, by graph handle, with
+    their statistics.  Both are the worker's to keep, under its lock.
     """
 
-    def __init__(self, step_id: int, own_task: str, peers: Peers) -> None:
+    def __init__(self, step_id: int) -> None:
         self.local = Rendezvous()
         self.scope = Scope()
         self.partitions = 0
-        self._step_id = step_id
-        self._own_task = own_task
-        self._peers = peers
+        self.partials: dict[str, tuple[PartialRun, StatsCollector | None]] = {}
+        self.step_id = step_id
 
-    def send(self, key: str, value: Any, dead: bool = False) -> None:
-        """Leave a value for whoever asks this task."""
-        self.local.send(key, value, dead)
-
-    def recv(self, key: str) -> Pending[Delivery]:
-        """Take a value from here or from its task."""
-        task = task_of(source_device(key))
-        if task == self._own_task:
-            return self.local.recv(key)
-        request = m.RecvTensorRequest(self._step_id, key, secrets.randbits(63))
-        return _Asking(self._peers.get(task), request, self.scope).taken
+    def seen_from(self, task: str, peers: Peers) -> View:
+        """The exchange for partitions that know this task as `task` and the others as `peers`."""
+        return View(self, task, peers)
 
     def abort(self, error: errors.OpError) -> bool:
         """End the step on this task: whoever waits here or asks later gets `error`."""
         self.scope.cancel(error)
         return self.local.abort(error)
+
+
+class View:
+    """An exchange as the partitions of one session see it: receives from other tasks ask those."""
+
+    def __init__(self, exchange: Exchange, own_task: str, peers: Peers) -> None:
+        self._exchange = exchange
+        self._own_task = own_task
+        self._peers = peers
+
+    def send(self, key: str, value: Any, dead: bool = False) -> None:
+        """Leave a value for whoever asks this task."""
+        self._exchange.local.send(key, value, dead)
+
+    def recv(self, key: str) -> Pending[Delivery]:
+        """Take a value from here or from its task."""
+        task = task_of(source_device(key))
+        if task == self._own_task:
+            return self._exchange.local.recv(key)
+        request = m.RecvTensorRequest(self._exchange.step_id, key, secrets.randbits(63))
+        return _Asking(self._peers.get(task), request, self._exchange.scope).taken
+
+    def abort(self, error: errors.OpError) -> bool:
+        """See `Exchange.abort`."""
+        return self._exchange.abort(error)
 
 
 class _Asking:

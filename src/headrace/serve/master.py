@@ -117,7 +117,7 @@ class Master:
         handle = request.session_handle
         view = self._session(handle).cluster if handle else self._view([])
         others = view.attributes([task for task in view.tasks if task != self._worker.task], scope)
-        reply = pb.ListDevicesResponse(local_device=[self._worker.device_attributes()])
+        reply = pb.ListDevicesResponse(local_device=self._worker.device_attributes())
         for attributes in others.values():
             reply.remote_device.extend(attributes)
         return reply

@@ -6,6 +6,7 @@ shells' business (`serve.wire`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,14 +53,16 @@ class RunGraphRequest:
     is_last_partial_run: bool = False
     store_errors_in_response_body: bool = True
     request_id: int = 0
+    record_partition_graphs: bool = False
 
 
 @dataclass(slots=True)
 class RunGraphReply:
-    """Values of the fetches by rendezvous key, and step statistics if they were asked for."""
+    """Values of the fetches by rendezvous key; step statistics and graphs if they were asked for."""
 
     recv: Named
     step_stats: pb.StepStats | None = None
+    partition_graphs: Sequence[pb.GraphDef] = ()
 
 
 @dataclass(slots=True)
@@ -78,3 +81,21 @@ class RecvTensorReply:
     value: Any
     is_dead: bool = False
     send_start_micros: int = 0
+
+
+@dataclass(slots=True)
+class RunCallableRequest:
+    """Run a callable of a session; `feeds` in the order in which it was made with them."""
+
+    session_handle: str
+    handle: int
+    feeds: list[Any]
+    request_id: int = 0
+
+
+@dataclass(slots=True)
+class RunCallableReply:
+    """Values of the fetches in order, and the metadata if its options ask for them."""
+
+    fetches: list[Any]
+    metadata: pb.RunMetadata | None = None

@@ -125,7 +125,10 @@ def _run_graph_error(error: errors.OpError) -> bytes:
 def _encode_run_graph(r: m.RunGraphRequest) -> bytes:
     return pb.RunGraphRequest(
         graph_handle=r.graph_handle, step_id=r.step_id, send=_named(r.send), recv_key=r.recv_keys,
-        session_handle=r.session_handle, exec_opts=pb.ExecutorOpts(record_timeline=r.record_timeline),
+        session_handle=r.session_handle,
+        exec_opts=pb.ExecutorOpts(
+            record_timeline=r.record_timeline, record_partition_graphs=r.record_partition_graphs
+        ),
         create_worker_session_called=r.create_worker_session_called, is_partial=r.is_partial,
         is_last_partial_run=r.is_last_partial_run, request_id=r.request_id,
         store_errors_in_response_body=r.store_errors_in_response_body,
@@ -138,11 +141,12 @@ def _decode_run_graph(data: bytes) -> m.RunGraphRequest:
         proto.graph_handle, proto.step_id, _unnamed(proto.send), list(proto.recv_key),
         proto.session_handle, proto.exec_opts.record_timeline, proto.create_worker_session_called,
         proto.is_partial, proto.is_last_partial_run, proto.store_errors_in_response_body, proto.request_id,
+        proto.exec_opts.record_partition_graphs,
     )  # fmt: skip
 
 
 def _encode_run_graph_reply(r: m.RunGraphReply) -> bytes:
-    proto = pb.RunGraphResponse(recv=_named(r.recv))
+    proto = pb.RunGraphResponse(recv=_named(r.recv), partition_graph=r.partition_graphs)
     if r.step_stats is not None:
         proto.step_stats.CopyFrom(r.step_stats)
     return proto.SerializeToString()
@@ -152,8 +156,9 @@ def _decode_run_graph_reply(data: bytes) -> m.RunGraphReply:
     proto = _parse(pb.RunGraphResponse, data)
     _raise_stored(proto)
     return m.RunGraphReply(
-        _unnamed(proto.recv), proto.step_stats if proto.HasField("step_stats") else None
-    )
+        _unnamed(proto.recv), proto.step_stats if proto.HasField("step_stats") else None,
+        proto.partition_graph,
+    )  # fmt: skip
 
 
 def _encode_recv_tensor(r: m.RecvTensorRequest) -> bytes:
@@ -180,6 +185,34 @@ def _decode_recv_tensor_reply(data: bytes) -> m.RecvTensorReply:
     return m.RecvTensorReply(value, proto.is_dead, proto.send_start_micros)
 
 
+def _encode_run_callable(r: m.RunCallableRequest) -> bytes:
+    return pb.RunCallableRequest(
+        session_handle=r.session_handle, handle=r.handle, feed=[_tensor(value) for value in r.feeds],
+        request_id=r.request_id,
+    ).SerializeToString()  # fmt: skip
+
+
+def _decode_run_callable(data: bytes) -> m.RunCallableRequest:
+    proto = _parse(pb.RunCallableRequest, data)
+    feeds = [_value(feed) for feed in proto.feed]
+    return m.RunCallableRequest(proto.session_handle, proto.handle, feeds, proto.request_id)
+
+
+def _encode_run_callable_reply(r: m.RunCallableReply) -> bytes:
+    proto = pb.RunCallableResponse(fetch=[_tensor(value) for value in r.fetches])
+    if r.metadata is not None:
+        proto.metadata.CopyFrom(r.metadata)
+    return proto.SerializeToString()
+
+
+def _decode_run_callable_reply(data: bytes) -> m.RunCallableReply:
+    proto = _parse(pb.RunCallableResponse, data)
+    return m.RunCallableReply(
+        [tensors.decode(fetch, writable=True) for fetch in proto.fetch],
+        proto.metadata if proto.HasField("metadata") else None,
+    )
+
+
 def _plain(service: str, name: str, handler: str, request: Any, reply: Any) -> Method:
     """A method whose messages are the protobuf ones."""
     return Method(
@@ -203,6 +236,21 @@ CLOSE_SESSION = _plain(
 LIST_DEVICES = _plain(
     _MASTER, "ListDevices", "list_devices", pb.ListDevicesRequest, pb.ListDevicesResponse
 )
+PARTIAL_RUN_SETUP = _plain(
+    _MASTER, "PartialRunSetup", "partial_run_setup",
+    pb.PartialRunSetupRequest, pb.PartialRunSetupResponse,
+)  # fmt: skip
+MAKE_CALLABLE = _plain(
+    _MASTER, "MakeCallable", "make_callable", pb.MakeCallableRequest, pb.MakeCallableResponse
+)
+RUN_CALLABLE = Method(
+    _MASTER, "RunCallable", "run_callable", _encode_run_callable, _decode_run_callable,
+    _encode_run_callable_reply, _decode_run_callable_reply,
+)  # fmt: skip
+RELEASE_CALLABLE = _plain(
+    _MASTER, "ReleaseCallable", "release_callable",
+    pb.ReleaseCallableRequest, pb.ReleaseCallableResponse,
+)  # fmt: skip
 RESET = _plain(_MASTER, "Reset", "reset", pb.ResetRequest, pb.ResetResponse)
 RUN_STEP = Method(
     _MASTER, "RunStep", "run_step", _encode_run_step, _decode_run_step,

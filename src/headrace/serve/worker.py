@@ -11,19 +11,15 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from headrace.base import errors
-from headrace.base.dtypes import DType
 from headrace.codec import protos as pb
-from headrace.graph.graph import Graph, Operation
-from headrace.graph.graphdef import Importer
-from headrace.graph.tensor import Tensor
-from headrace.plan.compile import Compiled, compile_program
-from headrace.plan.prune import needed
-from headrace.run.kernel import Memos, Runtime, StepState
-from headrace.run.keys import key, source_device, task_of, tensor_name
+from headrace.plan.compile import Compiled
+from headrace.run.kernel import Runtime, StepState
+from headrace.run.keys import source_device, task_of
+from headrace.run.partial import PartialRun
 from headrace.run.pending import Pending
 from headrace.run.rendezvous import Delivery
 from headrace.run.scope import Scope
@@ -31,45 +27,27 @@ from headrace.run.trace import StatsCollector
 from headrace.serve import messages as m
 from headrace.serve.exchange import Exchange
 from headrace.serve.peers import Peers, gives_pending
+from headrace.serve.registered import Registered
+from headrace.serve.worker_session import WorkerSession
 
 _ENDED_STEPS = 4096  # remembered, for those who come late
-
-
-class _Registered:
-    """A compiled partition: the program, and where its feeds and fetches go."""
-
-    __slots__ = ("args", "kinds", "program", "returns", "session_handle")
-
-    def __init__(
-        self,
-        program: Compiled,
-        args: Mapping[str, int],
-        kinds: Sequence[DType],
-        returns: Mapping[str, int],
-        session_handle: str,
-    ) -> None:
-        self.program = program
-        self.args = args
-        self.kinds = kinds
-        self.returns = returns
-        self.session_handle = session_handle
 
 
 class Worker:
     """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``."""
 
-    def __init__(self, task: str, peers_of: Mapping[str, str], pool: Any) -> None:
-        """peers_of: addresses (host:port) of all tasks of the cluster by name."""
+    def __init__(self, task: str, peers_of: Mapping[str, str], pool: Any, cpus: int = 1) -> None:
+        """peers_of: addresses (host:port) of all tasks of the cluster by name.  cpus: CPU devices."""
         self.task = task
-        self.device = f"{task}/device:CPU:0"
+        self.devices = [f"{task}/device:CPU:{index}" for index in range(cpus)]
         self.incarnation = secrets.randbits(64) | 1
-        self.runtime = Runtime(self.device)
+        self.runtime = Runtime(self.devices[0])
         self.peers = Peers(peers_of, task, self, pool)
+        self._pool = pool
         self._lock = threading.Lock()
-        self._graphs: dict[str, _Registered] = {}
-        self._memos: dict[str, Memos] = {}
+        self._graphs: dict[str, Registered] = {}
         self._steps: dict[int, Exchange] = {}
-        self._sessions: set[str] = set()
+        self._sessions: dict[str, WorkerSession] = {}
         self._ended_steps: OrderedDict[int, errors.OpError | None] = OrderedDict()
         self._running: set[Scope] = set()
         self._idle = threading.Condition(self._lock)
@@ -80,91 +58,78 @@ class Worker:
 
     def get_status(self, request: pb.GetStatusRequest, scope: Scope) -> pb.GetStatusResponse:
         """The devices of this task."""
-        return pb.GetStatusResponse(device_attributes=[self.device_attributes()])
+        return pb.GetStatusResponse(device_attributes=self.device_attributes())
 
-    def device_attributes(self) -> pb.DeviceAttributes:
-        """This task's CPU."""
-        return pb.DeviceAttributes(
-            name=self.device,
-            device_type="CPU",
-            memory_limit=256 << 20,
-            incarnation=self.incarnation,
-        )
+    def device_attributes(self) -> list[pb.DeviceAttributes]:
+        """This task's CPUs."""
+        return [
+            pb.DeviceAttributes(
+                name=device,
+                device_type="CPU",
+                memory_limit=256 << 20,
+                incarnation=self.incarnation,
+            )
+            for device in self.devices
+        ]
 
     def create_worker_session(
         self, request: pb.CreateWorkerSessionRequest, scope: Scope
     ) -> pb.CreateWorkerSessionResponse:
-        """Remember a master's session.  Raises Unimplemented for isolated state."""
-        if request.isolate_session_state:
-            raise errors.unimplemented(
-                "isolate_session_state is not supported yet: name a tf.container of your own instead"
-            )
+        """Begin a master's session: with state or a cluster of its own, if that is asked for.
+
+        Raises InvalidArgument, AlreadyExists.
+        """
+        session = WorkerSession.created(
+            request, self.task, self.runtime.resources, self.peers, self, self._pool
+        )
         with self._lock:
-            self._sessions.add(request.session_handle)
-        return pb.CreateWorkerSessionResponse()
+            if self._sessions.setdefault(request.session_handle, session) is session:
+                return pb.CreateWorkerSessionResponse()
+        session.close()
+        raise errors.already_exists(
+            f"session {request.session_handle!r} has been created on {self.task} already"
+        )
 
     def delete_worker_session(
         self, request: pb.DeleteWorkerSessionRequest, scope: Scope
     ) -> pb.DeleteWorkerSessionResponse:
-        """Forget a session and what its nodes remember."""
+        """Forget a session and what is its own."""
         with self._lock:
-            self._sessions.discard(request.session_handle)
-            self._memos.pop(request.session_handle, None)
-        self.runtime.resources.delete_private(request.session_handle)
+            session = self._sessions.pop(request.session_handle, None)
+        if session is not None:
+            session.close()
         return pb.DeleteWorkerSessionResponse()
+
+    def _session(self, handle: str, created: bool) -> WorkerSession:
+        """A session; one that needs nothing of its own need not have been created.
+
+        created: it was, says its master.  Raises Aborted if it is not known here then.
+        """
+        with self._lock:
+            session = self._sessions.get(handle)
+            if session is None and not created:
+                session = WorkerSession(handle, self.task, self.runtime.resources, self.peers)
+                self._sessions[handle] = session
+        if session is None:
+            raise errors.aborted(
+                f"session {handle!r} is not known to {self.task}: the task has been restarted since, or the "
+                "session was closed; make a new session"
+            )
+        return session
 
     def register_graph(
         self, request: pb.RegisterGraphRequest, scope: Scope
     ) -> pb.RegisterGraphResponse:
-        """Compile a partition.  Raises NotFound (unknown op), InvalidArgument, Unimplemented."""
-        graph = Graph()
-        graph.strict_shapes = False
-        try:
-            Importer(graph, origins=False).add(request.graph_def)
-        except (ValueError, TypeError, KeyError) as error:
-            raise errors.invalid_argument(
-                f"the registered graph cannot be used: {error}"
-            ) from error
-        with self._lock:
-            memos = self._memos.setdefault(request.session_handle, {})
-        registered = self._compile(graph, memos, request)
+        """Compile a partition.
+
+        Raises NotFound (unknown op), InvalidArgument, Unimplemented, Aborted (unknown session).
+        """
+        session = self._session(request.session_handle, request.create_worker_session_called)
+        registered = Registered(request, session)
         handle = f"{secrets.randbits(64):016x}"
         with self._lock:
             self._graphs[handle] = registered
         return pb.RegisterGraphResponse(graph_handle=handle)
-
-    def _compile(self, graph: Graph, memos: Memos, request: pb.RegisterGraphRequest) -> _Registered:
-        args: dict[str, int] = {}
-        arg_tensors: list[Tensor] = []
-        returns: dict[str, int] = {}
-        return_tensors: list[Tensor] = []
-        sends: list[Operation] = []
-        others: list[Operation] = []
-        for op in graph.get_operations():
-            client = op.attrs.get("client_terminated", False)
-            if client and op.type in ("_Recv", "_HostRecv"):
-                args[_key(op)] = len(arg_tensors)
-                arg_tensors.append(op.outputs[0])
-            elif client and op.type in ("_Send", "_HostSend"):
-                returns[_key(op)] = len(return_tensors)
-                return_tensors.append(op.inputs[0])
-            elif op.type in ("_Send", "_HostSend"):
-                sends.append(op)
-            else:
-                others.append(op)
-        pruned = needed(arg_tensors, return_tensors, [*sends, *others], exact=True)
-        devices = {op: op.device or self.device for op in pruned.ops}
-        program = compile_program(
-            pruned,
-            arg_tensors,
-            return_tensors,
-            devices=devices,
-            memos=memos,
-            dataflow=request.has_control_flow,
-            fold=request.graph_options.optimizer_options.opt_level >= 0,
-        )
-        kinds = [tensor._dtype.base_dtype for tensor in arg_tensors]
-        return _Registered(program, args, kinds, returns, request.session_handle)
 
     def deregister_graph(
         self, request: pb.DeregisterGraphRequest, scope: Scope
@@ -188,26 +153,49 @@ class Worker:
         registered = self._graphs.get(request.graph_handle)
         if registered is None:
             raise self._unknown_graph(request.graph_handle)
+        registered.check_fetches(request.recv_keys)
         if request.is_partial:
-            raise errors.unimplemented(
-                "partial runs are not supported yet; run the whole step at once"
-            )
-        args = _arguments(registered, request.send)
-        unknown = [name for name in request.recv_keys if name not in registered.returns]
-        if unknown:
-            raise errors.invalid_argument(f"the partition has no fetch with the key {unknown[0]!r}")
+            return self._run_partial(registered, request, scope)
+        args = registered.arguments(request.send)
         scope.check()
         exchange = self._exchange(request.step_id)
         stats = StatsCollector() if request.record_timeline else None
         with Scope(parent=scope) as running:
-            values = self._run(registered, args, request.step_id, exchange, running, stats)
+            values = self._run(
+                registered, registered.program, args, request.step_id, exchange, running, stats
+            )
         recv = [(name, values[registered.returns[name]]) for name in request.recv_keys]
-        return m.RunGraphReply(recv, stats.proto() if stats is not None else None)
+        return _reply(registered, request, recv, stats)
+
+    def _run_partial(
+        self, registered: Registered, request: m.RunGraphRequest, scope: Scope
+    ) -> m.RunGraphReply:
+        """Feed and fetch what is named; the first of a step's requests starts the partition."""
+        registered.check_feeds(request.send)
+        program = registered.partial()
+        step_id = request.step_id
+        exchange = self._exchange(step_id)
+        with self._lock:
+            if request.graph_handle not in exchange.partials:
+                stats = StatsCollector() if request.record_timeline else None
+
+                def run() -> None:
+                    with Scope() as running:
+                        self._run(registered, program, [], step_id, exchange, running, stats)
+
+                started = PartialRun(exchange.local, run, self._pool.submit)
+                exchange.partials[request.graph_handle] = started, stats
+            partial, stats = exchange.partials[request.graph_handle]
+        last = request.is_last_partial_run
+        values = partial.step(request.send, request.recv_keys, last, scope)
+        recv = list(zip(request.recv_keys, values, strict=True))
+        return _reply(registered, request, recv, stats if last else None)
 
     def _run(
-        self, registered: _Registered, args: list[Any], step_id: int, exchange: Exchange, running: Scope,
-        stats: StatsCollector | None,
+        self, registered: Registered, program: Compiled, args: list[Any], step_id: int,
+        exchange: Exchange, running: Scope, stats: StatsCollector | None,
     ) -> list[Any]:  # fmt: skip
+        session = registered.session
         with self._lock:
             self._check_open()
             self._running.add(running)
@@ -216,10 +204,9 @@ class Worker:
             lambda: running.cancel(exchange.scope.error or _over(step_id))
         )
         try:
-            step = StepState(
-                self.runtime, running, step_id, exchange, stats, registered.session_handle
-            )
-            return registered.program.run(step, args)
+            view = exchange.seen_from(session.task, session.peers)
+            step = StepState(session.runtime, running, step_id, view, stats, session.handle)
+            return program.run(step, args)
         except errors.OpError as error:
             self._end_step(step_id, error)
             raise
@@ -244,7 +231,7 @@ class Worker:
                     raise _again(self._ended_steps[step_id] or _over(step_id))
                 if self._refusing is not None:
                     raise _again(self._refusing)
-                exchange = self._steps[step_id] = Exchange(step_id, self.task, self.peers)
+                exchange = self._steps[step_id] = Exchange(step_id)
             return exchange
 
     def _check_open(self) -> None:
@@ -264,10 +251,17 @@ class Worker:
         if exchange is not None:
             exchange.abort(error or _over(step_id))
 
+    def _is_own(self, task: str) -> bool:
+        """Whether this is a name of this task, for whichever session."""
+        if task == self.task:
+            return True
+        with self._lock:
+            return any(session.task == task for session in self._sessions.values())
+
     @gives_pending
     def recv_tensor(self, request: m.RecvTensorRequest, scope: Scope) -> Pending[m.RecvTensorReply]:
         """The value of a key that a partition here sends; waits for it.  Handed over once."""
-        if task_of(source_device(request.rendezvous_key)) != self.task:
+        if not self._is_own(task_of(source_device(request.rendezvous_key))):
             raise errors.invalid_argument(
                 f"{request.rendezvous_key!r} is not sent by this task, {self.task}"
             )
@@ -333,6 +327,11 @@ class Worker:
             scope.cancel(error)
         for exchange in steps:
             exchange.abort(error)
+        with self._lock:
+            sessions = list(self._sessions.values())
+            self._sessions.clear()
+        for session in sessions:
+            session.close()
         self.runtime.resources.close()
         self.peers.close()
 
@@ -346,28 +345,8 @@ def _again(error: errors.OpError) -> errors.OpError:
     return errors.make(error.error_code, error.message)
 
 
-def _arguments(registered: _Registered, sent: m.Named) -> list[Any]:
-    """The values of a partition's feeds, in order.  Raises InvalidArgument."""
-    args: list[Any] = [None] * len(registered.args)
-    for name, value in sent:
-        index = registered.args.get(name)
-        if index is None:
-            raise errors.invalid_argument(f"the partition has no feed with the key {name!r}")
-        wanted = registered.kinds[index]
-        if value.dtype != wanted.np:
-            raise errors.invalid_argument(
-                f"the value fed for {tensor_name(name)} is {value.dtype}, the tensor {wanted.name}; feed "
-                f"{wanted.name}"
-            )
-        args[index] = value
-    for name, index in registered.args.items():
-        if args[index] is None:
-            raise errors.invalid_argument(f"the partition needs a value for the feed {name!r}")
-    return args
-
-
-def _key(op: Operation) -> str:
-    return key(
-        op["send_device"].decode(), op["send_device_incarnation"], op["recv_device"].decode(),
-        op["tensor_name"].decode(),
-    )  # fmt: skip
+def _reply(
+    registered: Registered, request: m.RunGraphRequest, recv: m.Named, stats: StatsCollector | None
+) -> m.RunGraphReply:
+    graphs = [registered.graph_def()] if request.record_partition_graphs else []
+    return m.RunGraphReply(recv, stats.proto() if stats is not None else None, graphs)

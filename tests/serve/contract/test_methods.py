@@ -300,9 +300,60 @@ def test_worker_sessions_come_and_go(ask: Asker) -> None:
     assert ask(wire.CREATE_WORKER_SESSION, create) == pb.CreateWorkerSessionResponse()
     delete = pb.DeleteWorkerSessionRequest(session_handle="s")
     assert ask(wire.DELETE_WORKER_SESSION, delete) == pb.DeleteWorkerSessionResponse()
-    create.isolate_session_state = True
-    with pytest.raises(errors.UnimplementedError, match=r"tf\.container"):
+    graph = double()
+    graph.create_worker_session_called = True
+    with pytest.raises(errors.AbortedError, match="'s' is not known"):
+        ask(wire.REGISTER_GRAPH, graph)
+    ask(wire.CREATE_WORKER_SESSION, create)
+    with pytest.raises(errors.AlreadyExistsError):
         ask(wire.CREATE_WORKER_SESSION, create)
+    ask(wire.REGISTER_GRAPH, graph)
+    with pytest.raises(errors.InvalidArgumentError, match="session_handle"):
+        ask(wire.CREATE_WORKER_SESSION, pb.CreateWorkerSessionRequest())
+    strange = pb.CreateWorkerSessionRequest(session_handle="t")
+    strange.server_def.cluster.job.add(name="ps").tasks[0] = "localhost:1"
+    strange.server_def.job_name = "worker"
+    with pytest.raises(errors.InvalidArgumentError, match="/job:worker/replica:0/task:0"):
+        ask(wire.CREATE_WORKER_SESSION, strange)
+
+
+def test_a_partition_may_take_its_feeds_and_give_its_fetches_piece_by_piece(ask: Asker) -> None:
+    nodes = []
+    for name in "ab":
+        add = pb.NodeDef(name=f"add_{name}", op="Add", input=[f"_Recv_{name}"] * 2, device=DEVICE)
+        add.attr["T"].type = pb.DT_FLOAT
+        out = transfer("_Send", f"{name}2", add.name, client=True)
+        nodes += [transfer("_Recv", name, client=True), add, out]
+    handle = ask(wire.REGISTER_GRAPH, part(*nodes)).graph_handle
+
+    def some(step: int, last: bool, *fetches: str, **feeds: float) -> list[Any]:
+        sent = [(the_key(name), np.float32(value)) for name, value in feeds.items()]
+        keys = [the_key(name) for name in fetches]
+        request = m.RunGraphRequest(
+            handle, step, sent, keys, is_partial=True, is_last_partial_run=last
+        )
+        reply = ask(wire.RUN_GRAPH, request)
+        assert [name for name, _ in reply.recv] == keys
+        return [value for _, value in reply.recv]
+
+    for step in (11, 12):
+        assert some(step, False, "a2", a=1.0) == [2.0]
+        assert some(step, False, b=2.0) == []
+        assert some(step, True, "b2") == [4.0]
+        ask(wire.CLEANUP_GRAPH, pb.CleanupGraphRequest(step_id=step))
+    with pytest.raises(errors.AbortedError, match="has ended"):
+        some(12, False, "a2")
+    assert some(13, False, "a2", a=1.0) == [2.0]
+    ask(wire.CLEANUP_GRAPH, pb.CleanupGraphRequest(step_id=13))  # ends what still waits for b
+
+
+def test_a_partition_is_given_back_if_asked_for(ask: Asker) -> None:
+    handle = ask(wire.REGISTER_GRAPH, double()).graph_handle
+    sent = [(the_key("in"), np.float32(3.0))]
+    request = m.RunGraphRequest(handle, 1, sent, [], record_partition_graphs=True)
+    (graph_def,) = ask(wire.RUN_GRAPH, request).partition_graphs
+    given = {(node.name, node.op, node.device) for node in graph_def.node}
+    assert given == {(node.name, node.op, node.device) for node in double().graph_def.node}
 
 
 def test_every_method_is_asked_here() -> None:

@@ -281,7 +281,7 @@ def test_closing_a_session_leaves_nothing_of_it_on_the_cluster(cluster: Cluster)
         assert cluster.servers["ps:0"].worker._graphs
     for server in cluster.servers.values():
         assert not server.worker._graphs
-        assert not server.worker._memos
+        assert not server.worker._sessions
         assert not server.master._sessions
 
 
