@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
 from pathlib import Path
 
 import grpc_tools
@@ -49,7 +50,9 @@ def main() -> None:
     init = PACKAGE / "__init__.py"
     init.write_text(HEADER)
     compile_protos()
-    sys.path.insert(0, str(SRC))
+    package = types.ModuleType("headrace")  # without what its __init__ needs installed
+    package.__path__ = [str(SRC / "headrace")]
+    sys.modules["headrace"] = package
     names = {f"{name}_pb2": public_names(f"{name}_pb2") for name in FILES}
     lines = []
     for module, exported in sorted(names.items()):

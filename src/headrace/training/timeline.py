@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 
 _NODE_LABEL = re.compile(r"^(?P<name>.+?) = (?P<op>[^\s(]+)\((?P<inputs>.*)\)$", re.DOTALL)
 _SHORT_LABEL = re.compile(r"^(?P<name>[^\s:=]+):(?P<op>[A-Za-z_]\w*)(#.*#)?$")
-_RECV_LABEL = re.compile(r"^\[(?P<bytes>\d+)B\].*? (?P<edge>\S+) from (?P<src>\S+) to (?P<dst>\S+)")
+_RECV_LABEL = re.compile(
+    r"^\[(?P<amount>\d+(?:\.\d+)?)(?P<unit>M?)B\].*? (?P<edge>\S+) from (?P<src>\S+) to (?P<dst>\S+)"
+)
 _EDGE = re.compile(r"^edge_(?P<number>\d+)_(?P<node>.+)$")
 _RECV_SUFFIX = re.compile(r"_S\d+$")
 _OUTPUT_NUMBER = re.compile(r":\d+$")
@@ -131,7 +133,7 @@ def _span(device: str, node: Any) -> Span:
         edge = _EDGE.match(match["edge"])
         name = node_of(edge["node"] if edge else match["edge"])
         sent_as = f"{name}/_{edge['number']}" if edge else name
-        transfer = Transfer(name, sent_as, match["src"], match["dst"], int(match["bytes"]))
+        transfer = Transfer(name, sent_as, match["src"], match["dst"], _moved_bytes(node, match))
     elif op == "unknown" and node.node_name == "RecvTensor":
         op = "RecvTensor"
     return Span(
@@ -156,6 +158,14 @@ def _span(device: str, node: Any) -> Span:
             for o in node.output
         ),
     )
+
+
+def _moved_bytes(node: Any, label: re.Match[str]) -> int:
+    """Bytes of a transfer: exactly from its output; the label rounds large ones to 0.1 MiB."""
+    sizes = [o.tensor_description.allocation_description.requested_bytes for o in node.output]
+    if any(sizes):
+        return sum(sizes)
+    return round(float(label["amount"]) * (1 << 20 if label["unit"] else 1))
 
 
 def assign_lanes(spans: list[Span]) -> int:

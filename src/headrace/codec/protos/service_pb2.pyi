@@ -206,10 +206,12 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("device_attributes",)
+    __slots__ = ("device_attributes", "headrace_clock_ns")
     DEVICE_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_CLOCK_NS_FIELD_NUMBER: _ClassVar[int]
     device_attributes: _containers.RepeatedCompositeFieldContainer[_framework_pb2.DeviceAttributes]
-    def __init__(self, device_attributes: _Optional[_Iterable[_Union[_framework_pb2.DeviceAttributes, _Mapping]]] = ...) -> None: ...
+    headrace_clock_ns: int
+    def __init__(self, device_attributes: _Optional[_Iterable[_Union[_framework_pb2.DeviceAttributes, _Mapping]]] = ..., headrace_clock_ns: _Optional[int] = ...) -> None: ...
 
 class CreateWorkerSessionRequest(_message.Message):
     __slots__ = ("session_handle", "server_def", "isolate_session_state", "cluster_device_attributes", "master_task", "master_incarnation")
