@@ -29,6 +29,7 @@ from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
+from headrace.serve.clocks import to_one_clock
 from headrace.serve.cluster_view import ClusterView
 from headrace.serve.step import run_parts
 from headrace.serve.waiting import follow
@@ -269,6 +270,9 @@ class MasterSession:
         for part, reply in zip(plan.parts, replies, strict=True):
             by_key = dict(reply.recv)
             found.update((name, by_key[key]) for name, key in part.fetches.items())
+        if traced:
+            told = [(p.task, r.step_stats) for p, r in zip(plan.parts, replies, strict=True)]
+            to_one_clock(self.cluster, self._own_task, told, scope)
         metadata = _metadata(replies) if traced else None
         values = [(given, found[name]) for given, name in zip(request.fetches, wanted, strict=True)]
         return m.RunStepReply(values, metadata)

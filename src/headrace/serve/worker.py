@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -41,6 +42,7 @@ class Worker:
         self.task = task
         self.devices = [f"{task}/device:CPU:{index}" for index in range(cpus)]
         self.incarnation = secrets.randbits(64) | 1
+        self.clock_ns = time.time_ns
         self.runtime = Runtime(self.devices[0])
         self.peers = Peers(peers_of, task, self, pool)
         self._pool = pool
@@ -58,7 +60,9 @@ class Worker:
 
     def get_status(self, request: pb.GetStatusRequest, scope: Scope) -> pb.GetStatusResponse:
         """The devices of this task."""
-        return pb.GetStatusResponse(device_attributes=self.device_attributes())
+        return pb.GetStatusResponse(
+            device_attributes=self.device_attributes(), headrace_clock_ns=self.clock_ns()
+        )
 
     def device_attributes(self) -> list[pb.DeviceAttributes]:
         """This task's CPUs."""
@@ -159,7 +163,7 @@ class Worker:
         args = registered.arguments(request.send)
         scope.check()
         exchange = self._exchange(request.step_id)
-        stats = StatsCollector() if request.record_timeline else None
+        stats = StatsCollector(self.clock_ns) if request.record_timeline else None
         with Scope(parent=scope) as running:
             values = self._run(
                 registered, registered.program, args, request.step_id, exchange, running, stats
@@ -177,7 +181,7 @@ class Worker:
         exchange = self._exchange(step_id)
         with self._lock:
             if request.graph_handle not in exchange.partials:
-                stats = StatsCollector() if request.record_timeline else None
+                stats = StatsCollector(self.clock_ns) if request.record_timeline else None
 
                 def run() -> None:
                     with Scope() as running:
