@@ -1,0 +1,231 @@
+"""Step statistics of one program, here and in TensorFlow: the same nodes, labels and outputs.
+
+TensorFlow's optimizers are off, because they rename and replace nodes.  What differs all the same is named here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from tests.serve.clusters import in_process
+
+TRACE = """
+def traced(session, fetches, feeds=None):
+    metadata = tf.RunMetadata()
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    session.run(fetches, feeds, options=options, run_metadata=metadata)
+    return metadata.step_stats
+
+def summary(stats):
+    found = {}
+    for device in stats.dev_stats:
+        nodes = found.setdefault(device.device, [])
+        for node in device.node_stats:
+            outputs = []
+            for output in node.output:
+                told = output.tensor_description
+                shape = tuple(dim.size for dim in told.shape.dim)
+                size = told.allocation_description.requested_bytes
+                outputs.append((output.slot, told.dtype, shape, size))
+            memory = [used.total_bytes for used in node.memory]
+            kept = node.memory_stats.persistent_memory_size
+            ordered = node.scheduled_micros <= node.all_start_micros
+            nodes.append((node.node_name, node.timeline_label, outputs, memory, kept, ordered))
+    return found
+
+def unoptimized(**more):
+    config = tf.ConfigProto(**more)
+    config.graph_options.optimizer_options.opt_level = -1
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return config
+"""
+
+LOCAL = {
+    "sums": """
+x = tf.placeholder(tf.float32, [None, 4], name="x")
+v = tf.Variable(tf.ones([4, 3]), name="v")
+y = tf.matmul(x, v, name="y")
+fetches = [tf.reduce_sum(y, name="s"), v.assign_add(tf.ones([4, 3]) * 2.0, name="up"), tf.identity(x, name="x2")]
+feeds = {x: np.ones([2, 4], np.float32)}
+""",
+    "queues": """
+q = tf.FIFOQueue(10, [tf.float32, tf.int32], [[2], []], name="q")
+with tf.control_dependencies([q.enqueue([[3.0, 4.0], 5], name="put")]):
+    a, b = q.dequeue(name="get")
+fetches = [a + 1.0, tf.identity(b, name="b"), tf.no_op(name="end")]
+feeds = {}
+""",
+    "several outputs": """
+x = tf.placeholder(tf.float32, [2, 4], name="x")
+parts = tf.split(x, 2, axis=1, name="parts")
+values, where = tf.nn.top_k(parts[1], 1, name="best")
+fetches = [tf.add(parts[0], parts[1], name="both"), where]
+feeds = {x: np.arange(8, dtype=np.float32).reshape(2, 4)}
+""",
+    "a fed result": """
+x = tf.constant([1.0, 2.0], name="x")
+y = tf.add(x, 1.0, name="y")
+fetches = [tf.multiply(y, y, name="z"), y]
+feeds = {y: [5.0, 6.0]}
+""",
+    "two CPUs": """
+with tf.device("/cpu:1"):
+    a = tf.placeholder(tf.float32, [2], name="a")
+    b = tf.add(a, 1.0, name="b")
+with tf.device("/cpu:0"):
+    c = tf.add(b, 2.0, name="c")
+fetches = [c, b]
+feeds = {a: [1.0, 2.0]}
+""",
+    "strings": """
+words = tf.constant(["a", "bc"], name="words")
+fetches = [tf.identity(words, name="same"), tf.string_join([words, words], name="twice")]
+feeds = {}
+""",
+}
+RUN_LOCAL = """
+with tf.Session(config=unoptimized(device_count={"CPU": 2})) as session:
+    session.run(tf.global_variables_initializer())
+    result = summary(traced(session, fetches, feeds))
+"""
+
+# What is fetched is on the session's own task: TensorFlow moves other fetches there first, headrace does not.
+CLUSTER = """
+with tf.device("/job:ps/task:0"):
+    v = tf.Variable(tf.ones([4, 3]), name="v")
+    q = tf.FIFOQueue(10, [tf.float32], [[]], shared_name="q", name="q")
+    put = q.enqueue(3.0, name="put")
+    got = q.dequeue(name="get")
+with tf.device("/job:worker/task:0"):
+    x = tf.placeholder(tf.float32, [None, 4], name="x")
+    y = tf.matmul(x, v, name="y")
+    s = tf.add(tf.reduce_sum(y, name="s"), got, name="t")
+    u = tf.ones([4, 3], name="u") * s
+with tf.device("/job:ps/task:0"):
+    up = v.assign_add(u, name="up")
+with tf.Session(target, config=unoptimized()) as session:
+    session.run(tf.global_variables_initializer())
+    result = summary(traced(session, [s, up.op, put], {x: [[1.0, 2.0, 3.0, 4.0]] * 2}))
+"""
+ORACLE_CLUSTER = """
+import socket
+
+def address():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return "127.0.0.1:%d" % s.getsockname()[1]
+
+cluster = tf.train.ClusterSpec({"ps": [address()], "worker": [address()]})
+ps = tf.train.Server(cluster, "ps", 0)
+worker = tf.train.Server(cluster, "worker", 0)
+target = worker.target
+"""
+
+Summary = dict[str, list[Any]]
+
+
+def ours(source: str, **names: Any) -> Summary:
+    scope: dict[str, Any] = {"tf": tf, "np": np, **names}
+    with tf.Graph().as_default():
+        exec(source, scope)
+    found: Summary = scope["result"]
+    return found
+
+
+def label(text: str) -> str:
+    """Without what is named differently: transfers within a task, received values, MKL's kernels, rates."""
+    text = re.sub(r"= _Mkl", "= ", text)
+    text = re.sub(r"(_S|/_)\d+\b", "", text)
+    text = re.sub(r"\[[\d.]+[GM]b/s\]", "", text)
+    return re.sub(r"edge_\d+_", "edge_", text)
+
+
+def nodes(found: Summary) -> dict[str, list[tuple[str, str]]]:
+    return {
+        device: sorted((name, label(text)) for name, text, *_ in done)
+        for device, done in found.items()
+    }
+
+
+def outputs(found: Summary) -> dict[tuple[str, str], Any]:
+    """(slot, dtype, shape, bytes) of each output; a handle's bytes are each runtime's own."""
+    return {
+        (device, f"{name} {label(text)}"): [
+            (slot, dtype, shape, 0 if dtype == tf.resource.as_datatype_enum else size)
+            for slot, dtype, shape, size in described
+        ]
+        for device, done in found.items()
+        for name, text, described, *_ in done
+        if name != "RecvTensor"
+    }
+
+
+def kept(found: Summary) -> dict[str, int]:
+    return {
+        name: size
+        for done in found.values()
+        for name, _, described, _, size, _ in done
+        if all(dtype != tf.string.as_datatype_enum for _, dtype, *_ in described)
+    }
+
+
+@pytest.fixture(scope="module", params=LOCAL)
+def local(request: pytest.FixtureRequest, oracle: Any) -> tuple[Summary, Summary]:
+    """The statistics of one program: theirs, ours."""
+    source = TRACE + LOCAL[request.param] + RUN_LOCAL
+    return oracle.run(source), ours(source)
+
+
+@pytest.fixture(scope="module")
+def distributed(oracle: Any) -> tuple[Summary, Summary]:
+    """The statistics of one step on two tasks: theirs, ours."""
+    theirs = oracle.run(TRACE + ORACLE_CLUSTER + CLUSTER)
+    with in_process({"ps": 1, "worker": 1}) as cluster:
+        return theirs, ours(TRACE + CLUSTER, target=cluster.target("worker:0"))
+
+
+def test_a_local_step_lists_the_same_nodes(local: tuple[Summary, Summary]) -> None:
+    theirs, mine = local
+    assert nodes(mine) == nodes(theirs)
+
+
+def test_a_local_step_describes_the_same_outputs(local: tuple[Summary, Summary]) -> None:
+    theirs, mine = local
+    assert outputs(mine) == outputs(theirs)
+
+
+def test_what_outlives_a_step_is_the_same(local: tuple[Summary, Summary]) -> None:
+    theirs, mine = local
+    assert kept(mine) == kept(theirs)
+
+
+def test_a_step_on_two_tasks_lists_the_same_nodes(distributed: tuple[Summary, Summary]) -> None:
+    theirs, mine = distributed
+    assert set(mine) == set(theirs)
+    assert nodes(mine) == nodes(theirs)
+
+
+def test_a_step_on_two_tasks_describes_the_same_outputs(
+    distributed: tuple[Summary, Summary],
+) -> None:
+    theirs, mine = distributed
+    assert outputs(mine) == outputs(theirs)
+
+
+def test_no_node_starts_before_its_inputs_are_there(distributed: tuple[Summary, Summary]) -> None:
+    for found in distributed:
+        assert all(ordered for done in found.values() for *_, ordered in done)
+
+
+def test_what_kernels_compute_is_counted_as_allocated(local: tuple[Summary, Summary]) -> None:
+    for found in local:
+        for done in found.values():
+            for name, text, described, memory, size, _ in done:
+                # Forwarded buffers are not counted there, nor views and the state here.
+                if memory and "resource" not in text and "Queue" not in text:
+                    assert sum(memory) <= sum(output[3] for output in described) + size, name
