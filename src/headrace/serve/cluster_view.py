@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from headrace.base import errors
 from headrace.base.device import DeviceSpec
 from headrace.codec import protos as pb
+from headrace.run.keys import task_of
 from headrace.run.scope import Scope
 from headrace.serve import wire
 from headrace.serve.peers import Peer, Peers
@@ -30,29 +31,47 @@ class ClusterView:
         self.scope = scope
         self.tasks = [task for task in peers.tasks if task == own_task or _seen(task, filters)]
         self._lock = threading.Lock()
-        self._incarnations: dict[str, int] = {}
+        self._reported: dict[str, Sequence[pb.DeviceAttributes]] = {}
 
-    @property
-    def devices(self) -> list[str]:
-        """Full names of all devices."""
-        return [f"{task}/device:CPU:0" for task in self.tasks]
+    def devices_for(self, wanted: Iterable[str], scope: Scope) -> list[str]:
+        """Full names of the devices that nodes can be placed on, if they ask for `wanted`.
+
+        Every task has a CPU:0; whether it has more, it is asked only if a node may want that.
+        Then raises Unavailable naming a task that does not answer.
+        """
+        asking = {text for text in set(wanted) if _wants_more(text)}
+        tasks = [
+            task
+            for task in self.tasks
+            if any(_may_be_on(DeviceSpec.from_string(text), task) for text in asking)
+        ]
+        self._ask(tasks, scope)
+        found = []
+        for task in self.tasks:
+            reported = self._reported.get(task) if task in tasks else None
+            found += [d.name for d in reported] if reported else [f"{task}/device:CPU:0"]
+        return found
 
     def worker(self, task: str) -> Peer:
         """The worker service of a task."""
         return self._peers.get(task)
 
-    def incarnations(self, tasks: Iterable[str], scope: Scope) -> dict[str, int]:
-        """The numbers of the tasks' starts, by task.  Each is asked once.
+    def incarnations(self, devices: Iterable[str], scope: Scope) -> dict[str, int]:
+        """The numbers of the devices' starts.  Each task is asked once.
 
         Waits for tasks that are not up yet.  Raises Unavailable naming the task.
         """
-        wanted = list(tasks)
-        unknown = [task for task in wanted if task not in self._incarnations]
+        wanted = set(devices)
+        self._ask(sorted({task_of(device) for device in wanted}), scope)
+        known = {d.name: d.incarnation for each in self._reported.values() for d in each}
+        return {device: known[device] for device in wanted}
+
+    def _ask(self, tasks: Iterable[str], scope: Scope) -> None:
+        unknown = [task for task in tasks if task not in self._reported]
         if unknown:
             found = self.attributes(unknown, scope)
             with self._lock:
-                self._incarnations.update((task, found[task][0].incarnation) for task in unknown)
-        return {task: self._incarnations[task] for task in wanted}
+                self._reported = {**self._reported, **found}
 
     def attributes(
         self, tasks: Iterable[str], scope: Scope
@@ -66,7 +85,10 @@ class ClusterView:
             }
             try:
                 return {
-                    task: wait_for_server(reply, self.worker(task).name, scope).device_attributes
+                    task: _as_of(
+                        task,
+                        wait_for_server(reply, self.worker(task).name, scope).device_attributes,
+                    )
                     for task, reply in asked.items()
                 }
             finally:
@@ -78,3 +100,24 @@ def _seen(task: str, filters: Sequence[str]) -> bool:
         return True
     full = DeviceSpec.from_string(task)
     return any(DeviceSpec.from_string(text).matches(full) for text in filters)
+
+
+def _as_of(task: str, reported: Iterable[pb.DeviceAttributes]) -> list[pb.DeviceAttributes]:
+    """A task's devices by the name that this cluster has for the task."""
+    found = []
+    for attributes in reported:
+        renamed = pb.DeviceAttributes()
+        renamed.CopyFrom(attributes)
+        renamed.name = task + attributes.name[len(task_of(attributes.name)) :]
+        found.append(renamed)
+    return found
+
+
+def _wants_more(device: str) -> bool:
+    """Whether a device string asks for anything but the first CPU of a task."""
+    spec = DeviceSpec.from_string(device)
+    return spec.device_type not in (None, "CPU") or bool(spec.device_index)
+
+
+def _may_be_on(spec: DeviceSpec, task: str) -> bool:
+    return DeviceSpec(spec.job, spec.replica, spec.task).matches(DeviceSpec.from_string(task))

@@ -16,8 +16,11 @@ from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
+from headrace.serve.cluster import ClusterSpec
 from headrace.serve.cluster_view import ClusterView
 from headrace.serve.master_session import MasterSession
+from headrace.serve.peers import Peers
+from headrace.serve.registry import normal
 from headrace.serve.worker import Worker
 
 
@@ -43,18 +46,34 @@ class Master:
         config.CopyFrom(request.config)
         if not config.operation_timeout_in_ms:
             config.operation_timeout_in_ms = self._config.operation_timeout_in_ms
-        if config.isolate_session_state:
-            raise errors.unimplemented(
-                "isolate_session_state is not supported yet: name a tf.container of your own instead"
-            )
         handle = f"{secrets.randbits(64):016x}"
-        view = self._view(list(config.device_filters or self._config.device_filters))
-        session = MasterSession(handle, config, view, self._worker.task)
+        filters = list(config.device_filters or self._config.device_filters)
+        own_cluster = bool(config.cluster_def.job)
+        task, peers = self._worker.task, self._worker.peers
+        if own_cluster:
+            task, peers = self._other_cluster(config.cluster_def, request.target)
+        view = ClusterView(peers, task, self._scope, filters)
+        session = MasterSession(handle, config, view, task, peers if own_cluster else None)
         version = session.extend(request.graph_def)
         with self._lock:
             self._check_serving()
             self._sessions[handle] = session
         return pb.CreateSessionResponse(session_handle=handle, graph_version=version)
+
+    def _other_cluster(self, cluster: pb.ClusterDef, target: str) -> tuple[str, Peers]:
+        """This task's name in a cluster that a client brings, and the tasks of that.
+
+        Raises InvalidArgument if `target`, the client's address of this task, is not exactly one of them.
+        """
+        addresses = ClusterSpec(cluster).task_names()
+        own = normal(target.removeprefix("grpc://"))
+        found = [task for task, address in addresses.items() if normal(address) == own]
+        if len(found) != 1:
+            raise errors.invalid_argument(
+                f"the cluster_def must name the session's target {target!r} as one of its tasks; "
+                f"it has it {len(found)} times"
+            )
+        return found[0], Peers(addresses, found[0], self._worker, self._worker.pool)
 
     @property
     def closed(self) -> bool:
@@ -87,14 +106,38 @@ class Master:
             )
         return pb.ExtendSessionResponse(new_graph_version=session.extend(request.graph_def))
 
+    def partial_run_setup(
+        self, request: pb.PartialRunSetupRequest, scope: Scope
+    ) -> pb.PartialRunSetupResponse:
+        """Begin a partial run.  Raises InvalidArgument, NotFound."""
+        self._check_serving()
+        handle = self._session(request.session_handle).begin_partial(request, scope)
+        return pb.PartialRunSetupResponse(partial_run_handle=handle)
+
     def run_step(self, request: m.RunStepRequest, scope: Scope) -> m.RunStepReply:
-        """Run one step in this thread.  Raises what its nodes raise."""
-        if request.partial_run_handle:
-            raise errors.unimplemented(
-                "partial runs are not supported yet; run the whole step at once"
-            )
+        """Run one step, or a piece of a partial one, in this thread.  Raises what its nodes raise."""
         self._check_serving()
         return self._session(request.session_handle).run(request, scope)
+
+    def make_callable(
+        self, request: pb.MakeCallableRequest, scope: Scope
+    ) -> pb.MakeCallableResponse:
+        """Plan a step that is run by number.  Raises InvalidArgument, NotFound."""
+        self._check_serving()
+        session = self._session(request.session_handle)
+        return pb.MakeCallableResponse(handle=session.make_callable(request.options, scope))
+
+    def run_callable(self, request: m.RunCallableRequest, scope: Scope) -> m.RunCallableReply:
+        """Run such a step in this thread.  Raises what its nodes raise."""
+        self._check_serving()
+        return self._session(request.session_handle).run_callable(request, scope)
+
+    def release_callable(
+        self, request: pb.ReleaseCallableRequest, scope: Scope
+    ) -> pb.ReleaseCallableResponse:
+        """Forget such a step.  Raises InvalidArgument."""
+        self._session(request.session_handle).release_callable(request.handle)
+        return pb.ReleaseCallableResponse()
 
     def close_session(
         self, request: pb.CloseSessionRequest, scope: Scope
@@ -115,10 +158,12 @@ class Master:
         Raises Unavailable naming a task that does not answer.
         """
         handle = request.session_handle
-        view = self._session(handle).cluster if handle else self._view([])
-        others = view.attributes([task for task in view.tasks if task != self._worker.task], scope)
-        reply = pb.ListDevicesResponse(local_device=self._worker.device_attributes())
-        for attributes in others.values():
+        session = self._session(handle) if handle else None
+        view = session.cluster if session is not None else self._view([])
+        own = session.own_task if session is not None else self._worker.task
+        found = view.attributes(view.tasks, scope)
+        reply = pb.ListDevicesResponse(local_device=found.pop(own))
+        for attributes in found.values():
             reply.remote_device.extend(attributes)
         return reply
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from headrace.base import errors
@@ -21,57 +20,54 @@ from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import Importer, graph_def
 from headrace.graph.tensor import Tensor
+from headrace.plan.connect import check_callable, connected, connections
 from headrace.plan.partition import Partition, partition
 from headrace.plan.place import place
+from headrace.plan.progress import Progress
 from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
-from headrace.run.keys import task_of
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
+from headrace.serve.callables import Callables
 from headrace.serve.clocks import to_one_clock
 from headrace.serve.cluster_view import ClusterView
+from headrace.serve.partials import Partials
+from headrace.serve.peers import Peers
+from headrace.serve.plans import Part, Plan, Signature, tensor_name
 from headrace.serve.step import run_parts
 from headrace.serve.waiting import follow
-
-
-@dataclass(slots=True)
-class _Part:
-    """A registered partition: whom to ask, under which handle, and the keys of feeds and fetches."""
-
-    task: str
-    graph_handle: str
-    feeds: dict[str, str]
-    fetches: dict[str, str]
-
-
-@dataclass(slots=True)
-class _Plan:
-    parts: list[_Part]
-
-
-_Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool]
-"""Names of feeds, fetches and targets, and whether every node runs as the user wrote it."""
+from headrace.serve.worker_sessions import WorkerSessions
 
 
 class MasterSession:
     """See the module header."""
 
     def __init__(
-        self, handle: str, config: pb.ConfigProto, cluster: ClusterView, own_task: str
+        self,
+        handle: str,
+        config: pb.ConfigProto,
+        cluster: ClusterView,
+        own_task: str,
+        own_peers: Peers | None = None,
     ) -> None:
+        """own_task: the master's, in this cluster.  own_peers: closed with the session."""
         self.handle = handle
         self.graph_version = 0
         self.cluster = cluster
         self._config = config
-        self._own_task = own_task
+        self.own_task = own_task
+        self._own_peers = own_peers
         self._new_graph(None)
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
-        self._plans: dict[_Signature, _Plan] = {}
-        self._planning: dict[_Signature, Pending[None]] = {}
+        self._plans: dict[Signature, Plan] = {}
+        self._planning: dict[Signature, Pending[None]] = {}
         self._steps: set[Scope] = set()
         self._closed: errors.OpError | None = None
+        self._partials = Partials(handle, self._run_parts, self._clean_up)
+        self._callables = Callables()
+        self._own_workers = WorkerSessions(handle, config, cluster)
 
     def _new_graph(self, earlier: pb.GraphDef | None) -> None:
         self._graph = Graph()
@@ -104,7 +100,7 @@ class MasterSession:
 
     # -- plans --------------------------------------------------------------------------------
 
-    def _plan(self, signature: _Signature, scope: Scope) -> _Plan:
+    def _plan(self, signature: Signature, scope: Scope) -> Plan:
         """The plan of a signature.  One step makes it; others of that signature wait for it."""
         while True:
             with self._lock:
@@ -124,15 +120,8 @@ class MasterSession:
                     mine.resolve(None)
             follow(made).wait(scope)
 
-    def _make_plan(self, signature: _Signature, scope: Scope) -> _Plan:
-        pruned, feeds, fetches, devices = self._place(signature)
-        tasks = sorted({task_of(device) for device in devices.values()})
-        incarnations = self.cluster.incarnations(tasks, scope)
-        parts = partition(
-            pruned, feeds, fetches, devices, lambda device: incarnations[task_of(device)]
-        )
-        has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
-        plan = _Plan(self._register(parts, has_control_flow, signature[-1], scope))
+    def _make_plan(self, signature: Signature, scope: Scope) -> Plan:
+        plan = self._new_plan(self._graph, signature, scope)
         with self._lock:
             if self._closed is None:
                 self._plans[signature] = plan
@@ -141,26 +130,25 @@ class MasterSession:
         self._check_open()
         raise AssertionError("a closed session stays closed")
 
-    def _place(
-        self, signature: _Signature
-    ) -> tuple[Pruned, list[Tensor], list[Tensor], dict[Operation, str]]:
-        feed_names, fetch_names, target_names, exact = signature
+    def _new_plan(self, graph: Graph, signature: Signature, scope: Scope) -> Plan:
         with self._lock:  # the graph must not grow meanwhile
-            feeds = [self._tensor(name) for name in feed_names]
-            fetches = [self._tensor(name) for name in fetch_names]
-            targets = [self._operation(name) for name in target_names]
-            pruned = needed(feeds, fetches, targets, exact=exact)
+            pruned, feeds, fetches = _pruned(graph, signature)
             everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
+        available = self.cluster.devices_for([op.device for op in everything], scope)
+        with self._lock:
             devices = place(
-                everything,
-                self.cluster.devices,
-                allow_soft_placement=self._config.allow_soft_placement,
+                everything, available, allow_soft_placement=self._config.allow_soft_placement
             )
-        return pruned, feeds, fetches, devices
+        incarnations = self.cluster.incarnations(devices.values(), scope)
+        parts = partition(pruned, feeds, fetches, devices, incarnations.__getitem__)
+        created = self._own_workers.create([part.task for part in parts], scope)
+        has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
+        return Plan(self._register(parts, has_control_flow, signature[-1], created, scope), created)
 
     def _register(
-        self, parts: Sequence[Partition], has_control_flow: bool, exact: bool, scope: Scope
-    ) -> list[_Part]:
+        self, parts: Sequence[Partition], has_control_flow: bool, exact: bool, created: bool,
+        scope: Scope,
+    ) -> list[Part]:  # fmt: skip
         """Register every partition on its task; if one fails, none stays."""
         asked = []
         options = pb.GraphOptions()
@@ -173,9 +161,11 @@ class MasterSession:
                 graph_def=part.graph_def,
                 graph_options=options,
                 has_control_flow=has_control_flow,
+                create_worker_session_called=created,
+                config_proto=self._config,
             )
             asked.append(self.cluster.worker(part.task).call(wire.REGISTER_GRAPH, request, scope))
-        registered: list[_Part] = []
+        registered: list[Part] = []
         failed: errors.OpError | None = None
         for part, reply in zip(parts, asked, strict=True):
             try:
@@ -184,7 +174,7 @@ class MasterSession:
                 failed = failed or error
                 continue
             registered.append(
-                _Part(
+                Part(
                     part.task,
                     handle,
                     {tensor.name: key for tensor, key in part.feeds.items()},
@@ -196,95 +186,154 @@ class MasterSession:
             raise failed
         return registered
 
-    def _deregister(self, parts: Iterable[_Part]) -> list[Pending[Any]]:
+    def _deregister(self, parts: Iterable[Part]) -> list[Pending[Any]]:
         return [
             self.cluster.worker(part.task).call(
                 wire.DEREGISTER_GRAPH,
                 pb.DeregisterGraphRequest(
-                    graph_handle=part.graph_handle, session_handle=self.handle
+                    graph_handle=part.graph_handle,
+                    session_handle=self.handle,
+                    create_worker_session_called=self._own_workers.wanted,
                 ),
                 self.cluster.scope,
             )
             for part in parts
         ]
 
-    def _tensor(self, name: str) -> Tensor:
-        node, _, index = name.partition(":")
-        op = self._operation(node)
-        position = int(index or 0) if (index or "0").isdigit() else -1
-        if not 0 <= position < len(op.outputs):
-            raise errors.invalid_argument(
-                f"tensor {name!r} does not exist: node {node!r} ({op.type}) has {len(op.outputs)} outputs",
-                node=node, op_type=op.type,
-            )  # fmt: skip
-        return op.outputs[position]
-
-    def _operation(self, name: str) -> Operation:
-        op = self._graph._ops.get(name)
-        if op is None:
-            raise errors.not_found(
-                f"the session's graph has no node {name!r}; was it extended?", node=name
-            )
-        return op
-
     # -- steps --------------------------------------------------------------------------------
 
-    def run(self, request: m.RunStepRequest, scope: Scope) -> m.RunStepReply:
-        """Run one step.  Raises what its nodes raise, Aborted on a closed session."""
-        options = request.options or pb.RunOptions()
-        timeout_ms = options.timeout_in_ms or self._config.operation_timeout_in_ms
+    @contextlib.contextmanager
+    def _step(self, options: pb.RunOptions | None, scope: Scope) -> Iterator[Scope]:
+        """The scope of a step, which counts as under way inside.  Raises Aborted if closed."""
+        timeout_ms = options.timeout_in_ms if options is not None else 0
+        timeout_ms = timeout_ms or self._config.operation_timeout_in_ms
         with Scope(timeout_ms / 1000 if timeout_ms else None, scope) as running:
             with self._lock:
                 self._check_open()
                 self._steps.add(running)
             try:
-                return self._run_step(request, options, running)
+                yield running
             finally:
                 with self._lock:
                     self._steps.discard(running)
                     if not self._steps:
                         self._idle.notify_all()
 
-    def _run_step(
-        self, request: m.RunStepRequest, options: pb.RunOptions, scope: Scope
-    ) -> m.RunStepReply:
-        traced = options.trace_level != pb.RunOptions.NO_TRACE
-        fed = {_tensor_name(name): value for name, value in request.feeds}
-        wanted = [_tensor_name(name) for name in request.fetches]
-        # A traced step runs every node as the user wrote it, so it has a plan of its own.
-        plan = self._plan((tuple(fed), tuple(wanted), tuple(request.targets), traced), scope)
+    def run(self, request: m.RunStepRequest, scope: Scope) -> m.RunStepReply:
+        """Run one step, or a piece of a partial one.
+
+        Raises what its nodes raise, Aborted on a closed session.
+        """
+        with self._step(request.options, scope) as running:
+            feeds = {tensor_name(name): value for name, value in request.feeds}
+            wanted = [tensor_name(name) for name in request.fetches]
+            if request.partial_run_handle:
+                handle = request.partial_run_handle
+                replies, plan = self._partials.step(handle, feeds, wanted, request, running)
+                found, metadata = _found(plan, replies), _metadata(replies)
+            else:
+                exact = request.options is not None and bool(request.options.trace_level)
+                signature = (tuple(feeds), tuple(wanted), tuple(request.targets), exact)
+                plan = self._plan(signature, running)
+                found, metadata = self._run_plan(plan, feeds, request.options, running)
+        values = [(given, found[name]) for given, name in zip(request.fetches, wanted, strict=True)]
+        return m.RunStepReply(values, metadata)
+
+    def _run_plan(
+        self, plan: Plan, feeds: dict[str, Any], options: pb.RunOptions | None, scope: Scope
+    ) -> tuple[dict[str, Any], pb.RunMetadata | None]:
+        """The values of the plan's fetches by tensor name, and what `options` asks for beside."""
+        options = options or pb.RunOptions()
         step_id = secrets.randbits(56) | 1
         requests = [
             m.RunGraphRequest(
                 part.graph_handle, step_id,
-                [(key, fed[name]) for name, key in part.feeds.items()],
-                list(part.fetches.values()), self.handle, traced,
+                [(key, feeds[name]) for name, key in part.feeds.items()],
+                list(part.fetches.values()), self.handle, bool(options.trace_level), plan.created,
+                record_partition_graphs=options.output_partition_graphs,
             )
             for part in plan.parts
         ]  # fmt: skip
         try:
-            replies = run_parts(self.cluster, self._own_task, plan.parts, requests, scope)
+            replies = self._run_parts(plan, requests, scope)
         finally:
-            self._clean_up(plan.parts, step_id)
-        found: dict[str, Any] = {}
-        for part, reply in zip(plan.parts, replies, strict=True):
-            by_key = dict(reply.recv)
-            found.update((name, by_key[key]) for name, key in part.fetches.items())
-        if traced:
-            told = [(p.task, r.step_stats) for p, r in zip(plan.parts, replies, strict=True)]
-            to_one_clock(self.cluster, self._own_task, told, scope)
-        metadata = _metadata(replies) if traced else None
-        values = [(given, found[name]) for given, name in zip(request.fetches, wanted, strict=True)]
-        return m.RunStepReply(values, metadata)
+            self._clean_up(plan, step_id)
+        return _found(plan, replies), _metadata(replies)
 
-    def _clean_up(self, parts: list[_Part], step_id: int) -> None:
+    def _run_parts(
+        self, plan: Plan, requests: Sequence[m.RunGraphRequest], scope: Scope
+    ) -> list[m.RunGraphReply]:
+        replies = run_parts(self.cluster, self.own_task, plan.parts, requests, scope)
+        if any(reply.step_stats is not None for reply in replies):
+            stats = [(part.task, r.step_stats) for part, r in zip(plan.parts, replies, strict=True)]
+            to_one_clock(self.cluster, self.own_task, stats, scope)
+        return replies
+
+    def _clean_up(self, plan: Plan, step_id: int) -> None:
         request = pb.CleanupGraphRequest(step_id=step_id)
-        for part in parts:
+        for part in plan.parts:
             worker = self.cluster.worker(part.task)
-            if part.task == self._own_task:
+            if part.task == self.own_task:
                 worker.call_now(wire.CLEANUP_GRAPH, request, self.cluster.scope)
             else:
                 worker.call(wire.CLEANUP_GRAPH, request, self.cluster.scope)
+
+    # -- partial runs and callables -------------------------------------------------------------
+
+    def begin_partial(self, request: pb.PartialRunSetupRequest, scope: Scope) -> str:
+        """Plan a partial run; its handle.  Raises InvalidArgument (nothing to run, feeds that are
+        fetched), and as `run`.
+        """
+        with self._step(None, scope) as running:
+            feeds = tuple(tensor_name(name) for name in request.feed)
+            fetches = tuple(tensor_name(name) for name in request.fetch)
+            with self._lock:
+                progress = Progress(
+                    [_tensor(self._graph, name) for name in feeds],
+                    [_tensor(self._graph, name) for name in fetches],
+                    bool(request.target),
+                )
+            plan = self._plan((feeds, fetches, tuple(request.target), False), running)
+            return self._partials.begin(plan, progress)
+
+    def make_callable(self, options: pb.CallableOptions, scope: Scope) -> int:
+        """Plan a callable; its number.  Raises InvalidArgument, NotFound, and as `run`."""
+        check_callable(options)
+        wired = connections(options)
+        with self._step(options.run_options, scope) as running:
+            signature = (
+                tuple(tensor_name(name) for name in options.feed),
+                tuple(tensor_name(name) for name in options.fetch),
+                tuple(options.target),
+                bool(options.run_options.trace_level),
+            )
+            if not wired:
+                return self._callables.add(self._plan(signature, running), options, False)
+            with self._lock:
+                proto = graph_def(self._graph)
+            plan = self._new_plan(connected(proto, wired), signature, running)
+            return self._callables.add(plan, options, True)
+
+    def run_callable(self, request: m.RunCallableRequest, scope: Scope) -> m.RunCallableReply:
+        """Run a callable.  Raises InvalidArgument (unknown, wrong number of feeds), and as `run`."""
+        called = self._callables.get(request.handle)
+        if len(request.feeds) != len(called.feeds):
+            raise errors.invalid_argument(
+                f"the callable takes {len(called.feeds)} feeds, {', '.join(called.feeds) or 'none'}; "
+                f"{len(request.feeds)} were given"
+            )
+        with self._step(called.options, scope) as running:
+            feeds = dict(zip(called.feeds, request.feeds, strict=True))
+            found, metadata = self._run_plan(called.plan, feeds, called.options, running)
+        return m.RunCallableReply([found[name] for name in called.fetches], metadata)
+
+    def release_callable(self, number: int) -> None:
+        """Forget a callable.  Raises InvalidArgument if it is not known."""
+        released = self._callables.release(number)
+        if released.own:
+            self._deregister(released.plan.parts)
+
+    # -- the end --------------------------------------------------------------------------------
 
     def wait_until_idle(self, scope: Scope) -> None:
         """Block until no step is under way.  Raises the scope's error."""
@@ -306,30 +355,73 @@ class MasterSession:
         """
         self.cancel(error)
         with self._lock:
-            plans = list(self._plans.values())
+            plans = [*self._plans.values(), *self._callables.close()]
             self._plans.clear()
+        self._partials.close()
         try:
             self.wait_until_idle(scope)
         finally:
             parts = [part for plan in plans for part in plan.parts]
             asked = self._deregister(parts)
             forget = pb.DeleteWorkerSessionRequest(session_handle=self.handle)
-            for task in {part.task for part in parts}:
+            for task in {part.task for part in parts} | self._own_workers.tasks:
                 worker = self.cluster.worker(task)
                 asked.append(worker.call(wire.DELETE_WORKER_SESSION, forget, self.cluster.scope))
-        for reply in asked:
-            with contextlib.suppress(errors.OpError):
-                reply.wait(scope)
+        try:
+            for reply in asked:
+                with contextlib.suppress(errors.OpError):
+                    reply.wait(scope)
+        finally:
+            if self._own_peers is not None:
+                self._own_peers.close()
 
 
-def _tensor_name(name: str) -> str:
-    """With its output number: ``x`` is ``x:0``."""
-    return name if ":" in name else f"{name}:0"
+def _found(plan: Plan, replies: Sequence[m.RunGraphReply]) -> dict[str, Any]:
+    """What the parts of a plan have given, by tensor name."""
+    found: dict[str, Any] = {}
+    for part, reply in zip(plan.parts, replies, strict=True):
+        by_key = dict(reply.recv)
+        found.update((name, by_key[key]) for name, key in part.fetches.items() if key in by_key)
+    return found
 
 
-def _metadata(replies: Sequence[m.RunGraphReply]) -> pb.RunMetadata:
+def _metadata(replies: Sequence[m.RunGraphReply]) -> pb.RunMetadata | None:
+    """None if no part has any."""
+    if not any(reply.step_stats is not None or reply.partition_graphs for reply in replies):
+        return None
     metadata = pb.RunMetadata()
     for reply in replies:
         if reply.step_stats is not None:
             metadata.step_stats.MergeFrom(reply.step_stats)
+        metadata.partition_graphs.extend(reply.partition_graphs)
     return metadata
+
+
+def _pruned(graph: Graph, signature: Signature) -> tuple[Pruned, list[Tensor], list[Tensor]]:
+    """What a signature runs, its feeds and its fetches.  Raises NotFound, InvalidArgument."""
+    feed_names, fetch_names, target_names, exact = signature
+    feeds = [_tensor(graph, name) for name in feed_names]
+    fetches = [_tensor(graph, name) for name in fetch_names]
+    targets = [_operation(graph, name) for name in target_names]
+    return needed(feeds, fetches, targets, exact=exact), feeds, fetches
+
+
+def _tensor(graph: Graph, name: str) -> Tensor:
+    node, _, index = name.partition(":")
+    op = _operation(graph, node)
+    position = int(index or 0) if (index or "0").isdigit() else -1
+    if not 0 <= position < len(op.outputs):
+        raise errors.invalid_argument(
+            f"tensor {name!r} does not exist: node {node!r} ({op.type}) has {len(op.outputs)} outputs",
+            node=node, op_type=op.type,
+        )  # fmt: skip
+    return op.outputs[position]
+
+
+def _operation(graph: Graph, name: str) -> Operation:
+    op = graph._ops.get(name)
+    if op is None:
+        raise errors.not_found(
+            f"the session's graph has no node {name!r}; was it extended?", node=name
+        )
+    return op

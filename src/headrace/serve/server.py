@@ -78,8 +78,10 @@ class Server:
         task = f"/job:{job}/replica:0/task:{index}"
         host, port = _host_and_port(addresses[task], task)
         self._pool = GrowingPool(f"headrace {job}:{index}")
-        self.worker = Worker(task, addresses, self._pool)
-        self.master = Master(self.worker, definition.default_session_config)
+        config = definition.default_session_config
+        cpus = config.device_count.get("CPU", 0) or 1
+        self.worker = Worker(task, addresses, self._pool, cpus)
+        self.master = Master(self.worker, config)
         shell = GrpcShell(
             [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)],
             self._pool,

@@ -45,7 +45,7 @@ class Worker:
         self.clock_ns = time.time_ns
         self.runtime = Runtime(self.devices[0])
         self.peers = Peers(peers_of, task, self, pool)
-        self._pool = pool
+        self.pool = pool
         self._lock = threading.Lock()
         self._graphs: dict[str, Registered] = {}
         self._steps: dict[int, Exchange] = {}
@@ -84,7 +84,7 @@ class Worker:
         Raises InvalidArgument, AlreadyExists.
         """
         session = WorkerSession.created(
-            request, self.task, self.runtime.resources, self.peers, self, self._pool
+            request, self.task, self.runtime.resources, self.peers, self, self.pool
         )
         with self._lock:
             if self._sessions.setdefault(request.session_handle, session) is session:
@@ -187,7 +187,7 @@ class Worker:
                     with Scope() as running:
                         self._run(registered, program, [], step_id, exchange, running, stats)
 
-                started = PartialRun(exchange.local, run, self._pool.submit)
+                started = PartialRun(exchange.local, run, self.pool.submit)
                 exchange.partials[request.graph_handle] = started, stats
             partial, stats = exchange.partials[request.graph_handle]
         last = request.is_last_partial_run

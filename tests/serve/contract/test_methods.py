@@ -172,11 +172,70 @@ def test_reset_reaches_every_task(ask: Asker, cluster: Cluster) -> None:
     assert ask(wire.RESET, pb.ResetRequest(container=["c"])) == pb.ResetResponse()
 
 
-def test_a_partial_run_is_refused_with_what_to_do_instead(ask: Asker, graph: tf.Graph) -> None:
-    tf.constant(1.0, name="a")
-    handle, _ = new_session(ask, graph)
-    with pytest.raises(errors.UnimplementedError, match="run the whole step at once"):
-        ask(wire.RUN_STEP, m.RunStepRequest(handle, [], ["a"], [], partial_run_handle="p"))
+def sums(graph: tf.Graph) -> None:
+    """y = x + 1, z = y * w."""
+    x, w = (tf.placeholder(tf.float32, [], name=name) for name in "xw")
+    tf.multiply(tf.add(x, 1.0, name="y"), w, name="z")
+
+
+def piece(ask: Asker, session: str, handle: str, *fetches: str, **feeds: float) -> list[Any]:
+    sent = [(name, np.float32(value)) for name, value in feeds.items()]
+    request = m.RunStepRequest(session, sent, list(fetches), [], partial_run_handle=handle)
+    reply = ask(wire.RUN_STEP, request)
+    assert [name for name, _ in reply.tensors] == list(fetches)
+    return [value for _, value in reply.tensors]
+
+
+def test_a_partial_run_is_fed_and_fetched_piece_by_piece(ask: Asker, graph: tf.Graph) -> None:
+    sums(graph)
+    session, _ = new_session(ask, graph)
+    setup = pb.PartialRunSetupRequest(session_handle=session, feed=["x", "w:0"], fetch=["y:0", "z"])
+    first = ask(wire.PARTIAL_RUN_SETUP, setup).partial_run_handle
+    second = ask(wire.PARTIAL_RUN_SETUP, setup).partial_run_handle
+    assert piece(ask, session, first, "y", x=1.0) == [2.0]
+    assert piece(ask, session, second, "y:0", x=2.0) == [3.0]
+    assert piece(ask, session, first, "z", w=10.0) == [20.0]
+    assert piece(ask, session, second, w=10.0) == []
+    assert piece(ask, session, second, "z") == [30.0]
+    with pytest.raises(errors.InvalidArgumentError, match="partial_run_setup"):
+        piece(ask, session, first, "z")
+
+
+def test_a_callable_is_run_by_number_until_it_is_released(ask: Asker, graph: tf.Graph) -> None:
+    sums(graph)
+    session, _ = new_session(ask, graph)
+    options = pb.CallableOptions(feed=["w", "x:0"], fetch=["z:0", "y", "z"])
+    making = pb.MakeCallableRequest(session_handle=session, options=options)
+    number = ask(wire.MAKE_CALLABLE, making).handle
+    feeds = [np.float32(10.0), np.float32(1.0)]
+    running = m.RunCallableRequest(session, number, feeds)
+    for _ in range(2):
+        reply = ask(wire.RUN_CALLABLE, running)
+        assert (reply.fetches, reply.metadata) == ([20.0, 2.0, 20.0], None)
+    with pytest.raises(errors.InvalidArgumentError, match="takes 2 feeds, w:0, x:0; 1 were"):
+        ask(wire.RUN_CALLABLE, m.RunCallableRequest(session, number, feeds[:1]))
+    release = pb.ReleaseCallableRequest(session_handle=session, handle=number)
+    assert ask(wire.RELEASE_CALLABLE, release) == pb.ReleaseCallableResponse()
+    for method, request in [(wire.RUN_CALLABLE, running), (wire.RELEASE_CALLABLE, release)]:
+        with pytest.raises(errors.InvalidArgumentError, match="released"):
+            ask(method, request)
+
+
+def test_a_callable_gives_the_metadata_that_its_options_ask_for(
+    ask: Asker, graph: tf.Graph
+) -> None:
+    sums(graph)
+    session, _ = new_session(ask, graph)
+    options = pb.CallableOptions(feed=["x"], fetch=["y"])
+    options.run_options.output_partition_graphs = True
+    options.run_options.trace_level = pb.RunOptions.FULL_TRACE
+    making = pb.MakeCallableRequest(session_handle=session, options=options)
+    number = ask(wire.MAKE_CALLABLE, making).handle
+    metadata = ask(
+        wire.RUN_CALLABLE, m.RunCallableRequest(session, number, [np.float32(1)])
+    ).metadata
+    assert "y" in {node.name for node in metadata.partition_graphs[0].node}
+    assert len(metadata.step_stats.dev_stats) == 1
 
 
 # -- worker ---------------------------------------------------------------------------------------

@@ -1,0 +1,76 @@
+"""Callables of a session on its master: plans that are run by number.
+
+Called by: serve.master_session.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from dataclasses import dataclass
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.serve.plans import Plan, tensor_name
+
+
+@dataclass(slots=True)
+class Callable:
+    """A plan, the names of its feeds and fetches in order, and whether nobody else has it."""
+
+    plan: Plan
+    feeds: list[str]
+    fetches: list[str]
+    options: pb.RunOptions
+    own: bool
+
+
+class Callables:
+    """The callables of one session."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._known: dict[int, Callable] = {}
+
+    def add(self, plan: Plan, options: pb.CallableOptions, own: bool) -> int:
+        """Keep a plan for `options`; its number."""
+        made = Callable(
+            plan,
+            [tensor_name(name) for name in options.feed],
+            [tensor_name(name) for name in options.fetch],
+            options.run_options,
+            own,
+        )
+        with self._lock:
+            number = next(self._numbers)
+            self._known[number] = made
+        return number
+
+    def get(self, number: int) -> Callable:
+        """Raises InvalidArgument (never made, or released)."""
+        found = self._known.get(number)
+        if found is None:
+            raise _unknown(number)
+        return found
+
+    def release(self, number: int) -> Callable:
+        """Forget one.  Raises as `get`."""
+        with self._lock:
+            found = self._known.pop(number, None)
+        if found is None:
+            raise _unknown(number)
+        return found
+
+    def close(self) -> list[Plan]:
+        """Forget all; the plans that nobody else has."""
+        with self._lock:
+            known = list(self._known.values())
+            self._known.clear()
+        return [each.plan for each in known if each.own]
+
+
+def _unknown(number: int) -> errors.OpError:
+    return errors.invalid_argument(
+        f"the session has no callable {number}: it was released, or made by another session"
+    )
