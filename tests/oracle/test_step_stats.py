@@ -126,6 +126,26 @@ worker = tf.train.Server(cluster, "worker", 0)
 target = worker.target
 """
 
+# The graph is TensorFlow's, so that both run the same Switches and Merges.
+CONTROL_FLOW = """
+tf.disable_control_flow_v2()
+x = tf.placeholder(tf.float32, [], name="x")
+branch = tf.cond(x > 0.0, lambda: x * 2.0, lambda: x - 1.0, name="branch")
+count, total = tf.while_loop(
+    lambda i, t: i < 3, lambda i, t: [i + 1, t + tf.ones([2])], [tf.constant(0), tf.zeros([2])], name="loop"
+)
+tf.identity(branch, name="taken")
+tf.identity(total, name="total")
+definition = tf.get_default_graph().as_graph_def().SerializeToString()
+"""
+IMPORTED = """
+graph = tf.GraphDef()
+graph.ParseFromString(definition)
+tf.import_graph_def(graph, name="")
+with tf.Session(config=unoptimized()) as session:
+    stats = summary(traced(session, ["taken:0", "total:0"], {"x:0": 1.5}))
+"""
+
 Summary = dict[str, list[Any]]
 
 
@@ -229,3 +249,26 @@ def test_what_kernels_compute_is_counted_as_allocated(local: tuple[Summary, Summ
                 # Forwarded buffers are not counted there, nor views and the state here.
                 if memory and "resource" not in text and "Queue" not in text:
                     assert sum(memory) <= sum(output[3] for output in described) + size, name
+
+
+def test_steps_with_branches_and_loops_list_every_execution(oracle: Any) -> None:
+    definition = oracle.run(CONTROL_FLOW + "result = definition")
+    source = TRACE + IMPORTED + "result = stats"
+    theirs, mine = oracle.run(source, definition=definition), ours(source, definition=definition)
+    assert nodes(mine) == nodes(theirs)
+    assert outputs_in_order(mine) == outputs_in_order(theirs)
+
+
+def outputs_in_order(found: Summary) -> dict[str, Any]:
+    """(slot, dtype, shape) of the outputs at each execution, by node.
+
+    A Merge's number of the input that came is not wanted here; TensorFlow leaves it out.
+    """
+    executions: dict[str, Any] = {}
+    for done in found.values():
+        for name, text, described, *_ in done:
+            given = [
+                output[:3] for output in described if " = Merge(" not in text or output[0] == 0
+            ]
+            executions.setdefault(name, []).append(given)
+    return executions

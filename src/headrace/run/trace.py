@@ -132,7 +132,9 @@ class StatsCollector:
         if node.op in _KEEP:
             kept = sum(output.num_bytes for output in found)
             found = tuple(_unmade(output) for output in found)
-        names = [self._renamed.get(name, name) for name in node.inputs]
+        # TensorFlow writes constants without the control inputs that keep them in their loop.
+        shown = node.inputs if node.op != "Const" else ()
+        names = [self._renamed.get(name, name) for name in shown]
         label = f"{node.name} = {node.op}({', '.join(names)})"
         scheduled = min(self._scheduled(node.inputs), start_ns)
         self._record(node.device, node.name, label, scheduled, start_ns, end_ns, found, kept)
@@ -160,9 +162,7 @@ class StatsCollector:
         outputs: tuple[_Output, ...] = (), kept_bytes: int = 0,
     ) -> None:  # fmt: skip
         thread = threading.get_native_id()
-        done = _Execution(
-            name, label, scheduled_ns, start_ns, end_ns, thread, outputs, kept_bytes
-        )  # fmt: skip
+        done = _Execution(name, label, scheduled_ns, start_ns, end_ns, thread, outputs, kept_bytes)
         with self._lock:
             self._devices.setdefault(device, []).append(done)
             if thread not in self._threads:
