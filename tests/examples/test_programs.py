@@ -71,8 +71,8 @@ def test_sessions_share_on_a_cluster_only_and_traces_show_what_crossed(run_examp
         "total = 3.0",
     ]
     a, b, total = (lines.index(f"{name}") for name in ("a = 1.0", "b = 2.0", "total = 3.0"))
-    assert nodes_of(task0, lines[a + 1 : b]) == {"a"}
-    assert nodes_of(task1, lines[b + 1 : total]) == {"b"}
+    assert nodes_of(task0, lines[a + 1 : b]) == {"_SOURCE", "a"}
+    assert nodes_of(task1, lines[b + 1 : total]) == {"_SOURCE", "b"}
     assert {"a", "a/read"} <= nodes_of(task0, lines[total + 1 :])
     assert {"b", "b/read", "total", "RecvTensor"} <= nodes_of(task1, lines[total + 1 :])
     assert not any("RecvTensor" in line for line in lines[:total])
