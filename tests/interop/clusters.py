@@ -183,7 +183,11 @@ class Client:
 
     def __init__(self, kind: str, python: str) -> None:
         self.kind = kind
-        self._command = [sys.executable if kind == HEADRACE else python, str(HERE / "client.py"), kind]
+        self._command = [
+            sys.executable if kind == HEADRACE else python,
+            str(HERE / "client.py"),
+            kind,
+        ]
         self._process: Process | None = None
         self.start()
 

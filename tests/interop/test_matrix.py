@@ -26,7 +26,11 @@ def test_it_is_as_with_tensorflow(
 ) -> None:
     client, cluster = topology
     expected = CASES[area, name].expected
-    where = {"worker": cluster.target("worker:0"), "ps": cluster.target("ps:0"), "directory": str(tmp_path)}
+    where = {
+        "worker": cluster.target("worker:0"),
+        "ps": cluster.target("ps:0"),
+        "directory": str(tmp_path),
+    }
     if isinstance(expected, Raises):
         with pytest.raises(CaseError) as caught:
             client.run(area, name, **where)
@@ -45,7 +49,11 @@ def close(found: Any, expected: Any) -> bool:
             close(found[key], expected[key]) for key in expected
         )  # fmt: skip
     if isinstance(expected, (list, tuple)):
-        return isinstance(found, list) and len(found) == len(expected) and all(map(close, found, expected))
+        return (
+            isinstance(found, list)
+            and len(found) == len(expected)
+            and all(map(close, found, expected))
+        )
     if isinstance(expected, About):
         return isinstance(found, float) and abs(found - expected.value) <= expected.off
     if isinstance(expected, float):

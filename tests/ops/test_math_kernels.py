@@ -63,7 +63,6 @@ KEEP, DROP = {"keep_dims": True}, {"keep_dims": False}
 PLAIN = {"exclusive": False, "reverse": False}
 FLAT = {"transpose_a": False, "transpose_b": False}
 BATCH = {"adj_x": False, "adj_y": False}
-FUSED = {**FLAT, "leakyrelu_alpha": 0.2}
 STRICT = {"incompatible_shape_error": True}
 LOOSE = {"incompatible_shape_error": False}
 INDEX = {"output_type": dtypes.int64}
@@ -256,7 +255,6 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     ("MatMul", (np.zeros((2, 0), F), np.zeros((0, 3), F)), FLAT, np.zeros((2, 3), F)),
     ("MatMul", (M.astype(BF), M.astype(BF)), FLAT, np.array([[7, 10], [15, 22]], BF)),
     ("MatMul", (np.array([[200]], np.uint8), np.array([[2]], np.uint8)), FLAT, np.array([[144]], np.uint8)),
-    ("_FusedMatMul", (M, EYE, f(-2, -3)), {**FUSED, "fused_ops": [b"BiasAdd", b"Relu"]}, np.array([[0, 0], [1, 1]], F)),
     ("SparseMatMul", (M.astype(BF), EYE), FLAT, M),
     ("BatchMatMul", (M[None], M[None]), BATCH, np.array([[[7, 10], [15, 22]]], F)),
     ("BatchMatMulV2", (np.stack([M, EYE]), M), BATCH, np.array([[[7, 10], [15, 22]], M], F)),
@@ -303,7 +301,6 @@ ERRORS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("ArgMax", (np.zeros((0, 3), F), np.int32(0)), INDEX, "no elements"),
     ("MatMul", (M, np.ones((3, 2), F)), FLAT, "a is [2,2] and b is [3,2]: the inner dimensions, 2 and 3"),
     ("MatMul", (f(1), M), FLAT, "matrices"),
-    ("_FusedMatMul", (M, M), {**FUSED, "fused_ops": [b"BatchNorm"]}, "BiasAdd"),
     ("BatchMatMul", (M[None], np.stack([M, M])), BATCH, "leading dimensions"),
     ("BatchMatMulV2", (f(1), M), BATCH, "rank at least 2"),
     ("BatchMatMulV2", (M, np.ones((3, 2), F)), BATCH, "inner dimensions"),

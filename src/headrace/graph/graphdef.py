@@ -26,6 +26,10 @@ from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec
 from headrace.graph.tensor import Tensor
 
 
+# What an optimizer has noted for itself; its unknown sizes have numbers, which are negative.
+_HINTS = frozenset(("_input_shapes", "_output_shapes"))
+
+
 def input_name(tensor: Tensor) -> str:
     """``node`` for output 0, ``node:i`` for the others, as GraphDefs write it."""
     if tensor.value_index == 0:
@@ -212,7 +216,11 @@ class Importer:
                 inputs.append(None)  # type: ignore[arg-type]
             else:
                 inputs.append(self._tensor(text, node.name))
-        attrs = {key: attr_values.from_proto(value) for key, value in node.attr.items()}
+        attrs = {
+            key: attr_values.from_proto(value)
+            for key, value in node.attr.items()
+            if key not in _HINTS
+        }
         if spec is not None:
             try:
                 attrs = _completed(spec, attrs)
@@ -222,7 +230,6 @@ class Importer:
             self._check_inputs(node, spec, attrs, inputs)
         else:
             types = []
-        attrs.pop("_output_shapes", None)
         if self.prefix and "_class" in attrs:
             attrs["_class"] = [self._moved_group(group) for group in attrs["_class"]]
         name = self.prefix + node.name

@@ -7,7 +7,6 @@ Source: TF 1.15 core/kernels/matmul_op.cc, batch_matmul_op_impl.h, matrix_invers
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,8 @@ __all__ = ["batch_matmul", "matmul", "matrix_inverse", "trace"]
 # -- MatMul -----------------------------------------------------------------------------------
 
 
-def _product_shape(c: ShapeContext) -> Shape:
+def product_shape(c: ShapeContext) -> Shape:
+    """Static shape of a product of two matrices."""
     a, b = c.with_rank("a", 2), c.with_rank("b", 2)
     assert a is not None
     assert b is not None
@@ -60,7 +60,8 @@ def _product(xp: Any, a: Any, b: Any, kind: Any) -> Any:
     return xp.matmul(_single(a), _single(b)).astype(kind, copy=False)
 
 
-def _multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
+def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
+    """The product of two matrices.  Raises InvalidArgument if they are none or do not fit."""
     if a.ndim != 2 or b.ndim != 2:
         raise errors.invalid_argument(
             f"a and b must be matrices, but have shapes {list(a.shape)} and {list(b.shape)}"
@@ -82,7 +83,7 @@ def _multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) -
     attrs="transpose_a: bool = false; transpose_b: bool = false; "
     f"T: {{{FLOATS}, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}}; "
     "grad_a: bool = false; grad_b: bool = false",
-    shape=_product_shape,
+    shape=product_shape,
 )
 def matmul_op(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
     """The product of two matrices, each transposed (not conjugated) first if asked for.
@@ -91,7 +92,7 @@ def matmul_op(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) 
     Raises InvalidArgument if they are no matrices or the inner dimensions differ.
     Source: TF 1.15 core/kernels/matmul_op.cc
     """
-    return _multiplied(xp, a, b, transpose_a, transpose_b)
+    return multiplied(xp, a, b, transpose_a, transpose_b)
 
 
 @matmul_op.gradient
@@ -120,65 +121,20 @@ def _product_gradients(
     return da(b, dout, True, True), db(dout, a, True, True)
 
 
-_ACTIVATIONS: dict[bytes, Callable[[Any, float], Any]] = {
-    b"Relu": lambda y, alpha: np.maximum(y, 0),
-    b"Relu6": lambda y, alpha: np.clip(y, 0, 6),
-    b"Elu": lambda y, alpha: np.where(y < 0, np.expm1(y), y),
-    b"LeakyRelu": lambda y, alpha: np.where(y < 0, y * alpha, y),
-    b"Tanh": lambda y, alpha: np.tanh(y),
-    b"Sigmoid": lambda y, alpha: 1 / (1 + np.exp(-y)),
-}
-
-
-@op(
-    "_FusedMatMul",
-    inputs="a: T; b: T; args: num_args * T",
-    outputs="product: T",
-    attrs="transpose_a: bool = false; transpose_b: bool = false; T: {bfloat16, half, float}; "
-    "num_args: int >= 0; fused_ops: list(string) = []; epsilon: float = 9.999999747378752e-05; "
-    "leakyrelu_alpha: float = 0.20000000298023224",
-    shape=_product_shape,
-)
-def fused_matmul(
-    xp: Any, a: Any, b: Any, *args: Any, transpose_a: bool, transpose_b: bool, fused_ops: list[bytes],
-    leakyrelu_alpha: float,
-) -> Any:  # fmt: skip
-    """A matrix product, a bias [n] added, an activation applied; what graph optimizers make of three nodes.
-
-    Raises InvalidArgument as MatMul, Unimplemented for other fused_ops than BiasAdd and one of
-    Relu, Relu6, Elu, LeakyRelu, Tanh, Sigmoid.
-    Source: TF 1.15 core/kernels/matmul_op_fused.cc
-    """
-    product = _multiplied(xp, _single(a), _single(b), transpose_a, transpose_b)
-    if (
-        fused_ops[:1] != [b"BiasAdd"]
-        or len(args) != 1
-        or any(f not in _ACTIVATIONS for f in fused_ops[1:])
-    ):
-        raise errors.unimplemented(
-            f"fused_ops {fused_ops} with {len(args)} args: BiasAdd with its bias is possible, "
-            f"followed by one of {sorted(_ACTIVATIONS)}"
-        )
-    product = product + _single(args[0])
-    for name in fused_ops[1:]:
-        product = _ACTIVATIONS[name](product, leakyrelu_alpha)
-    return product.astype(a.dtype, copy=False)
-
-
 @op(
     "SparseMatMul",
     inputs="a: Ta; b: Tb",
     outputs="product: float",
     attrs="transpose_a: bool = false; transpose_b: bool = false; a_is_sparse: bool = false; "
     "b_is_sparse: bool = false; Ta: {float, bfloat16} = float; Tb: {float, bfloat16} = float",
-    shape=_product_shape,
+    shape=product_shape,
 )
 def sparse_matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
     """MatMul of matrices that are expected to hold many zeros, always as float32.
 
     Source: TF 1.15 core/kernels/sparse_matmul_op.cc
     """
-    return _multiplied(xp, _single(a), _single(b), transpose_a, transpose_b)
+    return multiplied(xp, _single(a), _single(b), transpose_a, transpose_b)
 
 
 @sparse_matmul.gradient

@@ -200,7 +200,11 @@ def closing_ends_a_blocked_dequeue(tf: Any, here: Here) -> Any:
 @TABLE.gives([1.0, "CancelledError", 1])
 def closing_may_cancel_a_blocked_enqueue(tf: Any, here: Here) -> Any:
     q = fifo(tf, 1)
-    late, take, close = q.enqueue_many([[1.0, 2.0, 3.0]]), q.dequeue(), q.close(cancel_pending_enqueues=True)
+    late, take, close = (
+        q.enqueue_many([[1.0, 2.0, 3.0]]),
+        q.dequeue(),
+        q.close(cancel_pending_enqueues=True),
+    )
     with tf.Session(here.worker) as one, tf.Session(here.ps) as other:
         blocked = InThread(lambda: one.run(late))
         first = other.run(take)  # so the enqueue is in the queue, and waits with 3.0

@@ -82,7 +82,10 @@ def a_step_that_is_not_traced_tells_nothing(tf: Any, here: Here) -> Any:
         session.run(v.initializer)
         metadata = tf.RunMetadata()
         session.run(update, run_metadata=metadata)
-        return [len(metadata.step_stats.dev_stats), len(traced(tf, session, update).step_stats.dev_stats) >= 2]
+        return [
+            len(metadata.step_stats.dev_stats),
+            len(traced(tf, session, update).step_stats.dev_stats) >= 2,
+        ]
 
 
 @TABLE.gives([["/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"], True])

@@ -42,7 +42,9 @@ class Model:
             self.labels = tf.placeholder(tf.int64, [None])
             hidden = tf.nn.relu(tf.nn.bias_add(tf.matmul(self.points, w1), b1))
             logits = tf.nn.bias_add(tf.matmul(hidden, w2), b2)
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=self.labels, logits=logits)
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels=self.labels, logits=logits
+            )
             self.loss = tf.reduce_mean(losses)
             right = tf.equal(tf.argmax(logits, 1), self.labels)
             self.accuracy = tf.reduce_mean(tf.cast(right, tf.float32))
@@ -116,7 +118,9 @@ def two_asynchronous_workers_learn_it(tf: Any, here: Here) -> Any:
 
     with tf.Session(here.worker) as session:
         session.run(model.init)
-        threads = [threading.Thread(target=work, args=a) for a in ((here.worker, 11), (here.ps, 12))]
+        threads = [
+            threading.Thread(target=work, args=a) for a in ((here.worker, 11), (here.ps, 12))
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -143,7 +143,12 @@ def variables_of_every_type_travel(tf: Any, here: Here) -> Any:
 
 @TABLE.gives([[2, 0, 3], [[]], [[], []], 7.0])
 def empty_arrays_and_scalars_travel(tf: Any, here: Here) -> Any:
-    values = [np.zeros([2, 0, 3], np.float32), np.zeros([1, 0]), np.zeros([2, 0], np.int32), np.float32(7)]
+    values = [
+        np.zeros([2, 0, 3], np.float32),
+        np.zeros([1, 0]),
+        np.zeros([2, 0], np.int32),
+        np.float32(7),
+    ]
     variables = [variable(tf, value, name=f"v{i}") for i, value in enumerate(values)]
     with tf.device(WORKER):
         moved = [tf.identity(v) for v in variables]
@@ -242,7 +247,9 @@ def no_update_of_two_threads_is_lost(tf: Any, here: Here) -> Any:
 
     with tf.Session(here.worker) as one, tf.Session(here.ps) as other:
         one.run(v.initializer)
-        threads = [threading.Thread(target=work, args=(target,)) for target in (here.worker, here.ps)]
+        threads = [
+            threading.Thread(target=work, args=(target,)) for target in (here.worker, here.ps)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

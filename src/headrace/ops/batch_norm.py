@@ -1,0 +1,144 @@
+"""Batch normalization of images in one op, and its gradient.
+
+Called by: ops.fused, programs.  Threads: any.
+Source: TF 1.15 core/kernels/fused_batch_norm_op.cc, of 2.21 the third version; Ioffe and Szegedy, ICML 2015
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from headrace.base import errors
+from headrace.base.shapes import Shape, text
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import ShapeContext
+from headrace.ops.convolution import channels_last, from_last, to_last
+
+__all__: list[str] = []
+
+Array = np.ndarray[Any, Any]
+FORMATS = "data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'"
+_NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+
+
+def normalized(
+    x: Array, scale: Array, offset: Array, mean: Array, variance: Array, epsilon: float
+) -> Array:
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset, in the precision of the statistics.
+
+    x [..., c] or what broadcasts; the others [c].
+    """
+    factor = scale / np.sqrt(variance + np.asarray(epsilon, variance.dtype))
+    result: Array = x * factor + (offset - mean * factor)
+    return result
+
+
+def batch_norm(
+    x: Array, scale: Array, offset: Array, mean: Array, variance: Array, epsilon: float, average: float,
+    data_format: bytes, training: bool,
+) -> tuple[Array, ...]:  # fmt: skip
+    """(y, mean, variance, saved mean, saved variance, nothing), as FusedBatchNormV3 gives them."""
+    _check(x, scale, offset, data_format)
+    given = to_last(x.astype(np.float32) if x.dtype in _NARROW else x, data_format)
+    if not training:
+        y = normalized(given, scale, offset, mean, variance, epsilon)
+        kept = mean.copy(), variance.copy(), mean.copy(), variance.copy()
+    else:
+        rows = given.reshape(-1, given.shape[-1])
+        new_mean, biased = rows.mean(0), rows.var(0)
+        y = normalized(given, scale, offset, new_mean, biased, epsilon)
+        unbiased = biased * np.asarray(len(rows) / max(len(rows) - 1, 1), biased.dtype)
+        weight = np.asarray(average, biased.dtype)
+        kept = (
+            new_mean if average == 1 else (1 - weight) * mean + weight * new_mean,
+            unbiased if average == 1 else (1 - weight) * variance + weight * unbiased,
+            new_mean.copy(), biased,
+        )  # fmt: skip
+    return (
+        from_last(y.astype(x.dtype, copy=False), data_format), *kept, np.empty(0, scale.dtype)
+    )  # fmt: skip
+
+
+def _check(x: Array, scale: Array, offset: Array, data_format: bytes) -> None:
+    rank = len(data_format)
+    if x.ndim != rank:
+        raise errors.invalid_argument(
+            f"x must have the {rank} dimensions {data_format.decode()}, not shape {text(x.shape)}"
+        )
+    channels = x.shape[-1] if channels_last(data_format) else x.shape[1]
+    if scale.shape != (channels,) or offset.shape != (channels,):
+        raise errors.invalid_argument(
+            f"scale and offset must have the {channels} elements of x's channels ({data_format.decode()}), not shapes "
+            f"{text(scale.shape)} and {text(offset.shape)}"
+        )
+
+
+def batch_norm_shape(c: ShapeContext) -> list[Shape]:
+    """Of y and the five others."""
+    x = c.shape("x")
+    channels = None if not x else x[-1] if channels_last(c.attr("data_format")) else x[1]
+    return [x, *[(channels,)] * 4, None]
+
+
+@op(
+    "FusedBatchNormV3",
+    inputs="x: T; scale: U; offset: U; mean: U; variance: U",
+    outputs="y: T; batch_mean: U; batch_variance: U; reserve_space_1: U; reserve_space_2: U; reserve_space_3: U",
+    attrs="T: {half, bfloat16, float}; U: {bfloat16, float}; epsilon: float = 9.999999747378752e-05; "
+    f"exponential_avg_factor: float = 1.0; {FORMATS}; is_training: bool = true",
+    shape=batch_norm_shape,
+)
+def fused_batch_norm_v3_op(
+    xp: Any, x: Array, scale: Array, offset: Array, mean: Array, variance: Array, *, epsilon: float,
+    exponential_avg_factor: float, data_format: bytes, is_training: bool,
+) -> Any:  # fmt: skip
+    """x [n, h, w, c] (or as data_format says) with the statistics of the batch, or with those given, taken out.
+
+    scale, offset, mean, variance [c].  The variance given back is the unbiased one; what the gradient wants is in
+    the reserved outputs.  Raises InvalidArgument if shapes do not fit.
+    """
+    return batch_norm(
+        x, scale, offset, mean, variance, epsilon, exponential_avg_factor, data_format, is_training
+    )
+
+
+@op(
+    "FusedBatchNormGradV3",
+    inputs="y_backprop: T; x: T; scale: float; reserve_space_1: U; reserve_space_2: U; reserve_space_3: U",
+    outputs="x_backprop: T; scale_backprop: U; offset_backprop: U; reserve_space_4: U; reserve_space_5: U",
+    attrs="T: {half, bfloat16, float}; U: {float}; epsilon: float = 9.999999747378752e-05; "
+    f"{FORMATS}; is_training: bool = true",
+    shape=lambda c: [c.shape("x"), c.shape("scale"), c.shape("scale"), None, None],
+)
+def fused_batch_norm_grad_v3_op(
+    xp: Any, dy: Array, x: Array, scale: Array, mean: Array, variance: Array, reserved: Array, *,
+    epsilon: float, data_format: bytes, is_training: bool,
+) -> Any:  # fmt: skip
+    """Gradients of FusedBatchNormV3 with respect to x, scale and offset; mean and variance are what it reserved.
+
+    Raises InvalidArgument if dy and x differ in shape.
+    """
+    if dy.shape != x.shape:
+        raise errors.invalid_argument(
+            f"the gradient has shape {text(dy.shape)}, x has {text(x.shape)}"
+        )
+    _check(x, scale, scale, data_format)
+    given, grad = (to_last(a.astype(np.float32, copy=False), data_format) for a in (x, dy))
+    rows, grads = (a.reshape(-1, a.shape[-1]) for a in (given, grad))
+    inverse = 1 / np.sqrt(variance + np.float32(epsilon))
+    standard = (rows - mean) * inverse
+    to_scale, to_offset = (grads * standard).sum(0), grads.sum(0)
+    if is_training:  # the statistics depend on x too
+        grads = grads - (to_offset + standard * to_scale) / np.float32(len(rows))
+    to_x = (grads * (scale * inverse)).reshape(given.shape)
+    nothing = np.empty(0, np.float32)
+    return (
+        from_last(to_x.astype(x.dtype, copy=False), data_format),
+        to_scale,
+        to_offset,
+        nothing,
+        nothing.copy(),
+    )
