@@ -29,7 +29,7 @@ from headrace import (
     strings,
     train,
 )
-from headrace.base.device import DeviceSpec
+from headrace.base.device_spec import DeviceSpec
 from headrace.base.dtypes import (
     QUANTIZED_DTYPES,
     DType,

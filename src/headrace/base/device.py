@@ -15,7 +15,7 @@ from functools import lru_cache
 _PART = re.compile(
     r"(?:job:(?P<job>[^/]+)|replica:(?P<replica>\d+|\*)|task:(?P<task>\d+|\*)"
     r"|device:(?P<dtype>[A-Za-z_][^/:]*)(?::(?P<dindex>\d+|\*))?"
-    r"|(?P<short>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<sindex>\d+|\*))?)\Z"
+    r"|(?P<short>[cC][pP][uU]|[gG][pP][uU])(?::(?P<sindex>\d+|\*))?)\Z"
 )
 
 
@@ -95,7 +95,7 @@ def _parse(spec: str) -> DeviceSpec:
         if not part:
             continue
         found = _PART.match(part)
-        if found is None or (found["short"] in ("job", "replica", "task", "device")):
+        if found is None:
             raise ValueError(
                 f"device specification {spec!r}: the part {part!r} is not understood; write it like "
                 "'/job:worker/replica:0/task:1/device:CPU:0' (any part may be left out)"

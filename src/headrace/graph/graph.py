@@ -159,9 +159,8 @@ class Graph:
             if callable(entry):
                 # A device function sees what the scopes inside it asked for, and answers whole.
                 op.device = device
-                answer = entry(op)
-                device = devices.canonical(_device_text(answer))
-            else:
+                device = _answered(entry(op))
+            elif entry:
                 device = devices.merge(entry, device)
         op.device = device
 
@@ -327,7 +326,10 @@ class Graph:
 
     @contextmanager
     def device(self, device_name_or_function: Any) -> Iterator[None]:
-        """Nodes made inside get this device; inner scopes override part by part, None clears."""
+        """Nodes made inside get this device; inner scopes override part by part, None clears.
+
+        A function of an operation answers with the whole device, which is kept as it is spelled.
+        """
         entry: str | DeviceFunction | None
         if device_name_or_function is None:
             entry = None
@@ -383,9 +385,11 @@ class Graph:
         base = [] if ignore_existing else list(saved)
         # The anchor's device counts, and scopes outside this block do not.
         devices_before = self._device_stack
+        self._device_stack = [None]
         if anchor is not None:
             base = [*base, anchor]
-            self._device_stack = [None, anchor.device] if anchor.device else [None]
+            if anchor.device:
+                self._device_stack.append(anchor.device)
         self._colocation = base
         try:
             yield
@@ -501,6 +505,19 @@ class Graph:
 
     def switch_to_thread_local(self) -> None:
         """Accepted for compatibility: scopes of a graph belong to the thread that builds it."""
+
+
+def _answered(device: Any) -> str:
+    """The text that a device function returned.  Raises TypeError if that is no device."""
+    text = getattr(device, "to_string", lambda: device)()
+    if isinstance(text, bytes):
+        text = text.decode()
+    if not isinstance(text, str):
+        raise TypeError(
+            f"a device function must return a device string or a DeviceSpec, not {device!r}; "
+            "return op.device to leave a node where it is"
+        )
+    return text
 
 
 def _device_text(device: Any) -> str:
