@@ -290,6 +290,28 @@ def test_an_epilogue_follows_the_product(fused: list[bytes], function: Any) -> N
     np.testing.assert_allclose(found, function(plain + bias), rtol=1e-5, atol=1e-6)
 
 
+def test_other_convolutions_have_epilogues_too() -> None:
+    attrs = {"strides": [1, 1, 1, 1], "padding": b"SAME"}
+    x, w, bias = singles(2, 4, 4, 3), singles(2, 2, 3, 2, seed=2), singles(6, seed=3)
+    found = run("_FusedDepthwiseConv2dNative", x, w, bias, fused_ops=[b"BiasAdd", b"Relu"], **attrs)
+    plain = run("DepthwiseConv2dNative", x, w, **attrs)
+    np.testing.assert_allclose(found, np.maximum(plain + bias, 0), rtol=1e-5)
+    attrs = {"strides": [1, 1, 1, 1, 1], "padding": b"VALID"}
+    x, w = singles(1, 4, 4, 4, 2), singles(2, 2, 2, 2, 6, seed=2)
+    found = run("_FusedConv3D", x, w, bias, fused_ops=[b"BiasAdd"], **attrs)
+    np.testing.assert_allclose(found, run("Conv3D", x, w, **attrs) + bias, rtol=1e-5)
+    padded = run(
+        "_FusedConv3D",
+        x,
+        w,
+        bias,
+        fused_ops=[b"BiasAdd"],
+        padding_list=[0, 0, 1, 0, 0, 0, 0, 0, 0, 0],
+        **attrs,
+    )
+    np.testing.assert_allclose(padded[:, 1:], found, rtol=1e-5)
+
+
 def test_channels_that_come_second_get_their_own_bias() -> None:
     x, w, bias = singles(2, 3, 5, 4), singles(2, 2, 3, 6, seed=2), singles(6, seed=3)
     attrs = {"strides": [1, 1, 1, 1], "padding": b"SAME", "data_format": b"NCHW"}
