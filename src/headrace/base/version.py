@@ -1,7 +1,7 @@
 """Which TensorFlow this is like, and which headrace it is.
 
-Programs parse `tf.__version__` and branch on its first numbers, so it begins with TensorFlow's; headrace's own version is
-the local part, after the plus sign.
+Programs parse `tf.__version__` and branch on its first numbers, so it begins with TensorFlow's; headrace's own version
+is the local part, after the plus sign.
 """
 
 from __future__ import annotations
