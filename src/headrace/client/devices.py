@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from headrace.codec import protos as pb
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class DeviceAttributes:
     """A device: full name, type, memory limit in bytes, and the number of its server's start."""
 
@@ -22,4 +22,11 @@ class DeviceAttributes:
     @classmethod
     def from_proto(cls, proto: pb.DeviceAttributes) -> DeviceAttributes:
         """Of the wire's DeviceAttributes."""
-        return cls(proto.name, proto.device_type, proto.memory_limit, proto.incarnation)
+        signed = proto.incarnation - 2**64 if proto.incarnation >= 2**63 else proto.incarnation
+        return cls(proto.name, proto.device_type, proto.memory_limit, signed)
+
+    def __repr__(self) -> str:
+        return (
+            f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, "
+            f"{self.incarnation})"
+        )

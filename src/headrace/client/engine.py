@@ -5,15 +5,20 @@ Called by: client.session.  Implemented by: client.local, client.remote.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from headrace.codec import protos as pb
-from headrace.graph.graph import Operation
+from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 
 StepFunction = Callable[[Sequence[Any], "pb.RunOptions | None", "pb.RunMetadata | None"], list[Any]]
 """(values of the feeds, options, metadata to fill) -> values of the fetches, the caller's own."""
+
+CallFunction = Callable[[Sequence[Any], "pb.RunMetadata | None"], list[Any]]
+"""(values of the feeds in order, metadata to fill) -> values of the fetches, the caller's own."""
+
+Release = Callable[[], None]
 
 
 class Engine(Protocol):
@@ -23,6 +28,19 @@ class Engine(Protocol):
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
     ) -> StepFunction:
         """A function that runs this signature; it stays valid while the graph grows."""
+
+    def begin_partial(
+        self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
+    ) -> str:
+        """Begin a partial run; its handle."""
+
+    def partial_step(
+        self, handle: str, feeds: Mapping[str, Any], fetches: Sequence[str]
+    ) -> list[Any]:
+        """Feed and fetch some of a partial run, by tensor name."""
+
+    def callable(self, graph: Graph, options: pb.CallableOptions) -> tuple[CallFunction, Release]:
+        """A function that runs what `options` name, and one that frees what that takes."""
 
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """The devices that steps may use."""

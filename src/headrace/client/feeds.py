@@ -13,7 +13,10 @@ import numpy as np
 
 from headrace.base import dtypes
 from headrace.base import shapes as shape_rules
+from headrace.client.fetches import Fetches
 from headrace.graph.graph import Graph
+from headrace.graph.indexed_slices import IndexedSlices
+from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 
 FeedExpansion = tuple[type, Callable[[Any, Any], list[tuple[Any, Any]]]]
@@ -46,6 +49,25 @@ def resolve(graph: Graph, feed_dict: Mapping[Any, Any]) -> dict[Tensor, Any]:
             )
         found[tensor] = to_array(tensor, value)
     return found
+
+
+def tensors(graph: Graph, feeds: Any) -> list[Tensor]:
+    """The tensors that a list of things to feed stands for.  Raises TypeError."""
+    found: list[Tensor] = []
+    for feed in feeds if isinstance(feeds, (list, tuple)) else [feeds]:
+        if isinstance(feed, (SparseTensor, IndexedSlices)):
+            found.extend(Fetches(graph, feed).tensors)
+        elif isinstance(feed, (list, tuple)):
+            found.extend(tensors(graph, feed))
+        else:
+            found.append(_tensor(graph, feed))
+    return found
+
+
+def as_given(value: Any) -> Any:
+    """`value` as an array of the type that NumPy sees in it; strings as bytes."""
+    array = np.asarray(value)
+    return strings(value) if array.dtype.kind in "OSU" else array
 
 
 def _pairs(feed_dict: Mapping[Any, Any]) -> list[tuple[Any, Any]]:

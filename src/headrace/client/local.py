@@ -6,18 +6,22 @@ Called by: client.session.  Threads: any number of steps at once.
 from __future__ import annotations
 
 import itertools
-import logging
 import secrets
-from collections.abc import Sequence
+import weakref
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.base import errors
-from headrace.client.engine import StepFunction
+from headrace.client.engine import CallFunction, Release, StepFunction
+from headrace.client.local_callable import local_callable
+from headrace.client.partial import LocalPartials
+from headrace.client.placement_log import log_placement
 from headrace.client.underway import UnderWay
 from headrace.codec import protos as pb
-from headrace.graph.graph import Operation
+from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
+from headrace.plan.partition import partition
 from headrace.plan.place import place
 from headrace.plan.prune import needed
 from headrace.run.kernel import Memos, Runtime, StepState
@@ -27,7 +31,6 @@ from headrace.run.trace import StatsCollector
 
 _TASK = "/job:localhost/replica:0/task:0"
 _CLOSE_WITHIN_S = 5.0
-_log = logging.getLogger("headrace")
 
 
 class LocalEngine:
@@ -46,6 +49,11 @@ class LocalEngine:
         self._memos: Memos = {}
         self._step_ids = itertools.count(1)
         self._incarnation = secrets.randbits(63) | 1
+        self._placed: set[str] = set()  # nodes whose placement has been logged
+        self._partials = LocalPartials(
+            self._runtime, self._memos, self._scope, self._place, self._step_ids.__next__
+        )
+        _open_engines.add(self)
 
     def step(
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
@@ -61,6 +69,15 @@ class LocalEngine:
         def run(
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
         ) -> list[Any]:
+            if session_scope.error is not None:  # by tf.Session.reset
+                session_scope.check()
+            if options is not None and options.output_partition_graphs and metadata is not None:
+                others = pb.RunOptions()
+                others.CopyFrom(options)
+                others.output_partition_graphs = False
+                found = run(values, others, metadata)
+                metadata.partition_graphs.extend(self._partition_graphs(feeds, fetches, targets))
+                return found
             if options is not None or metadata is not None:
                 if metadata is None or not (options and options.trace_level):
                     return self._run_with_options(program, values, options, metadata)
@@ -92,15 +109,46 @@ class LocalEngine:
         exact: bool = False,
     ) -> Compiled:
         pruned = needed(feeds, fetches, targets, exact=exact)
-        devices = place(
-            pruned.ops, self._devices, allow_soft_placement=self._config.allow_soft_placement
-        )
-        if self._config.log_device_placement:
-            for op in pruned.ops:
-                _log.warning("%s: (%s): %s", op.name, op.type, devices[op])
+        devices = self._place(pruned.ops)
         return compile_program(
             pruned, feeds, fetches, devices=devices, memos=self._memos, fold=not exact
         )
+
+    def _place(self, ops: Sequence[Operation]) -> dict[Operation, str]:
+        devices = place(ops, self._devices, allow_soft_placement=self._config.allow_soft_placement)
+        if self._config.log_device_placement:
+            log_placement(((op.name, op.type, devices[op]) for op in ops), self._placed)
+        return devices
+
+    def _partition_graphs(
+        self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
+    ) -> list[pb.GraphDef]:
+        pruned = needed(feeds, fetches, targets)
+        everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
+        devices = self._place(everything)
+        parts = partition(pruned, feeds, fetches, devices, lambda _: self._incarnation)
+        return [part.graph_def for part in parts]
+
+    def begin_partial(
+        self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
+    ) -> str:
+        """See `Engine.begin_partial`."""
+        return self._partials.begin(feeds, fetches, targets)
+
+    def partial_step(
+        self, handle: str, feeds: Mapping[str, Any], fetches: Sequence[str]
+    ) -> list[Any]:
+        """See `Engine.partial_step`."""
+        timeout_ms = self._config.operation_timeout_in_ms
+        limit_s = timeout_ms / 1000 if timeout_ms else None
+        with self._under_way, Scope(limit_s, self._scope) as scope:
+            scope.check()
+            return self._partials.step(handle, feeds, fetches, scope)
+
+    def callable(self, graph: Graph, options: pb.CallableOptions) -> tuple[CallFunction, Release]:
+        """See `Engine.callable`."""
+        self._scope.check()
+        return local_callable(graph, options, self.step), lambda: None
 
     def _run_with_options(
         self,
@@ -139,7 +187,18 @@ class LocalEngine:
         self._close(0.0)
 
     def _close(self, wait_s: float) -> None:
+        _open_engines.discard(self)
         self._scope.cancel(errors.cancelled("the session was closed"))
         if wait_s:
             self._under_way.wait_until_none(wait_s)
+        self._partials.close(wait_s > 0)
         self._runtime.resources.close()
+
+
+_open_engines: weakref.WeakSet[LocalEngine] = weakref.WeakSet()
+
+
+def reset() -> None:
+    """Close every local session of this process: their containers are their own."""
+    for engine in list(_open_engines):
+        engine.close()

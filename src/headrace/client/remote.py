@@ -10,14 +10,15 @@ import contextlib
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from headrace.base import errors
-from headrace.client.engine import StepFunction
+from headrace.client.engine import CallFunction, Release, StepFunction
 from headrace.client.link import CLOSE_WITHIN_S, Link
+from headrace.client.placement_log import log_placement
 from headrace.client.underway import UnderWay
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
@@ -57,6 +58,7 @@ class RemoteEngine:
         self._lock = threading.Lock()
         self._known: Link | None = None
         self._closed = False
+        self._placed: set[str] = set()  # nodes whose placement has been logged
         _open_engines.add(self)
 
     def step(
@@ -66,22 +68,19 @@ class RemoteEngine:
         feed_names = [tensor.name for tensor in feeds]
         fetch_names = [tensor.name for tensor in fetches]
         target_names = [op.name for op in targets]
+        logged: list[bool] = []  # not empty: its placement has been logged
 
         def run(
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
         ) -> list[Any]:
-            timeout_ms = (
-                options.timeout_in_ms if options is not None else 0
-            ) or self._config.operation_timeout_in_ms
-            with self._under_way, _limit(timeout_ms, self._scope) as scope:
+            with self._under_way, self._limited(options) as scope:
                 link = self._link()
                 link.ship(scope)
-                sent = options
-                if timeout_ms:
-                    sent = pb.RunOptions()
-                    if options is not None:
-                        sent.CopyFrom(options)
-                    sent.timeout_in_ms = max(1, round((scope.remaining() or 0.0) * 1000))
+                sent = self._sent_options(options, scope)
+                log_now = self._config.log_device_placement and not logged
+                if log_now:
+                    sent = sent or pb.RunOptions()
+                    sent.output_partition_graphs = True
                 request = m.RunStepRequest(
                     link.handle,
                     list(zip(feed_names, values, strict=True)),
@@ -90,14 +89,99 @@ class RemoteEngine:
                     sent,
                 )
                 reply: m.RunStepReply = link.master.call_now(wire.RUN_STEP, request, scope)
-            if metadata is not None:
-                metadata.Clear()
-                if reply.metadata is not None:
-                    metadata.CopyFrom(reply.metadata)
+            if log_now and reply.metadata is not None:
+                self._log_placement(reply.metadata)
+                logged.append(True)
+                if options is None or not options.output_partition_graphs:
+                    del reply.metadata.partition_graphs[:]
+            _fill(metadata, reply.metadata)
             found = dict(reply.tensors)
             return [_writable(found[name]) for name in fetch_names]
 
         return run
+
+    def _limited(self, options: pb.RunOptions | None) -> Scope:
+        timeout_ms = options.timeout_in_ms if options is not None else 0
+        return _limit(timeout_ms or self._config.operation_timeout_in_ms, self._scope)
+
+    @staticmethod
+    def _sent_options(options: pb.RunOptions | None, scope: Scope) -> pb.RunOptions | None:
+        """The options of a step with what is left of its time."""
+        remaining = scope.remaining()
+        sent = pb.RunOptions() if options is not None or remaining is not None else None
+        if sent is not None and options is not None:
+            sent.CopyFrom(options)
+        if sent is not None and remaining is not None:
+            sent.timeout_in_ms = max(1, round(remaining * 1000))
+        return sent
+
+    def _log_placement(self, metadata: pb.RunMetadata) -> None:
+        known = self._graph._ops
+        log_placement(
+            (
+                (node.name, node.op, node.device)
+                for graph in metadata.partition_graphs
+                for node in graph.node
+                if node.name in known
+            ),
+            self._placed,
+        )
+
+    def begin_partial(
+        self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
+    ) -> str:
+        """See `Engine.begin_partial`."""
+        with self._under_way, self._limited(None) as scope:
+            link = self._link()
+            link.ship(scope)
+            request = pb.PartialRunSetupRequest(
+                session_handle=link.handle,
+                feed=[tensor.name for tensor in feeds],
+                fetch=[tensor.name for tensor in fetches],
+                target=[op.name for op in targets],
+            )
+            reply = link.master.call_now(wire.PARTIAL_RUN_SETUP, request, scope)
+        handle: str = reply.partial_run_handle
+        return handle
+
+    def partial_step(
+        self, handle: str, feeds: Mapping[str, Any], fetches: Sequence[str]
+    ) -> list[Any]:
+        """See `Engine.partial_step`."""
+        with self._under_way, self._limited(None) as scope:
+            link = self._link()
+            link.ship(scope)
+            request = m.RunStepRequest(
+                link.handle, list(feeds.items()), list(fetches), [],
+                self._sent_options(None, scope), handle,
+            )  # fmt: skip
+            reply: m.RunStepReply = link.master.call_now(wire.RUN_STEP, request, scope)
+        found = dict(reply.tensors)
+        return [_writable(found[name]) for name in fetches]
+
+    def callable(self, graph: Graph, options: pb.CallableOptions) -> tuple[CallFunction, Release]:
+        """See `Engine.callable`."""
+        with self._under_way, self._limited(options.run_options) as scope:
+            link = self._link()
+            link.ship(scope)
+            making = pb.MakeCallableRequest(session_handle=link.handle, options=options)
+            number: int = link.master.call_now(wire.MAKE_CALLABLE, making, scope).handle
+
+        def call(values: Sequence[Any], metadata: pb.RunMetadata | None) -> list[Any]:
+            with self._under_way, self._limited(options.run_options) as scope:
+                scope.check()
+                request = m.RunCallableRequest(link.handle, number, list(values))
+                reply: m.RunCallableReply = link.master.call_now(wire.RUN_CALLABLE, request, scope)
+            _fill(metadata, reply.metadata)
+            return [_writable(value) for value in reply.fetches]
+
+        return call, lambda: self._release_callable(link, number)
+
+    def _release_callable(self, link: Link, number: int) -> None:
+        """Ask the master to forget a callable; nobody waits for the reply."""
+        if self._scope.error is None and link.handle and not sys.is_finalizing():
+            request = pb.ReleaseCallableRequest(session_handle=link.handle, handle=number)
+            link.master.call(wire.RELEASE_CALLABLE, request, self._scope)
 
     def _link(self) -> Link:
         """The link to the master; it need not be up yet."""
@@ -160,6 +244,13 @@ class RemoteEngine:
 
 def _limit(timeout_ms: int, session: Scope) -> Scope:
     return Scope(timeout_ms / 1000 if timeout_ms else None, session)
+
+
+def _fill(metadata: pb.RunMetadata | None, found: pb.RunMetadata | None) -> None:
+    if metadata is not None:
+        metadata.Clear()
+        if found is not None:
+            metadata.CopyFrom(found)
 
 
 def _writable(value: Any) -> Any:

@@ -14,9 +14,10 @@ from typing import Any
 
 from headrace.base import errors
 from headrace.client import feeds as feed_rules
-from headrace.client.engine import Engine, StepFunction
+from headrace.client.engine import CallFunction, Engine, Release, StepFunction
 from headrace.client.fetches import Fetches, cache_key
 from headrace.client.local import LocalEngine
+from headrace.client.local import reset as reset_local
 from headrace.client.present import presented
 from headrace.codec import protos as pb
 from headrace.graph import scopes
@@ -165,10 +166,9 @@ class BaseSession:
         step = self._step(tensors, resolved.tensors, resolved.targets)
 
         def call(*values: Any, options: Any = None, run_metadata: Any = None) -> Any:
-            if self._closed:
-                raise RuntimeError("the session is closed; make a new tf.Session")
+            self._check_not_cancelled()
             if len(values) != len(tensors):
-                raise ValueError(
+                raise errors.invalid_argument(
                     f"the callable takes {len(tensors)} values, one a feed, not {len(values)}"
                 )
             if (options is not None or run_metadata is not None) and not accept_options:
@@ -181,12 +181,90 @@ class BaseSession:
 
         return call
 
+    def _make_callable_from_options(
+        self, callable_options: pb.CallableOptions
+    ) -> Callable[..., Any]:
+        """A function of the values of `callable_options.feed`, in order, that gives a list of
+        those of its `fetch`; with run_metadata= it also fills that.
+
+        Values must have the types of their tensors.  Raises InvalidArgument, NotFound, OutOfRange on
+        names that the graph does not have; the function raises as `run` does.
+        """
+        if not isinstance(callable_options, pb.CallableOptions):
+            raise TypeError(
+                f"callable_options must be a CallableOptions proto, not {type(callable_options).__name__}"
+            )
+        self._check_not_cancelled()
+        try:
+            return OptionsCallable(self, *self._engine.callable(self._graph, callable_options))
+        except errors.OpError as error:
+            raise self._with_operation(error) from error.__cause__
+
+    def _check_not_cancelled(self) -> None:
+        """Raise Cancelled if the session is closed, as what was made of it earlier does."""
+        if self._closed:
+            raise errors.cancelled("the session is closed; make a new tf.Session")
+
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
+        """Begin a step whose `feeds` and `fetches` come piece by piece; its handle, for `partial_run`.
+
+        feeds: what will be fed: a list of tensors.  Operations among the fetches run as soon as they can.
+        Raises as `run` does, and InvalidArgument if there is nothing to run or a tensor is both fed and
+        fetched.
+        """
+        self._check_usable()
+        resolved = Fetches(self._graph, fetches)
+        tensors = feed_rules.tensors(self._graph, [] if feeds is None else feeds)
+        try:
+            return self._engine.begin_partial(tensors, resolved.tensors, resolved.targets)
+        except errors.OpError as error:
+            raise self._with_operation(error) from error.__cause__
+
+    def partial_run(
+        self, handle: str | None, fetches: Any, feed_dict: Mapping[Any, Any] | None = None
+    ) -> Any:
+        """Go on with a step that `partial_run_setup` began: feed some, and wait for some fetches.
+
+        Each feed and fetch has its turn once; with the last of them the step ends.  Without a handle
+        this is `run`.  Raises RuntimeError (operations among the fetches), InvalidArgument (what the
+        step does not have to feed or fetch, a fetch that needs more feeds), and as `run` does; then
+        the step is over.
+        """
+        if handle is None:
+            return self.run(fetches, feed_dict)
+        self._check_usable()
+        if not isinstance(handle, str):
+            raise TypeError(f"the handle of a partial run is a string, not {handle!r:.60}")
+        if feed_dict is not None and not isinstance(feed_dict, Mapping):
+            raise TypeError(f"feed_dict must be a dict, not a {type(feed_dict).__name__}")
+        fed = feed_rules.resolve(self._graph, feed_dict or {})
+        resolved = Fetches(self._graph, fetches)
+        if resolved.targets:
+            raise RuntimeError(
+                f"partial_run fetches tensors; give the operation {resolved.targets[0].name!r} to "
+                "partial_run_setup"
+            )
+        values = {tensor.name: value for tensor, value in fed.items()}
+        names = [tensor.name for tensor in resolved.tensors]
+        try:
+            return resolved.build(presented(self._engine.partial_step(handle, values, names)))
+        except errors.OpError as error:
+            raise self._with_operation(error) from error.__cause__
+
+    def _check_usable(self) -> None:
+        """Raise RuntimeError if the session is closed or its graph empty."""
+        if self._closed:
+            raise RuntimeError("the session is closed; make a new tf.Session")
+        if not len(self._graph):
+            raise RuntimeError("the session's graph is empty: add operations to it before run()")
+
     def list_devices(self) -> list[Any]:
         """The devices steps of this session may use: name, device_type, memory_limit_bytes,
-        incarnation.
+        incarnation.  Raises Cancelled on a closed session.
         """
         from headrace.client.devices import DeviceAttributes
 
+        self._check_not_cancelled()
         return [DeviceAttributes.from_proto(proto) for proto in self._engine.list_devices()]
 
     def close(self) -> None:
@@ -204,6 +282,29 @@ class BaseSession:
         if getattr(self, "_engine", None) is not None and not self._closed:
             self._closed = True
             self._engine.release()
+
+
+class OptionsCallable:
+    """What CallableOptions name, as a function; see `BaseSession._make_callable_from_options`."""
+
+    def __init__(self, session: BaseSession, call: CallFunction, release: Release) -> None:
+        self._session = session
+        self._call = call
+        self._release = release
+
+    def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """Values in the order of the feeds; of `kwargs` only run_metadata counts, as in TensorFlow."""
+        self._session._check_not_cancelled()
+        metadata = kwargs.get("run_metadata")
+        if metadata is not None and not isinstance(metadata, pb.RunMetadata):
+            raise TypeError(f"run_metadata must be a tf.RunMetadata, not {type(metadata).__name__}")
+        try:
+            return presented(self._call([feed_rules.as_given(value) for value in args], metadata))
+        except errors.OpError as error:
+            raise self._session._with_operation(error) from error.__cause__
+
+    def __del__(self) -> None:
+        self._release()
 
 
 class _default:
@@ -246,20 +347,27 @@ class Session(BaseSession):
 
     @staticmethod
     def reset(
-        target: str, containers: Sequence[str] | None = None, config: pb.ConfigProto | None = None
+        target: str | bytes | None,
+        containers: Sequence[str] | None = None,
+        config: pb.ConfigProto | None = None,
     ) -> None:
         """Empty containers (the default one if none is named) on every task of a cluster, and close
         all sessions of the master at `target`.
 
-        Raises Unimplemented for local sessions, which share nothing; connection errors.
+        Without a target it closes all local sessions of this process, whose containers are their own.
+        Raises TypeError, NotFound (a target that is none), connection errors.
         """
-        if not target:
-            raise errors.unimplemented(
-                "a local session shares no containers: close it and make a new one, or pass a grpc:// target"
-            )
+        if target is not None and not isinstance(target, (str, bytes)):
+            raise TypeError(f"target must be a string, not {type(target).__name__}")
+        if isinstance(target, bytes):
+            target = target.decode()
+        names = list(containers or ())
+        if not target or target == "local":
+            reset_local()
+            return
         from headrace.client.remote import reset
 
-        reset(target, list(containers or ()), config)
+        reset(target, names, config)
 
 
 class InteractiveSession(BaseSession):

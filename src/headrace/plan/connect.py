@@ -1,6 +1,6 @@
 """Tensor connections: a graph in which the users of one tensor use another one instead.
 
-Called by: client.callables, serve.callables.  Threads: any.
+Called by: client.local_callable, serve.callables.  Threads: any.
 Source: TF 1.15 CallableOptions.tensor_connection; error classes checked against the oracle.
 """
 
@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 
 from headrace.base import errors
 from headrace.codec import protos as pb
-from headrace.graph.graph import Graph
+from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import Importer
+from headrace.graph.tensor import Tensor
 
 
 def connections(options: pb.CallableOptions) -> dict[str, str]:
@@ -120,3 +121,33 @@ def check_callable(options: pb.CallableOptions) -> None:
                 raise errors.unimplemented(
                     f"the {kind} {name} of a callable can only be on a CPU, not on {device!r}"
                 )
+
+
+def check_names(graph: Graph, options: pb.CallableOptions) -> None:
+    """Raise what `named_tensor` and `named_operation` raise for the names of a callable."""
+    for name in (*options.feed, *options.fetch):
+        named_tensor(graph, name)
+    for name in options.target:
+        named_operation(graph, name)
+
+
+def named_tensor(graph: Graph, name: str) -> Tensor:
+    """A feed or fetch of a callable.  Raises InvalidArgument (no such node), OutOfRange (output)."""
+    node, _, index = _full(name).rpartition(":")
+    op = graph._ops.get(node)
+    if op is None:
+        raise errors.invalid_argument(f"the graph has no tensor {name!r}", node=node)
+    if not index.isdigit() or int(index) >= len(op.outputs):
+        raise errors.out_of_range(
+            f"tensor {name!r} does not exist: node {node!r} ({op.type}) has {len(op.outputs)} outputs",
+            node=node, op_type=op.type,
+        )  # fmt: skip
+    return op.outputs[int(index)]
+
+
+def named_operation(graph: Graph, name: str) -> Operation:
+    """A target of a callable.  Raises NotFound."""
+    op = graph._ops.get(name)
+    if op is None:
+        raise errors.not_found(f"the graph has no operation {name!r}", node=name)
+    return op

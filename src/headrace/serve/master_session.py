@@ -20,7 +20,7 @@ from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import Importer, graph_def
 from headrace.graph.tensor import Tensor
-from headrace.plan.connect import check_callable, connected, connections
+from headrace.plan.connect import check_callable, check_names, connected, connections
 from headrace.plan.partition import Partition, partition
 from headrace.plan.place import place
 from headrace.plan.progress import Progress
@@ -307,12 +307,14 @@ class MasterSession:
                 tuple(options.target),
                 bool(options.run_options.trace_level),
             )
-            if not wired:
-                return self._callables.add(self._plan(signature, running), options, False)
             with self._lock:
-                proto = graph_def(self._graph)
-            plan = self._new_plan(connected(proto, wired), signature, running)
-            return self._callables.add(plan, options, True)
+                graph = connected(graph_def(self._graph), wired) if wired else self._graph
+                check_names(graph, options)
+            if wired:
+                plan = self._new_plan(graph, signature, running)
+            else:
+                plan = self._plan(signature, running)
+            return self._callables.add(plan, options, bool(wired))
 
     def run_callable(self, request: m.RunCallableRequest, scope: Scope) -> m.RunCallableReply:
         """Run a callable.  Raises InvalidArgument (unknown, wrong number of feeds), and as `run`."""
@@ -357,10 +359,10 @@ class MasterSession:
         with self._lock:
             plans = [*self._plans.values(), *self._callables.close()]
             self._plans.clear()
-        self._partials.close()
         try:
             self.wait_until_idle(scope)
         finally:
+            self._partials.close()
             parts = [part for plan in plans for part in plan.parts]
             asked = self._deregister(parts)
             forget = pb.DeleteWorkerSessionRequest(session_handle=self.handle)
