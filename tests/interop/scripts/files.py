@@ -115,7 +115,9 @@ def an_input_pipeline_of_queue_runners(tf: Any, here: Here) -> Any:
     with tf.device(PS):
         names = tf.train.string_input_producer(paths, num_epochs=1, shuffle=False)
         _, line = tf.TextLineReader().read(names)
-        batch = tf.train.batch([line], batch_size=2)
+        lines = tf.FIFOQueue(4, tf.string, shapes=[[]], shared_name="lines")
+        tf.train.add_queue_runner(tf.train.QueueRunner(lines, [lines.enqueue(line)]))
+        batch = lines.dequeue_many(2)
     with tf.Session(here.worker) as session:
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         coordinator = tf.train.Coordinator()
