@@ -21,6 +21,7 @@ CONTROL_FLOW = frozenset(
     f"{prefix}{name}" for prefix in ("", "Ref") for name in ("Switch", "Merge", "Enter", "Exit", "NextIteration")
 ) | {"LoopCond"}  # fmt: skip
 _MERGES = frozenset(("Merge", "RefMerge"))
+_PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
 
 # Ops that only compute, and cannot fail on inputs of the shapes that the graph promised.
 _SILENT = frozenset(
@@ -108,7 +109,7 @@ class _Walk:
 
     def _sources(self, op: Operation) -> list[Operation]:
         """Nodes that `op` waits for, last first (they are popped from the end)."""
-        controls = list(op.control_inputs)
+        controls = self._controls(op)
         if self._kept is not None and controls:
             controls = list(
                 dict.fromkeys(real for control in controls for real in self._real(control))
@@ -118,6 +119,13 @@ class _Walk:
         sources.extend(controls)
         sources.reverse()
         return sources
+
+    def _controls(self, op: Operation) -> list[Operation]:
+        """Control inputs; a placeholder that is fed is there from the start and does not run."""
+        return [
+            control for control in op.control_inputs
+            if control.type not in _PLACEHOLDERS or control.outputs[0] not in self._fed
+        ]  # fmt: skip
 
     def _real(self, control: Operation) -> list[Operation]:
         """`control`, or, if it only computes, the nodes behind it that do more."""
@@ -132,7 +140,7 @@ class _Walk:
         visited = {control}
         while stack:
             op = stack.pop()
-            for source in (*(t.op for t in op.inputs if t not in self._fed), *op.control_inputs):
+            for source in (*(t.op for t in op.inputs if t not in self._fed), *self._controls(op)):
                 if source in visited:
                     continue
                 visited.add(source)
