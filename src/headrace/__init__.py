@@ -200,6 +200,7 @@ from headrace.ops.broadcast_ops import (
     broadcast_to,
     sequence_mask,
 )
+from headrace.ops.cases import case, switch_case
 from headrace.ops.casting import (
     angle,
     bitcast,
@@ -251,6 +252,7 @@ from headrace.ops.comparisons import (
     where_v2,
 )
 from headrace.ops.constants import constant, fill, ones, ones_like, zeros, zeros_like
+from headrace.ops.control_flow import cond, while_loop
 from headrace.ops.csv import decode_csv
 from headrace.ops.diagonals import matrix_diag, matrix_diag_part, matrix_set_diag
 from headrace.ops.elementwise import (
@@ -294,6 +296,7 @@ from headrace.ops.flow import (
     stop_gradient,
     tuple,
 )
+from headrace.ops.functional import foldl, foldr, map_fn, scan
 from headrace.ops.gathering import (
     batch_gather,
     boolean_mask,
@@ -404,6 +407,7 @@ from headrace.ops.string_ops import (
 from headrace.ops.string_patterns import regex_replace, string_split
 from headrace.ops.sums import accumulate_n, add_n
 from headrace.ops.template import make_template
+from headrace.ops.tensor_array import TensorArray
 from headrace.ops.tensordot import tensordot
 from headrace.ops.unique import setdiff1d, unique, unique_with_counts
 from headrace.ops.variable_lists import (
@@ -447,8 +451,8 @@ __all__ = [
     "NameAttrList", "NoGradient", "NodeDef", "NotDifferentiable", "OpError", "Operation",
     "OptimizerOptions", "Print", "QueueBase", "RandomShuffleQueue", "ReaderBase",
     "RegisterGradient", "RunMetadata", "RunOptions", "Session", "SessionLog", "SparseTensor",
-    "SparseTensorValue", "Summary", "SummaryMetadata", "Tensor", "TensorInfo", "TensorShape",
-    "TextLineReader", "UnconnectedGradients", "Variable", "VariableAggregation",
+    "SparseTensorValue", "Summary", "SummaryMetadata", "Tensor", "TensorArray", "TensorInfo",
+    "TensorShape", "TextLineReader", "UnconnectedGradients", "Variable", "VariableAggregation",
     "VariableScope", "VariableSynchronization", "WholeFileReader", "__compiler_version__",
     "__git_version__", "__version__", "abs", "accumulate_n", "acos", "acosh", "add", "add_n",
     "add_to_collection", "add_to_collections", "all_variables", "angle", "app", "arg_max",
@@ -457,25 +461,25 @@ __all__ = [
     "assert_negative", "assert_non_negative", "assert_non_positive", "assert_none_equal",
     "assert_positive", "assert_variables_initialized", "assign", "assign_add", "assign_sub",
     "atan", "atan2", "atanh", "batch_gather", "bfloat16", "bitcast", "bitwise", "bool",
-    "boolean_mask", "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to", "cast",
-    "ceil", "check_numerics", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
-    "clip_by_value", "colocate_with", "compat", "complex", "complex64", "complex128", "concat",
-    "conj", "constant", "constant_initializer", "container", "control_dependencies",
-    "control_flow_v2_enabled", "convert_to_tensor", "convert_to_tensor_or_indexed_slices",
-    "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "count_up_to",
-    "cumprod", "cumsum", "custom_gradient", "debugging", "decode_base64", "decode_csv",
-    "decode_raw", "device", "diag", "diag_part", "digamma", "dimension_at_index",
-    "dimension_value", "disable_control_flow_v2", "disable_eager_execution",
-    "disable_resource_variables", "disable_tensor_equality", "disable_v2_behavior",
-    "disable_v2_tensorshape", "div", "div_no_nan", "divide", "double", "dtypes",
-    "dynamic_partition", "dynamic_stitch", "enable_eager_execution",
+    "boolean_mask", "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to", "case",
+    "cast", "ceil", "check_numerics", "clip_by_average_norm", "clip_by_global_norm",
+    "clip_by_norm", "clip_by_value", "colocate_with", "compat", "complex", "complex64",
+    "complex128", "concat", "cond", "conj", "constant", "constant_initializer", "container",
+    "control_dependencies", "control_flow_v2_enabled", "convert_to_tensor",
+    "convert_to_tensor_or_indexed_slices", "convert_to_tensor_or_sparse_tensor", "cos", "cosh",
+    "count_nonzero", "count_up_to", "cumprod", "cumsum", "custom_gradient", "debugging",
+    "decode_base64", "decode_csv", "decode_raw", "device", "diag", "diag_part", "digamma",
+    "dimension_at_index", "dimension_value", "disable_control_flow_v2",
+    "disable_eager_execution", "disable_resource_variables", "disable_tensor_equality",
+    "disable_v2_behavior", "disable_v2_tensorshape", "div", "div_no_nan", "divide", "double",
+    "dtypes", "dynamic_partition", "dynamic_stitch", "enable_eager_execution",
     "enable_resource_variables", "enable_v2_behavior", "encode_base64", "ensure_shape", "equal",
     "erf", "erfc", "errors", "executing_eagerly", "executing_eagerly_outside_functions", "exp",
     "expand_dims", "expm1", "fill", "fixed_size_partitioner", "flags", "float16", "float32",
-    "float64", "floor", "floor_div", "floordiv", "floormod", "gather", "gather_nd",
-    "get_collection", "get_collection_ref", "get_default_graph", "get_default_session",
-    "get_local_variable", "get_logger", "get_seed", "get_static_value", "get_variable",
-    "get_variable_scope", "gfile", "global_norm", "global_variables",
+    "float64", "floor", "floor_div", "floordiv", "floormod", "foldl", "foldr", "gather",
+    "gather_nd", "get_collection", "get_collection_ref", "get_default_graph",
+    "get_default_session", "get_local_variable", "get_logger", "get_seed", "get_static_value",
+    "get_variable", "get_variable_scope", "gfile", "global_norm", "global_variables",
     "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
     "gradients", "graph_util", "greater", "greater_equal", "group", "half", "identity",
     "identity_n", "imag", "import_graph_def", "init_scope", "initialize_all_variables",
@@ -485,9 +489,9 @@ __all__ = [
     "lin_space", "linalg", "linspace", "local_variables", "local_variables_initializer", "log",
     "log1p", "log_sigmoid", "logging", "logical_and", "logical_not", "logical_or",
     "logical_xor", "losses", "make_ndarray", "make_template", "make_tensor_proto", "manip",
-    "matching_files", "math", "matmul", "matrix_band_part", "matrix_diag", "matrix_diag_part",
-    "matrix_inverse", "matrix_set_diag", "matrix_transpose", "maximum", "meshgrid",
-    "min_max_variable_partitioner", "minimum", "mod", "model_variables",
+    "map_fn", "matching_files", "math", "matmul", "matrix_band_part", "matrix_diag",
+    "matrix_diag_part", "matrix_inverse", "matrix_set_diag", "matrix_transpose", "maximum",
+    "meshgrid", "min_max_variable_partitioner", "minimum", "mod", "model_variables",
     "moving_average_variables", "multinomial", "multiply", "name_scope", "negative", "nest",
     "newaxis", "nn", "no_gradient", "no_op", "no_regularizer", "norm", "not_equal", "one_hot",
     "ones", "ones_initializer", "ones_like", "orthogonal_initializer", "pad", "placeholder",
@@ -500,21 +504,22 @@ __all__ = [
     "register_tensor_conversion_function", "report_uninitialized_variables",
     "reset_default_graph", "reshape", "resource", "resource_variables_enabled", "reverse",
     "reverse_sequence", "reverse_v2", "rint", "round", "rsqrt", "saturate_cast", "scalar_mul",
-    "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd",
-    "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update",
-    "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum",
-    "sequence_mask", "set_random_seed", "setdiff1d", "shape", "shape_n", "sigmoid", "sign",
-    "sin", "sinh", "size", "slice", "sparse", "sparse_segment_mean", "sparse_segment_sqrt_n",
-    "sparse_segment_sum", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
-    "stop_gradient", "strided_slice", "string", "string_join", "string_split", "string_strip",
-    "string_to_number", "strings", "substr", "subtract", "tan", "tanh", "tensordot", "tile",
-    "to_bfloat16", "to_complex64", "to_complex128", "to_double", "to_float", "to_int32",
-    "to_int64", "trace", "train", "trainable_variables", "transpose", "truediv",
-    "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple",
-    "uint8", "uint16", "uint32", "uint64", "uniform_unit_scaling_initializer", "unique",
-    "unique_with_counts", "unsorted_segment_max", "unsorted_segment_mean",
-    "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
-    "unsorted_segment_sum", "unstack", "variable_axis_size_partitioner", "variable_scope",
-    "variables_initializer", "variance_scaling_initializer", "variant", "where", "where_v2",
-    "write_file", "zeros", "zeros_initializer", "zeros_like", "zeta",
+    "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
+    "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub",
+    "scatter_update", "segment_max", "segment_mean", "segment_min", "segment_prod",
+    "segment_sum", "sequence_mask", "set_random_seed", "setdiff1d", "shape", "shape_n",
+    "sigmoid", "sign", "sin", "sinh", "size", "slice", "sparse", "sparse_segment_mean",
+    "sparse_segment_sqrt_n", "sparse_segment_sum", "split", "sqrt", "square",
+    "squared_difference", "squeeze", "stack", "stop_gradient", "strided_slice", "string",
+    "string_join", "string_split", "string_strip", "string_to_number", "strings", "substr",
+    "subtract", "switch_case", "tan", "tanh", "tensordot", "tile", "to_bfloat16",
+    "to_complex64", "to_complex128", "to_double", "to_float", "to_int32", "to_int64", "trace",
+    "train", "trainable_variables", "transpose", "truediv", "truncated_normal",
+    "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint8", "uint16",
+    "uint32", "uint64", "uniform_unit_scaling_initializer", "unique", "unique_with_counts",
+    "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min",
+    "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack",
+    "variable_axis_size_partitioner", "variable_scope", "variables_initializer",
+    "variance_scaling_initializer", "variant", "where", "where_v2", "while_loop", "write_file",
+    "zeros", "zeros_initializer", "zeros_like", "zeta",
 ]  # fmt: skip

@@ -34,6 +34,19 @@ def listed(name: str, *more: Any, **attrs: Any) -> Function:
     return lambda *inputs: get(name)(list(inputs), *more, **attrs)
 
 
+def repeated(body: Function, start: Any, times: int = 3) -> Any:
+    """a = body(i, a), `times` times, from `start`."""
+    shapes = [tf.TensorShape([]), tf.TensorShape(None)]
+    return tf.while_loop(
+        lambda i, a: i < times, lambda i, a: (i + 1, body(i, a)), [0, start], shapes
+    )[1]
+
+
+def array_of(rows: Any) -> Any:
+    """A TensorArray of two rows that can be read again and again."""
+    return tf.TensorArray(rows.dtype, 2, clear_after_read=False).unstack(rows)
+
+
 # name of the op (and a variant) -> (function, inputs)
 CASES: dict[str, tuple[Function, list[Any]]] = {
     # activations
@@ -188,6 +201,46 @@ CASES: dict[str, tuple[Function, list[Any]]] = {
         )
         for name in ("DynamicStitch", "ParallelDynamicStitch")
     },
+    # control flow
+    "Switch": (lambda x: tf.cond(x[0, 0] < 1, lambda: x * x, lambda: tf.exp(x)), [M23]),
+    "Switch not taken": (lambda x: tf.cond(x[0, 0] > 1, lambda: x * x, lambda: tf.exp(x)), [M23]),
+    "Switch nested": (
+        lambda x, y: tf.cond(
+            x[0, 0] < 1,
+            lambda: x * tf.cond(y[0] > 1, lambda: y, lambda: tf.sin(y) * x), lambda: x + y,
+        ),
+        [M23, V3],
+    ),
+    "Merge": (lambda x: tf.case([(x[0] > 1, lambda: x * x)], default=lambda: tf.sin(x)), [V3]),
+    "Enter": (lambda x, y: repeated(lambda i, a: a * tf.sin(x), y), [V3, V3[::-1].copy()]),
+    "Exit": (lambda x: repeated(lambda i, a: tf.sin(a) * a, x), [V3]),
+    "Exit never": (lambda x: repeated(lambda i, a: tf.sin(a), x, times=0), [V3]),
+    "NextIteration": (
+        lambda x, y: repeated(lambda i, a: repeated(lambda j, b: tf.sin(b) * x + y, a), y),
+        [M23, M23 * 2],
+    ),
+    "NextIteration branch": (
+        lambda x, y: repeated(
+            lambda i, a: tf.cond(i > 0, lambda: a * x, lambda: tf.cond(i < 2, lambda: tf.sin(a), lambda: y)), y
+        ),
+        [V3, V3 * 2],
+    ),
+    "NextIteration unused": (lambda x: repeated(lambda i, a: x * tf.cast(i, tf.float64), x), [V3]),
+    "NextIteration gather": (lambda x: repeated(lambda i, a: a + tf.gather(x, [1, 0, i % 2]), M23[[0, 0, 0]]), [M23]),
+    "TensorArrayReadV3": (lambda x: array_of(x).read(1) * tf.reduce_sum(x), [M23]),
+    "TensorArrayWriteV3": (
+        lambda x, y: tf.TensorArray(x.dtype, 2, infer_shape=False).write(0, x).write(1, y).stack(), [M23, M23 * 2],
+    ),
+    "TensorArrayGatherV3": (lambda x: array_of(x).gather([1, 0, 1]), [M23]),
+    "TensorArrayScatterV3": (lambda x: tf.map_fn(lambda row: row * tf.sin(row), x), [M34]),
+    "TensorArrayScatterV3 scan": (lambda x: tf.scan(lambda a, row: tf.sin(a) * row, x), [M34]),
+    "TensorArrayScatterV3 fold": (lambda x: tf.foldr(lambda a, row: tf.sin(a) * row, x), [M34]),
+    "TensorArrayConcatV3": (
+        lambda x: tf.TensorArray(x.dtype, 2, infer_shape=False).split(x, [1, 2]).concat(), [M34],
+    ),
+    "TensorArraySplitV3": (
+        lambda x: tf.TensorArray(x.dtype, 2, infer_shape=False).split(x, [1, 2]).read(1), [M34],
+    ),
     "TopKV2": (lambda x: get("TopKV2")(x, np.int32(2))[0], [M23]),
     "TopK": (lambda x: get("TopK")(x, k=2)[0], [M23]),
 }  # fmt: skip
@@ -199,7 +252,9 @@ def _int32(*values: Any) -> list[Any]:
 
 # Checked elsewhere: the families of test_math_gradients.py (which is complete by itself), references
 # (training tests), and one that only raises (tests/graph/test_gradients.py).
-ELSEWHERE = {"RefIdentity", "PreventGradient"}
+ELSEWHERE = {
+    "RefIdentity", "PreventGradient", "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["static", "dynamic"])

@@ -69,7 +69,9 @@ def apply_op(
             known[key] = value
         else:
             known[key] = coerce(attr, value, spec.name)
-    outer, graph._name_stack = graph._name_stack, scope
+    outer = graph._name_stack
+    if spec.name != "Const":
+        graph._name_stack = scope
     try:  # what is made on the way, constants and the nodes that bring values into a loop, is named after this one
         if all(isinstance(value, Tensor) for value in inputs):
             flat = _infer_from_tensors(spec, definitions, inputs, known)

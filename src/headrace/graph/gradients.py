@@ -21,9 +21,12 @@ import numpy as np
 
 from headrace.base import dtypes
 from headrace.graph import registry
+from headrace.graph.control_flow import is_loop_switch
 from headrace.graph.convert import convert
+from headrace.graph.flow_nodes import EXITS
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.indexed_slices import IndexedSlices
+from headrace.graph.loop_gradients import LoopGradient, LoopGradients
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
 
@@ -165,11 +168,12 @@ def gradients(
         x_tensors = [_x_tensor(x, f"x_{index}") for index, x in enumerate(xs)]
         stop_tensors = [_x_tensor(x, f"stop_{index}") for index, x in enumerate(stops)]
         work = _Backward(scope, colocate_gradients_with_ops, gate_gradients, method)
-        work.prepare(y_tensors, x_tensors, stop_tensors)
         for index, (y, grad) in enumerate(zip(y_tensors, given, strict=True)):
             with work.colocated(y.op):
                 work.add(y, _initial(y, grad, index))
-        work.run(y_tensors)
+        work.prepare(y_tensors, x_tensors)
+        work.run(y_tensors, x_tensors, stop_tensors)
+    work.finish()
     return [work.result(x, unconnected) for x in x_tensors]
 
 
@@ -266,10 +270,11 @@ class _Backward:
         self._pending: dict[Operation, int] = {}
         self._between: set[Operation] = set()
         self._stops: set[Operation] = set()
+        self._loops = LoopGradients()
 
     # -- the part of the graph that matters ---------------------------------------------------
 
-    def prepare(self, ys: list[Tensor], xs: list[Tensor], stops: list[Tensor]) -> None:
+    def prepare(self, ys: list[Tensor], xs: list[Tensor]) -> None:
         """Find the ops between xs and ys, and how many gradients each has to wait for."""
         reached = _reached({x.op for x in xs})
         queue = deque(y.op for y in ys)
@@ -281,33 +286,65 @@ class _Backward:
                 self._between.add(op)
                 order.append(op)
                 queue.extend(tensor.op for tensor in op.inputs)
+        for op in order:  # grows: all exits of a loop take part if one does
+            if op.type in EXITS:
+                with self.colocated(op):
+                    exits = self._loops.add_loop(op)
+                order.extend(other for other in exits if other not in self._between)
+                self._between.update(exits)
         for op in order:
             for tensor in op.inputs:
                 if tensor.op in self._between:
                     self._pending[tensor.op] = self._pending.get(tensor.op, 0) + 1
-        for x in xs:
-            # An x that depends on another x is passed through, not stopped at.
-            if not any(self._pending.get(tensor.op) for tensor in x.op.inputs):
-                self._stops.add(x.op)
-        self._stops.update(tensor.op for tensor in stops)
 
-    def run(self, ys: list[Tensor]) -> None:
+    def run(self, ys: list[Tensor], xs: list[Tensor], stops: list[Tensor]) -> None:
         """Differentiate every op between, outputs before inputs."""
         ready = deque(
             op
             for op in dict.fromkeys(y.op for y in ys)
             if op in self._between and not self._pending.get(op)
         )
+        for unused in self._loops.unused_exits(self._pending, ready):
+            if is_trainable(unused):
+                self.add(unused, self._loops.zeros_for_exit(unused))
+                ready.append(unused.op)
+        for x in xs:
+            # An x that depends on another x is passed through, not stopped at.
+            if not any(self._pending.get(tensor.op, 0) > 0 for tensor in x.op.inputs):
+                self._stops.add(x.op)
+        self._stops.update(tensor.op for tensor in stops)
         while ready:
             op = ready.popleft()
             with self.colocated(op):
                 self._step(op)
             for tensor in op.inputs:
-                producer = tensor.op
-                if producer in self._between:
-                    self._pending[producer] -= 1
-                    if self._pending[producer] == 0:
-                        ready.append(producer)
+                ready.extend(self._arrived(tensor))
+
+    def finish(self) -> None:
+        """Close the loops that were made."""
+        self._loops.finish()
+
+    def _arrived(self, tensor: Tensor) -> Iterable[Operation]:
+        """Ops that can be differentiated now that one more user of `tensor` has been."""
+        op = tensor.op
+        self._pending[op] = left = self._pending.get(op, 0) - 1
+        if left and not (left > 0 and is_loop_switch(op)):
+            return ()
+        if op.type not in EXITS:
+            return (op,)
+        loop = self._loops.of_exit(op)  # its exits are differentiated together
+        loop.deferred_exits.append(tensor)
+        loop.pending_exits -= 1
+        return self._exits_of(loop) if loop.pending_exits == 0 else ()
+
+    def _exits_of(self, loop: LoopGradient) -> Iterator[Operation]:
+        used = [exit_ for exit_ in loop.deferred_exits if self._grads.get(exit_)]
+        loop.unused_exits.extend(exit_ for exit_ in loop.deferred_exits if exit_ not in used)
+        yield from (exit_.op for exit_ in used)
+        for unused in loop.unused_exits:
+            if used and is_trainable(unused):
+                self.add(unused, self._loops.zeros_for_exit(unused))
+            yield unused.op
 
     def colocated(self, op: Operation) -> AbstractContextManager[Any]:
         """The colocation scope for nodes made on behalf of `op`."""
@@ -316,25 +353,41 @@ class _Backward:
     # -- one op -------------------------------------------------------------------------------
 
     def _step(self, op: Operation) -> None:
-        arrived = [self._aggregate(op, tensor) for tensor in op.outputs]
+        with self._loops.entered(op, outputs=True):
+            arrived = [self._aggregate(op, tensor) for tensor in op.outputs]
         if all(grad is None for grad in arrived) or op in self._stops:
             return
         function = gradient_function(op)
-        if function is None:
-            return
-        zeros = registry.get("ZerosLike")
-        for index, output in enumerate(op.outputs):
-            if arrived[index] is None and is_trainable(output):
-                zero: Tensor = zeros(output, name="zeros_like")
-                arrived[index] = zero
-                self._grads[output] = [zero]
-        with op.graph.name_scope(op.name + "_grad"):
-            found = _checked(op, _as_list(function(op, *arrived)))
-            if self._gate and sum(grad is not None for grad in found) > 1:
-                found = _gated(op.graph, found)
+        with self._loops.entered(op):
+            self._check_not_around(op)
+            if function is None:
+                return
+            self._fill_in_zeros(op, arrived)
+            with op.graph.name_scope(op.name + "_grad"):
+                found = _checked(op, _as_list(function(op, *arrived)))
+                if self._gate and sum(grad is not None for grad in found) > 1:
+                    found = _gated(op.graph, found)
         for tensor, grad in zip(op.inputs, found, strict=True):
             if grad is not None:
                 self.add(tensor, grad)
+
+    def _fill_in_zeros(self, op: Operation, arrived: list[Grad | None]) -> None:
+        """Zeros for the outputs that no gradient arrived at."""
+        for index, output in enumerate(op.outputs):
+            if arrived[index] is None and is_trainable(output):
+                zero = self._loops.zeros_for_output(op, index)
+                if zero is not None:
+                    arrived[index] = zero
+                    self._grads[output] = [zero]
+
+    def _check_not_around(self, op: Operation) -> None:
+        """Inside a loop, gradients reach back to the start of the iteration and no further."""
+        context = op._control_flow_context
+        if context is not None and context is op.graph._control_flow_context and is_loop_switch(op):
+            raise ValueError(
+                f"gradients inside the while loop {context.name!r} cannot go through its loop variable {op.name!r} to "
+                "what the loop started from; take them outside the loop, or of the loop variable itself"
+            )
 
     def add(self, tensor: Tensor, grad: Grad) -> None:
         """One more gradient of `tensor`."""

@@ -127,15 +127,28 @@ class Graph:
             for tensor in inputs:
                 if tensor is not None:
                     tensor._consumers.append(op)
-            for controller in self._controllers:
-                controller.seen.add(op)
+            self._seen_by_controls(op)
             self._ops[name] = op
             self._order.append(op)
             self.version += 1
-            if apply_scopes and self._control_flow_context is not None:
-                op._control_flow_context = self._control_flow_context
-                op._control_flow_context.add_op(op)
+            if apply_scopes:
+                self._place_in_control_flow(op)
             return op
+
+    def _place_in_control_flow(self, op: Operation) -> None:
+        """Let the branch or loop that is being built take `op` in.  Raises ValueError."""
+        context = op._control_flow_context = self._control_flow_context
+        if any(t is not None and t.op._control_flow_context is not None for t in op.inputs):
+            from headrace.graph.control_flow import check_inputs
+
+            check_inputs(op)
+        if context is not None:
+            context.add_op(op)
+
+    def _seen_by_controls(self, op: Operation) -> None:
+        """`op` waits for the scopes' control inputs, so what takes its outputs need not."""
+        for controller in self._controllers:
+            controller.seen.add(op)
 
     @property
     def _last_id(self) -> int:

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from headrace.base import errors
+from headrace.base import dtypes, errors
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
 from headrace.graph.registry import op
+from headrace.ops.control_flow import cond
+from headrace.ops.flow import no_op
 
 __all__ = ["Assert"]
 
@@ -58,10 +60,19 @@ def Assert(
 
     It has to be run: put it into tf.control_dependencies of what relies on it.
     """
+    limit = 3 if summarize is None else summarize
     with name_scope(name, "Assert", data):
-        for item in data:
-            convert(item)  # a constant of its own for each, as TensorFlow's graphs have
-        checked: Operation = assert_op(
-            condition, list(data), summarize=3 if summarize is None else summarize, name="Assert"
-        )
-    return checked
+        kinds = {
+            convert(item).dtype.base_dtype for item in data
+        }  # constants of their own, as in TensorFlow's graphs
+        if kinds <= {dtypes.string, dtypes.int32}:
+            checked: Operation = assert_op(condition, list(data), summarize=limit, name="Assert")
+            return checked
+        holds = convert(condition, None, "Condition")
+
+        def failing() -> Operation:
+            made: Operation = assert_op(holds, list(data), summarize=limit, name="Assert")
+            return made
+
+        guarded: Operation = cond(holds, no_op, failing, name="AssertGuard").op
+        return guarded

@@ -16,6 +16,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Dimension, Shape
 from headrace.graph.const_value import as_shape, constant_value
+from headrace.graph.control_flow import output_context
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
@@ -136,6 +137,13 @@ def _concat_gradient(values: list[Tensor], axis: Tensor, dout: Any) -> list[Any]
         return [dout]
     from headrace.ops.shape_ops import rank
 
+    if (
+        isinstance(dout, Tensor)
+        and axis.op.type == "Const"
+        and output_context(axis.op) is not output_context(dout.op)
+    ):
+        # A constant of a branch or loop is made again rather than brought out of it.
+        axis = get("Const")(value=axis.op["value"], dtype=axis.dtype.base_dtype)
     at = axis % rank(values[0])
     if isinstance(dout, IndexedSlices):
         return _concat_sparse_gradient(values, axis, at, dout)

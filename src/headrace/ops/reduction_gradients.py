@@ -58,8 +58,10 @@ def kept_shape(input_shape: Tensor, axes: Tensor) -> Kept:
     axes = cast(axes, dtypes.int32)
     count = size(input_shape)
     axes = _counted_from_front(axes, count)
-    filler = ones(shape(axes), dtypes.int32)
-    made: Tensor = make.DynamicStitch([arange(0, count), axes], [input_shape, filler])
+    how_many = shape(axes)
+    positions = arange(0, count)
+    filler = ones(how_many, dtypes.int32)
+    made: Tensor = make.DynamicStitch([positions, axes], [input_shape, filler])
     return made
 
 

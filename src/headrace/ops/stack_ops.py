@@ -1,0 +1,73 @@
+"""Stacks: what a loop remembers for its gradient.
+
+A stack lives as long as a step: each run of its node makes a new one, and what refers to it is gone with the step.
+Called by: graph.loop_gradients (through the registry).
+Source: TF 1.15 core/kernels/stack.cc
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.base import errors
+from headrace.base.dtypes import DType
+from headrace.base.shapes import Shape
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import ShapeContext, unknown
+from headrace.run.kernel import KernelContext
+from headrace.run.stacks import Stack
+
+
+def _pair(c: ShapeContext) -> Shape:
+    return (2,)
+
+
+def _pushed(c: ShapeContext) -> Shape:
+    return c.shape(1)
+
+
+@op("StackV2", inputs="max_size: int32", outputs="handle: resource", attrs="elem_type: type; stack_name: string = ''",
+    stateful=True, shape=_pair, differentiable=False)  # fmt: skip
+def stack_op(ctx: KernelContext, max_size: Any, *, elem_type: DType, stack_name: bytes) -> Stack:
+    """A new stack; max_size []: of at most that many values, of any number if it is negative."""
+    if max_size.ndim:
+        raise errors.invalid_argument(
+            f"max_size must be a scalar, and has shape {list(max_size.shape)}"
+        )
+    return Stack(stack_name.decode() or ctx.node.name, elem_type, int(max_size))
+
+
+@op("StackPushV2", inputs="handle: resource; elem: T", outputs="output: T",
+    attrs="T: type; swap_memory: bool = false", stateful=True, aliases=True, snapshots=True, shape=_pushed,
+    differentiable=False)  # fmt: skip
+def stack_push_op(xp: Any, handle: Stack, elem: Any, *, T: DType) -> Any:
+    """elem, which is now on the stack.
+
+    Raises InvalidArgument if the stack is full, closed or of another dtype.
+    """
+    if T is not handle.dtype:
+        raise errors.invalid_argument(
+            f"stack {handle.name!r} holds {handle.dtype.name}, not {T.name}"
+        )
+    handle.push(elem)
+    return elem
+
+
+@op("StackPopV2", inputs="handle: resource", outputs="elem: elem_type", attrs="elem_type: type", stateful=True,
+    aliases=True, shape=unknown, differentiable=False)  # fmt: skip
+def stack_pop_op(xp: Any, handle: Stack, *, elem_type: DType) -> Any:
+    """The value that was pushed last, which is gone from the stack.
+
+    Raises InvalidArgument if the stack is empty, closed or of another dtype.
+    """
+    if elem_type is not handle.dtype:
+        raise errors.invalid_argument(
+            f"stack {handle.name!r} holds {handle.dtype.name}, not {elem_type.name}"
+        )
+    return handle.pop()
+
+
+@op("StackCloseV2", inputs="handle: resource", stateful=True, differentiable=False)
+def stack_close_op(xp: Any, handle: Stack) -> None:
+    """Nothing; the stack is empty and refuses values."""
+    handle.close()
