@@ -161,6 +161,7 @@ class BaseSession:
         """
         if feed_list is not None and not isinstance(feed_list, (list, tuple)):
             raise TypeError("feed_list must be a list of tensors")
+        self._check_not_cancelled()
         tensors = [feed_rules._tensor(self._graph, item) for item in feed_list or ()]
         resolved = Fetches(self._graph, fetches)
         step = self._step(tensors, resolved.tensors, resolved.targets)
