@@ -14,6 +14,8 @@ from typing import Any
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
+from headrace.base.device import canonical
+from headrace.base.device import merge as merged_device
 from headrace.base.shapes import TensorShape
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
@@ -24,7 +26,6 @@ from headrace.graph.graph import Graph, Operation
 from headrace.graph.operation import infer_shapes
 from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec
 from headrace.graph.tensor import Tensor
-
 
 # What an optimizer has noted for itself; its unknown sizes have numbers, which are negative.
 _HINTS = frozenset(("_input_shapes", "_output_shapes"))
@@ -234,6 +235,9 @@ class Importer:
             attrs["_class"] = [self._moved_group(group) for group in attrs["_class"]]
         name = self.prefix + node.name
         self.graph._names.setdefault(name.lower(), 1)
+        device = canonical(node.device)  # ValueError where it makes no sense
+        if not self._origins:
+            device = node.device
         infer, self.graph.infer_shapes = (
             self.graph.infer_shapes,
             self.graph.infer_shapes and not later,
@@ -241,14 +245,12 @@ class Importer:
         try:
             op = self.graph.add_operation(
                 name, node.op, spec, inputs, attrs, types, control_inputs=controls,
-                device=None if self.graph._device_stack else node.device,
+                device=None if self.graph._device_stack else device,
             )  # fmt: skip
         finally:
             self.graph.infer_shapes = infer
-        if self.graph._device_stack and node.device:
-            from headrace.base import device as devices
-
-            op.device = devices.merge(op.device, node.device)
+        if self.graph._device_stack and device:
+            op.device = merged_device(op.device, device)
         if not self._origins:
             op._where = None
         self.ops[node.name] = op

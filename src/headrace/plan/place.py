@@ -1,9 +1,10 @@
 """Place: every node gets one device of one task.
 
 The rules are TensorFlow 1.15's: what a node's device string leaves open is filled with the first
-device that fits, in name order; nodes joined by references, resource handles or ``_class`` groups
+task that fits, in name order, and its best device; nodes joined by references, resource handles or ``_class`` groups
 stay together; a node without inputs goes with its only consumer, one that only looks at
-metadata with its producer.  The outcome depends on the graph and the device list alone.
+metadata with its producer.  The outcome depends on the graph and the device list alone, unless
+the session asks for its own task to come first, as TensorFlow 2 has it.
 Called by: client.local, serve.master.  Threads: any.
 """
 
@@ -15,6 +16,7 @@ from functools import lru_cache
 from headrace.base import dtypes, errors
 from headrace.base.device import DeviceSpec
 from headrace.graph.graph import Operation
+from headrace.run.keys import task_of
 
 _METADATA = frozenset(("Shape", "Size", "Rank", "ShapeN"))
 _TYPE_ORDER = {"GPU": 0, "CPU": 1}
@@ -25,24 +27,33 @@ def _spec(device: str) -> DeviceSpec:
     return DeviceSpec.from_string(device)
 
 
-def in_order(devices: Sequence[str]) -> list[str]:
-    """Device names in the order of preference: best type first, then by name."""
+def in_order(devices: Sequence[str], own_task: str | None = None) -> list[str]:
+    """Device names in the order of preference: by task, then best type first, then by name.
 
-    def rank(name: str) -> tuple[int, str]:
-        return _TYPE_ORDER.get(_spec(name).device_type or "", 2), name
+    own_task: the task that comes before all others.
+    """
+
+    def rank(name: str) -> tuple[bool, str, int, str]:
+        task = task_of(name)
+        return task != own_task, task, _TYPE_ORDER.get(_spec(name).device_type or "", 2), name
 
     return sorted(devices, key=rank)
 
 
 def place(
-    ops: Sequence[Operation], devices: Sequence[str], *, allow_soft_placement: bool = False
+    ops: Sequence[Operation],
+    devices: Sequence[str],
+    *,
+    allow_soft_placement: bool = False,
+    own_task: str | None = None,
 ) -> dict[Operation, str]:
     """The full device name of each of `ops`, out of `devices` (full names, any order).
 
     With `allow_soft_placement` a device type or index that does not exist gives way to a CPU of the
-    same task.  Raises InvalidArgument naming the node, what it asked for and what there is.
+    same task.  own_task: see `in_order`.  Raises InvalidArgument naming the node, what it asked for
+    and what there is.
     """
-    ordered = in_order(devices)
+    ordered = in_order(devices, own_task)
     if not any(op.device or "_class" in op.attrs for op in ops) and len(ordered) == 1:
         return dict.fromkeys(ops, ordered[0])
     return _Placer(ops, ordered, allow_soft_placement).place()
@@ -132,7 +143,7 @@ class _Placer:
         source: dict[Operation, Operation] = {}
         for op in sorted(self._ops, key=self._followers.__contains__):
             leader = self._find(op)
-            spec = _spec(op.device)
+            spec = _asked(op)
             known = merged.get(leader)
             if known is None:
                 merged[leader], source[leader] = spec, op
@@ -203,6 +214,16 @@ class _Placer:
         if device is not None and spec.matches(_spec(device)):
             return device
         return self._choose(spec, op)
+
+
+def _asked(op: Operation) -> DeviceSpec:
+    """What the node's device string says.  Raises InvalidArgument, for those nobody has parsed yet."""
+    try:
+        return _spec(op.device)
+    except ValueError as error:
+        raise errors.invalid_argument(
+            f"node {op.name!r}: {error}", node=op.name, op_type=op.type, built_at=op.built_at
+        ) from error
 
 
 def _conflict(a: DeviceSpec, b: DeviceSpec) -> str | None:

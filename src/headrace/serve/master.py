@@ -47,6 +47,8 @@ class Master:
         if not config.operation_timeout_in_ms:
             config.operation_timeout_in_ms = self._config.operation_timeout_in_ms
         handle = f"{secrets.randbits(64):016x}"
+        if self._config.experimental.headrace_place_on_own_task:
+            config.experimental.headrace_place_on_own_task = True
         filters = list(config.device_filters or self._config.device_filters)
         own_cluster = bool(config.cluster_def.job)
         task, peers = self._worker.task, self._worker.peers

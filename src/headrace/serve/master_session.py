@@ -136,8 +136,12 @@ class MasterSession:
             everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
         available = self.cluster.devices_for([op.device for op in everything], scope)
         with self._lock:
+            own_first = self._config.experimental.headrace_place_on_own_task
             devices = place(
-                everything, available, allow_soft_placement=self._config.allow_soft_placement
+                everything,
+                available,
+                allow_soft_placement=self._config.allow_soft_placement,
+                own_task=self.own_task if own_first else None,
             )
         incarnations = self.cluster.incarnations(devices.values(), scope)
         parts = partition(pruned, feeds, fetches, devices, incarnations.__getitem__)
