@@ -267,7 +267,9 @@ def test_callables_that_cannot_be_made(
         session._make_callable_from_options(given)
 
 
-def test_a_callable_that_is_dropped_is_released(cluster: Cluster, sums: Sums) -> None:
+def test_a_callable_that_is_dropped_is_released(
+    cluster: Cluster, sums: Sums, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with tf.Session(cluster.target("worker:0")) as session:
         call = session._make_callable_from_options(options(feed=["a", "b"], fetch=["r1"]))
         call(np.float32(1), np.float32(1))
@@ -275,7 +277,12 @@ def test_a_callable_that_is_dropped_is_released(cluster: Cluster, sums: Sums) ->
         assert on_master._callables._known
         released = threading.Event()
         release = on_master.release_callable
-        on_master.release_callable = lambda number: (release(number), released.set())  # type: ignore[assignment,method-assign,return-value]
+
+        def noted(number: int) -> None:
+            release(number)
+            released.set()
+
+        monkeypatch.setattr(on_master, "release_callable", noted)
         del call
         gc.collect()
         assert released.wait(30)
@@ -354,7 +361,7 @@ def test_a_task_may_have_several_cpus(shell: str) -> None:
         with tf.device("/job:ps/cpu:2"):
             x = tf.Variable(2.0)
         with tf.device("/job:worker"):
-            y = x * 3.0
+            y = tf.multiply(x, 3.0)
         metadata = tf.RunMetadata()
         session.run(x.initializer)
         traced = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
@@ -390,7 +397,7 @@ def test_a_session_may_bring_a_cluster_in_which_tasks_have_other_names(cluster: 
     with tf.device("/job:a"):
         variable = tf.Variable(2.0, name="v")
     with tf.device("/job:b/task:3"):
-        tripled = variable * 3.0
+        tripled = tf.multiply(variable, 3.0)
     with tf.device("/job:a"):
         more = tripled + 1.0
     config = tf.ConfigProto(cluster_def=other)
