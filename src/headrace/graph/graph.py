@@ -109,6 +109,8 @@ class Graph:
             op = Operation(self, name, op_type, spec, inputs, controls, attrs, output_types)
             op._where = where_built()
             op.id = len(self._order)
+            if self.infer_shapes:
+                infer_shapes(op)  # device functions may ask for the shapes
             if device is not None:
                 op.device = device
             elif self._device_stack:
@@ -122,8 +124,6 @@ class Graph:
                 override = self._gradient_overrides.get(op_type)
                 if override is not None:
                     op.attrs["_gradient_op_type"] = override.encode()
-            if self.infer_shapes:
-                infer_shapes(op)
             for tensor in inputs:
                 if tensor is not None:
                     tensor._consumers.append(op)

@@ -1,0 +1,7 @@
+"""`tf.contrib`: what 1.x programs use of it."""
+
+from __future__ import annotations
+
+from headrace.contrib import training
+
+__all__ = ["training"]
