@@ -165,6 +165,7 @@ class MasterSession:
                 graph_def=part.graph_def,
                 graph_options=options,
                 has_control_flow=has_control_flow,
+                headrace_all_alive=not has_control_flow,
                 create_worker_session_called=created,
                 config_proto=self._config,
             )

@@ -33,7 +33,10 @@ class Registered:
         """Raises NotFound (unknown op), InvalidArgument, Unimplemented."""
         self.session = session
         self._graph = _imported(request.graph_def)
-        self._dataflow = request.has_control_flow
+        # TensorFlow's masters do not say whether what is received may be dead.
+        self._dataflow = request.has_control_flow or (
+            not request.headrace_all_alive and _receives(self._graph)
+        )
         self._lock = threading.Lock()
         self._partial: Compiled | None = None
         self.args: dict[str, int] = {}
@@ -124,6 +127,14 @@ def _imported(proto: pb.GraphDef) -> Graph:
     except (ValueError, TypeError, KeyError) as error:
         raise errors.invalid_argument(f"the registered graph cannot be used: {error}") from error
     return graph
+
+
+def _receives(graph: Graph) -> bool:
+    """Whether values arrive that are no feeds."""
+    return any(
+        op.type in ("_Recv", "_HostRecv") and not op.attrs.get("client_terminated", False)
+        for op in graph.get_operations()
+    )
 
 
 def _key(op: Operation) -> str:

@@ -289,6 +289,21 @@ RECV_TENSOR = Method(
     _WORKER, "RecvTensor", "recv_tensor", _encode_recv_tensor, _decode_recv_tensor,
     _encode_recv_tensor_reply, _decode_recv_tensor_reply,
 )  # fmt: skip
+MARK_RECV_FINISHED = _plain(
+    _WORKER, "MarkRecvFinished", "mark_recv_finished",
+    pb.MarkRecvFinishedRequest, pb.MarkRecvFinishedResponse,
+)  # fmt: skip
+LOGGING = _plain(_WORKER, "Logging", "logging", pb.LoggingRequest, pb.LoggingResponse)
+TRACING = _plain(_WORKER, "Tracing", "tracing", pb.TracingRequest, pb.TracingResponse)
+RECV_BUF, GET_STEP_SEQUENCE, COMPLETE_GROUP, COMPLETE_INSTANCE = (
+    Method(_WORKER, name, handler, bytes, bytes, bytes, bytes)  # refused unread
+    for name, handler in (
+        ("RecvBuf", "recv_buf"),
+        ("GetStepSequence", "get_step_sequence"),
+        ("CompleteGroup", "complete_group"),
+        ("CompleteInstance", "complete_instance"),
+    )
+)
 
 MASTER_METHODS = (
     CREATE_SESSION, EXTEND_SESSION, PARTIAL_RUN_SETUP, RUN_STEP, CLOSE_SESSION, LIST_DEVICES, RESET,
@@ -296,5 +311,6 @@ MASTER_METHODS = (
 )  # fmt: skip
 WORKER_METHODS = (
     GET_STATUS, CREATE_WORKER_SESSION, DELETE_WORKER_SESSION, REGISTER_GRAPH, DEREGISTER_GRAPH, RUN_GRAPH,
-    CLEANUP_GRAPH, CLEANUP_ALL, RECV_TENSOR,
+    CLEANUP_GRAPH, CLEANUP_ALL, RECV_TENSOR, MARK_RECV_FINISHED, LOGGING, TRACING, RECV_BUF,
+    GET_STEP_SEQUENCE, COMPLETE_GROUP, COMPLETE_INSTANCE,
 )  # fmt: skip

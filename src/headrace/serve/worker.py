@@ -29,6 +29,7 @@ from headrace.serve import messages as m
 from headrace.serve.exchange import Exchange
 from headrace.serve.peers import Peers, gives_pending
 from headrace.serve.registered import Registered
+from headrace.serve.step_log import StepLog
 from headrace.serve.worker_session import WorkerSession
 
 _ENDED_STEPS = 4096  # remembered, for those who come late
@@ -47,6 +48,7 @@ class Worker:
         self.peers = Peers(peers_of, task, self, pool)
         self.pool = pool
         self._lock = threading.Lock()
+        self._log = StepLog()
         self._graphs: dict[str, Registered] = {}
         self._steps: dict[int, Exchange] = {}
         self._sessions: dict[str, WorkerSession] = {}
@@ -97,9 +99,14 @@ class Worker:
     def delete_worker_session(
         self, request: pb.DeleteWorkerSessionRequest, scope: Scope
     ) -> pb.DeleteWorkerSessionResponse:
-        """Forget a session and what is its own."""
+        """Forget a session, its partitions and what is its own."""
         with self._lock:
             session = self._sessions.pop(request.session_handle, None)
+            self._graphs = {
+                handle: graph
+                for handle, graph in self._graphs.items()
+                if graph.session is not session
+            }
         if session is not None:
             session.close()
         return pb.DeleteWorkerSessionResponse()
@@ -163,13 +170,18 @@ class Worker:
         args = registered.arguments(request.send)
         scope.check()
         exchange = self._exchange(request.step_id)
-        stats = StatsCollector(self.clock_ns) if request.record_timeline else None
-        with Scope(parent=scope) as running:
-            values = self._run(
-                registered, registered.program, args, request.step_id, exchange, running, stats
-            )
+        logged = self._log.recording
+        stats = StatsCollector(self.clock_ns) if request.record_timeline or logged else None
+        try:
+            with Scope(parent=scope) as running:
+                values = self._run(
+                    registered, registered.program, args, request.step_id, exchange, running, stats
+                )
+        finally:
+            if logged and stats is not None:
+                self._log.add(request.step_id, stats.proto())
         recv = [(name, values[registered.returns[name]]) for name in request.recv_keys]
-        return _reply(registered, request, recv, stats)
+        return _reply(registered, request, recv, stats if request.record_timeline else None)
 
     def _run_partial(
         self, registered: Registered, request: m.RunGraphRequest, scope: Scope
@@ -307,6 +319,56 @@ class Worker:
         self.runtime.resources.cleanup(request.container)
         return pb.CleanupAllResponse()
 
+    def mark_recv_finished(
+        self, request: pb.MarkRecvFinishedRequest, scope: Scope
+    ) -> pb.MarkRecvFinishedResponse:
+        """Nothing to do: a value is handed over once, and its reply asks for no acknowledgement."""
+        return pb.MarkRecvFinishedResponse()
+
+    def logging(self, request: pb.LoggingRequest, scope: Scope) -> pb.LoggingResponse:
+        """Turn the log of steps on or off, empty it, or take what it has on steps.
+
+        A request for nothing in particular takes everything, oldest first.
+        """
+        if request.enable_rpc_logging:
+            self._log.enable()
+        if request.disable_rpc_logging:
+            self._log.disable()
+        if request.clear:
+            self._log.clear()
+        if not (request.fetch_step_id or request == pb.LoggingRequest()):
+            return pb.LoggingResponse()
+        return pb.LoggingResponse(step=self._log.take(request.fetch_step_id))
+
+    def tracing(self, request: pb.TracingRequest, scope: Scope) -> pb.TracingResponse:
+        """Log the steps that begin within the next options.duration seconds; Logging has them then.
+
+        Raises InvalidArgument without a duration.
+        """
+        duration_s = request.options.duration
+        if not duration_s > 0:
+            raise errors.invalid_argument(
+                f"options.duration is {duration_s:g}: say for how many seconds steps are to be logged"
+            )
+        self._log.enable_for(duration_s)
+        return pb.TracingResponse()
+
+    def recv_buf(self, request: bytes, scope: Scope) -> bytes:
+        """Raises Unimplemented."""
+        raise _no_collectives("RecvBuf carries buffers of collective ops")
+
+    def get_step_sequence(self, request: bytes, scope: Scope) -> bytes:
+        """Raises Unimplemented."""
+        raise _no_collectives("GetStepSequence numbers the steps of collective ops")
+
+    def complete_group(self, request: bytes, scope: Scope) -> bytes:
+        """Raises Unimplemented."""
+        raise _no_collectives("CompleteGroup gathers the members of a collective op")
+
+    def complete_instance(self, request: bytes, scope: Scope) -> bytes:
+        """Raises Unimplemented."""
+        raise _no_collectives("CompleteInstance agrees on the shapes of a collective op")
+
     @property
     def closed(self) -> bool:
         """Whether the server has stopped."""
@@ -338,6 +400,12 @@ class Worker:
             session.close()
         self.runtime.resources.close()
         self.peers.close()
+
+
+def _no_collectives(what: str) -> errors.OpError:
+    return errors.unimplemented(
+        f"{what}, which headrace does not have: let workers share variables and accumulators on a ps instead"
+    )
 
 
 def _over(step_id: int) -> errors.OpError:

@@ -415,6 +415,91 @@ def test_a_partition_is_given_back_if_asked_for(ask: Asker) -> None:
     assert given == {(node.name, node.op, node.device) for node in double().graph_def.node}
 
 
+def logged_steps(ask: Asker, request: pb.LoggingRequest) -> dict[int, set[str]]:
+    """Names of the nodes of each step that the task tells of."""
+    reply = ask(wire.LOGGING, request)
+    return {
+        step.step_id: {
+            node.node_name for device in step.step_stats.dev_stats for node in device.node_stats
+        }
+        for step in reply.step
+    }
+
+
+def test_a_task_logs_steps_while_it_is_told_to(ask: Asker) -> None:
+    handle = ask(wire.REGISTER_GRAPH, double()).graph_handle
+
+    def step(number: int) -> None:
+        sent = [(the_key("in"), np.float32(3.0))]
+        reply = ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, number, sent, [the_key("out")]))
+        assert reply.step_stats is None  # which this caller did not ask for
+        ask(wire.CLEANUP_GRAPH, pb.CleanupGraphRequest(step_id=number))
+
+    step(21)
+    assert logged_steps(ask, pb.LoggingRequest(enable_rpc_logging=True)) == {}
+    for number in (22, 23, 24):
+        step(number)
+    ask(wire.LOGGING, pb.LoggingRequest(disable_rpc_logging=True))
+    step(25)
+    found = logged_steps(ask, pb.LoggingRequest(fetch_step_id=[21, 23]))
+    assert found.keys() == {23}
+    assert "add" in found[23]
+    assert logged_steps(ask, pb.LoggingRequest(fetch_step_id=[23])) == {}  # told once
+    assert logged_steps(ask, pb.LoggingRequest()).keys() == {22, 24}
+    step(26)
+    ask(wire.LOGGING, pb.LoggingRequest(enable_rpc_logging=True))
+    step(27)
+    ask(wire.LOGGING, pb.LoggingRequest(clear=True, disable_rpc_logging=True))
+    assert logged_steps(ask, pb.LoggingRequest()) == {}
+
+
+def test_tracing_logs_steps_for_some_time(ask: Asker) -> None:
+    handle = ask(wire.REGISTER_GRAPH, double()).graph_handle
+    with pytest.raises(errors.InvalidArgumentError, match="duration"):
+        ask(wire.TRACING, pb.TracingRequest())
+    ask(wire.TRACING, pb.TracingRequest(options=pb.TraceOpts(duration=600.0)))
+    sent = [(the_key("in"), np.float32(3.0))]
+    ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, 31, sent, []))
+    assert logged_steps(ask, pb.LoggingRequest(fetch_step_id=[31])).keys() == {31}
+
+
+def test_a_failed_step_is_logged_too(ask: Asker) -> None:
+    bad = pb.NodeDef(name="bad", op="MatMul", input=["_Recv_in", "_Recv_in"], device=DEVICE)
+    bad.attr["T"].type = pb.DT_FLOAT
+    handle = ask(wire.REGISTER_GRAPH, part(transfer("_Recv", "in", client=True), bad)).graph_handle
+    ask(wire.LOGGING, pb.LoggingRequest(enable_rpc_logging=True))
+    with pytest.raises(errors.InvalidArgumentError):
+        ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, 41, [(the_key("in"), np.float32(3.0))], []))
+    assert logged_steps(ask, pb.LoggingRequest()).keys() == {41}
+
+
+def test_nothing_needs_to_be_told_that_a_value_has_arrived(ask: Asker) -> None:
+    request = pb.MarkRecvFinishedRequest(request_id=7)
+    assert ask(wire.MARK_RECV_FINISHED, request) == pb.MarkRecvFinishedResponse()
+
+
+def test_collective_ops_are_refused_with_a_way_out(ask: Asker) -> None:
+    def refused(method: wire.Method, request: bytes) -> str:
+        with pytest.raises(errors.UnimplementedError, match="on a ps instead") as caught:
+            ask(method, request)
+        return caught.value.message.split()[0]
+
+    assert refused(wire.RECV_BUF, b"any bytes") == "RecvBuf"
+    assert refused(wire.GET_STEP_SEQUENCE, b"") == "GetStepSequence"
+    assert refused(wire.COMPLETE_GROUP, b"") == "CompleteGroup"
+    assert refused(wire.COMPLETE_INSTANCE, b"") == "CompleteInstance"
+
+
+def test_a_session_that_ends_takes_its_partitions_with_it(ask: Asker) -> None:
+    graph = double()
+    graph.create_worker_session_called = True
+    ask(wire.CREATE_WORKER_SESSION, pb.CreateWorkerSessionRequest(session_handle="s"))
+    handle = ask(wire.REGISTER_GRAPH, graph).graph_handle
+    ask(wire.DELETE_WORKER_SESSION, pb.DeleteWorkerSessionRequest(session_handle="s"))
+    with pytest.raises(errors.AbortedError, match="not registered"):
+        ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, 51, [], []))
+
+
 def test_every_method_is_asked_here() -> None:
     source = Path(__file__).read_text()
     for method in (*wire.MASTER_METHODS, *wire.WORKER_METHODS):

@@ -244,7 +244,7 @@ class DeleteWorkerSessionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RegisterGraphRequest(_message.Message):
-    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto")
+    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto", "headrace_all_alive")
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
     GRAPH_DEF_FIELD_NUMBER: _ClassVar[int]
     HAS_CONTROL_FLOW_FIELD_NUMBER: _ClassVar[int]
@@ -253,6 +253,7 @@ class RegisterGraphRequest(_message.Message):
     CREATE_WORKER_SESSION_CALLED_FIELD_NUMBER: _ClassVar[int]
     COLLECTIVE_GRAPH_KEY_FIELD_NUMBER: _ClassVar[int]
     CONFIG_PROTO_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_ALL_ALIVE_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
     graph_def: _framework_pb2.GraphDef
     has_control_flow: bool
@@ -261,7 +262,8 @@ class RegisterGraphRequest(_message.Message):
     create_worker_session_called: bool
     collective_graph_key: int
     config_proto: _config_pb2.ConfigProto
-    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ...) -> None: ...
+    headrace_all_alive: bool
+    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., headrace_all_alive: bool = ...) -> None: ...
 
 class RegisterGraphResponse(_message.Message):
     __slots__ = ("graph_handle",)

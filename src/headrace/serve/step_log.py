@@ -1,0 +1,70 @@
+"""StepLog: statistics of a task's recent steps, for whoever asks for them later.
+
+Recording is off until Logging turns it on, or Tracing for a while.
+Called by: serve.worker.  Threads: any.
+Source: TensorFlow's worker_service (Logging); its RPC log holds only transfers, this one everything that ran here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+
+from headrace.codec import protos as pb
+
+MOST_STEPS = 256  # kept; older ones are forgotten
+
+
+class StepLog:
+    """See the module header."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._steps: OrderedDict[int, pb.StepStats] = OrderedDict()
+        self._enabled = False
+        self._until_s: float | None = None
+
+    @property
+    def recording(self) -> bool:
+        """Whether a step that begins now is to be recorded."""
+        if self._enabled:
+            return True
+        until = self._until_s
+        return until is not None and self._clock_s() < until
+
+    def enable(self) -> None:
+        """Record from now on."""
+        self._enabled = True
+
+    def enable_for(self, seconds: float) -> None:
+        """Record what begins within the next `seconds`."""
+        self._until_s = self._clock_s() + seconds
+
+    def disable(self) -> None:
+        """Record no more; what was recorded stays."""
+        self._enabled, self._until_s = False, None
+
+    def clear(self) -> None:
+        """Forget what was recorded."""
+        with self._lock:
+            self._steps.clear()
+
+    def add(self, step_id: int, stats: pb.StepStats) -> None:
+        """Keep what a partition of a step did here."""
+        with self._lock:
+            self._steps.setdefault(step_id, pb.StepStats()).MergeFrom(stats)
+            if len(self._steps) > MOST_STEPS:
+                self._steps.popitem(last=False)
+
+    def take(self, step_ids: Iterable[int]) -> list[pb.LabeledStepStats]:
+        """What is known of these steps, which is forgotten; of none in particular: everything, oldest first."""
+        with self._lock:
+            wanted = list(step_ids) or list(self._steps)
+            return [
+                pb.LabeledStepStats(step_id=step_id, step_stats=self._steps.pop(step_id))
+                for step_id in wanted
+                if step_id in self._steps
+            ]
