@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from headrace.graph.registry import OpSpec, op
-from headrace.run.keys import key
 from headrace.run.kernel import KernelContext
+from headrace.run.keys import key
 from headrace.run.pending import Pending
 
 _ATTRS = (
