@@ -160,7 +160,7 @@ class TensorArray(Resource):
             )
         if self.dtype.np.hasobject:
             raise self._bad(f"{missing}, and {self.dtype.name} has no zero")
-        return np.zeros(shape, self.dtype.np)  # type: ignore[arg-type]
+        return np.zeros(shape, self.dtype.np)
 
     def gradient(self, source: str, prepend: tuple[int, ...] = ()) -> TensorArray:
         """The array of gradients that `source`, a call of tf.gradients, keeps; from now on the size is fixed.
