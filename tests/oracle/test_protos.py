@@ -73,7 +73,11 @@ def theirs(oracle: Any) -> dict[str, Any]:
 def test_every_field_and_enum_value_is_theirs(theirs: dict[str, Any]) -> None:
     mine = ours()
     assert len(mine) > 700
-    assert {name: fact for name, fact in mine.items() if theirs.get(name) != fact} == {}
+    added = {
+        name: fact for name, fact in mine.items() if name.rpartition(".")[2].startswith("headrace_")
+    }
+    assert all(fact[1] > 1000 for fact in added.values())  # numbers that TensorFlow leaves free
+    assert {n: fact for n, fact in mine.items() if n not in added and theirs.get(n) != fact} == {}
 
 
 def test_only_the_listed_fields_are_left_out(theirs: dict[str, Any]) -> None:
