@@ -155,7 +155,7 @@ def test_a_group_that_asks_for_two_devices_is_an_error_that_names_both() -> None
         placed(CPUS)
 
 
-def test_a_source_goes_with_its_only_consumer_and_metadata_with_its_producer() -> None:
+def test_a_source_goes_with_its_consumers_and_metadata_with_its_producer() -> None:
     with tf.device("/job:worker/task:1"):
         x = tf.add(tf.placeholder(tf.float32, [None], name="x"), 1.0, name="y")
     tf.shape(x, name="shape")
@@ -166,7 +166,12 @@ def test_a_source_goes_with_its_only_consumer_and_metadata_with_its_producer() -
     with tf.device("/job:worker/task:0"):
         tf.identity(two, name="first")
         tf.identity(two, name="second")
+    many = tf.constant(1.0, name="many")
+    for task in range(2):
+        with tf.device(f"/job:worker/task:{task}"):
+            tf.identity(many, name=f"user_{task}")
     found = placed(CPUS)
     assert found["shape"] == CPUS[3]
     assert found["one"] == CPUS[2]
-    assert found["two"] == CPUS[0]  # two consumers: it goes where anything goes
+    assert found["two"] == CPUS[2]
+    assert found["many"] == CPUS[0]  # consumers in two places: it goes where anything goes

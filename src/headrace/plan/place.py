@@ -2,8 +2,8 @@
 
 The rules are TensorFlow 1.15's: what a node's device string leaves open is filled with the first
 task that fits, in name order, and its best device; nodes joined by references, resource handles or ``_class`` groups
-stay together; a node without inputs goes with its only consumer, one that only looks at
-metadata with its producer.  The outcome depends on the graph and the device list alone, unless
+stay together; a node without inputs goes with its consumers if they are on one device, one that only
+looks at metadata with its producer.  The outcome depends on the graph and the device list alone, unless
 the session asks for its own task to come first, as TensorFlow 2 has it.
 Called by: client.local, serve.master.  Threads: any.
 """
@@ -40,57 +40,47 @@ def in_order(devices: Sequence[str], own_task: str | None = None) -> list[str]:
     return sorted(devices, key=rank)
 
 
-def place(
-    ops: Sequence[Operation],
-    devices: Sequence[str],
-    *,
-    allow_soft_placement: bool = False,
-    own_task: str | None = None,
-) -> dict[Operation, str]:
-    """The full device name of each of `ops`, out of `devices` (full names, any order).
+class Groups:
+    """Nodes of a graph that must be on one device, and where state has been placed already.
 
-    With `allow_soft_placement` a device type or index that does not exist gives way to a CPU of the
-    same task.  own_task: see `in_order`.  Raises InvalidArgument naming the node, what it asked for
-    and what there is.
+    A group is the whole graph's, not that of the nodes of one run: all runs must find a variable
+    in the same place.  Grows with the graph.
     """
-    ordered = in_order(devices, own_task)
-    if not any(op.device or "_class" in op.attrs for op in ops) and len(ordered) == 1:
-        return dict.fromkeys(ops, ordered[0])
-    return _Placer(ops, ordered, allow_soft_placement).place()
 
+    def __init__(self, kept: dict[str, str] | None = None) -> None:
+        """kept: devices of stateful nodes by name; `place` adds to it."""
+        self.kept: dict[str, str] = {} if kept is None else kept
+        self.followers: set[Operation] = set()  # users of state: they go where it is
+        self.count = 0
+        self._leader: dict[Operation, Operation] = {}
+        self._members: dict[Operation, list[Operation]] = {}
+        self._named: dict[bytes, Operation] = {}  # one member of each ``_class`` group
 
-class _Placer:
-    def __init__(self, ops: Sequence[Operation], devices: list[str], soft: bool) -> None:
-        self._ops = ops
-        self._devices = devices
-        self._soft = soft
-        self._leader: dict[Operation, Operation] = {op: op for op in ops}
-        self._size: dict[Operation, int] = {}
-        self._followers: set[Operation] = set()  # users of state: they go where it is
-        self._choices: dict[tuple[str, bool], str | None] = {}
+    def add(self, ops: Sequence[Operation]) -> None:
+        """Take in nodes, inputs before their users."""
+        for op in ops:
+            self._leader[op] = op
+        for op in ops:
+            self._join_named(op)
+            for index, tensor in enumerate(op.inputs):
+                if tensor.op in self._leader and _carries_state(op, index):
+                    self._join(tensor.op, op)
+                    self.followers.add(op)
+        self.count += len(ops)
 
-    def place(self) -> dict[Operation, str]:
-        self._join_groups()
-        wanted = self._merge_devices()
-        placed: dict[Operation, str] = {}
-        later: list[Operation] = []
-        for op in self._ops:
-            leader = self._find(op)
-            if (
-                leader is op
-                and self._size[op] == 1
-                and (self._is_generator(op) or self._is_metadata(op))
-            ):
-                later.append(op)
-                continue
-            if leader not in placed:
-                placed[leader] = self._choose(wanted[leader], op)
-            placed[op] = placed[leader]
-        for op in later:
-            placed[op] = self._follow(op, wanted[op], placed)
-        return placed
+    def _join_named(self, op: Operation) -> None:
+        waiting = self._named.get(b"loc:@" + op.name.encode())
+        if waiting is not None:
+            self._join(op, waiting)
+        for group in op.attrs.get("_class", ()):
+            if group.startswith(b"loc:@"):
+                self._join(self._named.setdefault(group, op), op)
+                anchor = op.graph._ops.get(group[5:].decode())
+                if anchor is not None and anchor in self._leader:
+                    self._join(anchor, op)
 
-    def _find(self, op: Operation) -> Operation:
+    def leader(self, op: Operation) -> Operation:
+        """The one that stands for the group of `op`."""
         leader = op
         while self._leader[leader] is not leader:
             leader = self._leader[leader]
@@ -98,70 +88,115 @@ class _Placer:
             self._leader[op], op = leader, self._leader[op]
         return leader
 
+    def members(self, leader: Operation) -> Sequence[Operation]:
+        """Everyone in the group of a leader."""
+        return self._members.get(leader) or (leader,)
+
     def _join(self, a: Operation, b: Operation) -> None:
-        first, second = self._find(a), self._find(b)
+        first, second = self.leader(a), self.leader(b)
         if first is not second:
             self._leader[second] = first
+            joined = self._members.setdefault(first, [first])
+            joined.extend(self._members.pop(second, [second]))
 
-    def _join_groups(self) -> None:
-        here = self._leader
-        groups: dict[bytes, Operation] = {}
+
+def place(
+    ops: Sequence[Operation],
+    devices: Sequence[str],
+    *,
+    allow_soft_placement: bool = False,
+    own_task: str | None = None,
+    groups: Groups | None = None,
+) -> dict[Operation, str]:
+    """The full device name of each of `ops`, out of `devices` (full names, any order).
+
+    With `allow_soft_placement` a device type or index that does not exist gives way to a CPU of the
+    same task.  own_task: see `in_order`.  groups: of the graph that `ops` are of; without it they
+    are taken to be all of it.  Raises InvalidArgument naming the node, what it asked for and what
+    there is.
+    """
+    ordered = in_order(devices, own_task)
+    if not any(op.device or "_class" in op.attrs for op in ops) and len(ordered) == 1:
+        return dict.fromkeys(ops, ordered[0])
+    if groups is None:
+        groups = Groups()
+        groups.add(ops)
+    return _Placer(ops, ordered, allow_soft_placement, groups).place()
+
+
+def _carries_state(op: Operation, index: int) -> bool:
+    """Whether an input is a handle, or a reference that the op asks for."""
+    tensor = op.inputs[index]
+    if tensor._dtype.base_dtype is dtypes.resource:
+        return True
+    if not tensor._dtype._is_ref_dtype:
+        return False
+    spec = op.spec
+    if spec is None:
+        return True
+    # Reference inputs come before any list of plain ones in every op that has them.
+    definitions = spec.inputs
+    return index < len(definitions) and definitions[index].is_ref
+
+
+def _is_state(op: Operation) -> bool:
+    """Whether what the node makes outlives the step."""
+    return op.spec is not None and op.spec.stateful and bool(op.outputs)
+
+
+class _Placer:
+    def __init__(
+        self, ops: Sequence[Operation], devices: list[str], soft: bool, groups: Groups
+    ) -> None:
+        self._ops = ops
+        self._needed = frozenset(ops)
+        self._devices = devices
+        self._soft = soft
+        self._groups = groups
+        self._choices: dict[tuple[str, bool], str | None] = {}
+
+    def place(self) -> dict[Operation, str]:
+        placed: dict[Operation, str] = {}
+        later: list[Operation] = []
+        chosen: dict[Operation, str] = {}
         for op in self._ops:
-            for group in op.attrs.get("_class", ()):
-                if not group.startswith(b"loc:@"):
-                    continue
-                first = groups.setdefault(group, op)
-                self._join(first, op)
-                anchor = op.graph._ops.get(group[5:].decode())
-                if anchor is not None and anchor in here:
-                    self._join(anchor, op)
-            for index, tensor in enumerate(op.inputs):
-                if tensor.op in here and self._joins(op, index):
-                    self._join(tensor.op, op)
-                    self._followers.add(op)
-        for op in self._ops:
-            leader = self._find(op)
-            self._size[leader] = self._size.get(leader, 0) + 1
-
-    @staticmethod
-    def _joins(op: Operation, index: int) -> bool:
-        """Whether the edge carries state: a handle, or a reference that the op asks for."""
-        tensor = op.inputs[index]
-        if tensor._dtype.base_dtype is dtypes.resource:
-            return True
-        if not tensor._dtype._is_ref_dtype:
-            return False
-        spec = op.spec
-        if spec is None:
-            return True
-        # Reference inputs come before any list of plain ones in every op that has them.
-        definitions = spec.inputs
-        return index < len(definitions) and definitions[index].is_ref
-
-    def _merge_devices(self) -> dict[Operation, DeviceSpec]:
-        merged: dict[Operation, DeviceSpec] = {}
-        source: dict[Operation, Operation] = {}
-        for op in sorted(self._ops, key=self._followers.__contains__):
-            leader = self._find(op)
-            spec = _asked(op)
-            known = merged.get(leader)
-            if known is None:
-                merged[leader], source[leader] = spec, op
+            leader = self._groups.leader(op)
+            alone = len(self._groups.members(leader)) == 1
+            if alone and (self._is_generator(op) or self._is_metadata(op)):
+                later.append(op)
                 continue
-            conflict = _conflict(known, spec)
-            if conflict and op in self._followers:
+            if leader not in chosen:
+                chosen[leader] = self._choose(self._wanted(leader), op)
+            placed[op] = chosen[leader]
+        for op in later:
+            placed[op] = self._follow(op, _asked(op), placed)
+        self._groups.kept.update((op.name, where) for op, where in placed.items() if _is_state(op))
+        return placed
+
+    def _wanted(self, leader: Operation) -> DeviceSpec:
+        """What the members of a group ask for, taken together."""
+        groups = self._groups
+        members = groups.members(leader)
+        for op in members:
+            where = groups.kept.get(op.name)
+            if where is not None:
+                return _spec(where)
+        merged, source = DeviceSpec(), leader
+        for op in sorted(members, key=groups.followers.__contains__):
+            spec = _asked(op)
+            conflict = _conflict(merged, spec)
+            if conflict and op in groups.followers:
                 continue
             if conflict and not (self._soft and conflict in ("device_type", "device_index")):
-                other = source[leader]
                 raise errors.invalid_argument(
-                    f"nodes {other.name!r} and {op.name!r} must be on one device (they share state or a "
-                    f"colocation group), but ask for {other.device!r} and {op.device!r}; "
+                    f"nodes {source.name!r} and {op.name!r} must be on one device (they share state or a "
+                    f"colocation group), but ask for {source.device!r} and {op.device!r}; "
                     "give both the same device, or only one of them any",
                     node=op.name, op_type=op.type, built_at=op.built_at,
                 )  # fmt: skip
             if op.device:
-                source[leader] = op
-            merged[leader] = spec.make_merged_spec(known)
+                source = op
+            merged = spec.make_merged_spec(merged)
         return merged
 
     def _choose(self, spec: DeviceSpec, op: Operation) -> str:
@@ -196,21 +231,20 @@ class _Placer:
             return False
         if op.outputs[0]._dtype.base_dtype is dtypes.resource:
             return False
-        return len([user for user in op.outputs[0]._consumers if user in self._leader]) == 1
+        return any(user in self._needed for user in op.outputs[0]._consumers)
 
     @staticmethod
     def _is_metadata(op: Operation) -> bool:
         return op.type in _METADATA
 
     def _follow(self, op: Operation, spec: DeviceSpec, placed: Mapping[Operation, str]) -> str:
-        """The device of the producer or the only consumer, if the node's own wishes allow it."""
+        """Where the producer is, or where all consumers are, if the node's own wishes allow it."""
         if op.inputs:
-            neighbour: Operation | None = op.inputs[0].op
+            near = {placed.get(op.inputs[0].op)}
         else:
-            neighbour = next(
-                (user for user in op.outputs[0]._consumers if user in self._leader), None
-            )
-        device = placed.get(neighbour) if neighbour is not None else None
+            users = op.outputs[0]._consumers
+            near = {placed.get(user) for user in users if user in self._needed}
+        device = near.pop() if len(near) == 1 else None
         if device is not None and spec.matches(_spec(device)):
             return device
         return self._choose(spec, op)

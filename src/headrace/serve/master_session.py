@@ -22,7 +22,7 @@ from headrace.graph.graphdef import Importer, graph_def
 from headrace.graph.tensor import Tensor
 from headrace.plan.connect import check_callable, check_names, connected, connections
 from headrace.plan.partition import Partition, partition
-from headrace.plan.place import place
+from headrace.plan.place import Groups, place
 from headrace.plan.progress import Progress
 from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
 from headrace.run.pending import Pending, WaitInfo
@@ -58,6 +58,7 @@ class MasterSession:
         self._config = config
         self.own_task = own_task
         self._own_peers = own_peers
+        self._groups = Groups()
         self._new_graph(None)
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
@@ -73,6 +74,7 @@ class MasterSession:
         self._graph = Graph()
         self._graph.infer_shapes = False
         self._importer = Importer(self._graph, origins=False)
+        self._groups = Groups(self._groups.kept)
         if earlier is not None:
             self._importer.add(earlier)
 
@@ -134,7 +136,11 @@ class MasterSession:
         with self._lock:  # the graph must not grow meanwhile
             pruned, feeds, fetches = _pruned(graph, signature)
             everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
-        available = self.cluster.devices_for([op.device for op in everything], scope)
+            groups = self._groups if graph is self._graph else Groups(self._groups.kept)
+            groups.add(graph.operations_since(groups.count))
+            leaders = dict.fromkeys(groups.leader(op) for op in everything)
+            asked = [op.device for leader in leaders for op in groups.members(leader)]
+        available = self.cluster.devices_for(asked, scope)
         with self._lock:
             own_first = self._config.experimental.headrace_place_on_own_task
             devices = place(
@@ -142,6 +148,7 @@ class MasterSession:
                 available,
                 allow_soft_placement=self._config.allow_soft_placement,
                 own_task=self.own_task if own_first else None,
+                groups=groups,
             )
         incarnations = self.cluster.incarnations(devices.values(), scope)
         parts = partition(pruned, feeds, fetches, devices, incarnations.__getitem__)
