@@ -66,8 +66,20 @@ def lab() -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session", params=TOPOLOGIES)
-def topology(request: pytest.FixtureRequest, lab: Lab) -> tuple[Client, Cluster]:
+def topology_name(request: pytest.FixtureRequest) -> str:
+    """A row of the matrix."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def topology(topology_name: str, lab: Lab) -> tuple[Client, Cluster]:
     """Who asks, and the cluster of one worker, whose master is asked, and one ps."""
-    client, worker, ps = TOPOLOGIES[request.param]
+    client, worker, ps = TOPOLOGIES[topology_name]
     cluster = lab.cluster({"worker:0": worker, "ps:0": ps})
     return lab.client(client), cluster
+
+
+@pytest.fixture(scope="session")
+def tensorflow_is_master(topology_name: str) -> bool:
+    """Whether the task whose master is asked is TensorFlow's."""
+    return TOPOLOGIES[topology_name][1] is T
