@@ -19,6 +19,8 @@ from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.variable import Variable
 
+Feeds = Mapping[Tensor, Any]
+
 
 class Naive:
     """Variables and queues of its own; `run` as often as you like."""
@@ -28,10 +30,7 @@ class Naive:
         self._memos: dict[str, dict[str, Any]] = {}
 
     def run(
-        self,
-        fetches: Sequence[Tensor],
-        feeds: Mapping[Tensor, Any],
-        targets: Sequence[Operation] = (),
+        self, fetches: Sequence[Tensor], feeds: Feeds, targets: Sequence[Operation]
     ) -> list[Any]:
         """Values of the fetches."""
         step = StepState(self._runtime, Scope(), 1)
@@ -43,19 +42,13 @@ class Naive:
             if op not in needed:
                 needed.add(op)
                 waiting += [t.op for t in op.inputs if t not in feeds]
-                waiting += [
-                    c
-                    for c in op.control_inputs
-                    if c.type != "Placeholder" or c.outputs[0] not in feeds
-                ]
+                waiting += [c for c in op.control_inputs if not _is_fed_placeholder(c, feeds)]
         for op in sorted(needed, key=lambda op: op.id):
             for tensor, value in zip(op.outputs, self._outputs(op, values, step), strict=True):
                 values.setdefault(tensor, value)
         return [np.copy(_array(values[tensor])) for tensor in fetches]
 
-    def _outputs(
-        self, op: Operation, values: Mapping[Tensor, Any], step: StepState
-    ) -> Sequence[Any]:
+    def _outputs(self, op: Operation, values: Feeds, step: StepState) -> Sequence[Any]:
         spec = op.spec
         assert spec is not None
         given = [values[tensor] for tensor in op.inputs]
@@ -74,3 +67,7 @@ class Naive:
 
 def _array(value: Any) -> Any:
     return value.require() if isinstance(value, Variable) else value
+
+
+def _is_fed_placeholder(op: Operation, feeds: Feeds) -> bool:
+    return op.type == "Placeholder" and op.outputs[0] in feeds

@@ -303,7 +303,6 @@ from headrace.ops.gathering import (
     boolean_mask,
     gather,
     gather_nd,
-    one_hot,
     scatter_nd,
     where,
 )
@@ -323,6 +322,7 @@ from headrace.ops.initializers import (
 from headrace.ops.io_ops import matching_files, read_file, write_file
 from headrace.ops.joining import concat, meshgrid, split
 from headrace.ops.linear import matmul, matrix_inverse, trace
+from headrace.ops.one_hot import one_hot
 from headrace.ops.packing import stack, unstack
 from headrace.ops.padding import pad, reverse, reverse_sequence, reverse_v2, tile
 from headrace.ops.partitioned import (

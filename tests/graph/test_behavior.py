@@ -17,9 +17,7 @@ def test_programs_that_ask_for_1x_get_it() -> None:
     assert not tf.resource_variables_enabled()
 
 
-@pytest.mark.parametrize(
-    "switch", [tf.enable_eager_execution, tf.enable_resource_variables, tf.enable_v2_behavior]
-)
+@pytest.mark.parametrize("switch", [tf.enable_eager_execution, tf.enable_v2_behavior])
 def test_programs_that_ask_for_2x_are_told(switch: Callable[[], object]) -> None:
     with pytest.raises(tf.errors.UnimplementedError):
         switch()

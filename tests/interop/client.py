@@ -14,8 +14,6 @@ import traceback
 replies = os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)
 
-import numpy as np  # noqa: E402
-
 if sys.argv[1] == "tensorflow":
     import tensorflow.compat.v1 as tf
 
@@ -26,7 +24,7 @@ else:
     import headrace as tf
     from headrace.python.client.timeline import Timeline
 
-from tests.interop.scripts.table import Here  # noqa: E402
+from tests.interop.scripts.table import Here, plain  # noqa: E402
 
 
 def main():
@@ -54,17 +52,6 @@ def answer(area, case, where):
         message = getattr(error, "message", None) or str(error)
         node = getattr(getattr(error, "op", None), "name", None)
         return False, (type(error).__name__, message, node, traceback.format_exc())
-
-
-def plain(value):
-    """The value with lists in place of arrays and tuples, Python's scalars in place of NumPy's."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return value
 
 
 main()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.interop.clusters import CaseError, Client, Cluster
-from tests.interop.scripts.table import About, Raises
+from tests.interop.scripts.table import AREAS, Raises, close
 
-AREAS = ("variables", "containers", "queues", "files", "training", "failures", "tracing")
 CASES = {
     (area, name): case
     for area in AREAS
@@ -51,22 +48,3 @@ def test_it_is_as_with_tensorflow(
             assert error.node == expected.node, error
     else:
         assert close(client.run(area, name, **where), expected)
-
-
-def close(found: Any, expected: Any) -> bool:
-    """Equal, floats to a relative 1e-5."""
-    if isinstance(expected, dict):
-        return isinstance(found, dict) and found.keys() == expected.keys() and all(
-            close(found[key], expected[key]) for key in expected
-        )  # fmt: skip
-    if isinstance(expected, (list, tuple)):
-        return (
-            isinstance(found, list)
-            and len(found) == len(expected)
-            and all(map(close, found, expected))
-        )
-    if isinstance(expected, About):
-        return isinstance(found, float) and abs(found - expected.value) <= expected.off
-    if isinstance(expected, float):
-        return isinstance(found, float) and math.isclose(found, expected, rel_tol=1e-5)
-    return type(found) is type(expected) and bool(found == expected)

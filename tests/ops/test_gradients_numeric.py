@@ -251,9 +251,10 @@ def _int32(*values: Any) -> list[Any]:
 
 
 # Checked elsewhere: the families of test_math_gradients.py (which is complete by itself), references
-# (training tests), and one that only raises (tests/graph/test_gradients.py).
+# and variables (training tests, test_resource_variables.py), and one that only raises (tests/graph/test_gradients.py).
 ELSEWHERE = {
     "RefIdentity", "PreventGradient", "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration",
+    "ReadVariableOp", "ResourceGather", "ResourceGatherNd",
 }  # fmt: skip
 
 

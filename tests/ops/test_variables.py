@@ -141,7 +141,6 @@ REFUSED = [
     (lambda: tf.Variable(tf.placeholder(tf.float32)), ValueError, "shape"),
     (lambda: tf.Variable(1.0, constraint=3), ValueError, "constraint"),
     (lambda: tf.Variable(1.0, collections="x"), ValueError, "collections"),
-    (lambda: tf.Variable(1.0, use_resource=True), tf.errors.UnimplementedError, "reference"),
     (lambda: tf.Variable([1.0]).assign([1.0, 2.0]), ValueError, "compatible"),
     (lambda: iter(tf.Variable([1.0])), TypeError, "iterated"),
     (lambda: tf.Variable([1.0]).scatter_add(3), TypeError, "IndexedSlices"),

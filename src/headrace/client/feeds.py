@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import dtypes
 from headrace.base import shapes as shape_rules
 from headrace.client.fetches import Fetches
+from headrace.codec import protos as pb
 from headrace.graph.graph import Graph
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.sparse import SparseTensor
@@ -112,7 +113,9 @@ def to_array(tensor: Tensor, value: Any) -> Any:
             f"the value fed for {tensor.name} is the tensor {value.name}; feed arrays, numbers, strings or "
             "lists, and session.run the tensor first if you need its value"
         )
-    if kind.base_dtype in (dtypes.resource, dtypes.variant):
+    if kind.base_dtype is dtypes.resource:
+        return _handle(tensor, value)
+    if kind.base_dtype is dtypes.variant:
         raise TypeError(f"{tensor.name} is a {kind.base_dtype.name}, which cannot be fed")
     try:
         array = (
@@ -131,6 +134,17 @@ def to_array(tensor: Tensor, value: Any) -> Any:
         raise ValueError(
             f"cannot feed a value of shape {array.shape} for tensor {tensor.name}, which has shape "
             f"{shape_rules.text(tensor._raw)}"
+        )
+    return array
+
+
+def _handle(tensor: Tensor, value: Any) -> Any:
+    """What a session gave for a handle, as a scalar array."""
+    array = np.empty((), object)
+    array[()] = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
+    if not isinstance(array[()], pb.ResourceHandleProto):
+        raise TypeError(
+            f"{tensor.name} is a resource: feed the handle that session.run gives for it, not {value!r:.60}"
         )
     return array
 

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.base import errors
+from headrace.base import dtypes, errors
 from headrace.client.engine import CallFunction, Release, StepFunction
 from headrace.client.local_callable import local_callable
 from headrace.client.partial import LocalPartials
@@ -24,6 +24,7 @@ from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.partition import partition
 from headrace.plan.place import place
 from headrace.plan.prune import needed
+from headrace.run import handles
 from headrace.run.kernel import Memos, Runtime, StepState
 from headrace.run.rendezvous import Rendezvous
 from headrace.run.scope import Scope
@@ -65,6 +66,7 @@ class LocalEngine:
         quick = not program.may_wait and not timeout_ms
         runtime, session_scope, ids = self._runtime, self._scope, self._step_ids
         under_way = self._under_way
+        has_handles = any(tensor._dtype.base_dtype is dtypes.resource for tensor in feeds)
 
         def run(
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
@@ -78,6 +80,11 @@ class LocalEngine:
                 found = run(values, others, metadata)
                 metadata.partition_graphs.extend(self._partition_graphs(feeds, fetches, targets))
                 return found
+            if has_handles:
+                values = [
+                    handles.arriving(value, runtime) if tensor._dtype is dtypes.resource else value
+                    for tensor, value in zip(feeds, values, strict=True)
+                ]
             if options is not None or metadata is not None:
                 if metadata is None or not (options and options.trace_level):
                     return self._run_with_options(program, values, options, metadata)

@@ -1,8 +1,9 @@
 """The switches by which programs choose between TensorFlow 1.x and 2.x: here it is always 1.x.
 
 Programs written for both begin with `tf.disable_v2_behavior()` and the like: those find what they
-ask for.  What would switch to 2.x raises UnimplementedError.
-Called by: programs.  Threads: any.
+ask for.  What would switch to 2.x raises UnimplementedError; whether variables are resource variables unless told
+otherwise can be chosen, as in 1.x.
+Called by: programs, ops.variables.  Threads: any; the choice is the process's.
 """
 
 from __future__ import annotations
@@ -15,15 +16,39 @@ from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 
 
+class _Default:
+    """What a variable is made as if nobody says."""
+
+    resource = False
+
+
+def enable_resource_variables() -> None:
+    """Variables made from here on are resource variables unless use_resource=False."""
+    _Default.resource = True
+
+
+def disable_resource_variables() -> None:
+    """Variables made from here on are reference variables unless use_resource=True: so it is at the start."""
+    _Default.resource = False
+
+
+def resource_variables_enabled() -> bool:
+    """Which of the two was called last."""
+    return _Default.resource
+
+
 def disable_v2_behavior() -> None:
-    """Nothing: graphs, sessions and reference variables are what there is."""
+    """Reference variables by default; graphs and sessions are what there is."""
+    disable_resource_variables()
 
 
-disable_eager_execution = disable_v2_behavior
-disable_resource_variables = disable_v2_behavior
-disable_v2_tensorshape = disable_v2_behavior
-disable_control_flow_v2 = disable_v2_behavior
-disable_tensor_equality = disable_v2_behavior
+def disable_eager_execution() -> None:
+    """Nothing: graphs and sessions are what there is."""
+
+
+disable_v2_tensorshape = disable_eager_execution
+disable_control_flow_v2 = disable_eager_execution
+disable_tensor_equality = disable_eager_execution
 
 
 def executing_eagerly() -> bool:
@@ -32,7 +57,6 @@ def executing_eagerly() -> bool:
 
 
 executing_eagerly_outside_functions = executing_eagerly
-resource_variables_enabled = executing_eagerly
 control_flow_v2_enabled = executing_eagerly
 
 
@@ -42,13 +66,6 @@ def enable_eager_execution(
     """Raises UnimplementedError."""
     raise errors.unimplemented(
         "there is no eager execution: build a graph and run it in a tf.Session"
-    )
-
-
-def enable_resource_variables() -> Never:
-    """Raises UnimplementedError."""
-    raise errors.unimplemented(
-        "variables are reference variables here: leave enable_resource_variables() out"
     )
 
 

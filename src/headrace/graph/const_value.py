@@ -17,6 +17,7 @@ from headrace.base.shapes import Shape
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
 from headrace.graph.graph import Operation
+from headrace.graph.handles import behind
 from headrace.graph.tensor import Tensor
 
 KERNEL_FAILURES = (OpError, ValueError, TypeError, IndexError, ArithmeticError)
@@ -45,6 +46,10 @@ def folded(tensor: Tensor, depth: int = 0) -> Array | None:
         return known
     if op.type in ("Shape", "Size", "Rank", "ShapeN"):
         return _of_metadata(op, tensor.value_index, depth)
+    if op.type == "VariableShape":
+        variable = behind(op.inputs[0])
+        raw = None if variable is None else variable[1]
+        return None if raw is None or None in raw else np.array(raw, op.attrs["out_type"].np)
     spec = op.spec
     if (
         spec is None
@@ -127,6 +132,9 @@ def as_shape(tensor: Tensor, depth: int = 0) -> Shape:
 def _partial(op: Operation, tensor: Tensor, depth: int) -> Shape:
     if op.type in ("Shape", "ShapeN"):
         return op.inputs[tensor.value_index]._raw
+    if op.type == "VariableShape":
+        variable = behind(op.inputs[0])
+        return None if variable is None else variable[1]
     if op.type in ("Identity", "Cast"):
         return as_shape(op.inputs[0], depth + 1)
     if op.type == "Pack" and op.attrs["axis"] == 0:

@@ -369,8 +369,8 @@ class Graph:
             return
         ops: list[Operation] = []
         for item in control_inputs:
-            if hasattr(item, "values") and hasattr(item, "indices") and hasattr(item, "op"):
-                item = item.op
+            if hasattr(item, "_handle") or (hasattr(item, "values") and hasattr(item, "indices")):
+                item = item.op  # of a resource variable: what makes its handle, or what changed it
             element = self.as_graph_element(item)
             op = element.op if isinstance(element, Tensor) else element
             op.attrs.setdefault("_has_manual_control_dependencies", True)

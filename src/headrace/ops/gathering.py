@@ -2,7 +2,7 @@
 
 Called by: Tensor.__getitem__ (masks), gradients, embeddings, users.  Threads: any.
 Source: behaviour of TF 1.15 (core/kernels/gather_op.cc, gather_nd_op.cc, scatter_nd_op.cc,
-where_op.cc, one_hot_op.cc, python/ops/array_ops.py, array_grad.py), GraphDefs as 2.21.
+where_op.cc, python/ops/array_ops.py, array_grad.py), GraphDefs as 2.21.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops.axes import static_axis
-from headrace.ops.constants import checked_sizes, constant, ones, zeros
+from headrace.ops.constants import checked_sizes, ones, zeros
 from headrace.ops.joining import concat
 from headrace.ops.shape_ops import expand_dims, rank, reshape, shape, size, squeeze, transpose
+from headrace.ops.state import is_resource_variable
 
 __all__ = [
-    "batch_gather", "boolean_mask", "gather", "gather_nd", "one_hot", "scatter_nd", "where",
+    "batch_gather", "boolean_mask", "gather", "gather_nd", "scatter_nd", "where",
 ]  # fmt: skip
 
 # -- Gather -----------------------------------------------------------------------------------
@@ -260,7 +261,11 @@ def gather(
     validate_indices is accepted for compatibility: indices are always checked.
     """
     at = batch_dims if axis is None else axis
-    made: Tensor = gather_v2_op(params, indices, at, batch_dims=batch_dims, name=name)
+    made: Tensor
+    if isinstance(at, int) and at == batch_dims == 0 and is_resource_variable(params):
+        made = params.sparse_read(indices, name=name)
+    else:
+        made = gather_v2_op(params, indices, at, batch_dims=batch_dims, name=name)
     return made
 
 
@@ -349,7 +354,8 @@ def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: in
     """
     made: Tensor
     if batch_dims == 0:
-        made = gather_nd_op(params, indices, name=name)
+        one = params.gather_nd if is_resource_variable(params) else None
+        made = one(indices, name=name) if one else gather_nd_op(params, indices, name=name)
         return made
     with name_scope(name, "BatchGatherND", [params, indices]) as scope:
         indices = convert(indices, name="indices")
@@ -504,95 +510,3 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
             tensor.set_shape([*whole[:at], shape_rules.num_elements(whole[at:last]), *whole[last:]])
         chosen = squeeze(where(reshape(mask, [-1])), axis=[1])
         return gather(tensor, chosen, axis=axis)
-
-
-# -- OneHot -----------------------------------------------------------------------------------
-
-
-def _one_hot_shape(c: ShapeContext) -> Shape:
-    indices, depth, axis = c.shape("indices"), c.value("depth"), c.attr("axis")
-    for arg in ("depth", "on_value", "off_value"):
-        c.with_rank(arg, 0)
-    if axis < -1:
-        raise ValueError(f"axis must be >= -1, not {axis}")
-    if depth is not None and int(depth) < 0:
-        raise ValueError(f"depth must be >= 0, not {int(depth)}")
-    if indices is None:
-        return None
-    if axis > len(indices):
-        raise ValueError(
-            f"axis must be -1 or at most {len(indices)}, the rank of indices, not {axis}"
-        )
-    at = len(indices) if axis == -1 else axis
-    return (*indices[:at], None if depth is None else int(depth), *indices[at:])
-
-
-@op(
-    "OneHot",
-    inputs="indices: TI; depth: int32; on_value: T; off_value: T",
-    outputs="output: T",
-    attrs="axis: int = -1; T: type; TI: {uint8, int8, int32, int64} = int64",
-    shape=_one_hot_shape,
-    differentiable=False,
-)
-def one_hot_op(
-    xp: Any, indices: Any, depth: Any, on_value: Any, off_value: Any, *, axis: int
-) -> Any:
-    """on_value at each index along a new axis of size depth, off_value elsewhere.
-
-    An index out of range has no on_value.  Raises InvalidArgument on a negative depth or an axis
-    out of range.
-    """
-    count = np.ndim(indices)
-    if not -1 <= axis <= count:
-        raise errors.invalid_argument(f"axis must be -1 or between 0 and {count}, but is {axis}")
-    for value, what in ((depth, "depth"), (on_value, "on_value"), (off_value, "off_value")):
-        if np.ndim(value):
-            raise errors.invalid_argument(
-                f"{what} must be a scalar, but has shape {list(np.shape(value))}"
-            )
-    if depth < 0:
-        raise errors.invalid_argument(f"depth must be non-negative, but is {int(depth)}")
-    hot = np.expand_dims(indices, -1) == np.arange(int(depth))
-    out = np.empty(hot.shape, on_value.dtype)
-    out[...] = off_value
-    out[hot] = on_value
-    return out if axis in (-1, count) else np.moveaxis(out, -1, axis).copy()
-
-
-def one_hot(
-    indices: Any,
-    depth: Any,
-    on_value: Any = None,
-    off_value: Any = None,
-    axis: int | None = None,
-    dtype: Any = None,
-    name: str | None = None,
-) -> Tensor:
-    """on_value (1) at each of `indices` along a new `axis` (the last) of size `depth`, off_value (0) elsewhere.
-
-    Raises TypeError if the types of on_value, off_value and dtype differ.
-    """
-    wanted = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
-    given = [value for value in (on_value, off_value) if isinstance(value, Tensor)]
-    with name_scope(name, "one_hot", [indices, depth, *given]) as scope:
-        if on_value is not None:
-            on_value = convert(on_value, preferred_dtype=wanted)
-        if off_value is not None:
-            off_value = convert(off_value, preferred_dtype=wanted)
-        kinds = {"on_value": on_value, "off_value": off_value}
-        for what, value in kinds.items():
-            if value is not None:
-                kind = value.dtype.base_dtype
-                if wanted is not None and kind is not wanted:
-                    raise TypeError(
-                        f"{what} of one_hot is {kind.name}, which does not match {wanted.name}"
-                    )
-                wanted = kind
-        wanted = dtypes.float32 if wanted is None else wanted
-        on_value = constant(1, wanted, name="on_value") if on_value is None else on_value
-        off_value = constant(0, wanted, name="off_value") if off_value is None else off_value
-        made: Tensor = one_hot_op(
-            indices, depth, on_value, off_value, axis=-1 if axis is None else axis, name=scope
-        )
-        return made

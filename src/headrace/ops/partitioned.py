@@ -17,6 +17,7 @@ from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.registry import get as op_spec
 from headrace.graph.tensor import Tensor
 from headrace.ops import flow
+from headrace.ops.joining import split
 from headrace.ops.variables import Variable
 
 __all__ = [
@@ -120,8 +121,7 @@ class PartitionedVariable:
         if len(self._variable_list) > 1:
             axis = self._partition_axes()[0]
             with graph.name_scope(f"{self._name}/ConcatPartitions/"):
-                parts = [part.value() for part in self._variable_list]
-                whole = op_spec("ConcatV2")(parts, axis, name="concat")
+                whole = op_spec("ConcatV2")(self._variable_list, axis, name="concat")
         with graph.name_scope(None):
             result: Tensor = flow.identity(whole, name=self._name)
         return result
@@ -146,10 +146,10 @@ class PartitionedVariable:
         if isinstance(value, (PartitionedVariable, list, tuple)) and len(value) == len(self):
             pieces: list[Any] = list(value)
         else:
-            shape: list[int] = self._shape.as_list()  # type: ignore[assignment]
-            axis, count = axis_and_count(self._partitions)
-            value = convert(value, self._dtype, "value")
-            pieces = [op_spec("Slice")(value, at, size) for at, size in slices(shape, count, axis)]
+            axis = self._partition_axes()[0]
+            sizes = [part.shape[axis].value for part in self._variable_list]
+            whole = value if isinstance(value, Tensor) else convert(value, self._dtype)
+            pieces = split(whole, sizes, axis=axis)
         return [
             getattr(part, method)(piece, use_locking=use_locking)
             for part, piece in zip(self._variable_list, pieces, strict=True)

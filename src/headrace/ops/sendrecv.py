@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from headrace.base import dtypes, errors
 from headrace.graph.registry import OpSpec, op
+from headrace.run import handles
 from headrace.run.kernel import KernelContext
-from headrace.run.keys import key
+from headrace.run.keys import in_frame, key, task_of
 from headrace.run.pending import Pending
+from headrace.run.resources import Resource
 
 _ATTRS = (
     "{type}: type; tensor_name: string; send_device: string; send_device_incarnation: int; "
@@ -33,11 +36,15 @@ def _key(ctx: KernelContext) -> str:
         )  # fmt: skip
         known = ctx.memo["rendezvous_key"] = (attrs, text)
     found: str = known[1]
-    return found
+    return found if ctx.frame is None else in_frame(found, *ctx.frame)
 
 
 def _send(ctx: KernelContext, tensor: Any, dead: bool = False) -> None:
     """Leave `tensor` for its receiver.  A view is copied: what it looks into may change."""
+    if isinstance(tensor, Resource):
+        attrs, device = ctx.node.attrs, ctx.runtime.device
+        if attrs["client_terminated"] or task_of(attrs["recv_device"].decode()) != task_of(device):
+            tensor = handles.leaving(tensor, device)
     if isinstance(tensor, np.ndarray) and tensor.base is not None and tensor.flags.writeable:
         tensor = tensor.copy()
     assert ctx.step.rendezvous is not None
@@ -47,7 +54,33 @@ def _send(ctx: KernelContext, tensor: Any, dead: bool = False) -> None:
 def _recv(ctx: KernelContext) -> Pending[Any]:
     """The value, when its sender has left it."""
     assert ctx.step.rendezvous is not None
-    return ctx.step.rendezvous.recv(_key(ctx))
+    delivery = ctx.step.rendezvous.recv(_key(ctx))
+    if ctx.node.attrs["tensor_type"].base_dtype is not dtypes.resource:
+        return delivery
+    return _with_resource(delivery, ctx)
+
+
+def _with_resource(delivery: Pending[Any], ctx: KernelContext) -> Pending[Any]:
+    """`delivery`, with the resource itself where the handle of one of this task arrives."""
+
+    gone = errors.cancelled("the receiver gave up")
+
+    def withdraw(_: Pending[Any]) -> bool:
+        return delivery.abandon(gone)
+
+    found: Pending[Any] = Pending(delivery.wait_info, withdraw)
+
+    def arrived(_: Pending[Any]) -> None:
+        if delivery.error is gone:
+            return  # who gives up says so with an error of their own
+        try:
+            value, dead = delivery.result()
+            found.resolve((value if dead else handles.arriving(value, ctx.runtime), dead))
+        except errors.OpError as error:
+            found.reject(error)
+
+    delivery.on_done(arrived)
+    return found
 
 
 def _value(delivery: Any) -> Any:

@@ -20,7 +20,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import get as op_spec
 from headrace.graph.tensor import Tensor
 from headrace.ops import constants, flow, state
-from headrace.ops.variables import Variable
+from headrace.ops.resource_variables import ResourceVariable
 
 __all__ = [
     "all_variables",
@@ -108,6 +108,8 @@ def initialize_local_variables() -> Operation:
 
 def is_variable_initialized(variable: Any) -> Tensor:
     """A bool scalar."""
+    if isinstance(variable, ResourceVariable):
+        return variable.is_initialized()
     result: Tensor = state.is_variable_initialized_op(variable)
     return result
 
@@ -153,13 +155,9 @@ def assert_variables_initialized(var_list: Sequence[Any] | None = None) -> Tenso
     ranks = []
     for variable in var_list:
         with graph.colocate_with(variable.op):
-            ranks.append(op_spec("Rank")(_value(variable)))
+            ranks.append(op_spec("Rank")(variable))
     result: Tensor = ranks[0] if len(ranks) == 1 else op_spec("Pack")(ranks, name="stack")
     return result
-
-
-def _value(variable: Any) -> Any:
-    return variable.value() if isinstance(variable, Variable) else variable
 
 
 def _state_tensors() -> list[Tensor]:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from headrace.base import dtypes, errors
+from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
 from headrace.codec import protos as pb
 from headrace.graph import scopes
+from headrace.graph.behavior import resource_variables_enabled
 from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.graph import Graph, Operation
@@ -24,6 +25,8 @@ from headrace.graph.names import init_scope, name_scope
 from headrace.graph.registry import get as op_spec
 from headrace.graph.tensor import Tensor
 from headrace.ops import assigning, flow, state
+from headrace.ops.slice_info import SaveSliceInfo as _SliceInfo
+from headrace.ops.slice_info import prefixed, without_prefix
 
 __all__ = ["Variable", "VariableAggregation", "VariableSynchronization"]
 
@@ -45,51 +48,6 @@ class VariableAggregation(enum.Enum):
     MEAN = 2
     ONLY_FIRST_REPLICA = 3
     ONLY_FIRST_TOWER = 3  # noqa: PIE796 (TensorFlow's alias)
-
-
-class _SliceInfo:
-    """Which part of a larger, partitioned variable this one is, for savers.
-
-    full_shape, var_offset, var_shape: one integer a dimension.
-    """
-
-    def __init__(
-        self,
-        full_name: str | None = None,
-        full_shape: Any = None,
-        var_offset: Any = None,
-        var_shape: Any = None,
-        save_slice_info_def: pb.SaveSliceInfoDef | None = None,
-        import_scope: str | None = None,
-    ) -> None:
-        given = save_slice_info_def
-        if given is not None:
-            full_name = _prefixed(given.full_name, import_scope)
-            full_shape, var_offset = list(given.full_shape), list(given.var_offset)
-            var_shape = list(given.var_shape)
-        self.full_name = full_name
-        self.full_shape = full_shape
-        self.var_offset = var_offset
-        self.var_shape = var_shape
-
-    @property
-    def spec(self) -> str:
-        """The slice as checkpoints write it: sizes of the whole, then ``offset,size`` an axis: ``5 2 0,3:0,2``."""
-        sizes = " ".join(str(size) for size in self.full_shape)
-        parts = ":".join(f"{o},{s}" for o, s in zip(self.var_offset, self.var_shape, strict=True))
-        return f"{sizes} {parts}"
-
-    def to_proto(self, export_scope: str | None = None) -> pb.SaveSliceInfoDef | None:
-        """The SaveSliceInfoDef; None if the variable is outside `export_scope`."""
-        name = self.full_name or ""
-        if export_scope and not name.startswith(export_scope):
-            return None
-        return pb.SaveSliceInfoDef(
-            full_name=_without_prefix(name, export_scope),
-            full_shape=self.full_shape,
-            var_offset=self.var_offset,
-            var_shape=self.var_shape,
-        )
 
 
 class _VariableSlice(Tensor):
@@ -118,6 +76,13 @@ class Variable:
     SaveSliceInfo = _SliceInfo
     __array_priority__ = 100
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is Variable and _wants_resource(args, kwargs):
+            from headrace.ops.resource_variables import ResourceVariable
+
+            return object.__new__(ResourceVariable)
+        return object.__new__(cls)
+
     def __init__(
         self,
         initial_value: Any = None,
@@ -139,13 +104,11 @@ class Variable:
         """`initial_value`: anything that converts to a tensor, or a function that gives it.
 
         With a function its nodes are named under ``x/Initializer`` and lie with the variable.
-        `expected_shape` and `shape` are accepted and unused, as in TensorFlow's reference variables.
+        use_resource: True makes a `ResourceVariable`; None asks the variable scope, then
+        `tf.enable_resource_variables`.  `expected_shape` is accepted and unused, as is the `shape` of a reference
+        variable; that of a resource variable may be less definite than the initial value's.
         Raises ValueError (no initial value; unknown shape with validate_shape), TypeError.
         """
-        if use_resource:
-            raise errors.unimplemented(
-                "resource variables are not available; leave use_resource out for a reference variable"
-            )
         self._synchronization = synchronization
         self._aggregation = aggregation
         self._save_slice_info: _SliceInfo | None = None
@@ -165,7 +128,7 @@ class Variable:
         wanted = None if dtype is None else dtypes.as_dtype(dtype)
         keys = _collections(collections, trainable)
         with init_scope():
-            self._build(initial_value, wanted, validate_shape, caching_device, name)
+            self._build(initial_value, wanted, validate_shape, caching_device, name, shape)
         self.graph.add_to_collections(keys, self)
 
     def _build(
@@ -175,12 +138,13 @@ class Variable:
         validate_shape: bool,
         caching_device: Any,
         name: str | None,
+        shape: Any = None,
     ) -> None:
         computed = callable(initial_value)
         with name_scope(name, "Variable", [] if computed else [initial_value]) as scope:
             graph = scopes.get_default_graph()
             if computed:
-                with _class_of_nodes(graph, scope[:-1]):
+                with class_of_nodes(graph, scope[:-1]):
                     with graph.name_scope("Initializer"), graph.device(None):
                         value = convert(initial_value(), dtype, "initial_value")
                     self._variable = _state_node(value, validate_shape, scope)
@@ -211,7 +175,7 @@ class Variable:
         graph = scopes.get_default_graph()
 
         def element(name: str) -> Any:
-            return graph.as_graph_element(_prefixed(name, import_scope))
+            return graph.as_graph_element(prefixed(name, import_scope))
 
         self._variable = element(given.variable_name)
         self._initializer_op = element(given.initializer_name)
@@ -220,6 +184,10 @@ class Variable:
             element(given.initial_value_name) if given.initial_value_name else None
         )
         self._snapshot = element(given.snapshot_name)
+        self._restore(given, import_scope)
+
+    def _restore(self, given: pb.VariableDef, import_scope: str | None) -> None:
+        """What a VariableDef says beside the names of nodes."""
         self._trainable = given.trainable
         self._synchronization = VariableSynchronization(int(given.synchronization))
         self._aggregation = VariableAggregation(int(given.aggregation))
@@ -390,68 +358,68 @@ class Variable:
         found = scopes.require_session(session, f"load a value into {self.name}")
         found.run(self._initializer_op, {self._initializer_op.inputs[1]: value})
 
-    def count_up_to(self, limit: int) -> Tensor:
+    def count_up_to(self, limit: int) -> Any:
         """Its value, which is then raised by one; a step raises OutOfRange at `limit`."""
         return assigning.count_up_to(self._variable, limit)
 
     def scatter_update(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
-    ) -> Tensor:
+    ) -> Any:
         """x[d.indices] = d.values, for an IndexedSlices d."""
         return self._scatter(assigning.scatter_update, sparse_delta, use_locking, name)
 
     def scatter_add(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
-    ) -> Tensor:
+    ) -> Any:
         """x[d.indices] += d.values, for an IndexedSlices d."""
         return self._scatter(assigning.scatter_add, sparse_delta, use_locking, name)
 
     def scatter_sub(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
-    ) -> Tensor:
+    ) -> Any:
         """x[d.indices] -= d.values, for an IndexedSlices d."""
         return self._scatter(assigning.scatter_sub, sparse_delta, use_locking, name)
 
     def scatter_mul(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
-    ) -> Tensor:
+    ) -> Any:
         """x[d.indices] *= d.values, for an IndexedSlices d."""
         return self._scatter(assigning.scatter_mul, sparse_delta, use_locking, name)
 
     def scatter_div(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
-    ) -> Tensor:
+    ) -> Any:
         """x[d.indices] /= d.values, for an IndexedSlices d."""
         return self._scatter(assigning.scatter_div, sparse_delta, use_locking, name)
 
     def scatter_min(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
-    ) -> Tensor:
+    ) -> Any:
         """x[d.indices] = min(x[d.indices], d.values), for an IndexedSlices d."""
         return self._scatter(assigning.scatter_min, sparse_delta, use_locking, name)
 
     def scatter_max(
         self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
-    ) -> Tensor:
+    ) -> Any:
         """x[d.indices] = max(x[d.indices], d.values), for an IndexedSlices d."""
         return self._scatter(assigning.scatter_max, sparse_delta, use_locking, name)
 
     def _scatter(
-        self, function: Callable[..., Tensor], delta: Any, use_locking: bool, name: str | None
-    ) -> Tensor:
+        self, function: Callable[..., Any], delta: Any, use_locking: bool, name: str | None
+    ) -> Any:
         if not (hasattr(delta, "indices") and hasattr(delta, "values")):
             raise TypeError(f"sparse_delta must be an IndexedSlices, not {delta!r:.80}")
         return function(self._variable, delta.indices, delta.values, use_locking, name)
 
-    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """x at coordinates indices[..., :] = updates."""
         return assigning.scatter_nd_update(self._variable, indices, updates, True, name)
 
-    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """x at coordinates indices[..., :] += updates."""
         return assigning.scatter_nd_add(self._variable, indices, updates, True, name)
 
-    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """x at coordinates indices[..., :] -= updates."""
         return assigning.scatter_nd_sub(self._variable, indices, updates, True, name)
 
@@ -472,16 +440,16 @@ class Variable:
 
     def to_proto(self, export_scope: str | None = None) -> pb.VariableDef | None:
         """The VariableDef; None if the variable is outside `export_scope`."""
-        if export_scope is not None and not self._variable.name.startswith(export_scope):
+        if export_scope is not None and not self.name.startswith(export_scope):
             return None
         proto = pb.VariableDef(
-            variable_name=_without_prefix(self.name, export_scope),
-            initializer_name=_without_prefix(self._initializer_op.name, export_scope),
-            snapshot_name=_without_prefix(self._snapshot.name, export_scope),
+            variable_name=without_prefix(self.name, export_scope),
+            initializer_name=without_prefix(self._initializer_op.name, export_scope),
+            snapshot_name=without_prefix(self._snapshot_name, export_scope),
             trainable=self._trainable,
         )
         if self._initial_value is not None:
-            proto.initial_value_name = _without_prefix(self._initial_value.name, export_scope)
+            proto.initial_value_name = without_prefix(self._initial_value.name, export_scope)
         proto.synchronization = self._synchronization.value  # type: ignore[assignment]
         proto.aggregation = self._aggregation.value  # type: ignore[assignment]
         if self._save_slice_info is not None:
@@ -489,6 +457,10 @@ class Variable:
             if slice_def is not None:
                 proto.save_slice_info_def.CopyFrom(slice_def)
         return proto
+
+    @property
+    def _snapshot_name(self) -> str:
+        return self._snapshot.name
 
     @staticmethod
     def from_proto(variable_def: pb.VariableDef, import_scope: str | None = None) -> Variable:
@@ -498,9 +470,10 @@ class Variable:
     # -- as Python sees it --------------------------------------------------------------------
 
     def __getitem__(self, item: Any) -> Tensor:
-        sliced: Tensor = self._snapshot[item]
+        value = self.value()
+        sliced: Tensor = value[item]
         op = sliced.op
-        if op.type == "StridedSlice" and op.inputs[0] is self._snapshot:
+        if op.type == "StridedSlice" and op.inputs[0] is value:
             sliced = op.outputs[0] = _VariableSlice(sliced, self)
         return sliced
 
@@ -522,7 +495,7 @@ def _overload(operator: str) -> None:
     method = getattr(Tensor, operator)
 
     def apply(self: Variable, *operands: Any) -> Any:
-        return method(self._snapshot, *operands)
+        return method(self.value(), *operands)
 
     apply.__name__ = operator
     setattr(Variable, operator, apply)
@@ -547,6 +520,26 @@ def _state_node(value: Tensor, validate_shape: bool, scope: str) -> Tensor:
     return node
 
 
+_POSITIONS = {"variable_def": 6, "use_resource": 11}
+
+
+def _wants_resource(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the arguments of Variable ask for a resource variable."""
+
+    def given(name: str) -> Any:
+        at = _POSITIONS[name]
+        return args[at] if len(args) > at else kwargs.get(name)
+
+    if given("variable_def") is not None:
+        return bool(given("variable_def").is_resource)
+    wanted = given("use_resource")
+    if wanted is None:
+        from headrace.ops.variable_scope import get_variable_scope
+
+        wanted = get_variable_scope().use_resource
+    return resource_variables_enabled() if wanted is None else bool(wanted)
+
+
 def _collections(collections: Any, trainable: bool) -> list[Any]:
     if collections is None:
         collections = [GraphKeys.GLOBAL_VARIABLES]
@@ -559,7 +552,7 @@ def _collections(collections: Any, trainable: bool) -> list[Any]:
 
 
 @contextmanager
-def _class_of_nodes(graph: Graph, anchor: str) -> Iterator[None]:
+def class_of_nodes(graph: Graph, anchor: str) -> Iterator[None]:
     """Nodes made inside are placed with node `anchor`, which need not exist yet."""
     saved = graph._attr_scopes
     graph._attr_scopes = {**saved, "_class": [f"loc:@{anchor}".encode()]}
@@ -567,15 +560,6 @@ def _class_of_nodes(graph: Graph, anchor: str) -> Iterator[None]:
         yield
     finally:
         graph._attr_scopes = saved
-
-
-def _prefixed(name: str, scope: str | None) -> str:
-    return f"{scope.rstrip('/')}/{name}" if scope else name
-
-
-def _without_prefix(name: str, scope: str | None) -> str:
-    prefix = f"{scope.rstrip('/')}/" if scope else ""
-    return name.removeprefix(prefix)
 
 
 def _to_tensor(

@@ -51,12 +51,20 @@ def compile_program(
     traced steps, which list every node).
     Raises: Unimplemented (a node whose op has no kernel here).
     """
-    if dataflow or any(op.type in CONTROL_FLOW for op in pruned.ops):
-        return compile_dataflow(pruned, args, returns, devices, memos, xp)
-    return _Compiler(pruned, args, returns, devices, memos, xp, fold).program()
+    if not dataflow and not any(op.type in CONTROL_FLOW for op in pruned.ops):
+        return Compiler(pruned, args, returns, devices, memos, xp, fold).program()
+    if fold and not dataflow:
+        from headrace.plan.compile_flow import compile_flow
+
+        program = compile_flow(pruned, args, returns, devices, memos, xp)
+        if program is not None:
+            return program
+    return compile_dataflow(pruned, args, returns, devices, memos, xp)
 
 
-class _Compiler:
+class Compiler:
+    """Compiles nodes in order; `plan.compile_flow` adds branches and loops."""
+
     def __init__(
         self,
         pruned: Pruned,
@@ -92,10 +100,13 @@ class _Compiler:
         for tensor in self._args:
             self._register[tensor] = self._new_register()
         self._find_last_uses()
-        for op in self._ops:
-            self._add(op)
+        self._add_all()
         returns = [self._return(tensor) for tensor in self._returned]
         return Program(self._template, len(self._args), self._items(), returns, self._preloaded)
+
+    def _add_all(self) -> None:
+        for op in self._ops:
+            self._add(op)
 
     def _new_register(self, value: Any = None) -> int:
         self._template.append(value)

@@ -2,7 +2,8 @@
 
 Feeds become client-terminated `_Recv` nodes and fetches client-terminated `_Send` nodes on the
 device of the tensor; an edge between devices becomes a `_Send` and a `_Recv`, one pair for all
-consumers on a device; a control edge between tasks carries an empty tensor.
+consumers on a device; a control edge between tasks carries an empty tensor.  A loop that is on several tasks
+has a skeleton on each (plan.loops).
 Called by: serve.master_session.  Threads: any.
 Source: TensorFlow's wire (DESIGN decision 1); the same nodes and attrs, names of our own.
 """
@@ -12,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headrace.base import dtypes
+from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.graph.attrs import to_proto
 from headrace.graph.graph import Operation
 from headrace.graph.graphdef import input_name, node_def
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
-from headrace.plan.prune import Pruned
+from headrace.plan.loops import Frame, LoopFrames
+from headrace.plan.prune import LOOP_BACK, Pruned
 from headrace.run.keys import key, task_of
 
 
@@ -70,10 +72,16 @@ class _Partitioner:
         self._edges: dict[tuple[Tensor, str], str] = {}
         self._control_edges: dict[tuple[Operation, str], str] = {}
         self._count = 0
+        self._loops = LoopFrames(self._ops)
+        self._merges: dict[tuple[Frame, str], str] = {}
+        self._shapes: dict[Frame, str] = {}
 
     def run(self) -> list[Partition]:
         for tensor in self._feeds:
             self._feed(tensor)
+        if self._loops:
+            for frame, device in self._loops.divided(self._devices):
+                self._skeleton(frame, device)
         for op in self._ops:
             self._node(op)
         for tensor in self._fetches:
@@ -127,6 +135,39 @@ class _Partitioner:
                 node.input.append(f"^{name}")
         part.graph_def.node.append(node)
 
+    def _skeleton(self, frame: Frame, device: str) -> None:
+        """The part of a divided loop that tells the task of `device` how long it goes on."""
+        condition = self._loops.condition(frame)
+        begins = self._begins(frame, device)
+        self._count += 1
+
+        def received(merge: str) -> str:
+            self._merges[frame, task_of(device)] = merge
+            return self._input(condition.outputs[0], device)
+
+        name = f"{condition.name}/_{self._count}"
+        nodes = self._loops.skeleton(frame, name, device, begins, received)
+        self._part(device).graph_def.node.extend(nodes)
+
+    def _begins(self, frame: Frame, device: str) -> str:
+        """A small value on the task of `device` that is dead where the loop is not entered."""
+        entered = self._loops.entered_with(frame)
+        source_device = self._devices[entered.op]
+        source = self._shapes.get(frame)
+        if source is None:
+            part = self._part(source_device)
+            self._count += 1
+            node = part.graph_def.node.add(
+                name=f"{entered.op.name}/_{self._count}_shape", op="Shape", device=source_device,
+                input=[self._fed_name.get(entered, input_name(entered))],
+            )  # fmt: skip
+            node.attr["T"].CopyFrom(to_proto(entered._dtype.base_dtype))
+            node.attr["out_type"].type = pb.DT_INT32
+            source = self._shapes[frame] = node.name
+        if task_of(source_device) == task_of(device):
+            return source
+        return self._pass(entered.op.name, source, dtypes.int32, source_device, device, frame[:-1])
+
     def _input(self, tensor: Tensor, device: str) -> str:
         """What a node on `device` calls `tensor`: its name, a feed, or a Recv made for it."""
         fed = self._fed_name.get(tensor)
@@ -140,20 +181,46 @@ class _Partitioner:
         return known
 
     def _edge(self, tensor: Tensor, source: str, source_device: str, device: str) -> str:
+        if tensor.op.type in LOOP_BACK:
+            raise errors.invalid_argument(
+                f"{tensor.op.name!r} ({tensor.op.type}), on {source_device}, closes a loop whose Merge is on {device}; "
+                "put both on one task",
+                node=tensor.op.name, op_type=tensor.op.type, built_at=tensor.op.built_at,
+            )  # fmt: skip
+        frame = () if tensor in self._fed_name else self._loops.of_outputs(tensor.op)
+        dtype = tensor._dtype.base_dtype
+        return self._pass(tensor.op.name, source, dtype, source_device, device, frame)
+
+    def _pass(
+        self, name: str, source: str, dtype: dtypes.DType, source_device: str, device: str, frame: Frame
+    ) -> str:  # fmt: skip
+        """Send `source`, which is in `frame`, to another task; returns the Recv there."""
         self._count += 1
-        edge = f"edge_{self._count}_{tensor.op.name}"
-        send = self._transfer(
-            self._part(source_device), "_Send", f"{tensor.op.name}/_{self._count}", tensor, edge,
-            source_device, device, source_device,
-        )  # fmt: skip
+        edge, sender, receiver = (
+            f"edge_{self._count}_{name}",
+            self._part(source_device),
+            self._part(device),
+        )
+        send = self._raw_transfer(
+            sender,
+            "_Send",
+            f"{name}/_{self._count}",
+            dtype,
+            edge,
+            source_device,
+            device,
+            source_device,
+        )
         send.input.append(source)
-        recv = self._transfer(
-            self._part(device), "_Recv", f"{tensor.op.name}/_{self._count}", tensor, edge,
-            source_device, device, device,
-        )  # fmt: skip
+        recv = self._raw_transfer(
+            receiver, "_Recv", f"{name}/_{self._count}", dtype, edge, source_device, device, device
+        )
+        merge = self._merges.get((frame, receiver.task))
+        if merge is not None:  # in a loop: once per iteration
+            recv.input.append(f"^{merge}")
         text = key(source_device, self._incarnation(source_device), device, edge)
-        self._part(source_device).sends.add(text)
-        self._part(device).receives.add(text)
+        sender.sends.add(text)
+        receiver.receives.add(text)
         return recv.name
 
     def _control(self, op: Operation, device: str) -> str:
@@ -163,8 +230,7 @@ class _Partitioner:
         known = self._control_edges.get((op, device))
         if known is not None:
             return known
-        self._count += 1
-        number = self._count
+        number = self._count + 1
         trigger = self._part(source_device).graph_def.node.add(
             name=f"{op.name}/_{number}_trigger",
             op="Const",
@@ -174,27 +240,10 @@ class _Partitioner:
         trigger.attr["dtype"].type = pb.DT_FLOAT
         trigger.attr["value"].tensor.dtype = pb.DT_FLOAT
         trigger.attr["value"].tensor.tensor_shape.dim.add(size=0)
-        edge = f"edge_{number}_{op.name}"
-        send = self._raw_transfer(
-            self._part(source_device), "_Send", f"{op.name}/_{number}", dtypes.float32, edge,
-            source_device, device, source_device,
-        )  # fmt: skip
-        send.input.append(trigger.name)
-        recv = self._raw_transfer(
-            self._part(device),
-            "_Recv",
-            f"{op.name}/_{number}",
-            dtypes.float32,
-            edge,
-            source_device,
-            device,
-            device,
-        )
-        text = key(source_device, self._incarnation(source_device), device, edge)
-        self._part(source_device).sends.add(text)
-        self._part(device).receives.add(text)
+        frame = self._loops.of_outputs(op)
+        received = self._pass(op.name, trigger.name, dtypes.float32, source_device, device, frame)
         arrived = self._part(device).graph_def.node.add(
-            name=f"{op.name}/_{number}_arrived", op="Identity", device=device, input=[recv.name]
+            name=f"{op.name}/_{number}_arrived", op="Identity", device=device, input=[received]
         )
         arrived.attr["T"].type = pb.DT_FLOAT
         self._control_edges[op, device] = arrived.name

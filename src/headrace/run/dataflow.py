@@ -2,9 +2,9 @@
 
 Switch and Merge make values *dead*; Enter, NextIteration and Exit move them between frames.  A node
 runs once per (frame, iteration) in which all its inputs have arrived; with a dead one it does not
-run and its outputs are dead.  A Merge takes the first live input.  A frame is over when every
-Enter of it has arrived and nothing in it is left to do; Exits that stayed dead are then dead for
-its parent.
+run and its outputs are dead.  A Merge takes the first live input; a dead Enter makes it dead.  A
+frame is over when every Enter of it has arrived and nothing in it is left to do; Exits that stayed
+dead are then dead for its parent.
 The thread that calls `run` does all the work, as in `run.program`; nodes that may wait hand over a
 Pending.  Straight-line partitions never come here.
 Called by: client.local, serve.worker (through plan.compile).  Threads: `run` in any number at once.
@@ -25,9 +25,12 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.run.kernel import KernelContext, NodeInfo, StepState
+from headrace.run.keys import child_frame
 from headrace.run.outcome import explain, leave
 from headrace.run.pending import Pending
 from headrace.run.variable import Variable
+
+_LOOK_EVERY = 256  # nodes between looks at the scope
 
 
 class _Dead:
@@ -100,11 +103,12 @@ class _Activation:
 
 
 class _Iteration:
-    __slots__ = ("activations", "children", "frame", "number", "outstanding")
+    __slots__ = ("activations", "children", "frame", "number", "outstanding", "place")
 
     def __init__(self, frame: _Frame, number: int) -> None:
         self.frame = frame
         self.number = number
+        self.place = (frame.number, number) if frame.parent is not None else None
         self.activations: dict[int, _Activation] = {}
         self.outstanding = 0
         self.children: dict[str, _Frame] = {}
@@ -114,13 +118,14 @@ class _Frame:
     """`outstanding`: nodes ready or waiting, and frames inside, over all its iterations."""
 
     __slots__ = (
-        "done", "enters_left", "invariants", "iterations", "live_exits", "name", "oldest",
+        "done", "enters_left", "invariants", "iterations", "live_exits", "name", "number", "oldest",
         "outstanding", "parent",
     )  # fmt: skip
 
     def __init__(self, name: str, parent: _Iteration | None, enters: int) -> None:
         self.name = name
         self.parent = parent
+        self.number: int = child_frame(parent.frame.number, parent.number, name) if parent else 0
         self.enters_left = enters
         self.iterations: list[_Iteration | None] = [_Iteration(self, 0)]
         self.oldest = 0
@@ -225,9 +230,20 @@ class _Execution:
         self._ready.append((node, iteration, inputs, dead))
 
     def _work(self) -> None:
+        count = 0
         while self._ready:
             node, iteration, inputs, dead = self._ready.popleft()
             self._process(node, iteration, inputs, dead)
+            count += 1
+            if not count % _LOOK_EVERY:
+                self._look(node)
+
+    def _look(self, node: Node) -> None:
+        """Raise the scope's error if it has ended: a loop may have no end of its own."""
+        error = self._step.scope.error
+        if error is not None:
+            found = errors.make(error.error_code, error.message)
+            raise explain(found, node.info, [], self._step) from error
 
     def _process(self, node: Node, iteration: _Iteration, inputs: list[Any], dead: bool) -> None:
         if dead and node.kind is not Kind.SEND:
@@ -258,13 +274,14 @@ class _Execution:
             return [node.constant]
         try:
             if kind is Kind.SEND:
-                return self._send(node, inputs, dead)
+                return self._send(node, iteration, inputs, dead)
             values = self._loaded(node, inputs)
             if node.keeps_refs and values and isinstance(values[0], Variable):
                 values[0].require()
                 return [values[0]]
             if node.takes_ctx:
-                result = node.call(KernelContext(node.info, self._step), *values)
+                context = KernelContext(node.info, self._step, iteration.place)
+                result = node.call(context, *values)
             else:
                 result = node.call(*values)
         except Exception as error:  # every failure of a kernel becomes an error that names its node
@@ -273,10 +290,10 @@ class _Execution:
             return self._started(node, iteration, result, start)
         return self._outputs(node, result)
 
-    def _send(self, node: Node, inputs: list[Any], dead: bool) -> list[Any]:
+    def _send(self, node: Node, iteration: _Iteration, inputs: list[Any], dead: bool) -> list[Any]:
         assert node.call is not None
         values = [None] if dead else self._loaded(node, inputs)
-        node.call(KernelContext(node.info, self._step), *values, dead=dead)
+        node.call(KernelContext(node.info, self._step, iteration.place), *values, dead=dead)
         return []
 
     @staticmethod
@@ -397,7 +414,7 @@ class _Execution:
                 for index in self._copies[wanted]:
                     self._returned[index], self._has[index] = value, True
             for user, slot in node.users[output]:
-                self._arrive(user, slot, value, iteration)
+                self._arrive(user, slot, value, iteration, node.kind is Kind.ENTER)
         for user in node.control_users:
             self._arrive_control(user, dead, iteration)
 
@@ -407,11 +424,15 @@ class _Execution:
             activation = iteration.activations[node.index] = _Activation(node)
         return activation
 
-    def _arrive(self, node: Node, slot: int, value: Any, iteration: _Iteration) -> None:
+    def _arrive(
+        self, node: Node, slot: int, value: Any, iteration: _Iteration, entered: bool
+    ) -> None:
         activation = self._activation(node, iteration)
         if node.kind is Kind.MERGE:
             if value is DEAD:
-                activation.dead_sources += 1
+                # A loop that is not entered has one iteration, in which everything is dead: other
+                # tasks that have a part of it get dead values instead of none.
+                activation.dead_sources += node.sources if entered else 1
             elif activation.live < 0:
                 activation.live = slot
                 activation.inputs[slot] = value
@@ -442,7 +463,7 @@ class _Execution:
             activation.fired = True
             value = activation.inputs[activation.live]
             self._enqueue(node, iteration, [value, np.int32(activation.live)], False)
-        elif activation.dead_sources == node.sources:
+        elif activation.dead_sources >= node.sources:
             activation.fired = True
             self._enqueue(node, iteration, [DEAD, DEAD], True)
 

@@ -97,13 +97,19 @@ class StepState:
 
 
 class KernelContext:
-    """What a stateful kernel may ask for."""
+    """What a stateful kernel may ask for.
 
-    __slots__ = ("node", "step")
+    frame: number and iteration of the loop that the node runs in; None outside loops.
+    """
 
-    def __init__(self, node: NodeInfo, step: StepState) -> None:
+    __slots__ = ("frame", "node", "step")
+
+    def __init__(
+        self, node: NodeInfo, step: StepState, frame: tuple[int, int] | None = None
+    ) -> None:
         self.node = node
         self.step = step
+        self.frame = frame
 
     @property
     def runtime(self) -> Runtime:

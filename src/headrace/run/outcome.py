@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
+from headrace.run import handles
 from headrace.run.kernel import NodeInfo, StepState
+from headrace.run.resources import Resource
 from headrace.run.variable import Variable
 
 
@@ -25,6 +27,8 @@ def leave(value: Any, shared: bool, node: NodeInfo, step: StepState) -> Any:
             return value.snapshot()
         except errors.OpError as error:
             raise explain(error, node, (), step) from None
+    if isinstance(value, Resource):
+        return handles.leaving(value, step.runtime.device)
     if isinstance(value, np.ndarray) and (shared or not value.flags.writeable):
         return value.copy()
     return value

@@ -27,6 +27,11 @@ R = TypeVar("R", bound="Resource")
 class Resource:
     """State with a name.  `container` is set by the manager that keeps it."""
 
+    type_name = ""
+    """As TensorFlow names this kind in handles; empty for a kind of our own."""
+    type_code = 0
+    """TensorFlow's number for `type_name`."""
+
     def __init__(self, name: str, container: str = "") -> None:
         self.name = name
         self.container = container or DEFAULT_CONTAINER
@@ -111,6 +116,24 @@ class ResourceManager:
                 raise errors.not_found(self._absent(container, name, kind))
             self._generation += 1
         gone.dropped()
+
+    def forget(self, resource: Resource) -> bool:
+        """Forget this one; False if it is not kept here."""
+        with self._lock:
+            kept = self._containers.get(resource.container, {})
+            key = next((key for key, found in kept.items() if found is resource), None)
+            if key is None:
+                return False
+            del kept[key]
+            self._generation += 1
+        resource.dropped()
+        return True
+
+    def named(self, container: str, name: str) -> list[Resource]:
+        """The resources of that name, of any kind."""
+        with self._lock:
+            kept = self._containers.get(container or DEFAULT_CONTAINER, {})
+            return [resource for (_, known), resource in kept.items() if known == name]
 
     def cleanup(self, containers: Iterable[str] = ()) -> None:
         """Empty these containers, the default one if none is named.

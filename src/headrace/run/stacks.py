@@ -1,11 +1,10 @@
 """A stack: what a loop remembers for its gradient, last in, first out.
 
-Called by: ops.stack_ops.  Threads: any; one lock.  Ends by: close.
+Called by: ops.stack_ops.  Threads: the one that runs the step.  Ends by: close.
 """
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from headrace.base import dtypes, errors
@@ -21,32 +20,31 @@ class Stack(Resource):
         self._limit = limit
         self._values: list[Any] = []
         self._closed = False
-        self._lock = threading.Lock()
 
     def push(self, value: Any) -> None:
         """Raises InvalidArgument if the stack is full or closed."""
-        with self._lock:
-            self._check_open()
-            if 0 <= self._limit <= len(self._values):
-                raise errors.invalid_argument(
-                    f"stack {self.name!r} is full: its max_size is {self._limit}"
-                )
-            self._values.append(value)
+        if self._closed:
+            raise self._gone()
+        if 0 <= self._limit <= len(self._values):
+            raise errors.invalid_argument(
+                f"stack {self.name!r} is full: its max_size is {self._limit}"
+            )
+        self._values.append(value)
 
     def pop(self) -> Any:
         """Raises InvalidArgument if the stack is empty or closed."""
-        with self._lock:
-            self._check_open()
-            if not self._values:
-                raise errors.invalid_argument(f"stack {self.name!r} is empty when calling Pop()")
-            return self._values.pop()
-
-    def _check_open(self) -> None:
         if self._closed:
-            raise errors.invalid_argument(f"stack {self.name!r} has already been closed")
+            raise self._gone()
+        if not self._values:
+            raise errors.invalid_argument(
+                f"stack {self.name!r} is empty, and there is nothing to pop"
+            )
+        return self._values.pop()
+
+    def _gone(self) -> errors.OpError:
+        return errors.invalid_argument(f"stack {self.name!r} has already been closed")
 
     def close(self) -> None:
         """Forget the values; later pushes and pops fail."""
-        with self._lock:
-            self._closed = True
-            self._values.clear()
+        self._closed = True
+        self._values.clear()

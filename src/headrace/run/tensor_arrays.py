@@ -2,14 +2,13 @@
 
 It is made by a node of a step and is gone with the step.  Its gradient is another one of the same size, made when it
 is first asked for, in which values written to one index add up.
-Called by: ops.tensor_array_ops.  Threads: any; one lock.  Ends by: close.
+Called by: ops.tensor_array_ops.  Threads: the one that runs the step.  Ends by: close.
 Source: TF 1.15 core/kernels/tensor_array.h, for behaviour.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,6 @@ class TensorArray(Resource):
         self._adds_up = adds_up
         self._gradients: dict[str, TensorArray] = {}
         self._closed = False
-        self._lock = threading.Lock()
 
     @property
     def dynamic(self) -> bool:
@@ -61,20 +59,19 @@ class TensorArray(Resource):
 
     def size(self) -> int:
         """Number of elements, written or not."""
-        with self._lock:
-            self._check_open()
-            return len(self._values)
+        self._check_open()
+        return len(self._values)
 
     def write(self, index: int, value: Any) -> None:
         """Raises InvalidArgument (index, shape, written or read before)."""
-        self.write_all((index,), (value,))
+        self._check_open()
+        self._write(index, value)
 
     def write_all(self, indices: Iterable[int], values: Iterable[Any]) -> None:
         """Write values[i] at indices[i]; see `write`."""
-        with self._lock:
-            self._check_open()
-            for index, value in zip(indices, values, strict=True):
-                self._write(index, value)
+        self._check_open()
+        for index, value in zip(indices, values, strict=True):
+            self._write(index, value)
 
     def _write(self, index: int, value: Any) -> None:
         if not 0 <= index < len(self._values):
@@ -87,7 +84,7 @@ class TensorArray(Resource):
             self._values.extend([None] * missing)
             self._states.extend([_EMPTY] * missing)
             self._shapes.extend([None] * missing)
-        if not shape_rules.compatible(self.shape, value.shape):
+        if value.shape != self.shape and not shape_rules.compatible(self.shape, value.shape):
             raise self._bad(
                 f"tried to write a value of shape {list(value.shape)} to index {index}, but the elements have shape "
                 f"{shape_rules.text(self.shape)}; infer_shape=False lets them differ"
@@ -119,15 +116,13 @@ class TensorArray(Resource):
 
         Raises InvalidArgument (index, never written, cleared by a read before).
         """
-        with self._lock:
-            self._check_open()
-            return self._read(index)
+        self._check_open()
+        return self._read(index)
 
-    def read_all(self, indices: Sequence[int]) -> list[Any]:
+    def read_all(self, indices: Iterable[int]) -> list[Any]:
         """The elements at `indices`; see `read`."""
-        with self._lock:
-            self._check_open()
-            return [self._read(index) for index in indices]
+        self._check_open()
+        return [self._read(index) for index in indices]
 
     def _read(self, index: int) -> Any:
         if not 0 <= index < len(self._values):
@@ -167,20 +162,17 @@ class TensorArray(Resource):
 
         prepend: dimensions that the gradients have before those of the elements.
         """
-        with self._lock:
-            self._check_open()
-            self._dynamic = False
-            found = self._gradients.get(source)
-            if found is None:
-                shape = shape_rules.concatenate(prepend, self.shape)
-                found = self._gradients[source] = TensorArray(
-                    f"{self.name}@{source}", self.dtype, shape, len(self._values), identical=self._identical,
-                    adds_up=True, clear_after_read=False,
-                )  # fmt: skip
-                found._shapes = [
-                    shape_rules.concatenate(prepend, written) for written in self._shapes
-                ]
-            return found
+        self._check_open()
+        self._dynamic = False
+        found = self._gradients.get(source)
+        if found is None:
+            shape = shape_rules.concatenate(prepend, self.shape)
+            found = self._gradients[source] = TensorArray(
+                f"{self.name}@{source}", self.dtype, shape, len(self._values), identical=self._identical,
+                adds_up=True, clear_after_read=False,
+            )  # fmt: skip
+            found._shapes = [shape_rules.concatenate(prepend, written) for written in self._shapes]
+        return found
 
     def _bad(self, text: str) -> errors.OpError:
         return errors.invalid_argument(f"TensorArray {self.name!r}: {text}")
@@ -191,7 +183,6 @@ class TensorArray(Resource):
 
     def close(self) -> None:
         """Forget the elements; later reads and writes fail."""
-        with self._lock:
-            self._closed = True
-            self._values.clear()
-            self._states.clear()
+        self._closed = True
+        self._values.clear()
+        self._states.clear()

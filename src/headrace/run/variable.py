@@ -1,8 +1,11 @@
-"""Variable: one mutable array, kept in a container, shared by everyone who names it.
+"""Variables: one mutable array, kept in a container, shared by everyone who names it.
 
-A step passes the Variable itself along reference edges and takes `array` when a plain consumer
-runs.  What leaves the step or the device is a `snapshot`, made under the lock that updates hold, so
-that it is never torn.
+Two kinds, as in TensorFlow.  A step passes a `Variable` itself along reference edges and takes `array` when a plain
+consumer runs; what leaves the step or the device is a `snapshot`, made under the lock that updates hold, so that it is
+never torn.  A `ResourceVariable` travels as a handle, and what is read of it is a value: later updates do not change
+it.  Large values are lent, not copied.  As long as anyone still looks into what was lent, the next update works on a
+copy; a training step has dropped its weights by then, and updates them in place.
+
 Called by: ops (state kernels), run's executor (dereferencing, fetches, sends).
 Threads: any; `lock` is held for the time of one update or one copy.
 """
@@ -10,6 +13,8 @@ Threads: any; `lock` is held for the time of one update or one copy.
 from __future__ import annotations
 
 import threading
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +27,10 @@ from headrace.run.resources import Resource
 Array = np.ndarray[Any, Any]
 
 
-class Variable(Resource):
+_COPIED = 1024  # elements; what is smaller is copied sooner than lent
+
+
+class State(Resource):
     """`array` is None until the first assignment; afterwards an array of `dtype` that it owns."""
 
     def __init__(self, name: str, dtype: dtypes.DType, shape: Shape, container: str = "") -> None:
@@ -48,6 +56,13 @@ class Variable(Resource):
             "(such as tf.global_variables_initializer()) first, in a session that shares it"
         )
 
+    def own(self, sparse: bool = False) -> Array:
+        """The array, to be changed in place; `lock` is held.  Raises FailedPrecondition.
+
+        sparse: the change is to a few elements of it.
+        """
+        return self.require()
+
     def snapshot(self) -> Array:
         """A copy that later updates do not touch.  Raises FailedPrecondition."""
         with self.lock:
@@ -64,10 +79,10 @@ class Variable(Resource):
                 array[...] = value
                 return
             if validate_shape:
-                self._check_shape(np.shape(value))
+                self.check_shape(np.shape(value))
             self.array = np.array(value, dtype=self.dtype.np)
 
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
+    def check_shape(self, shape: tuple[int, ...]) -> None:
         # An unset variable takes what its node declares; a set one keeps its shape.
         wanted: Shape = self.shape if self.array is None else self.array.shape
         if not shape_rules.compatible(wanted, shape):
@@ -81,3 +96,69 @@ class Variable(Resource):
         """Back to uninitialized."""
         with self.lock:
             self.array = None
+
+
+class Variable(State):
+    """What reference edges carry."""
+
+
+def _nobody() -> None:
+    return None
+
+
+class ResourceVariable(State):
+    """What a handle stands for."""
+
+    type_name = "N10tensorflow3VarE"
+
+    def __init__(self, name: str, dtype: dtypes.DType, shape: Shape, container: str = "") -> None:
+        super().__init__(name, dtype, shape, container)
+        self._lent: Callable[[], Array | None] = _nobody
+        self._lends = True
+
+    def read(self) -> Array:
+        """The value now, which no update changes; possibly read-only.  Raises FailedPrecondition."""
+        with self.lock:
+            array = self.require()
+            if array.size <= _COPIED or not self._lends or array.dtype.hasobject:
+                return array.copy()
+            lent = self._lent()
+            if lent is None:
+                # NumPy's own types have a buffer; those of ml_dtypes are lent as their bits.
+                bits = array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
+                lent = np.asarray(bits.data)  # every view of it keeps it alive, not `array`
+                lent.flags.writeable = False
+                self._lent = weakref.ref(lent)
+        return lent.view(array.dtype) if array.dtype.kind == "V" else lent
+
+    def own(self, sparse: bool = False) -> Array:
+        """See `State.own`: a copy, if the array has been lent and is still looked into."""
+        array = self.require()
+        if sparse:
+            self._lends = (
+                False  # a copy of all for a change of a few rows would be repeated for each
+            )
+        if self._lent() is not None:
+            array = self.array = array.copy()
+            self._lent = _nobody
+        return array
+
+    def assign(self, value: Any, validate_shape: bool = False) -> None:
+        """Copy `value` in.  Raises InvalidArgument when its shape changes and `validate_shape` forbids it."""
+        shape = np.shape(value)
+        with self.lock:
+            array = self.array
+            self._lends = True
+            if validate_shape and array is not None and array.shape != shape:
+                self.check_shape(shape)
+            if array is not None and array.shape == shape and self._lent() is None:
+                array[...] = value
+            else:
+                self.array = np.array(value, dtype=self.dtype.np)
+                self._lent = _nobody
+
+    def reset(self) -> None:
+        """Back to uninitialized."""
+        with self.lock:
+            self.array = None
+            self._lent = _nobody

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.base import errors
+from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
@@ -18,6 +18,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.partial import compile_partial
 from headrace.plan.prune import needed
+from headrace.run import handles
 from headrace.run.keys import key, tensor_name
 from headrace.serve import messages as m
 from headrace.serve.worker_session import WorkerSession
@@ -89,11 +90,14 @@ class Registered:
         return found
 
     def arguments(self, sent: m.Named) -> list[Any]:
-        """The values of all feeds, in order.  Raises InvalidArgument."""
+        """The values of all feeds, in order.  Raises InvalidArgument, NotFound (a handle of nothing here)."""
         self.check_feeds(sent)
         args: list[Any] = [None] * len(self.args)
         for name, value in sent:
-            args[self.args[name]] = value
+            index = self.args[name]
+            if self._kinds[index] is dtypes.resource:
+                value = handles.arriving(value, self.session.runtime)
+            args[index] = value
         for name, index in self.args.items():
             if args[index] is None:
                 raise errors.invalid_argument(f"the partition needs a value for the feed {name!r}")

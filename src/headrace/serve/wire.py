@@ -45,7 +45,10 @@ def _value(proto: pb.TensorProto) -> Any:
 
 
 def _tensor(value: Any) -> pb.TensorProto:
-    return tensors.encode(value, dtypes.from_numpy(value.dtype))
+    kind = dtypes.from_numpy(value.dtype)
+    if kind is dtypes.string and value.ndim == 0 and isinstance(value[()], pb.ResourceHandleProto):
+        kind = dtypes.resource
+    return tensors.encode(value, kind)
 
 
 def _named(values: m.Named) -> list[pb.NamedTensorProto]:

@@ -15,8 +15,7 @@ from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
 from headrace.ops.constants import fill
 from headrace.ops.initializers import constant_initializer
-from headrace.ops.training_ops import apply_adagrad, sparse_apply_adagrad
-from headrace.training.optimizer import Optimizer, cast_like
+from headrace.training.optimizer import Optimizer
 
 __all__ = ["AdagradOptimizer"]
 
@@ -59,23 +58,10 @@ class AdagradOptimizer(Optimizer):
         rate = self._call_if_callable(self._learning_rate)
         self._learning_rate_tensor = convert(rate, None, "learning_rate")
 
-    def _apply_dense(self, grad: Tensor, var: Any) -> Any:
+    def _apply_dense(self, grad: Tensor | IndexedSlices, var: Any) -> Any:
         assert self._learning_rate_tensor is not None
-        return apply_adagrad(
-            var._ref(),
-            self.get_slot(var, "accumulator")._ref(),
-            cast_like(self._learning_rate_tensor, var),
-            grad,
-            use_locking=self._use_locking,
-        ).op
+        return self._apply_rule(
+            "Adagrad", grad, var, ["accumulator"], {"lr": self._learning_rate_tensor}
+        )
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Any:
-        assert self._learning_rate_tensor is not None
-        return sparse_apply_adagrad(
-            var._ref(),
-            self.get_slot(var, "accumulator")._ref(),
-            cast_like(self._learning_rate_tensor, var),
-            grad.values,
-            grad.indices,
-            use_locking=self._use_locking,
-        ).op
+    _apply_sparse = _apply_dense

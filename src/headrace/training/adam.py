@@ -17,7 +17,7 @@ from headrace.graph.names import colocate_with, control_dependencies
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
 from headrace.ops.flow import group
-from headrace.ops.training_ops import apply_adam
+from headrace.ops.state import is_resource_variable
 from headrace.training.optimizer import Optimizer, cast_like
 
 __all__ = ["AdamOptimizer"]
@@ -77,20 +77,14 @@ class AdamOptimizer(Optimizer):
         return first, second, _Tensors(*[cast_like(value, var) for value in self._tensors])
 
     def _apply_dense(self, grad: Tensor, var: Any) -> Any:
-        beta1_power, beta2_power, hyper = self._cast(var)
-        return apply_adam(
-            var._ref(),
-            self.get_slot(var, "m")._ref(),
-            self.get_slot(var, "v")._ref(),
-            beta1_power,
-            beta2_power,
-            hyper.rate,
-            hyper.beta1,
-            hyper.beta2,
-            hyper.epsilon,
-            grad,
-            use_locking=self._use_locking,
-        ).op
+        assert self._tensors is not None
+        beta1_power, beta2_power = self._powers()
+        rate, beta1, beta2, epsilon = self._tensors
+        scalars = {
+            "beta1_power": beta1_power.value(), "beta2_power": beta2_power.value(), "lr": rate,
+            "beta1": beta1, "beta2": beta2, "epsilon": epsilon,
+        }  # fmt: skip
+        return self._apply_rule("Adam", grad, var, ["m", "v"], scalars)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Any:
         beta1_power, beta2_power, hyper = self._cast(var)
@@ -101,14 +95,18 @@ class AdamOptimizer(Optimizer):
         v = self._moved(var, "v", hyper.beta2, squares * (1 - hyper.beta2), grad.indices)
         root = sqrt(v)
         step = rate * m / (root + hyper.epsilon)
-        update = get("AssignSub")(var._ref(), step, use_locking=self._use_locking)
+        update = var.assign_sub(step, use_locking=self._use_locking)
         return group(update, m, v)
 
     def _moved(self, var: Any, slot_name: str, beta: Tensor, rows: Tensor, indices: Tensor) -> Any:
         """The slot, once it has faded by `beta` and `rows` were added at `indices`."""
         slot = self.get_slot(var, slot_name)
-        faded = get("Assign")(slot._ref(), slot.value() * beta, use_locking=self._use_locking)
+        faded = slot.assign(slot * beta, use_locking=self._use_locking)
         with control_dependencies([faded]):
+            if is_resource_variable(slot):
+                added = get("ResourceScatterAdd")(slot.handle, indices, rows)
+                with control_dependencies([added]):
+                    return slot.value()
             return get("ScatterAdd")(slot._ref(), indices, rows, use_locking=self._use_locking)
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:

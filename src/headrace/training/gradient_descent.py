@@ -10,8 +10,8 @@ from typing import Any
 
 from headrace.graph.convert import convert
 from headrace.graph.indexed_slices import IndexedSlices
+from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
-from headrace.ops.training_ops import apply_gradient_descent
 from headrace.training.optimizer import Optimizer, cast_like
 
 __all__ = ["GradientDescentOptimizer"]
@@ -32,15 +32,21 @@ class GradientDescentOptimizer(Optimizer):
         rate = self._call_if_callable(self._learning_rate)
         self._learning_rate_tensor = convert(rate, None, "learning_rate")
 
+    def _apply_dense(self, grad: Tensor, var: Any) -> Any:
+        assert self._learning_rate_tensor is not None
+        return self._apply_rule(
+            "GradientDescent", grad, var, [], {"alpha": self._learning_rate_tensor}
+        )
+
     def _rate(self, var: Any) -> Tensor:
         assert self._learning_rate_tensor is not None
         return cast_like(self._learning_rate_tensor, var)
 
-    def _apply_dense(self, grad: Tensor, var: Any) -> Any:
-        return apply_gradient_descent(
-            var._ref(), self._rate(var), grad, use_locking=self._use_locking
-        ).op
-
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
         step = IndexedSlices(grad.values * self._rate(var), grad.indices, grad.dense_shape)
         return var.scatter_sub(step, use_locking=self._use_locking)
+
+    def _resource_apply_sparse_duplicate_indices(
+        self, grad: Tensor, handle: Any, indices: Tensor
+    ) -> Any:
+        return get("ResourceScatterAdd")(handle.handle, indices, -grad * self._rate(handle))

@@ -12,8 +12,7 @@ from typing import Any
 from headrace.graph.convert import convert
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.tensor import Tensor
-from headrace.ops.training_ops import apply_momentum, sparse_apply_momentum
-from headrace.training.optimizer import Optimizer, cast_like
+from headrace.training.optimizer import Optimizer
 
 __all__ = ["MomentumOptimizer"]
 
@@ -44,29 +43,12 @@ class MomentumOptimizer(Optimizer):
         rate = convert(self._call_if_callable(self._learning_rate), None, "learning_rate")
         self._tensors = rate, convert(self._call_if_callable(self._momentum), None, "momentum")
 
-    def _apply_dense(self, grad: Tensor, var: Any) -> Any:
+    def _apply_dense(self, grad: Tensor | IndexedSlices, var: Any) -> Any:
         assert self._tensors is not None
         rate, momentum = self._tensors
-        return apply_momentum(
-            var._ref(),
-            self.get_slot(var, "momentum")._ref(),
-            cast_like(rate, var),
-            grad,
-            cast_like(momentum, var),
-            use_locking=self._use_locking,
-            use_nesterov=self._use_nesterov,
-        ).op
+        scalars = {"lr": rate, "momentum": momentum}
+        return self._apply_rule(
+            "Momentum", grad, var, ["momentum"], scalars, use_nesterov=self._use_nesterov
+        )
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Any:
-        assert self._tensors is not None
-        rate, momentum = self._tensors
-        return sparse_apply_momentum(
-            var._ref(),
-            self.get_slot(var, "momentum")._ref(),
-            cast_like(rate, var),
-            grad.values,
-            grad.indices,
-            cast_like(momentum, var),
-            use_locking=self._use_locking,
-            use_nesterov=self._use_nesterov,
-        ).op
+    _apply_sparse = _apply_dense

@@ -9,7 +9,7 @@ Source: TF 1.15 python/training/optimizer.py, for behaviour; node names checked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from headrace.base import dtypes
@@ -24,6 +24,7 @@ from headrace.graph.names import colocate_with, control_dependencies, init_scope
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
 from headrace.ops.flow import group, tuple_
+from headrace.ops.state import is_resource_variable
 from headrace.ops.variable_lists import trainable_variables
 from headrace.ops.variables import Variable
 from headrace.training import slot_creator
@@ -167,8 +168,7 @@ class Optimizer:
                     control_dependencies([self._finish(updates, "update")]),
                     colocate_with(global_step),
                 ):
-                    step = _reference(global_step)
-                    applied = get("AssignAdd")(step, 1, use_locking=False, name=scope).op
+                    applied = _counted(global_step, scope)
         collection = applied.graph.get_collection_ref(GraphKeys.TRAIN_OP)
         if applied not in collection:
             collection.append(applied)
@@ -182,8 +182,15 @@ class Optimizer:
                 raise RuntimeError(
                     f"{variable.name} has a constraint, which a sparse gradient cannot honour"
                 )
+            if is_resource_variable(variable):
+                return self._resource_apply_sparse_duplicate_indices(
+                    grad.values, variable, grad.indices
+                )
             return self._apply_sparse_duplicate_indices(grad, variable)
-        update = self._apply_dense(grad, variable)
+        if is_resource_variable(variable):
+            update = self._resource_apply_dense(grad, variable)
+        else:
+            update = self._apply_dense(grad, variable)
         if constraint is None:
             return update
         with control_dependencies([update]):
@@ -234,7 +241,12 @@ class Optimizer:
         key = name, colocate_var.graph
         if key not in self._non_slots:
             with colocate_with(colocate_var):
-                self._non_slots[key] = Variable(initial_value, name=name, trainable=False)
+                self._non_slots[key] = Variable(
+                    initial_value,
+                    name=name,
+                    trainable=False,
+                    use_resource=is_resource_variable(colocate_var),
+                )
         return self._non_slots[key]
 
     def _get_non_slot_variable(self, name: str, graph: Any) -> Any:
@@ -258,10 +270,53 @@ class Optimizer:
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
         """Add up the rows of equal indices, then `_apply_sparse`."""
-        indices, positions = get("Unique")(grad.indices)
-        count = get("Shape")(indices)[0]
-        summed = get("UnsortedSegmentSum")(grad.values, positions, count)
+        summed, indices = _summed(grad.values, grad.indices)
         return self._apply_sparse(IndexedSlices(summed, indices, grad.dense_shape), var)
+
+    def _resource_apply_dense(self, grad: Tensor, handle: Any) -> Any:
+        """As `_apply_dense`, for a resource variable."""
+        return self._apply_dense(grad, handle)
+
+    def _resource_apply_sparse(self, grad: Tensor, handle: Any, indices: Tensor) -> Any:
+        """As `_apply_sparse`, for a resource variable: rows `grad` at `indices`."""
+        return self._apply_sparse(IndexedSlices(grad, indices), handle)
+
+    def _resource_apply_sparse_duplicate_indices(
+        self, grad: Tensor, handle: Any, indices: Tensor
+    ) -> Any:
+        """Add up the rows of equal indices, then `_resource_apply_sparse`."""
+        summed, unique = _summed(grad, indices)
+        return self._resource_apply_sparse(summed, handle, unique)
+
+    def _apply_rule(
+        self,
+        rule: str,
+        grad: Tensor | IndexedSlices,
+        var: Any,
+        slots: Sequence[str],
+        scalars: Mapping[str, Tensor],
+        **attrs: Any,
+    ) -> Operation:
+        """The training op of `rule`: sparse or dense, on a reference or a handle.
+
+        slots: names of slots, in the order of the op's inputs.  scalars: by name of input, cast to the type of `var`.
+        """
+        sparse = isinstance(grad, IndexedSlices)
+        kind = ("Resource" if is_resource_variable(var) else "") + ("Sparse" if sparse else "")
+        spec = get(f"{kind}Apply{rule}")
+        inputs = [var._ref(), *[self.get_slot(var, name)._ref() for name in slots]]
+        for arg in spec.inputs[len(inputs) :]:
+            if arg.name in ("grad", "delta"):
+                inputs.append(_values(grad))
+            elif arg.name == "indices":
+                assert isinstance(grad, IndexedSlices)
+                inputs.append(grad.indices)
+            else:
+                value = scalars[arg.name]
+                inputs.append(value if arg.type_attr is None else cast_like(value, var))
+        made = spec(*inputs, use_locking=self._use_locking, **attrs)
+        op: Operation = made.op if isinstance(made, Tensor) else made
+        return op
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
         """The op that joins the updates, named `name_scope`."""
@@ -283,6 +338,18 @@ class Optimizer:
     @staticmethod
     def _call_if_callable(param: Any) -> Any:
         return param() if callable(param) else param
+
+
+def _values(grad: Tensor | IndexedSlices) -> Tensor:
+    return grad.values if isinstance(grad, IndexedSlices) else grad
+
+
+def _summed(rows: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+    """The sums of rows of equal indices, and those indices."""
+    unique, positions = get("Unique")(indices)
+    count = get("Shape")(unique)[0]
+    summed: Tensor = get("UnsortedSegmentSum")(rows, positions, count)
+    return summed, unique
 
 
 def cast_like(value: Tensor, var: Any) -> Tensor:
@@ -316,9 +383,15 @@ def _checked(variable: Any) -> Any:
     raise NotImplementedError(f"{variable!r} is not a variable that can be optimized")
 
 
-def _reference(variable: Any) -> Tensor:
-    reference: Tensor = variable if isinstance(variable, Tensor) else variable._ref()
-    return reference
+def _counted(step: Any, name: str) -> Operation:
+    """The op that adds 1 to the global step."""
+    if is_resource_variable(step):
+        one = convert(1, step.dtype)
+        counted: Operation = get("AssignAddVariableOp")(step.handle, one, name=name)
+        return counted
+    reference = step if isinstance(step, Tensor) else step._ref()
+    added: Operation = get("AssignAdd")(reference, 1, use_locking=False, name=name).op
+    return added
 
 
 def _key(var: Any) -> Any:

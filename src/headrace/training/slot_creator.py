@@ -15,6 +15,7 @@ from headrace.graph.names import colocate_with
 from headrace.graph.registry import get
 from headrace.ops.constants import zeros
 from headrace.ops.initializers import zeros_initializer
+from headrace.ops.state import is_resource_variable
 from headrace.ops.variable_scope import get_variable, variable_scope
 
 __all__: list[str] = []
@@ -52,6 +53,7 @@ def _variable(primary: Any, initializer: Any, shape: TensorShape | None, dtype: 
         dtype=dtype,
         validate_shape=primary.get_shape().is_fully_defined(),
         partitioner=None,
+        use_resource=is_resource_variable(primary),
     )
     _slice_as(primary, slot)
     return slot

@@ -87,3 +87,88 @@ def a_loop_whose_body_is_on_another_task(tf: Any, here: Here) -> Any:
         _, value = tf.while_loop(lambda i, _: i < limit, body, [tf.constant(0), tf.constant(1.0)])
     with tf.Session(here.worker) as session:
         return [session.run(value, {limit: n}) for n in (0, 3, 7)]
+
+
+@TABLE.gives([0.0, 24.0, 54.0])
+def loops_in_loops_on_two_tasks(tf: Any, here: Here) -> Any:
+    with tf.device(WORKER):
+        limit = tf.placeholder(tf.int32, [])
+        step = tf.constant(2.0)
+
+        def inner(j: Any, v: Any) -> Any:
+            with tf.device(PS):
+                more = v + step
+            with tf.device(WORKER):
+                return [j + 1, more + 1.0]
+
+        def outer(i: Any, v: Any) -> Any:
+            with tf.device(PS):
+                begun = v + tf.cast(i, tf.float32) * 0.0
+            return [i + 1, tf.while_loop(lambda j, _: j < limit, inner, [tf.constant(0), begun])[1]]
+
+        _, value = tf.while_loop(
+            lambda i, _: i < limit * 2, outer, [tf.constant(0), tf.constant(0.0)]
+        )
+    with tf.Session(here.worker) as session:
+        return [session.run(value, {limit: n}) for n in (0, 2, 3)]
+
+
+@TABLE.gives([-1.0, 16.0])
+def a_loop_on_two_tasks_that_is_not_entered(tf: Any, here: Here) -> Any:
+    with tf.device(WORKER):
+        wanted = tf.placeholder(tf.bool, [])
+
+        def body(i: Any, v: Any) -> Any:
+            with tf.device(PS):
+                doubled = v * 2.0
+            return [i + 1, doubled]
+
+        def loop() -> Any:
+            return tf.while_loop(lambda i, _: i < 4, body, [tf.constant(0), tf.constant(1.0)])[1]
+
+        value = tf.cond(wanted, loop, lambda: tf.constant(-1.0))
+    with tf.Session(here.worker) as session:
+        return [session.run(value, {wanted: choice}) for choice in (False, True)]
+
+
+@TABLE.gives([30.0, [10.0, 0.0]])
+def a_constant_of_the_loop_on_another_task(tf: Any, here: Here) -> Any:
+    with tf.device(PS):
+        v = tf.Variable([3.0, 4.0], name="v")
+        rate = v.read_value()
+    with tf.device(WORKER):
+
+        def body(i: Any, total: Any) -> Any:
+            with tf.device(PS):
+                picked = rate[0]
+            return [i + 1, total + picked]
+
+        _, total = tf.while_loop(lambda i, _: i < 10, body, [tf.constant(0), tf.constant(0.0)])
+    slope = tf.gradients(total, rate)[0]
+    with tf.Session(here.worker) as session:
+        session.run(v.initializer)
+        return session.run([total, slope])
+
+
+@TABLE.gives([[3.0, 7.0], 7.0])
+def effects_in_a_loop_happen_once_per_iteration(tf: Any, here: Here) -> Any:
+    with tf.device(PS):
+        v = tf.Variable(0.0, name="v")
+        q = tf.FIFOQueue(20, tf.float32, shapes=[[]], shared_name="seen")
+    with tf.device(WORKER):
+        limit = tf.placeholder(tf.int32, [])
+
+        def body(i: Any) -> Any:
+            with tf.device(PS), tf.control_dependencies([v.assign_add(1.0)]):
+                put = q.enqueue(1.0)
+            with tf.control_dependencies([put]):
+                return [i + 1]
+
+        count = tf.while_loop(lambda i: i < limit, body, [tf.constant(0)])
+    with tf.Session(here.worker) as session:
+        session.run(v.initializer)
+        sizes = []
+        for n in (3, 4):
+            session.run(count, {limit: n})
+            sizes.append(float(session.run(q.size())))
+        return [sizes, session.run(v)]

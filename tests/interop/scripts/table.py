@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+
+AREAS = (
+    "variables", "containers", "queues", "files", "training", "failures", "tracing", "control_flow",
+)  # fmt: skip
+"""Modules of this package that have cases for every client."""
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 
@@ -66,3 +74,33 @@ class Table:
     def raises(self, kind: str, node: str | None = None) -> Callable[[Run], Run]:
         """Decorator: a case that ends with an error; see `Raises`."""
         return self.gives(Raises(kind, node))
+
+
+def close(found: Any, expected: Any) -> bool:
+    """Equal, floats to a relative 1e-5."""
+    if isinstance(expected, dict):
+        return isinstance(found, dict) and found.keys() == expected.keys() and all(
+            close(found[key], expected[key]) for key in expected
+        )  # fmt: skip
+    if isinstance(expected, (list, tuple)):
+        return (
+            isinstance(found, list)
+            and len(found) == len(expected)
+            and all(map(close, found, expected))
+        )
+    if isinstance(expected, About):
+        return isinstance(found, float) and abs(found - expected.value) <= expected.off
+    if isinstance(expected, float):
+        return isinstance(found, float) and math.isclose(found, expected, rel_tol=1e-5)
+    return type(found) is type(expected) and bool(found == expected)
+
+
+def plain(value: Any) -> Any:
+    """The value with lists in place of arrays and tuples, Python's scalars in place of NumPy's."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,29 @@
+"""What a graph knows of a resource handle: the dtype and shape of the variable it stands for.
+
+Nothing is stored with tensors; the node that makes a handle says it all, and is found by going back.
+Called by: ops.resource_variable_ops, graph.const_value.  Threads: as graph.
+"""
+
+from __future__ import annotations
+
+from headrace.base.dtypes import DType
+from headrace.base.shapes import Shape
+from headrace.graph.tensor import Tensor
+
+_PASSING = frozenset(
+    {"Identity", "Switch", "RefSwitch", "Merge", "Enter", "Exit", "NextIteration", "StopGradient"}
+)
+
+
+def behind(handle: Tensor) -> tuple[DType, Shape] | None:
+    """Dtype and shape of the variable that `handle` stands for, if the graph says."""
+    op = handle.op
+    while op.type in _PASSING and op.inputs and op.inputs[0] is not None:
+        handle = op.inputs[0]
+        op = handle.op
+    if op.type == "VarHandleOp":
+        return op["dtype"], op["shape"]._raw
+    if op.type == "_VarHandlesOp":
+        index = handle.value_index
+        return op["dtypes"][index], op["shapes"][index]._raw
+    return None

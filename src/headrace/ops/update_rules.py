@@ -1,0 +1,316 @@
+"""Update rules: one step of an optimizer on a variable and its slots, in place; four ops each.
+
+A rule is a function of arrays, written once.  `rule` makes of it ``ApplyX`` on references, ``ResourceApplyX`` on
+handles, and, where TensorFlow has them, ``SparseApplyX`` and ``ResourceSparseApplyX`` on the rows that `indices` names.
+A dense update runs over blocks that stay in the cache, and its temporaries are buffers that a thread keeps; every
+variable it touches is locked for the whole of it.  In a sparse update a row that is named twice is updated twice, in
+order.
+Called by: ops.training_ops, ops.adaptive_ops, ops.proximal_ops.
+Threads: any step's thread; locks of several variables are taken in one global order.
+Source: TF 1.15 core/ops/training_ops.cc, core/kernels/training_ops.cc
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors, shapes
+from headrace.base.shapes import Shape
+from headrace.graph.registry import ShapeFn, op
+from headrace.graph.shape_fns import ShapeContext
+from headrace.ops.resource_variable_ops import held, variable_behind
+from headrace.run.variable import State
+
+__all__: list[str] = []
+
+Array = np.ndarray[Any, Any]
+Room = Callable[[int], Array]
+"""room(n): the n-th scratch buffer of the size of the block at hand."""
+Step = Callable[..., None]
+"""step(room, var, *slots, grad, **scalars, **attrs): change var and the slots."""
+
+_T = (
+    "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
+    "bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}; "
+)
+_BLOCK = (
+    65536  # elements; measured: 16 to 64 thousand are best, a whole 1 MB array 1.4 times slower
+)
+_GRADIENTS = ("grad", "delta")
+
+
+# -- scratch ----------------------------------------------------------------------------------
+
+
+class _Rooms(threading.local):
+    """Scratch buffers by dtype and number, for each thread: fresh pages for every update cost as much as the update."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[np.dtype[Any], int], Array] = {}
+
+
+_rooms = _Rooms()
+
+
+def _room_like(like: Array) -> Room:
+    """Scratch of the shape and dtype of `like`, valid until this thread works on another block."""
+
+    def room(number: int) -> Array:
+        if like.size > _BLOCK:
+            return np.empty_like(like)
+        kept = _rooms.kept.get((like.dtype, number))
+        if kept is None:
+            kept = _rooms.kept[like.dtype, number] = np.empty(_BLOCK, like.dtype)
+        return kept[: like.size].reshape(like.shape)
+
+    return room
+
+
+# -- variables --------------------------------------------------------------------------------
+
+
+class _Locked:
+    """Holds the locks of several variables; the same variable may come twice."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self, variables: Sequence[State]) -> None:
+        self._held = sorted(set(variables), key=id)
+
+    def __enter__(self) -> None:
+        for variable in self._held:
+            variable.lock.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for variable in self._held:
+            variable.lock.release()
+
+
+def _check_alike(variables: Sequence[State], grad: Any) -> None:
+    for variable in variables:
+        array = variable.require()
+        if array.shape != grad.shape:
+            raise errors.invalid_argument(
+                f"variable {variable.name} has shape {shapes.text(array.shape)}, and the gradient "
+                f"{shapes.text(grad.shape)}; they must be equal"
+            )
+        if array.dtype != grad.dtype:
+            raise _other_type(variable, grad)
+
+
+def _other_type(variable: State, grad: Any) -> errors.OpError:
+    return errors.invalid_argument(
+        f"variable {variable.name} holds {variable.dtype.name}, and the gradient is {grad.dtype}"
+    )
+
+
+def _check_rows(variables: Sequence[State], grad: Any, indices: Any) -> None:
+    """Raise InvalidArgument unless `indices` are rows of the variables and `grad` fits those rows."""
+    var = variables[0]
+    shape = var.require().shape
+    for slot in variables[1:]:
+        array = slot.require()
+        if array.shape != shape:
+            raise errors.invalid_argument(
+                f"variable {var.name} has shape {shapes.text(shape)}, and its slot {slot.name} "
+                f"{shapes.text(array.shape)}; they must be equal"
+            )
+    if not shape or indices.ndim != 1:
+        raise errors.invalid_argument(
+            f"a sparse update needs a variable of rank 1 or more and a vector of indices, not "
+            f"{shapes.text(shape)} and {shapes.text(indices.shape)}"
+        )
+    wanted = (indices.shape[0], *shape[1:])
+    if grad.shape != wanted:
+        raise errors.invalid_argument(
+            f"{indices.shape[0]} indices into {var.name} of shape {shapes.text(shape)} need a "
+            f"gradient of shape {shapes.text(wanted)}, not {shapes.text(grad.shape)}"
+        )
+    bad = np.flatnonzero((indices < 0) | (indices >= shape[0]))
+    if bad.size:
+        at = int(bad[0])
+        raise errors.invalid_argument(
+            f"index {int(indices[at])} at offset {at} in indices is out of range: "
+            f"{var.name} has {shape[0]} rows"
+        )
+    for variable in variables:
+        if variable.require().dtype != grad.dtype:
+            raise _other_type(variable, grad)
+
+
+def _blocks(arrays: Sequence[Array], source: Any) -> Iterator[list[Array]]:
+    """Views of a block of each array and of `source`, block by block; never of rank 0."""
+    if source.ndim and (
+        source.size <= _BLOCK or not all(target.flags.c_contiguous for target in arrays)
+    ):
+        yield [*arrays, source]
+        return
+    flat = [target.reshape(-1) for target in arrays]
+    flat.append(np.ascontiguousarray(source).reshape(-1))
+    for start in range(0, source.size, _BLOCK):
+        yield [array[start : start + _BLOCK] for array in flat]
+
+
+def _passes(indices: Array) -> Iterator[Any]:
+    """Selections of `indices` without repetition in any of them, in order of occurrence."""
+    ordered = np.sort(indices)
+    if not (ordered[1:] == ordered[:-1]).any():
+        yield slice(None)
+    else:
+        for at in range(indices.size):
+            yield slice(at, at + 1)
+
+
+def _scalars(values: dict[str, Any]) -> dict[str, Any]:
+    for name, value in values.items():
+        if value.ndim:
+            raise errors.invalid_argument(
+                f"{name} must be a scalar, and has shape {shapes.text(value.shape)}"
+            )
+    return {name: value[()] for name, value in values.items()}
+
+
+# -- kernels ----------------------------------------------------------------------------------
+
+
+class Rule:
+    """What `rule` was told; calls of the kernels of its ops end here."""
+
+    def __init__(self, step: Step, slots: Sequence[str], attrs: Sequence[str]) -> None:
+        self.step = step
+        self._slots = len(slots)
+        self._attrs = list(attrs)
+
+    def kernel(self, names: Sequence[str], resource: bool) -> Callable[..., Any]:
+        """The kernel of an op whose inputs are var, the slots and then `names`."""
+        count = 1 + self._slots
+        sparse = "indices" in names
+
+        def kernel(xp: Any, *inputs: Any, **attrs: Any) -> Any:
+            variables: Sequence[State] = inputs[:count]
+            if resource:
+                variables = [variable_behind(handle) for handle in variables]
+            others = dict(zip(names, inputs[count:], strict=True))
+            grad = others.pop("grad") if "grad" in others else others.pop("delta")
+            if sparse:
+                indices = others.pop("indices")
+                self._rows(variables, grad, indices, {**_scalars(others), **attrs})
+            else:
+                self._dense(variables, grad, {**_scalars(others), **attrs})
+            return None if resource else inputs[0]
+
+        kind = inspect.Parameter
+        parameters = [kind("xp", kind.POSITIONAL_ONLY), kind("inputs", kind.VAR_POSITIONAL)]
+        parameters += [kind(attr, kind.KEYWORD_ONLY) for attr in self._attrs]
+        kernel.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return kernel
+
+    def _dense(self, variables: Sequence[State], grad: Any, more: dict[str, Any]) -> None:
+        with _Locked(variables):
+            _check_alike(variables, grad)
+            for *arrays, part in _blocks([variable.own() for variable in variables], grad):
+                self.step(_room_like(part), *arrays, part, **more)
+
+    def _rows(
+        self, variables: Sequence[State], grad: Any, indices: Any, more: dict[str, Any]
+    ) -> None:
+        with _Locked(variables):
+            _check_rows(variables, grad, indices)
+            arrays = [variable.own(sparse=True) for variable in variables]
+            for part in _passes(indices):
+                rows = indices[part]
+                taken = [array[rows] for array in arrays]
+                self.step(_room_like(taken[0]), *taken, grad[part], **more)
+                for array, changed in zip(arrays, taken, strict=True):
+                    array[rows] = changed
+
+
+# -- ops --------------------------------------------------------------------------------------
+
+
+def _shape(names: Sequence[str], variables: Sequence[str], resource: bool) -> ShapeFn:
+    """Shape function: variables and gradient have one shape, scalars none; gives that of a reference."""
+
+    def shape(c: ShapeContext) -> Any:
+        found: Shape = None
+        for name in variables:
+            found = shapes.merge(found, held(c, name, "T") if resource else c.shape(name))
+        for name in names:
+            if name not in _GRADIENTS and name != "indices":
+                c.with_rank(name, 0)
+        grad = c.shape("delta" if "delta" in names else "grad")
+        if "indices" not in names:
+            found = shapes.merge(found, grad)
+        else:
+            (count,) = c.with_rank("indices", 1) or (None,)
+            if found is not None and grad is not None:
+                shapes.merge(grad, (count, *found[1:]))
+        return [] if resource else found
+
+    return shape
+
+
+_TYPES = {"indices": "Tindices", "global_step": "int64"}
+
+
+def _register(
+    rule: Rule, name: str, variables: Sequence[str], names: Sequence[str], attrs: str
+) -> None:
+    resource = name.startswith("Resource")
+    holder = "resource" if resource else "Ref(T)"
+    inputs = [f"{variable}: {holder}" for variable in variables]
+    inputs += [f"{other}: {_TYPES.get(other, 'T')}" for other in names]
+    indices = "Tindices: {int32, int64}; " if "indices" in names else ""
+    kernel = rule.kernel(names, resource)
+    kernel.__doc__ = rule.step.__doc__
+    spec = op(
+        name,
+        inputs="; ".join(inputs),
+        outputs="" if resource else "out: Ref(T)",
+        attrs=f"{_T}{indices}use_locking: bool = false{attrs}",
+        shape=_shape(names, variables, resource),
+        stateful=resource,
+        foldable=False,
+    )(kernel)
+    code = rule.step.__code__
+    spec.where = f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def rule(
+    name: str,
+    slots: str,
+    dense: str,
+    sparse: str = "",
+    attrs: str = "",
+    *,
+    refs: bool = True,
+) -> Callable[[Step], Rule]:
+    """Decorator over a step function: registers the ops of update rule `name`.
+
+    slots: names of the slots.  dense, sparse: the inputs after var and slots, in the order of the op; without `sparse`
+    there is no such op.  attrs: beside T and use_locking.  refs: whether there are ops on references.
+    """
+    variables = ["var", *slots.split()]
+    attr_names = [part.partition(":")[0].strip() for part in attrs.split(";") if part.strip()]
+    more = f"; {attrs}" if attrs else ""
+
+    def decorate(step: Step) -> Rule:
+        made = Rule(step, variables[1:], attr_names)
+        for prefix in ("", "Resource") if refs else ("Resource",):
+            _register(made, f"{prefix}Apply{name}", variables, dense.split(), more)
+            if sparse:
+                _register(made, f"{prefix}SparseApply{name}", variables, sparse.split(), more)
+        return made
+
+    return decorate

@@ -1,0 +1,335 @@
+"""Structure: what cond and while_loop left as Switch, Merge and frames, as branches and loops again.
+
+Every node of a frame gets a *guard*: the decisions (a predicate, and which way) under which it is alive.  A Switch adds
+one, a Merge of both ways takes it away.  Where the nodes of a graph do not fit this, as in graphs that were not built
+by cond and while_loop, `Unstructured` is raised, and the general executor runs them.
+Called by: plan.compile_flow.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.graph.flow_nodes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from headrace.graph.graph import Operation
+from headrace.graph.tensor import Tensor
+from headrace.plan.prune import Pruned
+
+Literal = tuple[Tensor, bool]
+Guard = frozenset[Literal]
+ALWAYS: Guard = frozenset()
+SAME_VALUE = SWITCHES | ENTERS | EXITS | NEXT_ITERATIONS | {"LoopCond"}
+
+
+class Unstructured(Exception):
+    """These nodes are not branches and loops inside one another."""
+
+
+@dataclass(eq=False)
+class Frame:
+    """A loop, or, as the outermost, everything.
+
+    units: nodes and loops inside, in an order in which they can run.  guard: of the loop, in its parent; known:
+    all that holds whenever the loop runs, which the guards inside do not repeat.
+    """
+
+    name: str
+    parent: Frame | None
+    guard: Guard = ALWAYS
+    known: Guard = ALWAYS
+    units: list[Unit] = field(default_factory=list)
+    enters: list[Operation] = field(default_factory=list)
+    exits: list[Operation] = field(default_factory=list)
+    merges: list[Operation] = field(default_factory=list)
+    pred: Tensor | None = None
+
+    def start_of(self, merge: Operation) -> Tensor:
+        """What the loop variable `merge` starts from, as a tensor of the parent."""
+        return next(t.op for t in merge.inputs if t.op.type in ENTERS).inputs[0]
+
+    def next_of(self, merge: Operation) -> Tensor:
+        """What the loop variable `merge` goes on as."""
+        return next(t.op for t in merge.inputs if t.op.type in NEXT_ITERATIONS).inputs[0]
+
+
+Unit = Operation | Frame
+
+
+class Structure:
+    """The frames of what was pruned, and the guards of its nodes."""
+
+    def __init__(self, pruned: Pruned, fed: Iterable[Tensor]) -> None:
+        """Raises Unstructured."""
+        self.ops = pruned.ops
+        self._fed = set(fed)
+        known = set(pruned.ops)
+        self._controls = {
+            op: [control for control in pruned.controls[op] if control in known]
+            for op in pruned.ops
+        }
+        self.root = Frame("", None)
+        self.frame_of: dict[Operation, Frame] = {}
+        self.guards: dict[Operation, Guard] = {}
+        self._find_frames()
+        self._analyze(self.root)
+
+    def tensor_guard(self, tensor: Tensor) -> Guard:
+        """When `tensor` is alive, in the frame where it can be used."""
+        if tensor in self._fed:
+            return ALWAYS
+        guard = self.guards[tensor.op]
+        if tensor.op.type not in SWITCHES:
+            return guard
+        way = (self.root_of(tensor.op.inputs[1]), bool(tensor.value_index))
+        return guard if way in self.frame_of[tensor.op].known else guard | {way}
+
+    def root_of(self, pred: Tensor) -> Tensor:
+        """The tensor that `pred` is another name for."""
+        found = pred
+        while found not in self._fed:
+            op = found.op
+            if (
+                op.type not in SWITCHES
+                and op.type != "Identity"
+                and not (op.type in ENTERS and op["is_constant"])
+            ):
+                break
+            found = op.inputs[0]
+        return found
+
+    def made_in(self, op: Operation) -> Frame:
+        """The frame in which the outputs of `op` can be used."""
+        return self._output_frame(op)
+
+    def controls(self, op: Operation) -> Sequence[Operation]:
+        """The control inputs of `op`."""
+        return self._controls[op]
+
+    # -- frames ---------------------------------------------------------------------------------
+
+    def _find_frames(self) -> None:
+        frames: dict[str, Frame] = {}
+        for op in self.ops:
+            around = self._frame_around(op)
+            if op.type in ENTERS:
+                name = op["frame_name"].decode()
+                inner = frames.get(name)
+                if inner is None:
+                    inner = frames[name] = Frame(name, around)
+                if inner.parent is not around:
+                    raise Unstructured(f"the frame {name!r} is entered from two others")
+                inner.enters.append(op)
+                around = inner
+            elif op.type in EXITS:
+                around.exits.append(op)
+            elif op.type in MERGES and _is_loop_merge(op):
+                around.merges.append(op)
+            self.frame_of[op] = around
+        if self.root.exits or self.root.merges:
+            raise Unstructured("an Exit or a loop's Merge is in no frame")
+
+    def _frame_around(self, op: Operation) -> Frame:
+        """The frame that `op`'s inputs are in; of an Exit and what is in a loop, that loop."""
+        found: Frame | None = None
+        for tensor in op.inputs:
+            if tensor.op.type in NEXT_ITERATIONS and op.type in MERGES:
+                continue
+            frame = self.root if tensor in self._fed else self._output_frame(tensor.op)
+            if found is not None and frame is not found:
+                raise Unstructured(f"{op.name!r} takes inputs from two frames")
+            found = frame
+        for control in self.controls(op):
+            frame = self._output_frame(control)
+            if found is not None and frame is not found:
+                raise Unstructured(f"{op.name!r} waits for a node of another frame")
+            found = frame
+        return self.root if found is None else found
+
+    def _output_frame(self, op: Operation) -> Frame:
+        frame = self.frame_of[op]
+        if op.type in EXITS:
+            assert frame.parent is not None
+            return frame.parent
+        return frame
+
+    # -- order and guards -----------------------------------------------------------------------
+
+    def _analyze(self, frame: Frame) -> None:
+        """Order the frame's units, find their guards, and do the same for the loops inside."""
+        sources = self._sources(frame)
+        plain = list(_ordered(sources, lambda unit: None))
+        if frame.parent is not None:
+            for merge in frame.merges:
+                self.guards[merge] = ALWAYS
+        for unit in plain:
+            if isinstance(unit, Frame):
+                self._enter(unit)
+                self._analyze(unit)
+                self._leave(unit)
+            elif unit not in self.guards:
+                self.guards[unit] = self._guard(unit)
+        frame.units = list(_ordered(sources, self._group))
+
+    def _group(self, unit: Unit) -> Guard:
+        return unit.guard if isinstance(unit, Frame) else self.guards[unit]
+
+    def _sources(self, frame: Frame) -> dict[Unit, list[Unit]]:
+        """The units of the frame in pruned order, each with those that it has to run after."""
+        sources: dict[Unit, list[Unit]] = {}
+        for op in self.ops:
+            unit = self._unit(op, frame)
+            if unit is None:
+                continue
+            found = sources.setdefault(unit, [])
+            tensors = [] if op.type in MERGES and _is_loop_merge(op) else op.inputs
+            before = [tensor.op for tensor in tensors if tensor not in self._fed]
+            for source in (*before, *self.controls(op)):
+                other = self._unit(source, frame)
+                if other is not None and other is not unit and other not in found:
+                    found.append(other)
+        return sources
+
+    def _unit(self, op: Operation, frame: Frame) -> Unit | None:
+        """What stands in `frame` for `op`: itself, the loop that it is in, or nothing."""
+        inner = self.frame_of[op]
+        if inner is frame:
+            return None if op.type in ENTERS else op
+        while inner.parent is not None and inner.parent is not frame:
+            inner = inner.parent
+        return inner if inner.parent is frame else None
+
+    def _guard(self, op: Operation) -> Guard:
+        if op.type == "ControlTrigger":
+            return ALWAYS  # runs whatever it waits for
+        parts = [self.tensor_guard(tensor) for tensor in op.inputs]
+        if op.type in MERGES:
+            return self._merge_guard(op, parts)
+        parts.extend(self._control_guard(control) for control in self.controls(op))
+        return ALWAYS.union(*parts)
+
+    def _control_guard(self, control: Operation) -> Guard:
+        return self.guards[control]
+
+    def _merge_guard(self, op: Operation, parts: list[Guard]) -> Guard:
+        """Of a Merge of both branches of a cond: what both have in common."""
+        if len(parts) != 2 or any(self._control_guard(control) for control in self.controls(op)):
+            raise Unstructured(f"{op.name!r} is not the Merge of a cond")
+        (first, second), shared = parts, parts[0] & parts[1]
+        decided = first - shared
+        if len(decided) != 1 or second - shared != {(pred, not way) for pred, way in decided}:
+            raise Unstructured(f"{op.name!r} is not the Merge of a cond")
+        ((pred, _),) = decided
+        if pred.op.type == "LoopCond":
+            raise Unstructured(f"{op.name!r} merges what is inside a loop with what comes after it")
+        return shared
+
+    def _enter(self, frame: Frame) -> None:
+        """The guard of a loop is that of what it starts from."""
+        assert frame.parent is not None
+        starts = [self._entered_guard(op) for op in frame.enters if not op["is_constant"]]
+        frame.guard = max(starts, key=len, default=ALWAYS)
+        frame.known = frame.parent.known | frame.guard
+        for op in frame.enters:
+            if not self._entered_guard(op) <= frame.guard:
+                raise Unstructured(f"{op.name!r} may be dead when its loop {frame.name!r} is alive")
+        if len(set(starts)) > 1 and not self._depends_on_strictest(frame):
+            raise Unstructured(
+                f"the loop {frame.name!r} may run while some of its variables are dead"
+            )
+        for op in frame.enters:
+            self.guards[op] = ALWAYS
+
+    def _depends_on_strictest(self, frame: Frame) -> bool:
+        """Whether the loop is certain not to run where not all of its variables are alive."""
+        stack = [self._pred(frame).op]
+        seen = set(stack)
+        while stack:
+            op = stack.pop()
+            if op.type in ENTERS:
+                if self._entered_guard(op) == frame.guard:
+                    return True
+                continue
+            for tensor in op.inputs:
+                if tensor.op.type not in NEXT_ITERATIONS and tensor.op not in seen:
+                    seen.add(tensor.op)
+                    stack.append(tensor.op)
+        return False
+
+    def _pred(self, frame: Frame) -> Tensor:
+        """The LoopCond by which the loop's variables are switched."""
+        if frame.pred is None:
+            preds = {
+                user.inputs[1]
+                for merge in frame.merges for user in merge.outputs[0]._consumers
+                if user.type in SWITCHES and self.frame_of.get(user) is frame
+            }  # fmt: skip
+            if len(preds) != 1:
+                raise Unstructured(f"the loop {frame.name!r} has {len(preds)} predicates")
+            (frame.pred,) = preds
+            if frame.pred.op.type != "LoopCond":
+                raise Unstructured(f"the predicate of the loop {frame.name!r} is no LoopCond")
+        return frame.pred
+
+    def _entered_guard(self, op: Operation) -> Guard:
+        return self.tensor_guard(op.inputs[0]).union(*map(self._control_guard, self.controls(op)))
+
+    def _leave(self, frame: Frame) -> None:
+        """Check that the loop goes on where its predicate holds and ends where not; its Exits are alive after it."""
+        pred = self._pred(frame)
+        if self.guards[pred.op]:
+            raise Unstructured(f"the predicate of the loop {frame.name!r} may be dead")
+        for merge in frame.merges:
+            back = next((t.op for t in merge.inputs if t.op.type in NEXT_ITERATIONS), None)
+            if back is None or self.guards[back] != {(pred, True)}:
+                raise Unstructured(
+                    f"the loop variable {merge.name!r} does not go on in every iteration"
+                )
+        for op in frame.exits:
+            if self.guards[op] != {(pred, False)}:
+                raise Unstructured(f"{op.name!r} may be dead after its loop")
+            self.guards[op] = frame.guard
+        for unit in frame.units:
+            if isinstance(unit, Frame) or unit.type in NEXT_ITERATIONS:
+                continue
+            if any(control.type == "ControlTrigger" for control in self.controls(unit)):
+                raise Unstructured(f"{unit.name!r} waits for a ControlTrigger inside a loop")
+
+
+def _is_loop_merge(op: Operation) -> bool:
+    return any(tensor.op.type in NEXT_ITERATIONS for tensor in op.inputs)
+
+
+def _ordered(
+    sources: Mapping[Unit, Sequence[Unit]], group: Callable[[Unit], object]
+) -> Iterator[Unit]:
+    """The units, each after its sources; units of one group together where that can be.
+
+    Raises Unstructured if there is no such order.
+    """
+    left = {unit: len(before) for unit, before in sources.items()}
+    users: dict[Unit, list[Unit]] = {}
+    for unit, before in sources.items():
+        for source in before:
+            users.setdefault(source, []).append(unit)
+    ready: dict[object, deque[Unit]] = {}
+    for unit in sources:
+        if not left[unit]:
+            ready.setdefault(group(unit), deque()).append(unit)
+    current: object = None
+    done = 0
+    while ready:
+        if current not in ready:
+            current = next(iter(ready))
+        unit = ready[current].popleft()
+        if not ready[current]:
+            del ready[current]
+        yield unit
+        done += 1
+        for user in users.get(unit, ()):
+            left[user] -= 1
+            if not left[user]:
+                ready.setdefault(group(user), deque()).append(user)
+    if done < len(sources):
+        raise Unstructured("a loop has to run before what it waits for")

@@ -1,0 +1,42 @@
+"""The client scripts of the interop matrix on a cluster of headrace alone, over every shell: no TensorFlow needed."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.training.timeline import Timeline
+from tests.interop.scripts.table import AREAS, Here, Raises, close, plain
+from tests.serve.clusters import Cluster, in_process
+
+CASES = {
+    (area, name): case
+    for area in AREAS
+    for name, case in importlib.import_module(f"tests.interop.scripts.{area}").TABLE.cases.items()
+}
+
+
+@pytest.fixture
+def pair(shell: str) -> Iterator[Cluster]:
+    """One ps and one worker in this process."""
+    with in_process({"ps": 1, "worker": 1}) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize(("area", "name"), CASES)
+def test_it_is_as_the_script_says(area: str, name: str, pair: Cluster, tmp_path: Path) -> None:
+    case = CASES[area, name]
+    here = Here(pair.target("worker:0"), pair.target("ps:0"), str(tmp_path), timeline=Timeline)
+    if not isinstance(case.expected, Raises):
+        assert close(plain(case.run(tf, here)), case.expected)
+        return
+    with pytest.raises(errors.OpError) as caught:
+        case.run(tf, here)
+    assert type(caught.value).__name__ == case.expected.kind
+    if case.expected.node is not None:
+        assert getattr(caught.value.op, "name", None) == case.expected.node
