@@ -1,10 +1,12 @@
-"""Every method of a session beside TensorFlow's: the value, or the class of the error.
+"""Every method of a session beside TensorFlow's: the value, or the class of the error and the statement it came from.
 
-Each case is a few lines on the graph of `PRELUDE` that assign `result`; both sides run them.
+Each case is a few statements on the graph of `PRELUDE` that assign `result`; both sides run them, on sessions of
+their own process and on sessions of a server of their own kind that is reached over gRPC.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,20 @@ import pytest
 
 import headrace as tf
 from headrace.codec import protos as pb
+from tests.serve.clusters import processes
+
+# Statements of a case one by one: ("value", result), or ("error", class, which statement).
+STEPPED = """
+import ast
+
+def stepped(source, names):
+    for number, statement in enumerate(ast.parse(source).body):
+        try:
+            exec(compile(ast.Module([statement], []), "<case>", "exec"), names)
+        except Exception as error:
+            return "error", type(error).__name__, number
+    return "value", names["result"]
+"""
 
 PRELUDE = """
 a, b, c = (tf.placeholder(tf.float32, [], name=name) for name in "abc")
@@ -23,8 +39,18 @@ other = tf.Graph()
 with other.as_default():
     stranger = tf.constant(1)
     strange_feed = tf.placeholder(tf.float32, [])
-s = tf.Session()
+s = tf.Session(target)
 one = np.float32(1)
+v = tf.Variable(1.0, name="v")
+
+def on(**config):
+    return tf.Session(target, config=tf.ConfigProto(**config))
+
+def queue(name):
+    return tf.FIFOQueue(1, tf.float32, [[]], name=name)
+
+def limited(**options):
+    return tf.RunOptions(**options)
 
 def setup():
     return s.partial_run_setup([r1, r2], [a, b, c])
@@ -138,26 +164,98 @@ CASES = [
     "s.close(); result = made(fetch=['k:0'])",
     "f = made(fetch=['k:0']); s.close(); result = f()",
     "s.close(); result = s.list_devices()",
-    "tf.Session.reset(''); result = s.run(k)",
-    "tf.Session.reset(None); result = tf.Session().run(k)",
+    "tf.Session.reset(target); result = s.run(k)",
+    "tf.Session.reset(None); result = tf.Session(target).run(k)",
     "result = tf.Session.reset(3)",
-    "result = tf.Session.reset('', 3)",
+    "result = tf.Session.reset(target, 3)",
     "result = tf.Session.reset('foo://x')",
+    "result = tf.Session.reset(target, ['nothing.there'])",
+    "s.run(v.initializer); tf.Session.reset(target); result = s.run(v)",
+    "s.run(v.initializer); tf.Session.reset(target); t = tf.Session(target); result = t.run(v)",
+    "s.run(k); tf.Session.reset(target); result = len(s.list_devices())",
+    "s.run(k); tf.Session.reset(target); s.close(); result = s.run(k)",
+    "h = setup(); tf.Session.reset(target); result = s.partial_run(h, r1, {a: 1, b: 2})",
+    "f = made(fetch=['k:0']); tf.Session.reset(target); result = f()",
+    "f = s.make_callable(k); f(); tf.Session.reset(target); result = f()",
+    # default sessions
+    "result = k.eval()",
+    "result = k.eval(session=s)",
+    "result = r1.eval({a: 1, b: 2}, s)",
+    "result = r1.eval(session=s)",
+    "result = k.eval(session=3)",
+    "result = n.run()",
+    "result = n.run(session=s)",
+    "result = v.eval()",
+    "result = v.eval(s)",
+    "result = v.initializer.run(session=s)",
+    "result = v.load(3.0)",
+    "s.run(v.initializer); v.load(3.0, s); result = v.eval(s)",
+    "result = stranger.eval(session=s)",
+    "result = stranger.op.run(session=s)",
+    "result = tf.get_default_session()",
+    "with s: result = tf.get_default_session() is s",
+    "with s: result = k.eval()",
+    "with s.as_default(): result = k.eval()",
+    "with s.as_default(): result = stranger.eval()",
+    "with s.as_default(): result = 0\nresult = s.run(k)",
+    "with s: result = 0\nresult = s.run(k)",
+    "with s: result = 0\nwith s: result = s.run(k)",
+    "s.close()\nwith s: result = 1",
+    "s.close()\nwith s.as_default(): result = tf.get_default_session() is s",
+    "s.close()\nwith s.as_default(): result = k.eval()",
+    "with s:\n  with s: result = 0\n  result = k.eval()",
+    "with s:\n  with on() as t: a = tf.get_default_session() is t\n  result = a, tf.get_default_session() is s",
+    "t = tf.Session(target, graph=other)\nwith t: result = tf.get_default_graph() is other, stranger.eval()",
+    "t = tf.Session(target, graph=other)\nwith t.as_default(): result = tf.get_default_graph() is other",
+    "t = tf.Session(target, graph=other)\nwith t: result = k.eval()",
+    # interactive sessions
+    "i = tf.InteractiveSession(target); result = k.eval(), tf.get_default_session() is i; i.close()",
+    "i = tf.InteractiveSession(target); i.close(); result = k.eval()",
+    "i = tf.InteractiveSession(target); i.close(); i.close(); result = tf.get_default_session()",
+    "i = tf.InteractiveSession(target); i.close(); result = i.run(k)",
+    "i = tf.InteractiveSession(target, graph=other); result = tf.get_default_graph() is other; i.close()",
+    "i = tf.InteractiveSession(target, graph=other); i.close(); result = tf.get_default_graph() is other",
+    "i = tf.InteractiveSession(target, graph=3)",
+    "i = tf.InteractiveSession('foo://x')",
+    # steps that fail, and what is left of them
+    "result = s.run(tf.matmul(tf.fill([2, 3], a), tf.fill([2, 3], a)), {a: 1})",
+    "result = s.run(tf.reshape(tf.fill([tf.cast(a, tf.int32)], 1.0), [2, 2]), {a: 3}); result = 0",
+    "result = s.run(tf.gather([1, 2], tf.cast(a, tf.int32)), {a: 7})",
+    "result = s.run(tf.Assert(a > 1, ['no']), {a: 0})",
+    "result = s.run(v)",
+    "s.run(v.initializer); result = s.run([v, v.assign_add(1.0)])[1]",
+    "q = queue('closed'); s.run(q.close()); result = s.run(q.dequeue())",
+    "q = queue('shut'); s.run(q.close()); result = s.run(q.enqueue(1.0))",
+    "q = queue('e'); result = s.run(q.dequeue(), options=limited(timeout_in_ms=50))",
+    # options
+    "result = s.run(k, options=limited())",
+    "result = s.run(k, options=limited(timeout_in_ms=10000, inter_op_thread_pool=0))",
+    "result = s.run(k, options=limited(trace_level=tf.RunOptions.FULL_TRACE))",
+    "m = tf.RunMetadata(); s.run(k, {}, limited(output_partition_graphs=True), m); result = len(m.partition_graphs)",
+    "q = queue('f'); result = on(operation_timeout_in_ms=50).run(q.dequeue())",
+    "result = on(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1).run(k)",
+    "t = on(isolate_session_state=True); t.run(v.initializer); result = t.run(v)",
+    "result = on(device_filters=['/job:nobody']).run(k)",
+    "r = tf.ConfigProto(); r.rpc_options.compression_algorithm = 'gzip'; result = tf.Session(target, config=r).run(k)",
     # empty graphs
-    "result = tf.Session(graph=tf.Graph()).run([])",
-    "result = tf.Session(graph=tf.Graph()).partial_run_setup([])",
-    "result = tf.Session(graph=tf.Graph()).partial_run('h', [])",
-    "tf.Session(graph=tf.Graph()).make_callable([]); result = 0",
-    "s = tf.Session(graph=tf.Graph()); result = made(fetch=['k:0'])",
-    "result = len(tf.Session(graph=tf.Graph()).list_devices())",
+    "result = tf.Session(target, graph=tf.Graph()).run([])",
+    "result = tf.Session(target, graph=tf.Graph()).partial_run_setup([])",
+    "result = tf.Session(target, graph=tf.Graph()).partial_run('h', [])",
+    "tf.Session(target, graph=tf.Graph()).make_callable([]); result = 0",
+    "s = tf.Session(target, graph=tf.Graph()); result = made(fetch=['k:0'])",
+    "result = len(tf.Session(target, graph=tf.Graph()).list_devices())",
     # what sessions are made of
     "result = tf.Session('foo://x')",
+    "result = (s.graph is k.graph, len(s.graph_def.node) == len(k.graph.get_operations()))",
+    "s.graph = other",
+    "result = tf.Session(target, graph=other).run(stranger)",
+    "result = tf.Session(target, graph=other).run(k)",
     "result = tf.Session(3)",
-    "result = tf.Session(graph=3)",
-    "result = tf.Session(config=3)",
-    "result = tf.Session(config={})",
+    "result = tf.Session(target, graph=3)",
+    "result = tf.Session(target, config=3)",
+    "result = tf.Session(target, config={})",
     "config = tf.ConfigProto(device_count={'CPU': 3}); result = "
-    "[(d.name, d.device_type, d.memory_limit_bytes) for d in tf.Session(config=config).list_devices()]",
+    "[(d.name, d.device_type, d.memory_limit_bytes) for d in tf.Session(target, config=config).list_devices()]",
     "d = s.list_devices()[0]; result = repr(d).replace(str(d.incarnation), 'I')",
 ]
 
@@ -172,31 +270,85 @@ DIFFERENT = {
 }
 
 
-def ours(source: str) -> tuple[str, Any]:
+SAME_EVERYWHERE = {
+    # TensorFlow's master checks less of a callable than its local sessions do; ours checks the same.
+    "result = made(feed=['a:0', 'b:0'], fetch=['r1:0'])(one)",
+    "result = made(feed=['a:0', 'b:0'], fetch=['r1:0'])(np.int32(1), one)",
+    "result = made(feed=['a:0', 'b:0'], fetch=['r1:0'])(1.0, 2.0)",
+    "result = made(feed=['a:0', 'b:0'], fetch=['r1:0'])('x', one)",
+    "result = made(fetch=['zz:0'])",
+    "result = made(feed=['zz:0'], fetch=['k:0'])",
+    "result = made(fetch=['k:4'])",
+    "s = tf.Session(target, graph=tf.Graph()); result = made(fetch=['k:0'])",
+}
+"""What gives over gRPC what it gives in the own process, and in TensorFlow something else."""
+
+OVER_GRPC = {
+    # Aborted, as every other method of a session that was reset.
+    "s.run(k); tf.Session.reset(target); result = len(s.list_devices())": (
+        "error",
+        "AbortedError",
+        2,
+    ),
+    # A session can always be closed: `with` blocks end with their own errors.
+    "s.run(k); tf.Session.reset(target); s.close(); result = s.run(k)": (
+        "error",
+        "RuntimeError",
+        3,
+    ),
+}
+"""What headrace gives over gRPC where TensorFlow gives something else."""
+
+SERVE = """
+if not hasattr(tf, "methods_server"):
+    tf.methods_server = tf.train.Server({"localhost": ["localhost:0"]})
+result = tf.methods_server.target
+"""
+
+
+@pytest.fixture(scope="module", params=["local", "grpc"])
+def targets(request: pytest.FixtureRequest, oracle: Any) -> Iterator[tuple[str, str]]:
+    """What sessions are on: theirs, ours."""
+    if request.param == "local":
+        yield "", ""
+        return
+    with processes({"localhost": 1}) as cluster:
+        yield oracle.run(SERVE), cluster.target("localhost:0")
+
+
+def ours(source: str, target: str) -> Any:
+    names: dict[str, Any] = {
+        "tf": tf,
+        "np": np,
+        "CallableOptions": pb.CallableOptions,
+        "target": target,
+    }
     with tf.Graph().as_default():
-        names: dict[str, Any] = {"tf": tf, "np": np, "CallableOptions": pb.CallableOptions}
+        exec(STEPPED + PRELUDE, names)
         try:
-            exec(PRELUDE + source, names)
-        except Exception as error:
-            return "error", type(error).__name__
+            return names["stepped"](source, names)
         finally:
-            if "s" in names:
-                names["s"].close()
-    return "value", names["result"]
+            for name in "sti":
+                if isinstance(names.get(name), (tf.Session, tf.InteractiveSession)):
+                    names[name].close()
 
 
 @pytest.mark.parametrize("source", CASES)
-def test_a_method_does_as_tensorflows(oracle: Any, source: str) -> None:
+def test_a_method_does_as_tensorflows(oracle: Any, targets: tuple[str, str], source: str) -> None:
     head = "from tensorflow.core.protobuf.config_pb2 import CallableOptions\n"
-    theirs = oracle.outcome(head + PRELUDE + source)
-    kind, value = ours(source)
-    assert kind == theirs[0], (theirs, value)
-    if kind == "value":
-        np.testing.assert_equal(value, theirs[1])
+    whole = head + STEPPED + PRELUDE + "result = stepped(case, globals())"
+    found = ours(source, targets[1])
+    if targets[1] and source in OVER_GRPC:
+        assert found == OVER_GRPC[source]
+        return
+    there = "" if source in SAME_EVERYWHERE else targets[0]
+    theirs = oracle.run(whole, case=source, target=there)
+    if found[0] == theirs[0] == "value":
+        np.testing.assert_equal(found[1], theirs[1])
     else:
-        assert value == theirs[1]
+        assert found == theirs
 
 
 @pytest.mark.parametrize("source", DIFFERENT)
 def test_where_an_error_says_more(source: str) -> None:
-    assert ours(source) == ("error", DIFFERENT[source])
+    assert ours(source, "")[:2] == ("error", DIFFERENT[source])

@@ -329,22 +329,24 @@ class Session(BaseSession):
         self, target: str = "", graph: Graph | None = None, config: pb.ConfigProto | None = None
     ) -> None:
         super().__init__(target, graph, config)
-        self._entered: list[Any] = []
+        self._entered: Any = None
 
     def __enter__(self) -> Session:
-        if self._closed:
-            raise RuntimeError("the session is closed; make a new tf.Session")
-        graph_default = self._graph.as_default()
-        graph_default.__enter__()
+        if self._entered is not None:
+            raise RuntimeError(
+                "a session is entered once, because leaving closes it; "
+                "with session.as_default() enters it as often as you like"
+            )
+        self._entered = self._graph.as_default()
+        self._entered.__enter__()
         scopes.push_session(self)
-        self._entered.append(graph_default)
         return self
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         scopes.pop_session(self)
-        self._entered.pop().__exit__(kind, value, trace)
-        if not self._entered:
-            self.close()
+        entered, self._entered = self._entered, None
+        entered.__exit__(kind, value, trace)
+        self.close()
 
     @staticmethod
     def reset(
