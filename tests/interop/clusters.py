@@ -37,7 +37,7 @@ class PortTakenError(Exception):
 def _environment() -> dict[str, str]:
     """What a user's shell has, without the noise: nothing else of TensorFlow's defaults is changed."""
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-    return {**os.environ, **quiet, "PYTHONPATH": str(ROOT)}
+    return {**os.environ, **quiet, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
 
 
 class Process:
