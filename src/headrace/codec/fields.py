@@ -65,7 +65,7 @@ def _fields() -> dict[dtypes.DType, Field]:
 FIELDS = _fields()
 """Every base dtype's typed field."""
 
-_MESSAGES: dict[dtypes.DType, Any] = {
+MESSAGES: dict[dtypes.DType, Any] = {
     dtypes.resource: pb.ResourceHandleProto,
     dtypes.variant: pb.VariantTensorDataProto,
 }
@@ -83,7 +83,7 @@ def put_typed(proto: pb.TensorProto, array: Array, dtype: dtypes.DType) -> None:
     flat = array.reshape(-1)
     if field.carrier.kind == "O":
         values = flat.tolist()
-        wanted = _MESSAGES.get(dtype, bytes)
+        wanted = MESSAGES.get(dtype, bytes)
         for value in values:
             if not isinstance(value, wanted):
                 raise errors.invalid_argument(
@@ -173,7 +173,7 @@ def from_string_list(content: bytes, count: int, dtype: dtypes.DType) -> list[An
     for length in lengths:
         values.append(content[at : at + length])
         at += length
-    message = _MESSAGES.get(dtype)
+    message = MESSAGES.get(dtype)
     return values if message is None else [parse(message, value) for value in values]
 
 

@@ -1,0 +1,484 @@
+"""Frames: messages with tensors beside them, on a stream of bytes between two headrace processes.
+
+A frame, all numbers little-endian:
+
+    prefix    32 bytes: magic "HR" | version u8 | kind u8 | method u16 | zero u16 | call u32 | tensors u32 |
+              timeout u64, in microseconds, 0 for none | length of the header u32 | length of the table u32
+    header    bytes that mean nothing here
+    table     per tensor: dtype u16 (number of `DataType`) | rank u8 | zero u8 | zero u32 | nbytes u64 | rank sizes u64
+    data      per tensor nbytes, one after the other, row-major.  An element of a string tensor is bytes, of a resource
+              or variant tensor a serialized message: the lengths of all elements u64, then the bytes of all of them.
+
+`pack` leaves large arrays where they are, for sendmsg; a `Parser` says where the next bytes want to be received,
+which for a large tensor is the array that will hold it.  What arrives is distrusted: lengths and shapes are checked,
+against each other and against the cap, before anything is allocated for them.  After an error the stream is lost.
+Does no I/O.  Called by: serve's sockets.  Threads: `pack` any; a Parser belongs to the thread that reads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from headrace.base import dtypes, errors
+from headrace.codec.fields import FIELDS, MESSAGES, Array, objects, parse
+
+MAGIC: Final = b"HR"
+VERSION: Final = 1
+MAX_RANK: Final = 64  # NumPy's
+
+PREFIX: Final = Struct("<2sBBHHIIQII")
+ENTRY: Final = Struct("<HBBIQ")  # of the table, without the sizes
+SIZES: Final = tuple(Struct(f"<{rank}Q") for rank in range(MAX_RANK + 1))
+LENGTH: Final = np.dtype("<u8")  # of an element without a fixed size
+
+_BYTES: Final = np.dtype(np.uint8)
+
+BUFFER: Final = 1 << 16
+"""Bytes that a parser reads ahead."""
+LARGE: Final = 1 << 13
+"""Bytes from which `pack` refers to an array instead of copying it, and a parser receives it where it will be."""
+
+TABLE_WEIGHT: Final = 16
+"""An array takes more memory than its line in the table, about this many times as much."""
+ELEMENT_WEIGHT: Final = 64
+"""What a bytes object takes beside its bytes."""
+MAX_EXTENT: Final = (1 << 63) - 1  # NumPy refuses larger arrays even if another size of theirs is 0
+
+Part: TypeAlias = bytes | memoryview
+
+
+class Kind(IntEnum):
+    """What a frame is to its receiver."""
+
+    REQUEST = 0
+    REPLY = 1
+    ERROR = 2
+    ONE_WAY = 3
+
+
+_KINDS: Final = tuple(Kind)
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """A received frame.
+
+    method, call: the sender's numbers, 16 and 32 bits.  timeout_us: time that the sender has left, 0 if it has no
+    deadline.  values: writable arrays of their own; handles as the messages that stand for them.
+    """
+
+    kind: Kind
+    method: int
+    call: int
+    timeout_us: int
+    header: bytes
+    values: list[Array]
+
+
+# -- out ------------------------------------------------------------------------------------------
+
+_NUMBERS: Final[dict[np.dtype[Any], int]] = {
+    dtype.np: dtype.as_datatype_enum for dtype in FIELDS if dtype.np.kind not in "Ob"
+}
+
+
+def pack(
+    kind: Kind,
+    method: int,
+    call: int,
+    header: bytes = b"",
+    values: Sequence[Array | np.generic] = (),
+    timeout_us: int = 0,
+) -> list[Part]:
+    """The frame's bytes, in order, none of the parts empty.
+
+    Large contiguous arrays are not copied: they must not change until the parts have been sent.  Elements of object
+    arrays are bytes, or all messages of one type.  sendmsg takes 1024 parts at most at once.
+
+    Raises InvalidArgument for an array that no tensor holds.
+    """
+    table = []
+    data: list[Part] = []
+    in_one = len(header) < LARGE
+    for value in values:
+        number = _NUMBERS.get(value.dtype)
+        if number is None:
+            number, chunk = _unusual(value)
+        elif value.nbytes < LARGE:
+            chunk = value.tobytes()
+        else:
+            chunk = _bytes_of(value)
+        size = len(chunk)
+        shape = value.shape
+        table.append(ENTRY.pack(number, len(shape), 0, 0, size))
+        if shape:
+            table.append(SIZES[len(shape)].pack(*shape))
+        data.append(chunk)
+        in_one = in_one and size < LARGE
+    entries = b"".join(table)
+    prefix = PREFIX.pack(
+        MAGIC, VERSION, kind, method, 0, call, len(data), timeout_us, len(header), len(entries)
+    )
+    if in_one:
+        return [b"".join((prefix, header, entries, *data))]
+    return _joined([prefix, header, entries, *data])
+
+
+def _joined(pieces: list[Part]) -> list[Part]:
+    """The same bytes, small neighbours in one part."""
+    parts: list[Part] = []
+    small: list[Part] = []
+    for piece in pieces:
+        if len(piece) < LARGE:
+            small.append(piece)
+            continue
+        if small:
+            parts.append(b"".join(small))
+            small = []
+        parts.append(piece)
+    last = b"".join(small)
+    return [*parts, last] if last else parts
+
+
+def _bytes_of(value: Array | np.generic) -> memoryview:
+    """Row-major bytes, in place if they are so already."""
+    return np.ascontiguousarray(value).reshape(-1).view(_BYTES).data
+
+
+def _unusual(value: Array | np.generic) -> tuple[int, Part]:
+    """(number of the dtype, bytes): bools, objects, other byte orders.  Raises InvalidArgument for other dtypes."""
+    kind = value.dtype.kind
+    if kind == "b":
+        return dtypes.bool.as_datatype_enum, _from_bools(value)
+    if kind == "O":
+        return _from_objects(np.asarray(value))
+    try:
+        dtype = dtypes.from_numpy(value.dtype)
+    except TypeError as error:
+        raise errors.invalid_argument(str(error)) from None
+    if dtype.np.kind == "O":
+        raise errors.invalid_argument(
+            f"text is sent as an object array of bytes, not as NumPy's {value.dtype}"
+        )
+    return dtype.as_datatype_enum, _bytes_of(value.astype(dtype.np))
+
+
+def _from_bools(value: Array | np.generic) -> Part:
+    """0 and 1; NumPy takes any byte for True."""
+    if value.nbytes < LARGE:
+        content = value.tobytes()
+        if not content.translate(None, b"\0\1"):
+            return content
+    flat = np.ascontiguousarray(value).reshape(-1).view(_BYTES)
+    if flat.max() > 1:
+        flat = (flat != 0).view(_BYTES)
+    return flat.data
+
+
+def _from_objects(array: Array) -> tuple[int, bytes]:
+    """(number of the dtype, lengths and bytes).
+
+    Raises InvalidArgument unless all elements are bytes, or messages of one type.
+    """
+    elements = array.reshape(-1).tolist()
+    dtype, wanted = dtypes.string, bytes
+    for handle, message in MESSAGES.items():
+        if elements and isinstance(elements[0], message):
+            dtype, wanted = handle, message
+    for element in elements:
+        if not isinstance(element, wanted):
+            raise errors.invalid_argument(
+                f"elements of an object array are sent as bytes or as messages of one type, "
+                f"not as {type(element).__name__}"
+            )
+    if wanted is not bytes:
+        elements = [element.SerializeToString() for element in elements]
+    lengths = np.array([len(element) for element in elements], LENGTH).tobytes()
+    return dtype.as_datatype_enum, b"".join((lengths, *elements))
+
+
+# -- in -------------------------------------------------------------------------------------------
+
+_Type: TypeAlias = tuple[dtypes.DType, np.dtype[Any], int, bool]
+"""With NumPy's, bytes per element or 0, and whether any bytes will do."""
+_TYPES: Final[dict[int, _Type]] = {
+    dtype.as_datatype_enum: (dtype, dtype.np, dtype.size, dtype.np.kind not in "Ob")
+    for dtype in FIELDS
+}
+_Entry: TypeAlias = tuple[_Type, tuple[int, ...], int]  # type, shape, nbytes
+_Wait: TypeAlias = Generator[None, None, None]
+
+
+class Parser:
+    """Frames out of a stream.
+
+        while (frame := parser.next()) is None:
+            count = sock.recv_into(parser.buffer())
+            if not count: ...  # the end, a clean one if parser.at_boundary
+            parser.received(count)
+
+    `max_bytes` limits the memory that one frame may take, what it takes on the way included: the header and the bytes
+    of elements without a fixed size count twice.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._ahead = memoryview(bytearray(BUFFER))
+        self._start = self._end = 0  # of what is in `_ahead` and not yet used
+        self._target: memoryview | None = None  # where bytes go instead
+        self._filled = 0
+        self._inside = False
+        self._frames = self._all()
+        self._error: errors.OpError | None = None
+
+    @property
+    def at_boundary(self) -> bool:
+        """Whether all that was received was whole frames, and `next` has returned them."""
+        return not self._inside and self._start == self._end
+
+    def buffer(self) -> memoryview:
+        """Where to receive the next bytes, at least one.  Ask anew for each read, after `next` returned None."""
+        if self._target is not None:
+            return self._target[self._filled :]
+        if self._start == self._end:
+            self._start = self._end = 0
+            return self._ahead
+        if self._start:
+            rest = self._end - self._start
+            self._ahead[:rest] = self._ahead[self._start : self._end]
+            self._start, self._end = 0, rest
+        return self._ahead[self._end :]
+
+    def received(self, count: int) -> None:
+        """`count` bytes have been written to the beginning of `buffer()`."""
+        if self._target is not None:
+            self._filled += count
+        else:
+            self._end += count
+
+    def next(self) -> Frame | None:
+        """The next complete frame, None if there is none yet.
+
+        Raises InvalidArgument for bytes that are no frame, ResourceExhausted for a frame beyond the cap or the
+        machine's memory; the same again each time from then on.
+        """
+        if self._error is not None:
+            raise self._error
+        try:
+            return next(self._frames)
+        except errors.OpError as error:
+            self._error = error
+        except (MemoryError, ValueError) as error:  # what NumPy says to more than there is
+            self._error = errors.resource_exhausted(
+                f"a frame came for which there is no memory: {error}"
+            )
+        except KeyboardInterrupt:
+            self._error = errors.cancelled("reading was interrupted within a frame")
+            raise
+        self._target = None
+        self._start = self._end = 0
+        raise self._error
+
+    def _all(self) -> Generator[Frame | None, None, None]:
+        """A frame at a time; None stands for: more bytes are needed."""
+        while True:
+            # Finished before it is handed over, so that nothing here keeps a frame alive.
+            yield (yield from self._frame())
+
+    def _frame(self) -> Generator[None, None, Frame]:
+        while self._end - self._start < PREFIX.size:
+            yield
+        kind, method, call, count, timeout_us, header_length, table_length = self._prefix()
+        self._start += PREFIX.size
+        self._inside = True
+        length = header_length + table_length
+        if PREFIX.size + length <= BUFFER:
+            while self._end - self._start < length:
+                yield
+            content, at = self._ahead, self._start
+            self._start = at + length
+        else:
+            content, at = np.empty((length,), _BYTES).data, 0
+            yield from self._fill(content)
+        header = content[at : at + header_length].tobytes()
+        entries: list[_Entry] = []
+        if count:
+            entries = self._table(content, at + header_length, at + length, count, header_length)
+        del content
+        values: list[Array] = []
+        for entry in entries:
+            nbytes = entry[2]
+            if self._end - self._start < nbytes:
+                if nbytes >= LARGE:
+                    values.append((yield from self._large(*entry)))
+                    continue
+                while self._end - self._start < nbytes:
+                    yield
+            (dtype, np_dtype, _, plain), shape, _ = entry
+            at = self._start
+            self._start = at + nbytes
+            if plain:
+                values.append(np.ndarray(shape, np_dtype, self._ahead, at).copy())
+            else:
+                values.append(_unplain(self._ahead[at : at + nbytes], dtype, shape))
+        self._inside = False
+        return Frame(_KINDS[kind], method, call, timeout_us, header, values)
+
+    def _prefix(self) -> tuple[int, int, int, int, int, int, int]:
+        """(kind, method, call, tensors, timeout, length of the header, length of the table)."""
+        magic, version, kind, method, zero, call, count, timeout_us, header_length, table_length = (
+            PREFIX.unpack_from(self._ahead, self._start)
+        )
+        if magic != MAGIC:
+            raise errors.invalid_argument(
+                f"what came is not a frame: it begins with {bytes(self._ahead[self._start : self._start + 8])!r}; "
+                "is the peer a headrace process?"
+            )
+        if version != VERSION:
+            raise errors.invalid_argument(
+                f"a frame came in version {version} of the format, this process reads {VERSION}; "
+                "use the same version of headrace on both sides"
+            )
+        if kind >= len(_KINDS) or zero:
+            raise errors.invalid_argument(f"a frame came with kind {kind} and zero field {zero}")
+        if not count * ENTRY.size <= table_length <= count * (ENTRY.size + 8 * MAX_RANK):
+            raise errors.invalid_argument(
+                f"a frame's table of {table_length} bytes cannot be that of {count} tensors"
+            )
+        self._check_size(2 * header_length + TABLE_WEIGHT * table_length)
+        return kind, method, call, count, timeout_us, header_length, table_length
+
+    def _check_size(self, needed: int) -> None:
+        if needed > self._max_bytes:
+            raise errors.resource_exhausted(
+                f"a frame came that takes {needed} bytes of memory or more; the limit is {self._max_bytes}"
+            )
+
+    def _table(
+        self, content: memoryview, at: int, end: int, count: int, header_length: int
+    ) -> list[_Entry]:
+        """What content[at:end] announces, checked."""
+        needed = 2 * header_length + TABLE_WEIGHT * (end - at)
+        entries = []
+        for _ in range(count):
+            if at + ENTRY.size > end:
+                raise errors.invalid_argument(f"a frame's table ends before its {count} tensors do")
+            number, rank, zero, zeros, nbytes = ENTRY.unpack_from(content, at)
+            at += ENTRY.size
+            element = _TYPES.get(number)
+            if element is None or zero or zeros:
+                raise errors.invalid_argument(
+                    f"a tensor came with dtype number {number} and zero fields {zero} and {zeros}"
+                )
+            if not rank:
+                shape: tuple[int, ...] = ()
+            elif rank > MAX_RANK or at + 8 * rank > end:
+                raise errors.invalid_argument(
+                    f"a tensor came with {rank} dimensions, {(end - at) // 8} of which are in the table; "
+                    f"{MAX_RANK} is the limit"
+                )
+            else:
+                shape = SIZES[rank].unpack_from(content, at)
+                at += 8 * rank
+            needed += _memory(element, shape, nbytes)
+            entries.append((element, shape, nbytes))
+        if at != end:
+            raise errors.invalid_argument(
+                f"a frame's table has {end - at} bytes behind its {count} tensors"
+            )
+        self._check_size(needed)
+        return entries
+
+    def _large(
+        self, element: _Type, shape: tuple[int, ...], nbytes: int
+    ) -> Generator[None, None, Array]:
+        """A tensor that goes on beyond what has been read ahead."""
+        dtype, np_dtype, itemsize, _ = element
+        if not itemsize:
+            content = np.empty((nbytes,), _BYTES).data
+            yield from self._fill(content)
+            return _to_objects(content, dtype, shape)
+        array = np.empty(shape, np_dtype)
+        flat = array.reshape(-1).view(_BYTES)
+        yield from self._fill(flat.data)
+        if dtype is dtypes.bool and flat.max() > 1:
+            raise _bad_bools()
+        return array
+
+    def _fill(self, target: memoryview) -> _Wait:
+        """Wait until `target` is full of the stream's next bytes; it is longer than what has been read ahead."""
+        ready = self._end - self._start
+        target[:ready] = self._ahead[self._start : self._end]
+        self._start = self._end = 0
+        self._target, self._filled = target, ready
+        while self._filled < len(target):
+            yield
+        self._target = None
+
+
+def _memory(element: _Type, shape: tuple[int, ...], nbytes: int) -> int:
+    """What a tensor takes, in bytes.
+
+    Raises InvalidArgument if none of that shape has that many bytes.
+    """
+    dtype, _, itemsize, _ = element
+    count = math.prod(shape)
+    needed = nbytes
+    if itemsize:
+        fits = nbytes == count * itemsize
+    else:
+        fits = nbytes >= count * LENGTH.itemsize if count else not nbytes
+        needed = 2 * nbytes + ELEMENT_WEIGHT * count
+    if not fits:
+        raise errors.invalid_argument(
+            f"{nbytes} bytes cannot be a {dtype.name} tensor of shape {_text(shape)}"
+        )
+    if not count and math.prod([size for size in shape if size]) * (itemsize or 8) > MAX_EXTENT:
+        raise errors.invalid_argument(f"NumPy has no arrays of shape {_text(shape)}")
+    return needed
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    """A shape from outside, cut short."""
+    sizes = ",".join(map(str, shape[:8]))
+    return f"[{sizes}]" if len(shape) <= 8 else f"[{sizes},... {len(shape)} dimensions]"
+
+
+def _bad_bools() -> errors.OpError:
+    return errors.invalid_argument("a bool tensor came with bytes that are neither 0 nor 1")
+
+
+def _unplain(content: memoryview, dtype: dtypes.DType, shape: tuple[int, ...]) -> Array:
+    """A small tensor of bools or objects."""
+    if dtype is not dtypes.bool:
+        return _to_objects(content, dtype, shape)
+    array = np.ndarray(shape, np.bool_, content).copy()
+    if content.tobytes().translate(None, b"\0\1"):
+        raise _bad_bools()
+    return array
+
+
+def _to_objects(content: memoryview, dtype: dtypes.DType, shape: tuple[int, ...]) -> Array:
+    """Raises InvalidArgument unless lengths and bytes fill the content exactly, and for bytes that are no message."""
+    count = math.prod(shape)
+    at = count * LENGTH.itemsize
+    lengths = content[:at].cast("Q").tolist()
+    if at + sum(lengths) != len(content):
+        raise errors.invalid_argument(
+            f"a {dtype.name} tensor came in {len(content)} bytes, {at} of them lengths that announce {sum(lengths)}"
+        )
+    elements: list[Any] = []
+    for length in lengths:
+        elements.append(content[at : at + length].tobytes())
+        at += length
+    message = MESSAGES.get(dtype)
+    if message is not None:
+        elements = [parse(message, element) for element in elements]
+    return objects(elements).reshape(shape)

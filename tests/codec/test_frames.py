@@ -1,0 +1,430 @@
+"""Frames survive the stream however it is cut; hostile ones are refused before they cost memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+import weakref
+from collections.abc import Iterable, Iterator
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.base import dtypes, errors
+from headrace.codec import frames
+from headrace.codec import protos as pb
+from headrace.codec.frames import Frame, Kind, Parser, pack
+from tests.codec.arrays import NUMBERS, arrays, identical
+
+CAP = 1 << 20
+STRINGS = np.array([[b"", b"a\0"], [b"x" * 300, b"\xff"]], object)
+
+
+def stream(*parts: frames.Part) -> bytes:
+    return b"".join(parts)
+
+
+def fed(parser: Parser, data: bytes, sizes: Iterable[int] = repeat(1 << 30)) -> Iterator[Frame]:
+    """The frames in `data`, which comes in pieces of these sizes, or smaller ones."""
+    at = 0
+    for size in sizes:
+        while (frame := parser.next()) is not None:
+            yield frame
+        if at == len(data):
+            return
+        buffer = parser.buffer()
+        assert len(buffer), "room for another byte, or it would look like the end of the stream"
+        piece = data[at : at + min(size, len(buffer))]
+        buffer[: len(piece)] = piece
+        parser.received(len(piece))
+        at += len(piece)
+
+
+def same(frame: Frame, sent: tuple[Any, ...]) -> bool:
+    kind, method, call, header, values, timeout_us = sent
+    return (
+        (frame.kind, frame.method, frame.call, frame.header, frame.timeout_us)
+        == (kind, method, call, header, timeout_us)
+        and len(frame.values) == len(values)
+        and all(map(identical, frame.values, values))
+    )
+
+
+SENT: list[tuple[Any, ...]] = [
+    (Kind.REQUEST, 0, 0, b"", [], 0),
+    (Kind.REPLY, 7, 1 << 31, b"header", [np.array(1.5, np.float32)], 0),
+    (Kind.ERROR, 65535, 2**32 - 1, b"\0" * 40, [], 2**64 - 1),
+    (Kind.ONE_WAY, 3, 2, b"h", [STRINGS, np.arange(12).reshape(3, 4), np.zeros((2, 0, 3))], 10**7),
+    (Kind.REQUEST, 1, 3, b"", [np.array([True, False]), np.array(b"one", object)], 1),
+]
+SMALL = [stream(*pack(*sent)) for sent in SENT]
+WIRE = b"".join(SMALL)
+ENDS = [sum(map(len, SMALL[: n + 1])) for n in range(len(SMALL))]
+
+
+# -- there and back -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [*NUMBERS, dtypes.string], ids=lambda d: d.name)
+@settings(max_examples=20)
+@given(st.data())
+def test_every_dtype_and_shape_comes_back(dtype: dtypes.DType, data: st.DataObject) -> None:
+    values = [data.draw(arrays(dtype)) for _ in range(data.draw(st.integers(1, 3)))]
+    (frame,) = fed(Parser(CAP), stream(*pack(Kind.REPLY, 1, 2, b"h", values)))
+    assert same(frame, (Kind.REPLY, 1, 2, b"h", values, 0))
+    for value in frame.values:
+        assert value.flags.writeable
+        assert value.flags.owndata or value.base.flags.owndata  # a reshaped object array
+        assert value.flags.c_contiguous
+
+
+@pytest.mark.parametrize("size", [frames.LARGE - 1, frames.LARGE, frames.BUFFER, 200_001])
+@pytest.mark.parametrize("dtype", [*NUMBERS, dtypes.string], ids=lambda d: d.name)
+def test_every_dtype_comes_back_at_sizes_where_its_treatment_changes(
+    dtype: dtypes.DType, size: int
+) -> None:
+    if dtype is dtypes.string:
+        value: Any = np.array([b"x" * size, b"y" * (size // 2)], object)
+    else:
+        value = np.zeros(size // dtype.np.itemsize + 1, dtype.np)
+        value.view(np.uint8)[:] = np.arange(value.nbytes) % 2
+    sent = (Kind.REPLY, 1, 2, b"h", [value[:1], value, value[:2]], 5)
+    (frame,) = fed(Parser(1 << 23), stream(*pack(*sent)))
+    assert same(frame, sent)
+    assert all(value.flags.writeable for value in frame.values)
+
+
+def test_numpy_scalars_become_arrays_without_dimensions() -> None:
+    values = [
+        np.float32(1),
+        np.bool_(True),
+        np.zeros((), dtypes.qint8.np)[()],
+        dtypes.bfloat16.np.type(2),
+    ]
+    (frame,) = fed(Parser(CAP), stream(*pack(Kind.REPLY, 0, 0, b"", values)))
+    assert [(type(v), v.shape, v.dtype) for v in frame.values] == [
+        (np.ndarray, (), v.dtype) for v in values
+    ]
+    assert [v[()] for v in frame.values] == values
+
+
+@pytest.mark.parametrize("shape", [(), (1,) * frames.MAX_RANK, (0, 1 << 60), (1 << 31, 0, 1 << 29)])
+def test_unusual_shapes(shape: tuple[int, ...]) -> None:
+    value = np.ones(shape, np.int8)
+    (frame,) = fed(Parser(CAP), stream(*pack(Kind.REPLY, 0, 0, b"", [value])))
+    assert identical(frame.values[0], value)
+
+
+@pytest.mark.parametrize("count", [3, 20_000])
+def test_other_layouts_and_byte_orders_are_sent_as_what_they_mean(count: int) -> None:
+    grid = np.arange(2 * count, dtype=np.int32).reshape(2, count)
+    values = [grid.T, grid[:, ::-1], grid.astype(">i4"), np.broadcast_to(np.int32(1), (2, count))]
+    bools = np.full(count, 2, np.uint8).view(np.bool_)  # True, says NumPy
+    (frame,) = fed(Parser(1 << 22), stream(*pack(Kind.REPLY, 0, 0, b"", [*values, bools])))
+    for got, sent in zip(frame.values[:-1], values, strict=True):
+        assert got.dtype == np.int32
+        assert got.tolist() == sent.tolist()
+    assert frame.values[-1].view(np.uint8).tolist() == [1] * count
+
+
+@pytest.mark.parametrize("count", [1, 2, 400])
+def test_handles_travel_as_the_messages_that_stand_for_them(count: int) -> None:
+    resource = [pb.ResourceHandleProto(name=f"queue {n}", container="c") for n in range(count)]
+    variant = [pb.VariantTensorDataProto(type_name="list", metadata=b"x" * n) for n in range(count)]
+    values = [np.empty(count, object), np.empty(count, object)]
+    values[0][:], values[1][:] = resource, variant
+    (frame,) = fed(Parser(CAP), stream(*pack(Kind.REPLY, 0, 0, b"", values)))
+    assert [v.tolist() for v in frame.values] == [resource, variant]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.array(["text"]), "object array of bytes"),
+        (np.array("2020-01-01", "M8[D]"), "no tensor holds"),
+        (np.array([b"a", "b"], object), "not as str"),
+        (np.array([None], object), "not as NoneType"),
+        (np.array([pb.ResourceHandleProto(), b"a"], object), "not as bytes"),
+    ],
+)
+def test_what_no_tensor_holds_is_not_sent(value: Any, said: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=said):
+        pack(Kind.REPLY, 0, 0, b"", [value])
+
+
+# -- nothing is copied ----------------------------------------------------------------------------
+
+
+def test_a_large_array_is_sent_from_where_it_is_and_received_where_it_will_be() -> None:
+    value = np.arange(1 << 21, dtype=np.float64)
+    value.flags.writeable = False
+    before, sent, *after = pack(Kind.REPLY, 1, 2, b"h", [value, np.int32(3)])
+    assert isinstance(sent, memoryview)
+    assert np.frombuffer(sent, np.uint8).ctypes.data == value.ctypes.data
+
+    parser = Parser(1 << 30)
+    assert list(fed(parser, stream(before))) == []
+    tracemalloc.start()
+    try:
+        buffer = parser.buffer()
+        first = np.frombuffer(buffer, np.uint8).ctypes.data
+        assert len(buffer) == value.nbytes
+        buffer[:] = sent
+        parser.received(len(buffer))
+        del buffer
+        (frame,) = fed(parser, stream(*after))
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+    finally:
+        tracemalloc.stop()
+    assert frame.values[0].ctypes.data == first
+    assert identical(frame.values[0], value)
+
+
+def test_small_pieces_leave_together() -> None:
+    parts = pack(Kind.REPLY, 1, 2, b"h" * 100, [np.float32(1), STRINGS, np.zeros(100)])
+    assert len(parts) == 1
+    large = np.zeros(frames.LARGE)
+    assert [len(p) > frames.LARGE for p in pack(Kind.REPLY, 1, 2, b"h", [large, *[STRINGS] * 3, large])] == [
+        False, True, False, True,
+    ]  # fmt: skip
+    assert all(map(len, pack(Kind.REPLY, 1, 2, b"h" * frames.LARGE, [large, np.zeros(0)])))
+
+
+def test_a_parser_keeps_no_frame_alive() -> None:
+    parser = Parser(1 << 30)
+    (frame,) = fed(parser, stream(*pack(Kind.REPLY, 1, 2, b"h", [np.zeros(100_000)])))
+    alive = weakref.ref(frame.values[0])
+    assert alive() is not None
+    del frame
+    assert alive() is None
+
+
+# -- every cut ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", range(len(WIRE) + 1))
+def test_frames_may_arrive_in_any_two_pieces(first: int) -> None:
+    parser = Parser(CAP)
+    got = list(fed(parser, WIRE[:first]))
+    assert len(got) == sum(end <= first for end in ENDS)
+    assert parser.at_boundary == (first in (0, *ENDS))
+    got += fed(parser, WIRE[first:])
+    assert all(map(same, got, SENT))
+    assert len(got) == len(SENT)
+    assert parser.at_boundary
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 31, 32, 33])
+def test_frames_may_arrive_in_pieces_of(size: int) -> None:
+    parser = Parser(CAP)
+    got = list(fed(parser, WIRE, repeat(size)))
+    assert all(map(same, got, SENT))
+    assert len(got) == len(SENT)
+
+
+large_values = st.lists(
+    st.sampled_from(
+        [
+            np.arange(300_000, dtype=np.uint32).astype(np.uint8),
+            np.arange(frames.LARGE // 8),
+            np.arange(9_000, dtype=np.int8).reshape(3, 3000) > 0,
+            np.array([b"x" * n for n in range(400)], object),
+            np.array(b"y" * 100_000, object),
+            STRINGS,
+            np.array(1.5),
+            np.zeros((3, 0)),
+        ]
+    ),
+    max_size=5,
+)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([b"", b"h" * 500, b"H" * 70_000]), large_values), max_size=4
+    ),
+    st.lists(st.sampled_from([1, 2, 31, 32, 500, 8191, 65536, 65537, 1 << 20]), min_size=1),
+)
+def test_large_frames_may_arrive_in_any_pieces(
+    contents: list[tuple[bytes, list[Any]]], sizes: list[int]
+) -> None:
+    sent = [(Kind.REPLY, n, n, header, values, n) for n, (header, values) in enumerate(contents)]
+    data = b"".join(stream(*pack(*each)) for each in sent)
+    if max(sizes) < 500:
+        sizes = [*sizes, 8191]
+    parser = Parser(1 << 24)
+    got = list(fed(parser, data, (size for _ in repeat(None) for size in sizes)))
+    assert len(got) == len(sent)
+    assert all(map(same, got, sent))
+    assert parser.at_boundary
+
+
+# -- what is refused ------------------------------------------------------------------------------
+
+
+def raw(
+    *entries: bytes,
+    data: bytes = b"",
+    header: bytes = b"",
+    count: int | None = None,
+    **changed: Any,
+) -> bytes:
+    """A frame put together by hand."""
+    table = b"".join(entries)
+    field = {
+        "magic": frames.MAGIC, "version": frames.VERSION, "kind": 0, "method": 0, "zero": 0, "call": 0,
+        "count": len(entries) if count is None else count, "timeout": 0,
+        "header_length": len(header), "table_length": len(table),
+    }  # fmt: skip
+    return frames.PREFIX.pack(*{**field, **changed}.values()) + header + table + data
+
+
+def entry(
+    dtype: int,
+    shape: tuple[int, ...],
+    nbytes: int,
+    rank: int | None = None,
+    zeros: tuple[int, int] = (0, 0),
+) -> bytes:
+    sizes = b"".join(size.to_bytes(8, "little") for size in shape)
+    return frames.ENTRY.pack(dtype, len(shape) if rank is None else rank, *zeros, nbytes) + sizes
+
+
+def lengths(*values: int) -> bytes:
+    return np.array(values, frames.LENGTH).tobytes()
+
+
+F, S, B, R = pb.DT_FLOAT, pb.DT_STRING, pb.DT_BOOL, pb.DT_RESOURCE
+M = (1 << 64) - 1
+INVALID: dict[str, tuple[bytes, str]] = {
+    "another protocol": (b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", "b'GET / HT'.*a headrace process"),
+    "another version": (raw(version=2), "version 2.*reads 1"),
+    "an unknown kind": (raw(kind=4), "kind 4"),
+    "a field that is zero today": (raw(zero=1), "zero field 1"),
+    "a table for no tensor": (raw(entry(F, (), 4), count=0), "16 bytes.*0 tensors"),
+    "no table for a tensor": (raw(count=1), "0 bytes.*1 tensors"),
+    "a table for fewer tensors": (raw(entry(F, (0,), 0), entry(F, (0,), 0), count=3), "ends before"),
+    "a table for more tensors": (raw(entry(F, (0,), 0), entry(F, (0,), 0), count=1), "24 bytes behind"),
+    "sizes behind the table": (raw(entry(F, (), 4, rank=1)), "1 dimensions, 0 of which"),
+    "too many dimensions": (raw(entry(F, (1,) * 65, 4), count=2), "65 dimensions"),
+    "no dtype": (raw(entry(0, (), 4)), "dtype number 0"),
+    "an unknown dtype": (raw(entry(99, (), 4)), "dtype number 99"),
+    "a ref dtype": (raw(entry(101, (), 4)), "dtype number 101"),
+    "a flag of the future": (raw(entry(F, (), 4, zeros=(1, 0))), "zero fields 1 and 0"),
+    "a field of the future": (raw(entry(F, (), 4, zeros=(0, 1))), "zero fields 0 and 1"),
+    "fewer bytes than elements": (raw(entry(F, (2,), 4)), r"4 bytes.*float32.*\[2\]"),
+    "more bytes than elements": (raw(entry(F, (2,), 12)), r"12 bytes.*float32.*\[2\]"),
+    "bytes for no element": (raw(entry(F, (2, 0), 4)), r"4 bytes.*\[2,0\]"),
+    "elements that wrap around to few": (raw(entry(F, (1 << 32, 1 << 32), 0)), "0 bytes.*4294967296"),
+    "sizes that wrap around to few": (raw(entry(F, (M, M), 4)), "4 bytes"),
+    "a size that is negative with a sign": (raw(entry(F, (M,), M - 3)), "bytes cannot be"),
+    "more than NumPy's largest array, but empty": (raw(entry(F, (1 << 61, 0), 0)), "NumPy has no arrays"),
+    "more strings than NumPy's largest array, but none": (raw(entry(S, (1 << 60, 0), 0)), "NumPy has no"),
+    "strings without lengths": (raw(entry(S, (3,), 23)), r"23 bytes.*string.*\[3\]"),
+    "bytes for no string": (raw(entry(S, (0,), 8), data=lengths(0)), "8 bytes.*string"),
+    "strings shorter than announced": (raw(entry(S, (1,), 9), data=lengths(2) + b"a"), "announce 2"),
+    "strings longer than announced": (raw(entry(S, (1,), 10), data=lengths(1) + b"ab"), "announce 1"),
+    "string lengths that wrap around": (raw(entry(S, (2,), 17), data=lengths(M, 2) + b"a"), "announce"),
+    "a bool that is neither": (raw(entry(B, (2,), 2), data=b"\0\2"), "neither 0 nor 1"),
+    "a large one": (raw(entry(B, (99_999,), 99_999), data=b"\1" * 99_998 + b"\2"), "neither 0 nor 1"),
+    "a handle that is none": (raw(entry(R, (1,), 10), data=lengths(2) + b"\x01\xff"), "no ResourceHandle"),
+}  # fmt: skip
+OVERSIZED: dict[str, bytes] = {
+    "a header": raw(header_length=CAP // 2 + 1),
+    "the largest header": raw(header_length=(1 << 32) - 1),
+    "a table": raw(count=CAP // 256 + 1, table_length=CAP // 16 + 16),
+    "a tensor": raw(entry(F, (CAP // 4,), CAP)),
+    "the largest tensor": raw(entry(F, (1 << 61,), 1 << 63)),
+    "tensors that are too much together": raw(*[entry(F, (CAP // 32,), CAP // 8)] * 8),
+    "a string": raw(entry(S, (), CAP // 2)),
+    "many empty strings": raw(entry(S, (CAP // 64,), CAP // 8)),
+}
+
+
+@pytest.mark.parametrize("case", INVALID)
+@pytest.mark.parametrize("size", [1 << 30, 1])
+def test_what_is_no_frame_is_refused_with_a_reason(case: str, size: int) -> None:
+    data, said = INVALID[case]
+    parser = Parser(1 << 62)
+    for again in (data, b""):  # the stream is lost
+        with pytest.raises(errors.InvalidArgumentError, match=said):
+            list(fed(parser, again, repeat(size)))
+
+
+@pytest.mark.parametrize("case", OVERSIZED)
+def test_what_takes_more_than_the_cap_is_refused_before_it_is_allocated(case: str) -> None:
+    parser = Parser(CAP)
+    tracemalloc.start()
+    try:
+        with pytest.raises(errors.ResourceExhaustedError, match=f"limit is {CAP}"):
+            list(fed(parser, OVERSIZED[case]))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 16
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_allowed_but_not_there_is_refused() -> None:
+    for size in (1 << 60, (1 << 63) - 1):
+        parser = Parser(1 << 64)
+        with pytest.raises(errors.ResourceExhaustedError, match="no memory"):
+            list(fed(parser, raw(entry(pb.DT_INT8, (size,), size))))
+        assert parser.buffer()
+
+
+def test_the_cap_is_what_a_frame_takes() -> None:
+    value = np.zeros(CAP // 4, np.float32)
+    data = stream(*pack(Kind.REPLY, 0, 0, b"", [value]))
+    room = CAP + frames.TABLE_WEIGHT * 24
+    assert len(list(fed(Parser(room), data))) == 1
+    with pytest.raises(errors.ResourceExhaustedError):
+        list(fed(Parser(room - 1), data))
+
+
+MUTATED = [*SMALL, stream(*pack(Kind.REPLY, 1, 2, b"h" * 9, [np.arange(9_000.0), STRINGS]))]
+OUTCOMES = (errors.InvalidArgumentError, errors.ResourceExhaustedError)
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_a_mutated_stream_gives_frames_or_a_typed_error_and_takes_no_more_than_the_cap(
+    data: st.DataObject,
+) -> None:
+    mutated = bytearray(MUTATED[data.draw(st.integers(0, len(MUTATED) - 1))])
+    spots = st.one_of(st.integers(0, min(120, len(mutated)) - 1), st.integers(0, len(mutated) - 1))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(spots) % len(mutated)
+        with_ = data.draw(
+            st.one_of(st.binary(min_size=1, max_size=8), st.sampled_from([b"\xff" * 8]))
+        )
+        removed = data.draw(st.sampled_from([len(with_), 0, 3]))
+        mutated[at : at + removed] = with_
+    parser, sizes = Parser(CAP), repeat(data.draw(st.sampled_from([1 << 20, 77])))
+    wire = bytes(mutated) + WIRE
+    refused = ""
+    tracemalloc.start()
+    try:
+        for frame in fed(parser, wire, sizes):
+            assert len(frame.values) < 100
+    except OUTCOMES as error:
+        refused = error.message
+    finally:
+        taken = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert taken < CAP + (1 << 17)
+    assert len(refused) < 400
+    assert parser.buffer(), "a reader that has not heard of the error yet goes on"
+
+
+@given(st.binary(max_size=200), st.booleans())
+def test_arbitrary_bytes_give_a_typed_error(data: bytes, begin_well: bool) -> None:
+    if begin_well:
+        data = frames.MAGIC + bytes([frames.VERSION]) + data
+    parser = Parser(CAP)
+    try:
+        list(fed(parser, data))
+    except OUTCOMES:
+        return
+    assert len(data) < frames.PREFIX.size or begin_well
