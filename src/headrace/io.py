@@ -5,12 +5,37 @@ from __future__ import annotations
 from headrace.ops.csv import decode_csv
 from headrace.ops.io_ops import matching_files, read_file, write_file
 from headrace.ops.queues import QueueBase, RandomShuffleQueue
+from headrace.ops.readers import (
+    FixedLengthRecordReader,
+    IdentityReader,
+    LMDBReader,
+    ReaderBase,
+    TextLineReader,
+    TFRecordReader,
+    WholeFileReader,
+)
+from headrace.ops.record_files import (
+    TFRecordCompressionType,
+    TFRecordOptions,
+    TFRecordWriter,
+    tf_record_iterator,
+)
 from headrace.ops.string_bytes import decode_base64, decode_raw, encode_base64
 from headrace.training.input import match_filenames_once
 
 __all__ = [
+    "FixedLengthRecordReader",
+    "IdentityReader",
+    "LMDBReader",
     "QueueBase",
     "RandomShuffleQueue",
+    "ReaderBase",
+    "TFRecordCompressionType",
+    "TFRecordOptions",
+    "TFRecordReader",
+    "TFRecordWriter",
+    "TextLineReader",
+    "WholeFileReader",
     "decode_base64",
     "decode_csv",
     "decode_raw",
@@ -18,5 +43,6 @@ __all__ = [
     "match_filenames_once",
     "matching_files",
     "read_file",
+    "tf_record_iterator",
     "write_file",
 ]

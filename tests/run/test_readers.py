@@ -187,7 +187,7 @@ def test_records_of_fixed_length_in_plain_and_compressed_files(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "arguments", [(0,), (4, -1), (4, 0, -1), (4, 0, 0, -1), (4, 0, 0, 0, "GZIP")]
+    "arguments", [(0,), (4, -1), (4, 0, -1), (4, 0, 0, -1), (4, 0, 0, 0, "LZ4")]
 )
 def test_sizes_that_make_no_sense_are_refused(arguments: Any) -> None:
     with pytest.raises(errors.InvalidArgumentError):

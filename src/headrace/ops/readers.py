@@ -20,15 +20,20 @@ from headrace.graph.registry import OpSpec, get, op
 from headrace.graph.shape_fns import ShapeContext, scalar, vector
 from headrace.graph.tensor import Tensor
 from headrace.ops.queue_ops import queue_of
+from headrace.ops.record_files import TFRecordOptions
 from headrace.run import readers as run
 from headrace.run.kernel import KernelContext
 from headrace.run.pending import Pending
+from headrace.run.record_readers import LMDBReader as RunLMDBReader
+from headrace.run.record_readers import TFRecordReader as RunTFRecordReader
 from headrace.run.resources import ResourceManager
 
 __all__ = [
     "FixedLengthRecordReader",
     "IdentityReader",
+    "LMDBReader",
     "ReaderBase",
+    "TFRecordReader",
     "TextLineReader",
     "WholeFileReader",
 ]
@@ -103,6 +108,18 @@ def _fixed_length_v2(
     return ctx.private_resource(run.Reader, make, container, shared_name)
 
 
+def _tf_record(
+    ctx: KernelContext, *, compression_type: bytes, container: bytes, shared_name: bytes
+) -> run.Reader:
+    """A reader of TFRecord files.  Raises InvalidArgument."""
+    return ctx.private_resource(
+        run.Reader,
+        lambda: RunTFRecordReader(ctx.node.name, compression_type.decode(errors="replace")),
+        container,
+        shared_name,
+    )
+
+
 Kernel = Callable[..., Any]
 
 
@@ -130,9 +147,44 @@ fixed_length_record_reader_v2 = _maker(
     "header_bytes: int = 0; record_bytes: int; footer_bytes: int = 0; hop_bytes: int = 0; ",
     "; encoding: string = ''",
 )
+tf_record_reader_v2 = _maker(
+    "TFRecordReader", _tf_record, _tf_record, "compression_type: string = ''; "
+)
+
+
+@op(
+    "LMDBReader",
+    outputs="reader_handle: Ref(string)",
+    attrs=_SHARED,
+    shape=vector(2),
+    stateful=True,
+    handle=True,
+    differentiable=False,
+)
+def lmdb_reader(ctx: KernelContext, *, container: bytes, shared_name: bytes) -> run.Reader:
+    """A reader of LMDB databases; it never had a second generation.
+
+    Raises Unimplemented where the package lmdb is missing.
+    """
+    return ctx.private_resource(
+        run.Reader, lambda: RunLMDBReader(ctx.node.name), container, shared_name
+    )
 
 
 # -- using ------------------------------------------------------------------------------------
+
+
+@op(
+    "FakeQueue",
+    inputs="resource: resource",
+    outputs="handle: Ref(string)",
+    shape=vector(2),
+    stateful=True,
+    differentiable=False,
+)
+def fake_queue(xp: Any, resource: Any) -> Any:
+    """A queue's handle for an op of the older generation."""
+    return resource
 
 
 def _reader_of(handle: Any) -> run.Reader:
@@ -321,6 +373,8 @@ class ReaderBase:
         """The op of the generation of this handle."""
         if self._reader_ref.dtype == dtypes.resource:
             op_name += "V2"
+        elif inputs and isinstance(inputs[0], Tensor) and inputs[0].dtype == dtypes.resource:
+            inputs = (fake_queue(inputs[0]), *inputs[1:])
         return get(op_name)(self._reader_ref, *inputs, name=name)
 
 
@@ -373,3 +427,23 @@ class FixedLengthRecordReader(ReaderBase):
                 name=name,
             )
         )
+
+
+class TFRecordReader(ReaderBase):
+    """Records of TFRecord files; keys are ``file:offset``."""
+
+    def __init__(self, name: str | None = None, options: Any = None) -> None:
+        """options: a TFRecordOptions, or what is one's compression_type.  Raises ValueError."""
+        compression = TFRecordOptions.get_compression_type_string(options)
+        super().__init__(tf_record_reader_v2(compression_type=compression, name=name))
+
+
+class LMDBReader(ReaderBase):
+    """Keys and values of LMDB databases in the order of the keys; work items are their directories.
+
+    Running it needs the package lmdb: the extra `headrace[lmdb]`.
+    """
+
+    def __init__(self, name: str | None = None, options: Any = None) -> None:
+        """options: there are none."""
+        super().__init__(lmdb_reader(name=name))

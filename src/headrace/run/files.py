@@ -1,6 +1,6 @@
 """Files as kernels see them: an operating-system error becomes the error TensorFlow would raise.
 
-Called by: run.readers, ops.io_ops.  Threads: any.
+Called by: run.readers, run.record_readers, ops.io_ops, ops.record_files.  Threads: any.
 Source: TF 1.15 core/platform/posix/error.cc, for the codes
 """
 
@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from typing import BinaryIO, Final
 
 from headrace.base import errors
+
+PIECE_BYTES: Final = 1 << 18
 
 _CODES = {
     errno.ENOENT: errors.NOT_FOUND,
@@ -42,3 +46,9 @@ def file_error(path: bytes, error: OSError | ValueError) -> errors.OpError:
     found = errors.make(_CODES.get(number, errors.UNKNOWN), f"{name}; {reason}")
     found.__cause__ = error
     return found
+
+
+def pieces(file: BinaryIO) -> Iterator[bytes]:
+    """What is left of a file.  Raises OSError."""
+    while piece := file.read(PIECE_BYTES):
+        yield piece

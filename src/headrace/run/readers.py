@@ -19,7 +19,6 @@ from __future__ import annotations
 import io
 import os
 import threading
-import zlib
 from collections import deque
 from typing import Any, BinaryIO, Final
 
@@ -28,7 +27,8 @@ from google.protobuf.message import DecodeError
 
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
-from headrace.run.files import file_error
+from headrace.codec import records
+from headrace.run.files import file_error, pieces
 from headrace.run.pending import Pending, WaitInfo, announce_all
 from headrace.run.queues import Queue
 from headrace.run.resources import Resource
@@ -410,7 +410,7 @@ class FixedLengthRecordReader(FileReader):
         encoding: str = "",
         container: str = "",
     ) -> None:
-        """hop_bytes 0 means record_bytes; encoding: "" or "ZLIB".  Raises InvalidArgument."""
+        """hop_bytes 0 means record_bytes; encoding: "", "ZLIB" or "GZIP".  Raises InvalidArgument."""
         super().__init__(name, container)
         if record_bytes <= 0:
             raise errors.invalid_argument(f"record_bytes must be > 0 and is {record_bytes}")
@@ -419,8 +419,10 @@ class FixedLengthRecordReader(FileReader):
         ):  # fmt: skip
             if size < 0:
                 raise errors.invalid_argument(f"{what} must be >= 0 and is {size}")
-        if encoding not in ("", "ZLIB"):
-            raise errors.invalid_argument(f"encoding must be '' or 'ZLIB' and is {encoding!r}")
+        if encoding not in records.COMPRESSIONS:
+            raise errors.invalid_argument(
+                f"encoding must be '', 'ZLIB' or 'GZIP' and is {encoding!r}"
+            )
         self._sizes = header_bytes, record_bytes, hop_bytes or record_bytes, footer_bytes
         self._encoding = encoding
         self._at = self._limit = self._number = 0
@@ -430,12 +432,8 @@ class FixedLengthRecordReader(FileReader):
         file = self.open(work)
         if self._encoding:
             with file:
-                try:
-                    file = io.BytesIO(zlib.decompress(file.read()))
-                except zlib.error as error:
-                    raise errors.data_loss(
-                        f"{work.decode(errors='replace')} is not a ZLIB file: {error}"
-                    ) from error
+                content = records.inflated(pieces(file), self._encoding, os.fsdecode(work))
+                file = io.BytesIO(b"".join(content))
         self._file = file
         size = file.seek(0, io.SEEK_END)
         self._limit = size - self._sizes[3]

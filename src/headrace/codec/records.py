@@ -1,0 +1,131 @@
+"""TFRecord files: records of bytes, each between its length and checksums, the whole perhaps compressed.
+
+A record on file: length (uint64), masked CRC of the length (uint32), the data, masked CRC of the data (uint32), all
+little-endian.  A masked CRC is a CRC-32C turned by 15 bits plus a constant, so that files of files stay checkable.
+No I/O here: readers bring the file in pieces, of any sizes; the writer gives pieces back.
+Called by: run.record_readers, ops.record_files.  Threads: one at a time per object.
+Source: TF 1.15 core/lib/io/record_{reader,writer}.cc, for the format and for what ends quietly; RFC 1950, 1952
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import google_crc32c
+
+from headrace.base import errors
+
+NONE: Final = ""
+ZLIB: Final = "ZLIB"
+GZIP: Final = "GZIP"
+COMPRESSIONS: Final = (NONE, ZLIB, GZIP)
+
+_HEADER: Final = struct.Struct("<QI")
+_CRC: Final = struct.Struct("<I")
+_MASK_DELTA: Final = 0xA282EAD8
+_INFLATED_BYTES: Final = 1 << 20
+_WINDOW: Final = {ZLIB: zlib.MAX_WBITS, GZIP: zlib.MAX_WBITS + 16}
+
+
+def masked_crc(data: bytes) -> int:
+    """The checksum of `data` as files have it."""
+    crc: int = google_crc32c.value(data)
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def framed(record: bytes) -> bytes:
+    """A record as it stands in an uncompressed file."""
+    length = struct.pack("<Q", len(record))
+    return b"".join((length, _CRC.pack(masked_crc(length)), record, _CRC.pack(masked_crc(record))))
+
+
+def window_bits(compression: str) -> int:
+    """What zlib calls the format.  Raises KeyError for NONE."""
+    return _WINDOW[compression]
+
+
+def inflated(pieces: Iterable[bytes], compression: str, name: str) -> Iterator[bytes]:
+    """The content of a compressed file, in pieces of at most 1 MB.
+
+    gzip: one member after the other; zlib: what follows the stream's end is left alone.  A stream that stops short
+    gives what it has.  Raises DataLoss, naming the file.
+    """
+    if compression == NONE:
+        yield from pieces
+        return
+    stream = zlib.decompressobj(_WINDOW[compression])
+    read = 0
+    for piece in pieces:
+        rest = piece
+        while rest:
+            if stream.eof:
+                if compression == ZLIB:
+                    return
+                stream = zlib.decompressobj(_WINDOW[compression])
+            try:
+                content = stream.decompress(rest, _INFLATED_BYTES)
+            except zlib.error as error:
+                raise errors.data_loss(
+                    f"{name} cannot be read as {compression} near byte {read} of the file: {error}"
+                ) from error
+            if content:
+                yield content
+            rest = stream.unused_data if stream.eof else stream.unconsumed_tail
+        read += len(piece)
+
+
+def records(pieces: Iterable[bytes], name: str) -> Iterator[tuple[int, bytes]]:
+    """Each record with its offset in the uncompressed file.
+
+    Fewer bytes at the end than a header has are the end too, as in TensorFlow: a file that is still being written.
+    Raises DataLoss, naming file and offset, for a wrong checksum or a record that stops short.
+    """
+    source = iter(pieces)
+    held, at, base = b"", 0, 0  # `held[at:]` is unread; `held` begins at `base` of the file
+    while True:
+        if len(held) - at < _HEADER.size:
+            base += at
+            held, at = _more(held[at:], _HEADER.size, source), 0
+            if len(held) < _HEADER.size:
+                return
+        offset = base + at
+        length, crc = _HEADER.unpack_from(held, at)
+        if masked_crc(held[at : at + 8]) != crc:
+            raise _corrupt(name, offset, "the checksum of its length is wrong", first=offset == 0)
+        whole = _HEADER.size + length + _CRC.size
+        if len(held) - at < whole:
+            base += at
+            held, at = _more(held[at:], whole, source), 0
+            if len(held) < whole:
+                raise errors.data_loss(
+                    f"{name}: truncated record at offset {offset}: it should have {length} bytes, and the file "
+                    f"ends after {max(0, len(held) - _HEADER.size)} of them"
+                )
+        start = at + _HEADER.size
+        record = held[start : start + length]
+        if masked_crc(record) != _CRC.unpack_from(held, start + length)[0]:
+            raise _corrupt(name, offset, f"the checksum of its {length} bytes is wrong")
+        at += whole
+        yield offset, record
+
+
+def _more(held: bytes, wanted: int, source: Iterator[bytes]) -> bytes:
+    """`held` and what follows it, at least `wanted` bytes if there are so many."""
+    pieces, size = [held], len(held)
+    while size < wanted:
+        piece = next(source, None)
+        if piece is None:
+            break
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces)
+
+
+def _corrupt(name: str, offset: int, why: str, first: bool = False) -> errors.OpError:
+    hint = (
+        "; is it a TFRecord file, and is its compression the one that was given?" if first else ""
+    )
+    return errors.data_loss(f"{name}: corrupted record at offset {offset}: {why}{hint}")

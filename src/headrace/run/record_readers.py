@@ -1,0 +1,142 @@
+"""Readers of record files: TFRecord files, and LMDB databases through the package `lmdb`.
+
+Called by: ops.readers.  Threads: as run.readers; `_OPEN_LOCK` guards the databases that are open.
+Source: TF 1.15 core/kernels/{tf_record_reader_op,lmdb_reader_op}.cc, for behaviour
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import records
+from headrace.run.files import file_error, pieces
+from headrace.run.readers import FileReader, Reader, Record
+
+
+class TFRecordReader(FileReader):
+    """Records of TFRecord files; keys are ``file:offset``, the offset that of the uncompressed content.
+
+    A corrupt or truncated record is DataLoss, and the rest of its file is given up.
+    """
+
+    def __init__(self, name: str, compression: str = records.NONE, container: str = "") -> None:
+        """Raises InvalidArgument."""
+        super().__init__(name, container)
+        if compression not in records.COMPRESSIONS:
+            raise errors.invalid_argument(
+                f"compression_type must be '', 'ZLIB' or 'GZIP' and is {compression!r}"
+            )
+        self._compression = compression
+        self._records: Iterator[tuple[int, bytes]] = iter(())
+        self._prefix = b""
+
+    def begin(self, work: bytes) -> None:
+        """Open the file; nothing is read before the first record is asked for."""
+        self._file = self.open(work)
+        path = os.fsdecode(work)
+        content = records.inflated(pieces(self._file), self._compression, path)
+        self._records = records.records(content, path)
+        self._prefix = work + b":"
+
+    def record(self) -> Record | None:
+        found = next(self._records, None)
+        if found is None:
+            return None
+        offset, value = found
+        return self._prefix + str(offset).encode(), value
+
+    def end(self) -> None:
+        self._records = iter(())
+        super().end()
+
+
+# -- LMDB -------------------------------------------------------------------------------------
+
+_OPEN_LOCK = threading.Lock()
+_OPEN: dict[str, _Database] = {}
+
+
+class _Database:
+    """A database that is open, once in a process, and how many readers use it."""
+
+    __slots__ = ("environment", "users")
+
+    def __init__(self, environment: Any) -> None:
+        self.environment = environment
+        self.users = 0
+
+
+def lmdb_package() -> Any:
+    """The module.  Raises Unimplemented where it is not installed."""
+    try:
+        return importlib.import_module("lmdb")
+    except ImportError as error:
+        raise errors.unimplemented(
+            "LMDBReader needs the package lmdb in the process of the task it runs on: "
+            "pip install 'headrace[lmdb]'"
+        ) from error
+
+
+class LMDBReader(Reader):
+    """Entries of LMDB databases in the order of their keys; a work item is a database's directory or file."""
+
+    def __init__(self, name: str, container: str = "") -> None:
+        """Raises Unimplemented."""
+        super().__init__(name, container)
+        self._lmdb = lmdb_package()
+        self._path: str | None = None
+        self._transaction: Any = None
+        self._entries: Iterator[Record] = iter(())
+
+    def begin(self, work: bytes) -> None:
+        """Open the database.  Raises NotFound, DataLoss and other errors of files."""
+        path = os.path.realpath(os.fsdecode(work))
+        try:
+            with _OPEN_LOCK:
+                database = _OPEN.get(path)
+                if database is None:
+                    database = _OPEN[path] = _Database(self._open(path))
+                database.users += 1
+            self._path = path
+            self._transaction = database.environment.begin()
+            self._entries = iter(self._transaction.cursor())
+        except self._lmdb.Error as error:
+            raise self._failed(work, error) from error
+
+    def _open(self, path: str) -> Any:
+        return self._lmdb.open(
+            path, subdir=os.path.isdir(path), readonly=True, lock=False, create=False
+        )
+
+    def record(self) -> Record | None:
+        assert self._work is not None
+        try:
+            return next(self._entries, None)
+        except self._lmdb.Error as error:
+            raise self._failed(self._work, error) from error
+
+    def _failed(self, work: bytes, error: Any) -> errors.OpError:
+        number = getattr(error, "code", 0)
+        if number > 0:
+            return file_error(work, OSError(number, os.strerror(number)))
+        return errors.data_loss(f"{os.fsdecode(work)} cannot be read as an LMDB database: {error}")
+
+    def end(self) -> None:
+        self._entries = iter(())
+        if self._transaction is not None:
+            self._transaction.abort()
+            self._transaction = None
+        path, self._path = self._path, None
+        if path is None:
+            return
+        with _OPEN_LOCK:
+            database = _OPEN[path]
+            database.users -= 1
+            if database.users == 0:
+                del _OPEN[path]
+                database.environment.close()
