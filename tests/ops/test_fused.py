@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.base import errors
+from headrace.base import dtypes, errors
 from headrace.graph.registry import OPS
 
 Array = np.ndarray[Any, Any]
-FAMILIES = ("batch_norm", "convolution", "fused", "pooling")
+FAMILIES = ("batch_norm", "convolution", "fused", "parallel_concat", "pooling")
 
 
 def values(*shape: int, seed: int = 1) -> Array:
@@ -392,6 +392,32 @@ def test_functions_of_single_elements() -> None:
 
 
 IMAGE, FILTER = singles(1, 4, 4, 3), singles(2, 2, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("_MklSwish", [-0.26894142, 0, 3.9280552]), ("_FusedHardSwish", [-1 / 3, 0, 4])],
+)
+def test_an_epilogue_may_be_a_chain(name: str, expected: Any) -> None:
+    x, w = np.array([[-1, 0, 4]], np.float32), np.eye(3, dtype=np.float32)
+    found = run(
+        "_FusedMatMul", x, w, np.zeros(3, np.float32), fused_ops=[b"BiasAdd", name.encode()]
+    )
+    np.testing.assert_allclose(found, [expected], rtol=1e-6)
+
+
+def test_rows_are_stacked_whole_or_one_by_one() -> None:
+    rows = [singles(1, 2, seed=seed) for seed in range(3)]
+    whole = run("ParallelConcat", *rows)
+    made = run("_ParallelConcatStart", shape=[3, 2], dtype=dtypes.float32)
+    for place in (2, 0, -2):
+        made = run("_ParallelConcatUpdate", made, rows[place], loc=place)
+    np.testing.assert_array_equal(whole, np.concatenate(rows))
+    np.testing.assert_array_equal(made, whole)
+    words = run("_ParallelConcatStart", shape=[1], dtype=dtypes.string)
+    assert run("_ParallelConcatUpdate", words, np.array([b"x"], object), loc=0).tolist() == [b"x"]
+
+
 FLAT = {"strides": [1, 1, 1, 1], "padding": b"VALID"}
 REFUSED = [
     ("_FusedMatMul", (IMAGE[0, 0], IMAGE[0, 0].T), {"fused_ops": [b"Quantize"]}, "Quantize in fused_ops"),
@@ -406,6 +432,9 @@ REFUSED = [
     ("AvgPoolGrad", (np.array(IMAGE.shape), IMAGE), {**FLAT, "ksize": [1, 2, 2, 1]}, "shape of the output"),
     ("FusedBatchNormV3", (IMAGE, *[singles(4)] * 4), {}, "3 elements"),
     ("_FusedConv2D", (IMAGE, FILTER), {**FLAT, "filter_format": b"OIHW"}, "HWIO"),
+    ("ParallelConcat", (IMAGE, IMAGE[:, :2]), {}, "of one shape"),
+    ("_ParallelConcatUpdate", (FILTER, FILTER), {"loc": 0}, "does not fit"),
+    ("_ParallelConcatUpdate", (FILTER, FILTER[:1]), {"loc": 9}, "no row 9"),
 ]  # fmt: skip
 
 

@@ -81,6 +81,19 @@ switch_op, merge_op, enter_op, exit_op, next_iteration_op = _rows("", "")
 ref_switch_op, ref_merge_op, ref_enter_op, ref_exit_op, ref_next_iteration_op = _rows("Ref", "Ref")
 
 
+def _ways_unchanged(c: ShapeContext) -> list[Shape]:
+    c.with_rank(1, 0)
+    return [c.shape(0)] * len(c.op.outputs)
+
+
+switch_n_op = op(
+    "_SwitchN", inputs="data: T; output_index: int32", outputs="outputs: num_outs * T",
+    attrs="num_outs: int >= 1; T: type", shape=_ways_unchanged, foldable=False, aliases=True,
+    differentiable=False,
+)(_executor_only)  # fmt: skip
+"""What a TensorFlow master makes of Case: data leaves by the output of that number, or by the last one."""
+
+
 def _predicate(c: ShapeContext) -> Any:
     c.with_rank(0, 0)
     return scalar(c)

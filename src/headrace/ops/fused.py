@@ -56,9 +56,24 @@ def _gelu_exact(x: Array) -> Array:
     return result
 
 
+def _hard_swish(x: Array) -> Array:
+    result: Array = x * np.clip(x + 3, 0, 6).astype(x.dtype) * x.dtype.type(1 / 6)
+    return result
+
+
+def _swish(x: Array) -> Array:
+    result: Array = x * _function("Sigmoid")(x)
+    return result
+
+
 _OPERANDS = {"BiasAdd": 1, "FusedBatchNorm": 4, "Add": 1, "Mul": 1}
 _PLAIN = ("Relu", "Relu6", "Elu", "Tanh", "Sigmoid")
-_GELU = {"GeluApproximate": _gelu_approximate, "GeluExact": _gelu_exact}
+_CHAINS = {
+    "GeluApproximate": _gelu_approximate,
+    "GeluExact": _gelu_exact,
+    "_FusedHardSwish": _hard_swish,
+    "_MklSwish": _swish,
+}
 
 
 def _activation(name: str, alpha: float, names: list[str]) -> Callable[[Array], Array]:
@@ -67,10 +82,10 @@ def _activation(name: str, alpha: float, names: list[str]) -> Callable[[Array], 
         return lambda x: np.where(x > 0, x, x * x.dtype.type(alpha))
     if name in _PLAIN:
         return _function(name)
-    if name in _GELU:
-        return _GELU[name]
+    if name in _CHAINS:
+        return _CHAINS[name]
     raise errors.unimplemented(
-        f"{name} in fused_ops {names}: known are {', '.join((*_OPERANDS, 'LeakyRelu', *_PLAIN, *_GELU))}; turn the "
+        f"{name} in fused_ops {names}: known are {', '.join((*_OPERANDS, 'LeakyRelu', *_PLAIN, *_CHAINS))}; turn the "
         "optimizer that fuses it off in the master's ConfigProto (graph_options.rewrite_options.remapping)"
     )
 
@@ -296,8 +311,7 @@ def layer_norm_op(xp: Any, x: Array, scale: Array, offset: Array, *, epsilon: fl
 )
 def swish_op(xp: Any, features: Array) -> Any:
     """x * sigmoid(x)."""
-    x = _single(features)
-    return (x * _function("Sigmoid")(x)).astype(features.dtype, copy=False)
+    return _swish(_single(features)).astype(features.dtype, copy=False)
 
 
 @op(

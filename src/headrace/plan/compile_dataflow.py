@@ -28,6 +28,7 @@ _KINDS = {
     "_HostSend": Kind.SEND,
 }
 _KINDS.update({f"Ref{name}": kind for name, kind in list(_KINDS.items())[:5]})
+_KINDS["_SwitchN"] = Kind.SWITCH
 
 
 def compile_dataflow(

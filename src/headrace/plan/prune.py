@@ -19,7 +19,7 @@ from headrace.graph.tensor import Tensor
 LOOP_BACK = frozenset(("NextIteration", "RefNextIteration"))
 CONTROL_FLOW = frozenset(
     f"{prefix}{name}" for prefix in ("", "Ref") for name in ("Switch", "Merge", "Enter", "Exit", "NextIteration")
-) | {"LoopCond"}  # fmt: skip
+) | {"LoopCond", "_SwitchN"}  # fmt: skip
 _MERGES = frozenset(("Merge", "RefMerge"))
 _PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
 

@@ -62,6 +62,8 @@ class Structure:
 
     def __init__(self, pruned: Pruned, fed: Iterable[Tensor]) -> None:
         """Raises Unstructured."""
+        if any(op.type == "_SwitchN" for op in pruned.ops):
+            raise Unstructured
         self.ops = pruned.ops
         self._fed = set(fed)
         known = set(pruned.ops)

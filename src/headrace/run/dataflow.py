@@ -268,8 +268,10 @@ class _Execution:
         if kind is Kind.MERGE:
             return inputs
         if kind is Kind.SWITCH:
-            taken = bool(self._plain(node, inputs[1]))
-            return [DEAD, inputs[0]] if taken else [inputs[0], DEAD]
+            taken, last = int(self._plain(node, inputs[1])), node.num_outputs - 1
+            outputs = [DEAD] * node.num_outputs
+            outputs[taken if 0 <= taken <= last else last] = inputs[0]
+            return outputs
         if node.call is None:
             return [node.constant]
         try:

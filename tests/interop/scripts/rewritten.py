@@ -38,6 +38,7 @@ def rewritten_to(*ops: str) -> Callable[[Program], Program]:
 def compared(tf: Any, here: Here, program: Program) -> Any:
     """[largest difference between here and there, ops of the ps]"""
     found = []
+    tf.Session.reset(here.worker)
     metadata = tf.RunMetadata()
     for target, device in (("", None), (here.worker, PS)):
         with tf.Graph().as_default():
@@ -95,6 +96,27 @@ def layers_with_gelu(tf: Any) -> Any:
     cubed = z + 0.044715 * tf.pow(z, 3.0)
     exact = 0.5 * y * (1.0 + tf.erf(y * 0.7071067811865476))
     return [exact, 0.5 * z * (1.0 + tf.tanh(0.7978845608028654 * cubed))], feeds
+
+
+@rewritten_to("_FusedConv2D", "_FusedDepthwiseConv2dNative", "_FusedMatMul")
+def layers_with_swish(tf: Any) -> Any:
+    feeds: dict[Any, Any] = {}
+    x = fed(tf, feeds, 2, 8, 8, 3)
+    filters, depthwise = values(3, 3, 3, 3), values(3, 3, 3, 1)
+
+    def convolved() -> Any:
+        return tf.nn.bias_add(tf.nn.conv2d(x, filters, [1, 1, 1, 1], "SAME"), values(3))
+
+    hard, soft = convolved(), convolved()
+    per_channel = tf.nn.depthwise_conv2d(x, depthwise, [1, 1, 1, 1], "SAME")
+    per_channel = tf.nn.bias_add(per_channel, values(3))
+    dense = tf.nn.bias_add(tf.matmul(fed(tf, feeds, 4, 5), values(5, 3)), values(3))
+    return [
+        hard * tf.nn.relu6(hard + 3.0) * 0.16666667,
+        soft * tf.sigmoid(soft),
+        per_channel * tf.nn.relu6(per_channel + 3.0) * 0.16666667,
+        dense * tf.sigmoid(dense),
+    ], feeds
 
 
 @rewritten_to("_FusedConv2D")
@@ -216,3 +238,101 @@ def branches_and_loops(tf: Any) -> Any:
     branch = tf.cond(total > 0, lambda: x * 2, lambda: x - 1)
     _, looped = tf.while_loop(lambda i, a: i < 10, lambda i, a: [i + 1, a * 1.1 + x], [0, x])
     return [branch, looped], feeds
+
+
+def trained(tf: Any, loss: Any, optimizer: Any, variables: list[Any]) -> list[Any]:
+    """The loss, and the variables after a step of the optimizer."""
+    with tf.control_dependencies([optimizer.minimize(loss)]):
+        return [loss, *(variable.read_value() for variable in variables)]
+
+
+@rewritten_to("_FusedMatMul", "SoftmaxCrossEntropyWithLogits", "ReluGrad", "ApplyMomentum")
+def a_step_of_a_perceptron(tf: Any) -> Any:
+    feeds: dict[Any, Any] = {}
+    x, labels = fed(tf, feeds, 6, 8), tf.nn.softmax(fed(tf, feeds, 6, 3))
+    w1, b1 = tf.Variable(values(8, 5), name="w1"), tf.Variable(tf.zeros([5]), name="b1")
+    w2, b2 = tf.Variable(values(5, 3), name="w2"), tf.Variable(tf.zeros([3]), name="b2")
+    logits = tf.matmul(tf.nn.relu(tf.matmul(x, w1) + b1), w2) + b2
+    losses = tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits)
+    optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+    return trained(tf, tf.reduce_mean(losses), optimizer, [w1, b1, w2, b2]), feeds
+
+
+@rewritten_to("_FusedBatchNormEx", "FusedBatchNormGradV3", "ApplyGradientDescent")
+def a_step_with_batch_norm(tf: Any) -> Any:
+    feeds: dict[Any, Any] = {}
+    x = fed(tf, feeds, 6, 8, 8, 2)
+    w = tf.Variable(values(3, 3, 2, 4), name="w")
+    scale, offset = tf.Variable(tf.ones([4]), name="s"), tf.Variable(tf.zeros([4]), name="o")
+    y = tf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME")
+    y, _, _ = tf.nn.fused_batch_norm(y, scale, offset, is_training=True)
+    loss = tf.reduce_mean(tf.square(tf.reduce_mean(tf.nn.relu(y), [1, 2]) - 1.0))
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    return trained(tf, loss, optimizer, [w, scale, offset]), feeds
+
+
+@rewritten_to("GatherV2", "ParallelDynamicStitch", "ScatterSub", "SparseSegmentMean")
+def embeddings(tf: Any) -> Any:
+    ids = tf.placeholder(tf.int32, [None])
+    whole = tf.Variable(values(10, 4), name="whole")
+    parts = [tf.Variable(values(5, 4, seed=seed), name=f"part{seed}") for seed in (2, 3)]
+    pairs = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], tf.constant([1, 4, 2], tf.int64), [2, 2])
+    mean = tf.nn.embedding_lookup_sparse(whole, pairs, None, combiner="mean")
+    found = tf.nn.embedding_lookup(whole, ids) * tf.nn.embedding_lookup(parts, ids)
+    with tf.control_dependencies([mean]):
+        loss = tf.reduce_sum(found)
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    return [mean, *trained(tf, loss, optimizer, [whole, *parts])], {ids: [1, 5, 3, 1]}
+
+
+@rewritten_to("TensorArrayReadV3", "TensorArrayGradV3", "StackPushV2", "StackPopV2", "LoopCond")
+def a_recurrent_net_and_its_gradients(tf: Any) -> Any:
+    feeds: dict[Any, Any] = {}
+    x = tf.transpose(fed(tf, feeds, 3, 4, 5), [1, 0, 2])
+    w, u = tf.Variable(values(5, 6), name="w"), tf.Variable(values(6, 6, seed=3), name="u")
+    b = tf.Variable(tf.zeros([6]), name="b")
+
+    def step(state: Any, given: Any) -> Any:
+        return tf.tanh(tf.nn.bias_add(tf.matmul(given, w) + tf.matmul(state, u), b))
+
+    states = tf.scan(step, x, initializer=tf.zeros([3, 6]))
+    loss = tf.reduce_sum(states[-1])
+    return [loss, *tf.gradients(loss, [w, u, b])], feeds
+
+
+@rewritten_to("VarHandleOp", "_FusedMatMul", "ResourceApplyAdam")
+def a_step_with_resource_variables(tf: Any) -> Any:
+    feeds: dict[Any, Any] = {}
+    x, target = fed(tf, feeds, 6, 8), fed(tf, feeds, 6, 3)
+    w = tf.Variable(values(8, 3), name="w", use_resource=True)
+    b = tf.Variable(tf.zeros([3]), name="b", use_resource=True)
+    y = tf.nn.bias_add(tf.matmul(x, w), b)
+    loss = tf.reduce_mean(tf.squared_difference(y, target))
+    return trained(tf, loss, tf.train.AdamOptimizer(0.1), [w, b]), feeds
+
+
+@rewritten_to("_ParallelConcatStart", "_ParallelConcatUpdate")
+def rows_that_are_stacked_as_they_come(tf: Any) -> Any:
+    feeds: dict[Any, Any] = {}
+    x = tf.placeholder(tf.float32, [3])
+    feeds[x] = values(3)
+    return [tf.parallel_stack([x, x * 2, tf.sin(x)])], feeds
+
+
+@rewritten_to("Switch", "Merge", "Enter", "NextIteration")
+def functions_become_branches_and_loops(tf: Any) -> Any:
+    feeds: dict[Any, Any] = {}
+    x = fed(tf, feeds, 3)
+    chosen = tf.placeholder(tf.int32, [])
+    feeds[chosen] = 1
+    tf.enable_control_flow_v2()
+    try:
+        branch = tf.cond(chosen > 0, lambda: tf.sin(x), lambda: x - 1)
+        case = tf.switch_case(chosen, [lambda: tf.sin(x), lambda: tf.cos(x), lambda: x * 3])
+        invariants = [tf.TensorShape([]), x.get_shape()]
+        loop = tf.while_loop(
+            lambda i, _: i < 5, lambda i, a: [i + 1, tf.sin(a)], [0, x], shape_invariants=invariants
+        )[1]
+    finally:
+        tf.disable_control_flow_v2()
+    return [branch, case, loop], feeds
