@@ -191,6 +191,7 @@ class OpSpec:
         blocking: bool = False,
         keeps_refs: bool = False,
         snapshots: bool = False,
+        takes_refs: bool = False,
         handle: bool = False,
         allows_uninitialized: bool = False,
         commutative: bool = False,
@@ -207,6 +208,7 @@ class OpSpec:
         self.blocking = blocking
         self.keeps_refs = keeps_refs
         self.snapshots = snapshots
+        self.takes_refs = takes_refs
         self.handle = handle
         self.bare: str | None = None  # name in `xp` of a function that is the whole kernel
         self.allows_uninitialized = allows_uninitialized
@@ -320,6 +322,7 @@ def op(
     blocking: bool = False,
     keeps_refs: bool = False,
     snapshots: bool = False,
+    takes_refs: bool = False,
     handle: bool = False,
     allows_uninitialized: bool = False,
     commutative: bool = False,
@@ -336,6 +339,7 @@ def op(
     keeps_refs: a reference input passes on as a reference (Identity and its kin).
     handle: the output is the node's resource, the same until a container is emptied.
     snapshots: a variable's value leaves the step here (send, enqueue), so it is copied untorn.
+    takes_refs: the kernel sees to a variable by itself, though it does not ask for a reference.
     differentiable=False: gradients stop here silently, as for an integer function.
     """
 
@@ -343,7 +347,8 @@ def op(
         code = kernel.__code__
         spec = OpSpec(
             name, inputs, outputs, attrs, kernel=kernel, shape=shape, stateful=stateful,
-            aliases=aliases, blocking=blocking, keeps_refs=keeps_refs, snapshots=snapshots, handle=handle,
+            aliases=aliases, blocking=blocking, keeps_refs=keeps_refs, snapshots=snapshots,
+            takes_refs=takes_refs, handle=handle,
             allows_uninitialized=allows_uninitialized, commutative=commutative,
             aggregate=aggregate, foldable=foldable, where=f"{code.co_filename}:{code.co_firstlineno}",
         )  # fmt: skip

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from headrace.base import dtypes, errors
 from headrace.graph.registry import OpSpec, op
 from headrace.run import handles
@@ -19,6 +17,7 @@ from headrace.run.kernel import KernelContext
 from headrace.run.keys import in_frame, key, task_of
 from headrace.run.pending import Pending
 from headrace.run.resources import Resource
+from headrace.run.variable import Variable, release
 
 _ATTRS = (
     "{type}: type; tensor_name: string; send_device: string; send_device_incarnation: int; "
@@ -40,15 +39,25 @@ def _key(ctx: KernelContext) -> str:
 
 
 def _send(ctx: KernelContext, tensor: Any, dead: bool = False) -> None:
-    """Leave `tensor` for its receiver.  A view is copied: what it looks into may change."""
-    if isinstance(tensor, Resource):
-        attrs, device = ctx.node.attrs, ctx.runtime.device
-        if attrs["client_terminated"] or task_of(attrs["recv_device"].decode()) != task_of(device):
-            tensor = handles.leaving(tensor, device)
-    if isinstance(tensor, np.ndarray) and tensor.base is not None and tensor.flags.writeable:
-        tensor = tensor.copy()
+    """Leave `tensor` for its receiver: a variable as a copy, or for another task as a lease."""
+    if isinstance(tensor, Variable):
+        tensor = tensor.lend() if _leaves(ctx, to_client=False) else tensor.snapshot()
+    elif isinstance(tensor, Resource) and _leaves(ctx):
+        tensor = handles.leaving(tensor, ctx.runtime.device)
     assert ctx.step.rendezvous is not None
-    ctx.step.rendezvous.send(_key(ctx), tensor, dead)
+    try:
+        ctx.step.rendezvous.send(_key(ctx), tensor, dead)
+    except BaseException:
+        release((tensor,))
+        raise
+
+
+def _leaves(ctx: KernelContext, to_client: bool = True) -> bool:
+    """Whether the receiver is a node on another task; `to_client`, where it is the session's client."""
+    attrs = ctx.node.attrs
+    if attrs["client_terminated"]:
+        return to_client
+    return task_of(attrs["recv_device"].decode()) != task_of(attrs["send_device"].decode())
 
 
 def _recv(ctx: KernelContext) -> Pending[Any]:
@@ -90,7 +99,12 @@ def _value(delivery: Any) -> Any:
 
 def _register(send: str, recv: str) -> tuple[OpSpec, OpSpec]:
     send_spec = op(
-        send, inputs="tensor: T", attrs=_ATTRS.format(type="T"), stateful=True, snapshots=True
+        send,
+        inputs="tensor: T",
+        attrs=_ATTRS.format(type="T"),
+        stateful=True,
+        snapshots=True,
+        takes_refs=True,
     )(_send)
     recv_spec = op(
         recv,

@@ -252,7 +252,7 @@ def strided_slice_assign_op(
     """
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     with ref.lock:
-        whole = ref.own(sparse=True)
+        whole = ref.writable(sparse=True)
         part = _part(whole, begin, end, strides, masks)
         try:
             part[...] = np.reshape(value, ()) if np.size(value) == 1 else value

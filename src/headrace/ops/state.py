@@ -139,7 +139,7 @@ def _merged_with_ref(c: ShapeContext) -> Shape:
 def update(ref: Ref, value: Any, ufunc: Callable[..., Any], what: str) -> Ref:
     """ref = ufunc(ref, value) in place; gives `ref`.  Raises InvalidArgument, FailedPrecondition."""
     with ref.lock:
-        array = ref.own()
+        array = ref.writable()
         if array.shape != value.shape:
             raise errors.invalid_argument(
                 f"{what} needs a value of the variable's shape: {ref.name} has shape "
@@ -245,7 +245,7 @@ def scatter(ref: Ref, indices: Array, updates: Array, apply: Callable[..., None]
     """Apply `updates` to the rows at `indices`; gives `ref`.  Raises InvalidArgument, FailedPrecondition."""
     indices, updates = np.asarray(indices), np.asarray(updates)
     with ref.lock:
-        array = ref.own(sparse=True)
+        array = ref.writable(sparse=True)
         _rows(ref, array, indices, updates)
         if indices.size:
             apply(array, indices, updates)
@@ -330,7 +330,7 @@ def scatter_nd(ref: Ref, indices: Array, updates: Array, apply: Callable[..., No
     """
     indices, updates = np.asarray(indices), np.asarray(updates)
     with ref.lock:
-        array = ref.own(sparse=True)
+        array = ref.writable(sparse=True)
         coordinates = _coordinates(ref, array, indices, updates)
         if indices.ndim and indices.shape[-1] == 0:
             for update in updates.reshape((-1, *array.shape)):
@@ -412,7 +412,7 @@ def count_up_to_op(xp: Any, ref: Variable, *, limit: int) -> Any:
 def count_up(ref: State, limit: int) -> Any:
     """As CountUpTo, for either kind of variable."""
     with ref.lock:
-        array = ref.own()
+        array = ref.writable()
         if array.ndim:
             raise errors.invalid_argument(
                 f"count_up_to needs a scalar, and variable {ref.name} has shape {shapes.text(array.shape)}"

@@ -219,7 +219,7 @@ class Rule:
     def _dense(self, variables: Sequence[State], grad: Any, more: dict[str, Any]) -> None:
         with _Locked(variables):
             _check_alike(variables, grad)
-            for *arrays, part in _blocks([variable.own() for variable in variables], grad):
+            for *arrays, part in _blocks([variable.writable() for variable in variables], grad):
                 self.step(_room_like(part), *arrays, part, **more)
 
     def _rows(
@@ -227,7 +227,7 @@ class Rule:
     ) -> None:
         with _Locked(variables):
             _check_rows(variables, grad, indices)
-            arrays = [variable.own(sparse=True) for variable in variables]
+            arrays = [variable.writable(sparse=True) for variable in variables]
             for part in _passes(indices):
                 rows = indices[part]
                 taken = [array[rows] for array in arrays]

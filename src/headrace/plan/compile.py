@@ -21,6 +21,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, input_names, returns_value, wants_reference
 from headrace.plan.compile_dataflow import compile_dataflow
+from headrace.plan.live import live_tensors
 from headrace.plan.prune import CONTROL_FLOW, Pruned
 from headrace.run import instructions as make
 from headrace.run.dataflow import DataflowProgram
@@ -95,6 +96,7 @@ class Compiler:
         self._constants: dict[Tensor, Any] = {}
         self._used_elsewhere: set[Tensor] = set()  # by another segment, or by a waiter
         self._fed = set(args)
+        self._live = live_tensors(pruned.ops)
 
     def program(self) -> Program:
         for tensor in self._args:
@@ -122,7 +124,7 @@ class Compiler:
     def _return(self, tensor: Tensor) -> Return:
         register = self._register[tensor]
         shared = tensor not in self._fresh or sum(tensor is other for other in self._returned) > 1
-        return Return(register, shared, self._info(tensor.op))
+        return Return(register, shared, tensor in self._live, self._info(tensor.op))
 
     # -- one node ---------------------------------------------------------------------------
 
@@ -236,12 +238,17 @@ class Compiler:
     ) -> tuple[int, ...]:
         """The input registers of a node; references that it does not ask for are loaded first."""
         wanted = wants_reference(op, spec)
+        passes = spec.keeps_refs or spec.takes_refs
         registers = []
         for index, tensor in enumerate(op.inputs):
             register = self._register[tensor]
-            if tensor in self._references and not wanted[index] and not spec.keeps_refs:
-                loaded = self._new_register()
+            load = None
+            if spec.snapshots and tensor in self._live:
+                load = make.copied
+            elif tensor in self._references and not (wanted[index] or passes):
                 load = make.snapshot if spec.snapshots else make.dereference
+            if load is not None:
+                loaded = self._new_register()
                 self._append(segment, load(register, loaded), node, (register,))
                 register = loaded
             registers.append(register)
@@ -311,10 +318,12 @@ class Compiler:
         registers = []
         for index, tensor in enumerate(op.inputs):
             register = self._register[tensor]
-            if tensor in self._references and not wanted[index]:
+            refers = tensor in self._references and not wanted[index]
+            if refers or tensor in self._live:
                 segment = self._segments.setdefault(after, Segment())
                 loaded = self._new_register()
-                self._append(segment, make.snapshot(register, loaded), node, (register,))
+                load = make.copied if tensor in self._live else make.snapshot
+                self._append(segment, load(register, loaded), node, (register,))
                 register = loaded
             registers.append(register)
         inputs = tuple(registers)

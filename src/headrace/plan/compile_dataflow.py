@@ -14,6 +14,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, input_names, returns_value, wants_reference
+from headrace.plan.live import live_tensors
 from headrace.plan.prune import Pruned
 from headrace.run.dataflow import DataflowProgram, Kind, Node
 from headrace.run.kernel import Memos, NodeInfo
@@ -43,12 +44,14 @@ def compile_dataflow(
     ops = pruned.ops
     fed = {tensor: _argument(index, tensor) for index, tensor in enumerate(args)}
     nodes: dict[Operation, Node] = {}
+    live = live_tensors(ops)
     for op in ops:
         info = NodeInfo(
             op.name, op.type, devices.get(op, op.device), op.attrs, op.built_at,
             memos.setdefault(op.name, {}), input_names(op, pruned.controls[op]),
         )  # fmt: skip
-        nodes[op] = _node(len(args) + len(nodes), op, info, xp)
+        node = nodes[op] = _node(len(args) + len(nodes), op, info, xp)
+        node.live = tuple([tensor in live for tensor in op.inputs])
     for op in ops:
         node = nodes[op]
         for slot, tensor in enumerate(op.inputs):
@@ -67,9 +70,9 @@ def compile_dataflow(
     for tensor in returns:
         argument = fed.get(tensor)
         ends.append(
-            (argument, 0, tensor.name)
+            (argument, 0, tensor.name, False)
             if argument is not None
-            else (nodes[tensor.op], tensor.value_index, tensor.name)
+            else (nodes[tensor.op], tensor.value_index, tensor.name, tensor in live)
         )
     arguments = list(fed.values())
     return DataflowProgram([*arguments, *nodes.values()], arguments, ends, enters)
@@ -109,6 +112,7 @@ def _node(index: int, op: Operation, info: NodeInfo, xp: Any) -> Node:
         node.finish = spec.finish
     node.wants_reference = tuple(wants_reference(op, spec))
     node.keeps_refs = spec.keeps_refs
+    node.takes_refs = spec.takes_refs
     node.snapshots = spec.snapshots or spec.blocking
     return node
 

@@ -26,7 +26,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.run.kernel import KernelContext, NodeInfo, StepState
 from headrace.run.keys import child_frame
-from headrace.run.outcome import explain, leave
+from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
 from headrace.run.variable import Variable
 
@@ -81,6 +81,8 @@ class Node:
     wants_reference: tuple[bool, ...] = ()
     keeps_refs: bool = False
     snapshots: bool = False
+    takes_refs: bool = False
+    live: tuple[bool, ...] = ()
     frame_name: str = ""
     is_constant: bool = False
     users: list[list[tuple[Node, int]]] = field(default_factory=list)
@@ -144,10 +146,13 @@ class DataflowProgram:
         self,
         nodes: list[Node],
         arguments: list[Node],
-        returns: list[tuple[Node, int, str]],
+        returns: list[tuple[Node, int, str, bool]],
         enters: dict[str, int],
     ) -> None:
-        """returns: (node, output, tensor name).  enters: number of Enter nodes by frame name."""
+        """returns: (node, output, tensor name, whether it may look into a variable).
+
+        enters: number of Enter nodes by frame name.
+        """
         self.nodes = nodes
         self.arguments = arguments
         self.returns = returns
@@ -174,10 +179,10 @@ class _Execution:
         self._ended: dict[int, int] = {}  # of traced steps, by ticket
         self._next_ticket = 0
         self._wanted = {
-            (node.index, output): i for i, (node, output, _) in enumerate(program.returns)
+            (node.index, output): i for i, (node, output, *_) in enumerate(program.returns)
         }
         self._copies: dict[int, list[int]] = {}
-        for i, (node, output, _) in enumerate(program.returns):
+        for i, (node, output, *_) in enumerate(program.returns):
             self._copies.setdefault(self._wanted[node.index, output], []).append(i)
         self._returned: list[Any] = [None] * len(program.returns)
         self._has: list[bool] = [False] * len(program.returns)
@@ -205,11 +210,17 @@ class _Execution:
             raise
         finally:
             unregister()
-        return [self._value(i) for i in range(len(self._returned))]
+        values = [
+            (self._value(i), live, node.info)
+            for i, (node, _, _, live) in enumerate(self._program.returns)
+        ]
+        if self._step.lends:
+            return lend_all(values, self._step)
+        return [leave(value, True, info, self._step) for value, _, info in values]
 
     def _value(self, index: int) -> Any:
         if not self._has[index] or self._returned[index] is DEAD:
-            node, _, name = self._program.returns[index]
+            node, _, name, _ = self._program.returns[index]
             why = (
                 "it is on a branch that was not taken"
                 if self._has[index]
@@ -219,8 +230,7 @@ class _Execution:
                 f"the fetched tensor {name} has no value: {why}", node=node.info.name, op_type=node.info.op,
                 device=node.info.device, step=self._step.step_id or None, built_at=node.info.built_at,
             )  # fmt: skip
-        node = self._program.returns[index][0]
-        return leave(self._returned[index], True, node.info, self._step)
+        return self._returned[index]
 
     # -- the worklist -------------------------------------------------------------------------
 
@@ -308,8 +318,11 @@ class _Execution:
         if node.keeps_refs:
             return values
         for index, value in enumerate(values):
-            if isinstance(value, Variable) and not node.wants_reference[index]:
-                values[index] = value.snapshot() if node.snapshots else value.require()
+            if isinstance(value, Variable):
+                if not (node.wants_reference[index] or node.takes_refs):
+                    values[index] = value.snapshot() if node.snapshots else value.require()
+            elif node.snapshots and node.live[index] and isinstance(value, np.ndarray):
+                values[index] = value.copy()
         return values
 
     @staticmethod

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from headrace.run.kernel import KernelContext, NodeInfo
 from headrace.run.program import Instruction, Registers
 from headrace.run.variable import Variable
@@ -165,6 +167,20 @@ def snapshot(source: int, target: int) -> Instruction:
     def load(r: Registers) -> None:
         value = r[source]
         r[target] = value.snapshot() if isinstance(value, Variable) else value
+
+    return load
+
+
+def copied(source: int, target: int) -> Instruction:
+    """As `snapshot`; an array in registers[source], which may look into a variable, is copied too."""
+
+    def load(r: Registers) -> None:
+        value = r[source]
+        if isinstance(value, Variable):
+            value = value.snapshot()
+        elif isinstance(value, np.ndarray):
+            value = value.copy()
+        r[target] = value
 
     return load
 

@@ -75,9 +75,10 @@ class StepState:
     """One step on one task.
 
     `owner`: whose private resources it uses, such as a session's handle; see resources.private_name.
+    `lends`: whoever gets the results only reads them, and releases the leases among them.
     """
 
-    __slots__ = ("owner", "rendezvous", "runtime", "scope", "stats", "step_id")
+    __slots__ = ("lends", "owner", "rendezvous", "runtime", "scope", "stats", "step_id")
 
     def __init__(
         self,
@@ -87,6 +88,7 @@ class StepState:
         rendezvous: Exchange | None = None,
         stats: Any = None,
         owner: str = "",
+        lends: bool = False,
     ) -> None:
         self.runtime = runtime
         self.scope = scope
@@ -94,6 +96,7 @@ class StepState:
         self.rendezvous = rendezvous
         self.stats = stats
         self.owner = owner
+        self.lends = lends
 
 
 class KernelContext:

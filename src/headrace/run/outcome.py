@@ -1,11 +1,11 @@
-"""What leaves a step: values that belong to the caller, and errors that name their node.
+"""What leaves a step: values that belong to the caller or are lent to it, and errors that name their node.
 
 Called by: run.program, run.dataflow, run.trace.  Threads: any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from headrace.base import errors
 from headrace.run import handles
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.resources import Resource
-from headrace.run.variable import Variable
+from headrace.run.variable import Variable, release
 
 
 def leave(value: Any, shared: bool, node: NodeInfo, step: StepState) -> Any:
@@ -32,6 +32,35 @@ def leave(value: Any, shared: bool, node: NodeInfo, step: StepState) -> Any:
     if isinstance(value, np.ndarray) and (shared or not value.flags.writeable):
         return value.copy()
     return value
+
+
+def lend(value: Any, live: bool, node: NodeInfo, step: StepState) -> Any:
+    """`value`, made by `node`, for one who only reads it and then releases it: a Lease of a variable.
+
+    live: it may look into a variable, and is copied.  Raises FailedPrecondition for an uninitialized variable.
+    """
+    if isinstance(value, Variable):
+        try:
+            return value.lend()
+        except errors.OpError as error:
+            raise explain(error, node, (), step) from None
+    if isinstance(value, Resource):
+        return handles.leaving(value, step.runtime.device)
+    if live and isinstance(value, np.ndarray):
+        return value.copy()
+    return value
+
+
+def lend_all(values: Iterable[tuple[Any, bool, NodeInfo]], step: StepState) -> list[Any]:
+    """Each (value, live, node) as `lend` gives it; nothing stays leased if one fails."""
+    lent: list[Any] = []
+    try:
+        for value, live, node in values:
+            lent.append(lend(value, live, node, step))
+    except BaseException:
+        release(lent)
+        raise
+    return lent
 
 
 def explain(

@@ -24,7 +24,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.run.kernel import NodeInfo, StepState
-from headrace.run.outcome import explain, leave
+from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
 
 Registers = list[Any]
@@ -63,12 +63,13 @@ class Item:
 
 @dataclass(slots=True)
 class Return:
-    """A value that leaves the step: its register, whether somebody else may hold it too, and the
-    node that made it.
+    """A value that leaves the step: its register, whether somebody else may hold it too, whether it may look into a
+    variable, and the node that made it.
     """
 
     register: int
     shared: bool
+    live: bool
     node: NodeInfo
 
 
@@ -102,7 +103,7 @@ class Program:
     def run(self, step: StepState, args: Sequence[Any]) -> list[Any]:
         """Run the partition with `args` in its argument registers; returns what leaves the step.
 
-        The returned arrays belong to the caller.  Raises the OpError of the first node that fails,
+        The returned arrays belong to the caller, unless `step.lends`.  Raises the OpError of the first node that fails,
         with its node, device and step; waiters still out are abandoned without a trace.
         """
         registers = self.template.copy()
@@ -119,6 +120,8 @@ class Program:
                     _Execution(self, registers, step).run()
         elif step.stats is not None:
             self._begin(step, registers)
+        if step.lends:
+            return lend_all([(registers[r.register], r.live, r.node) for r in self.returns], step)
         return [leave(registers[r.register], r.shared, r.node, step) for r in self.returns]
 
     def _begin(self, step: StepState, registers: Registers) -> None:

@@ -8,7 +8,7 @@ Called by: run's executor (edges between local partitions), serve (RecvTensor, f
 Never does I/O.
 Threads: any; one lock, never held while calling out.
 Ends by: abort(error) -- every waiter, and whoever comes later, gets that error; values nobody took
-are dropped.
+are dropped, leases among them released.  Whoever takes a lease releases it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo, announce_all
+from headrace.run.variable import release
 
 Delivery = tuple[Any, bool]
 """(value, dead)"""
@@ -107,9 +108,13 @@ class Rendezvous:
                 return False
             self._error = error
             waiting = [slot for slot in self._slots.values() if isinstance(slot, Pending)]
+            unclaimed = [
+                slot.delivery[0] for slot in self._slots.values() if isinstance(slot, _Sent)
+            ]
             self._slots.clear()
             for pending in waiting:
                 pending.settle_error(error)
+        release(unclaimed)
         announce_all(waiting)
         return True
 

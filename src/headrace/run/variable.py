@@ -2,19 +2,23 @@
 
 Two kinds, as in TensorFlow.  A step passes a `Variable` itself along reference edges and takes `array` when a plain
 consumer runs; what leaves the step or the device is a `snapshot`, made under the lock that updates hold, so that it is
-never torn.  A `ResourceVariable` travels as a handle, and what is read of it is a value: later updates do not change
-it.  Large values are lent, not copied.  As long as anyone still looks into what was lent, the next update works on a
-copy; a training step has dropped its weights by then, and updates them in place.
+never torn, or a `Lease`: the array itself, which no update touches until the lease is released.  A `ResourceVariable`
+travels as a handle, and what is read of it is a value: later updates do not change it.  Large values are lent, not
+copied.  As long as anyone still looks into what was lent, the next update works on a copy; a training step has dropped
+its weights by then, and updates them in place.
 
-Called by: ops (state kernels), run's executor (dereferencing, fetches, sends).
-Threads: any; `lock` is held for the time of one update or one copy.
+Every update asks for `writable()`: it is the array itself, or, if that is leased or lent, a copy that is the variable's
+array from then on.
+
+Called by: ops (state kernels), run's executor (dereferencing, fetches, sends); the shells release leases.
+Threads: any; `lock` is held for the time of one update or one copy.  Releasing takes no lock.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -26,8 +30,48 @@ from headrace.run.resources import Resource
 
 Array = np.ndarray[Any, Any]
 
-
 _COPIED = 1024  # elements; what is smaller is copied sooner than lent
+_LEASED_BYTES = 1 << 14  # what is smaller is copied sooner than leased: measured, 1 us either way
+
+
+class Lease:
+    """The contents of a variable as they were when it was made, until `release`."""
+
+    __slots__ = ("__weakref__", "_array", "_readers")
+
+    def __init__(self, array: Array, readers: weakref.WeakSet[Lease]) -> None:
+        """readers: of this array; one that was dropped without release leaves them by itself."""
+        view = array.view()
+        view.flags.writeable = False
+        self._array: Array | None = view
+        self._readers = readers
+        readers.add(self)
+
+    @property
+    def array(self) -> Array:
+        """Read-only, and not to be looked into after `release`; RuntimeError then."""
+        array = self._array
+        if array is None:
+            raise RuntimeError("the lease was released")
+        return array
+
+    def release(self) -> None:
+        """Let updates have the array.  Any thread, any number of times."""
+        self._readers.discard(self)
+        self._array = None
+
+    def detach(self) -> Array:
+        """A copy that is the caller's own; releases."""
+        copy = self.array.copy()
+        self.release()
+        return copy
+
+
+def release(values: Iterable[Any]) -> None:
+    """Release the leases among `values`."""
+    for value in values:
+        if isinstance(value, Lease):
+            value.release()
 
 
 class State(Resource):
@@ -40,6 +84,7 @@ class State(Resource):
         self.shape = shape
         self.array: Array | None = None
         self.lock = threading.Lock()
+        self._readers: weakref.WeakSet[Lease] = weakref.WeakSet()  # of `array`
 
     def require(self) -> Array:
         """The array itself, not a copy.  Raises FailedPrecondition naming the variable."""
@@ -56,17 +101,47 @@ class State(Resource):
             "(such as tf.global_variables_initializer()) first, in a session that shares it"
         )
 
-    def own(self, sparse: bool = False) -> Array:
-        """The array, to be changed in place; `lock` is held.  Raises FailedPrecondition.
+    def lease(self) -> Lease:
+        """The value now, not copied.  Raises FailedPrecondition."""
+        with self.lock:
+            return Lease(self.require(), self._readers)
 
-        sparse: the change is to a few elements of it.
+    def lend(self) -> Array | Lease:
+        """The value now, for whoever releases it: a lease, or a copy where that costs less.
+
+        Raises FailedPrecondition.
         """
-        return self.require()
+        with self.lock:
+            array = self.require()
+            if array.nbytes < _LEASED_BYTES:
+                return array.copy()
+            return Lease(array, self._readers)
 
     def snapshot(self) -> Array:
         """A copy that later updates do not touch.  Raises FailedPrecondition."""
         with self.lock:
             return self.require().copy()
+
+    def writable(self, sparse: bool = False) -> Array:
+        """The array, to be changed in place; `lock` is held.  Raises FailedPrecondition.
+
+        A copy of what was there, if somebody still reads that.  sparse: the change is to a few elements of it.
+        """
+        array = self.require()
+        if self._is_read():
+            array = array.copy()
+            self._replace(array)
+        return array
+
+    def _is_read(self) -> bool:
+        """Whether somebody counts on the array as it is; `lock` is held."""
+        return len(self._readers) > 0
+
+    def _replace(self, array: Array | None) -> None:
+        """Have another array; whoever reads the old one keeps that.  `lock` is held."""
+        self.array = array
+        if len(self._readers) > 0:
+            self._readers = weakref.WeakSet()
 
     def assign(self, value: Any, validate_shape: bool = True) -> None:
         """Copy `value` in.  Raises InvalidArgument when the shape is not the variable's.
@@ -74,13 +149,18 @@ class State(Resource):
         With `validate_shape` false any shape is accepted, as TensorFlow's Assign does.
         """
         with self.lock:
-            array = self.array
-            if array is not None and array.shape == np.shape(value):
-                array[...] = value
-                return
+            self._put(value, validate_shape)
+
+    def _put(self, value: Any, validate_shape: bool) -> None:
+        shape = np.shape(value)
+        array = self.array
+        if array is None or array.shape != shape:
             if validate_shape:
-                self.check_shape(np.shape(value))
-            self.array = np.array(value, dtype=self.dtype.np)
+                self.check_shape(shape)
+        elif not self._is_read():
+            array[...] = value
+            return
+        self._replace(np.array(value, dtype=self.dtype.np))
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         # An unset variable takes what its node declares; a set one keeps its shape.
@@ -95,7 +175,7 @@ class State(Resource):
     def reset(self) -> None:
         """Back to uninitialized."""
         with self.lock:
-            self.array = None
+            self._replace(None)
 
 
 class Variable(State):
@@ -131,34 +211,21 @@ class ResourceVariable(State):
                 self._lent = weakref.ref(lent)
         return lent.view(array.dtype) if array.dtype.kind == "V" else lent
 
-    def own(self, sparse: bool = False) -> Array:
-        """See `State.own`: a copy, if the array has been lent and is still looked into."""
-        array = self.require()
-        if sparse:
-            self._lends = (
-                False  # a copy of all for a change of a few rows would be repeated for each
-            )
-        if self._lent() is not None:
-            array = self.array = array.copy()
-            self._lent = _nobody
-        return array
+    def writable(self, sparse: bool = False) -> Array:
+        """See `State.writable`."""
+        if sparse:  # a copy of all for a change of a few rows would be repeated for each
+            self._lends = False
+        return super().writable(sparse)
+
+    def _is_read(self) -> bool:
+        return self._lent() is not None or super()._is_read()
+
+    def _replace(self, array: Array | None) -> None:
+        self._lent = _nobody
+        super()._replace(array)
 
     def assign(self, value: Any, validate_shape: bool = False) -> None:
         """Copy `value` in.  Raises InvalidArgument when its shape changes and `validate_shape` forbids it."""
-        shape = np.shape(value)
         with self.lock:
-            array = self.array
             self._lends = True
-            if validate_shape and array is not None and array.shape != shape:
-                self.check_shape(shape)
-            if array is not None and array.shape == shape and self._lent() is None:
-                array[...] = value
-            else:
-                self.array = np.array(value, dtype=self.dtype.np)
-                self._lent = _nobody
-
-    def reset(self) -> None:
-        """Back to uninitialized."""
-        with self.lock:
-            self.array = None
-            self._lent = _nobody
+            self._put(value, validate_shape and self.array is not None)

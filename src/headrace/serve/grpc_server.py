@@ -16,6 +16,7 @@ from typing import Any
 from headrace.base import errors
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
+from headrace.serve import messages as m
 from headrace.serve.grpcio import grpc
 from headrace.serve.pool import GrowingPool
 from headrace.serve.status import as_op_error, text_of, to_detail
@@ -124,7 +125,10 @@ def _handler(service: Any, method: Method) -> Callable[[bytes, grpc.ServicerCont
                 reply = handle(request, scope)
                 if isinstance(reply, Pending):
                     reply = reply.wait(scope)
-                return method.encode_reply(reply)
+                try:
+                    return method.encode_reply(reply)
+                finally:
+                    m.release(reply)
             except Exception as error:  # the caller gets every failure
                 found = as_op_error(error, method.name)
         if stored and method.error_in_reply is not None:

@@ -247,12 +247,19 @@ class MasterSession:
                 exact = request.options is not None and bool(request.options.trace_level)
                 signature = (tuple(feeds), tuple(wanted), tuple(request.targets), exact)
                 plan = self._plan(signature, running)
-                found, metadata = self._run_plan(plan, feeds, request.options, running)
+                found, metadata = self._run_plan(
+                    plan, feeds, request.options, running, request.takes_leases
+                )
         values = [(given, found[name]) for given, name in zip(request.fetches, wanted, strict=True)]
         return m.RunStepReply(values, metadata)
 
     def _run_plan(
-        self, plan: Plan, feeds: dict[str, Any], options: pb.RunOptions | None, scope: Scope
+        self,
+        plan: Plan,
+        feeds: dict[str, Any],
+        options: pb.RunOptions | None,
+        scope: Scope,
+        takes_leases: bool,
     ) -> tuple[dict[str, Any], pb.RunMetadata | None]:
         """The values of the plan's fetches by tensor name, and what `options` asks for beside."""
         options = options or pb.RunOptions()
@@ -262,7 +269,7 @@ class MasterSession:
                 part.graph_handle, step_id,
                 [(key, feeds[name]) for name, key in part.feeds.items()],
                 list(part.fetches.values()), self.handle, bool(options.trace_level), plan.created,
-                record_partition_graphs=options.output_partition_graphs,
+                record_partition_graphs=options.output_partition_graphs, takes_leases=takes_leases,
             )
             for part in plan.parts
         ]  # fmt: skip
@@ -278,7 +285,12 @@ class MasterSession:
         replies = run_parts(self.cluster, self.own_task, plan.parts, requests, scope)
         if any(reply.step_stats is not None for reply in replies):
             stats = [(part.task, r.step_stats) for part, r in zip(plan.parts, replies, strict=True)]
-            to_one_clock(self.cluster, self.own_task, stats, scope)
+            try:
+                to_one_clock(self.cluster, self.own_task, stats, scope)
+            except BaseException:
+                for reply in replies:
+                    m.release(reply)
+                raise
         return replies
 
     def _clean_up(self, plan: Plan, step_id: int) -> None:
@@ -338,7 +350,9 @@ class MasterSession:
             )
         with self._step(called.options, scope) as running:
             feeds = dict(zip(called.feeds, request.feeds, strict=True))
-            found, metadata = self._run_plan(called.plan, feeds, called.options, running)
+            found, metadata = self._run_plan(
+                called.plan, feeds, called.options, running, request.takes_leases
+            )
         return m.RunCallableReply([found[name] for name in called.fetches], metadata)
 
     def release_callable(self, number: int) -> None:

@@ -2,18 +2,39 @@
 
 Everything else that a service takes or returns is the protobuf message itself.  Bytes are the
 shells' business (`serve.wire`).
+
+Leases: who decodes a request from bytes sets its `takes_leases`.  Values of the reply may then be
+`run.variable.Lease`s, to be encoded as their arrays and given back by `release`, when the bytes are
+on their way and when they never will be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.codec import protos as pb
+from headrace.run import variable
 
 Named = list[tuple[str, Any]]
 """(name, value) pairs."""
+
+
+class Reply:
+    """A reply with values."""
+
+    __slots__ = ()
+
+    def values(self) -> Iterable[Any]:
+        """All of them."""
+        raise NotImplementedError
+
+
+def release(reply: Any) -> None:
+    """Give back what `reply`, of whatever kind, has on lease.  Any thread, any number of times."""
+    if isinstance(reply, Reply):
+        variable.release(reply.values())
 
 
 @dataclass(slots=True)
@@ -28,14 +49,19 @@ class RunStepRequest:
     partial_run_handle: str = ""
     store_errors_in_response_body: bool = True
     request_id: int = 0
+    takes_leases: bool = False
 
 
 @dataclass(slots=True)
-class RunStepReply:
+class RunStepReply(Reply):
     """Values of the fetches by name, and the metadata if it was asked for."""
 
     tensors: Named
     metadata: pb.RunMetadata | None = None
+
+    def values(self) -> Iterable[Any]:
+        """See `Reply`."""
+        return [value for _, value in self.tensors]
 
 
 @dataclass(slots=True)
@@ -54,15 +80,20 @@ class RunGraphRequest:
     store_errors_in_response_body: bool = True
     request_id: int = 0
     record_partition_graphs: bool = False
+    takes_leases: bool = False
 
 
 @dataclass(slots=True)
-class RunGraphReply:
+class RunGraphReply(Reply):
     """Values of the fetches by rendezvous key; step statistics and graphs if they were asked for."""
 
     recv: Named
     step_stats: pb.StepStats | None = None
     partition_graphs: Sequence[pb.GraphDef] = ()
+
+    def values(self) -> Iterable[Any]:
+        """See `Reply`."""
+        return [value for _, value in self.recv]
 
 
 @dataclass(slots=True)
@@ -72,15 +103,20 @@ class RecvTensorRequest:
     step_id: int
     rendezvous_key: str
     request_id: int = 0
+    takes_leases: bool = False
 
 
 @dataclass(slots=True)
-class RecvTensorReply:
+class RecvTensorReply(Reply):
     """The value; `is_dead` for the untaken side of a Switch."""
 
     value: Any
     is_dead: bool = False
     send_start_micros: int = 0
+
+    def values(self) -> Iterable[Any]:
+        """See `Reply`."""
+        return (self.value,)
 
 
 @dataclass(slots=True)
@@ -91,11 +127,16 @@ class RunCallableRequest:
     handle: int
     feeds: list[Any]
     request_id: int = 0
+    takes_leases: bool = False
 
 
 @dataclass(slots=True)
-class RunCallableReply:
+class RunCallableReply(Reply):
     """Values of the fetches in order, and the metadata if its options ask for them."""
 
     fetches: list[Any]
     metadata: pb.RunMetadata | None = None
+
+    def values(self) -> Iterable[Any]:
+        """See `Reply`."""
+        return self.fetches

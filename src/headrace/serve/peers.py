@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
+from headrace.serve import messages as m
 from headrace.serve import registry
 from headrace.serve.pool import GrowingPool
 from headrace.serve.status import as_op_error
@@ -77,7 +78,9 @@ class DirectPeer:
 
         def work() -> None:
             try:
-                pending.resolve(handler(request, inner))
+                reply = handler(request, inner)
+                if not pending.resolve(reply):
+                    m.release(reply)
             except BaseException as error:  # the caller gets it, whatever it is
                 pending.reject(as_op_error(error, method.name))
             finally:

@@ -6,7 +6,7 @@ Called by: serve.master_session.  Threads: the calling thread runs the master's 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from headrace.base import errors
@@ -79,7 +79,17 @@ class _Step:
         except BaseException:  # Ctrl-C in a client of this process
             self._end(errors.cancelled("the step was interrupted"))
             raise
+        finally:
+            if len(replies) < len(parts):
+                self._drop(replies.values())
         return [replies[index] for index in range(len(parts))]
+
+    def _drop(self, replies: Iterable[m.RunGraphReply]) -> None:
+        """Nobody will get what some partitions have replied, or will."""
+        for reply in replies:
+            m.release(reply)
+        for pending in self._asked.values():
+            pending.on_done(lambda done: m.release(done.result()) if done.error is None else None)
 
     def _note(self, reply: Pending[Any]) -> None:
         """A partition has ended; if it failed, so do the others."""

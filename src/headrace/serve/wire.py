@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.codec import tensors
+from headrace.run.variable import Lease
 from headrace.serve import messages as m
 from headrace.serve import status
 
@@ -44,15 +45,18 @@ def _value(proto: pb.TensorProto) -> Any:
     return tensors.decode(proto)
 
 
-def _tensor(value: Any) -> pb.TensorProto:
+def _put(value: Any, into: pb.TensorProto) -> None:
+    if isinstance(value, Lease):
+        value = value.array
     kind = dtypes.from_numpy(value.dtype)
     if kind is dtypes.string and value.ndim == 0 and isinstance(value[()], pb.ResourceHandleProto):
         kind = dtypes.resource
-    return tensors.encode(value, kind)
+    tensors.encode(value, kind, into)
 
 
-def _named(values: m.Named) -> list[pb.NamedTensorProto]:
-    return [pb.NamedTensorProto(name=name, tensor=_tensor(value)) for name, value in values]
+def _put_named(values: m.Named, into: Any) -> None:
+    for name, value in values:
+        _put(value, into.add(name=name).tensor)
 
 
 def _unnamed(protos: Any) -> m.Named:
@@ -70,10 +74,11 @@ def _parse(kind: Any, data: bytes) -> Any:
 
 def _encode_run_step(r: m.RunStepRequest) -> bytes:
     proto = pb.RunStepRequest(
-        session_handle=r.session_handle, feed=_named(r.feeds), fetch=r.fetches, target=r.targets,
+        session_handle=r.session_handle, fetch=r.fetches, target=r.targets,
         partial_run_handle=r.partial_run_handle, request_id=r.request_id,
         store_errors_in_response_body=r.store_errors_in_response_body,
     )  # fmt: skip
+    _put_named(r.feeds, proto.feed)
     if r.options is not None:
         proto.options.CopyFrom(r.options)
     return proto.SerializeToString()
@@ -85,11 +90,13 @@ def _decode_run_step(data: bytes) -> m.RunStepRequest:
         proto.session_handle, _unnamed(proto.feed), list(proto.fetch), list(proto.target),
         proto.options if proto.HasField("options") else None,
         proto.partial_run_handle, proto.store_errors_in_response_body, proto.request_id,
+        takes_leases=True,
     )  # fmt: skip
 
 
 def _encode_run_step_reply(r: m.RunStepReply) -> bytes:
-    proto = pb.RunStepResponse(tensor=_named(r.tensors))
+    proto = pb.RunStepResponse()
+    _put_named(r.tensors, proto.tensor)
     if r.metadata is not None:
         proto.metadata.CopyFrom(r.metadata)
     return proto.SerializeToString()
@@ -126,8 +133,8 @@ def _run_graph_error(error: errors.OpError) -> bytes:
 
 
 def _encode_run_graph(r: m.RunGraphRequest) -> bytes:
-    return pb.RunGraphRequest(
-        graph_handle=r.graph_handle, step_id=r.step_id, send=_named(r.send), recv_key=r.recv_keys,
+    proto = pb.RunGraphRequest(
+        graph_handle=r.graph_handle, step_id=r.step_id, recv_key=r.recv_keys,
         session_handle=r.session_handle,
         exec_opts=pb.ExecutorOpts(
             record_timeline=r.record_timeline, record_partition_graphs=r.record_partition_graphs
@@ -135,7 +142,9 @@ def _encode_run_graph(r: m.RunGraphRequest) -> bytes:
         create_worker_session_called=r.create_worker_session_called, is_partial=r.is_partial,
         is_last_partial_run=r.is_last_partial_run, request_id=r.request_id,
         store_errors_in_response_body=r.store_errors_in_response_body,
-    ).SerializeToString()  # fmt: skip
+    )  # fmt: skip
+    _put_named(r.send, proto.send)
+    return proto.SerializeToString()
 
 
 def _decode_run_graph(data: bytes) -> m.RunGraphRequest:
@@ -144,12 +153,13 @@ def _decode_run_graph(data: bytes) -> m.RunGraphRequest:
         proto.graph_handle, proto.step_id, _unnamed(proto.send), list(proto.recv_key),
         proto.session_handle, proto.exec_opts.record_timeline, proto.create_worker_session_called,
         proto.is_partial, proto.is_last_partial_run, proto.store_errors_in_response_body, proto.request_id,
-        proto.exec_opts.record_partition_graphs,
+        proto.exec_opts.record_partition_graphs, takes_leases=True,
     )  # fmt: skip
 
 
 def _encode_run_graph_reply(r: m.RunGraphReply) -> bytes:
-    proto = pb.RunGraphResponse(recv=_named(r.recv), partition_graph=r.partition_graphs)
+    proto = pb.RunGraphResponse(partition_graph=r.partition_graphs)
+    _put_named(r.recv, proto.recv)
     if r.step_stats is not None:
         proto.step_stats.CopyFrom(r.step_stats)
     return proto.SerializeToString()
@@ -172,13 +182,15 @@ def _encode_recv_tensor(r: m.RecvTensorRequest) -> bytes:
 
 def _decode_recv_tensor(data: bytes) -> m.RecvTensorRequest:
     proto = _parse(pb.RecvTensorRequest, data)
-    return m.RecvTensorRequest(proto.step_id, proto.rendezvous_key, proto.request_id)
+    return m.RecvTensorRequest(
+        proto.step_id, proto.rendezvous_key, proto.request_id, takes_leases=True
+    )
 
 
 def _encode_recv_tensor_reply(r: m.RecvTensorReply) -> bytes:
     proto = pb.RecvTensorResponse(is_dead=r.is_dead, send_start_micros=r.send_start_micros)
     if r.value is not None:
-        proto.tensor.CopyFrom(_tensor(r.value))
+        _put(r.value, proto.tensor)
     return proto.SerializeToString()
 
 
@@ -189,20 +201,26 @@ def _decode_recv_tensor_reply(data: bytes) -> m.RecvTensorReply:
 
 
 def _encode_run_callable(r: m.RunCallableRequest) -> bytes:
-    return pb.RunCallableRequest(
-        session_handle=r.session_handle, handle=r.handle, feed=[_tensor(value) for value in r.feeds],
-        request_id=r.request_id,
-    ).SerializeToString()  # fmt: skip
+    proto = pb.RunCallableRequest(
+        session_handle=r.session_handle, handle=r.handle, request_id=r.request_id
+    )
+    for value in r.feeds:
+        _put(value, proto.feed.add())
+    return proto.SerializeToString()
 
 
 def _decode_run_callable(data: bytes) -> m.RunCallableRequest:
     proto = _parse(pb.RunCallableRequest, data)
     feeds = [_value(feed) for feed in proto.feed]
-    return m.RunCallableRequest(proto.session_handle, proto.handle, feeds, proto.request_id)
+    return m.RunCallableRequest(
+        proto.session_handle, proto.handle, feeds, proto.request_id, takes_leases=True
+    )
 
 
 def _encode_run_callable_reply(r: m.RunCallableReply) -> bytes:
-    proto = pb.RunCallableResponse(fetch=[_tensor(value) for value in r.fetches])
+    proto = pb.RunCallableResponse()
+    for value in r.fetches:
+        _put(value, proto.fetch.add())
     if r.metadata is not None:
         proto.metadata.CopyFrom(r.metadata)
     return proto.SerializeToString()

@@ -25,6 +25,7 @@ from headrace.run.pending import Pending
 from headrace.run.rendezvous import Delivery
 from headrace.run.scope import Scope
 from headrace.run.trace import StatsCollector
+from headrace.run.variable import Lease, release
 from headrace.serve import messages as m
 from headrace.serve.exchange import Exchange
 from headrace.serve.peers import Peers, gives_pending
@@ -175,12 +176,16 @@ class Worker:
         try:
             with Scope(parent=scope) as running:
                 values = self._run(
-                    registered, registered.program, args, request.step_id, exchange, running, stats
-                )
+                    registered, registered.program, args, request.step_id, exchange, running, stats,
+                    request.takes_leases,
+                )  # fmt: skip
         finally:
             if logged and stats is not None:
                 self._log.add(request.step_id, stats.proto())
         recv = [(name, values[registered.returns[name]]) for name in request.recv_keys]
+        if len(recv) < len(values):  # not every fetch was asked for
+            asked = {registered.returns[name] for name in request.recv_keys}
+            release(value for index, value in enumerate(values) if index not in asked)
         return _reply(registered, request, recv, stats if request.record_timeline else None)
 
     def _run_partial(
@@ -209,7 +214,7 @@ class Worker:
 
     def _run(
         self, registered: Registered, program: Compiled, args: list[Any], step_id: int,
-        exchange: Exchange, running: Scope, stats: StatsCollector | None,
+        exchange: Exchange, running: Scope, stats: StatsCollector | None, lends: bool = False,
     ) -> list[Any]:  # fmt: skip
         session = registered.session
         with self._lock:
@@ -221,7 +226,7 @@ class Worker:
         )
         try:
             view = exchange.seen_from(session.task, session.peers)
-            step = StepState(session.runtime, running, step_id, view, stats, session.handle)
+            step = StepState(session.runtime, running, step_id, view, stats, session.handle, lends)
             return program.run(step, args)
         except errors.OpError as error:
             self._end_step(step_id, error)
@@ -302,7 +307,11 @@ class Worker:
                 replied.reject(error)
             else:
                 value, dead = delivery.result()
-                replied.resolve(m.RecvTensorReply(value, dead))
+                if isinstance(value, Lease) and not request.takes_leases:
+                    value = value.detach()
+                reply = m.RecvTensorReply(value, dead)
+                if not replied.resolve(reply):
+                    m.release(reply)
 
         taken.on_done(arrived)
         return replied
