@@ -1,0 +1,299 @@
+"""Reads and updates of large variables by many clients: no value is torn, and nothing stays leased.
+
+Every update writes one number everywhere, so a value that is not uniform was read while it was written.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.run.keys import key
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.run.variable import Lease, Variable
+from headrace.serve import messages as m
+from headrace.serve import wire
+from headrace.serve.peers import DirectPeer
+from headrace.serve.pool import GrowingPool
+from headrace.serve.worker import Worker
+from tests.serve.clusters import Cluster, ProcessCluster, in_process, processes
+from tests.serve.conftest import Background
+
+Start = Callable[[Callable[[], Any]], Background]
+
+CLIENTS = 4
+ROUNDS = 6
+MB = 1 << 20
+ELEMENTS = 10 * MB // 4
+
+
+@pytest.fixture(params=["grpc"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
+    """Servers in processes of their own, reached over the shell that the parameter names."""
+    with processes({"ps": 1, "worker": 1}) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
+def test_values_read_while_others_update_are_never_torn(
+    cluster: ProcessCluster, background: Start, use_resource: bool
+) -> None:
+    """Clients of both masters assign, add and scatter, and read: from the ps itself, from another master, and what a
+    worker received.
+    """
+    number = tf.placeholder(tf.float32, [])
+    with tf.device("/job:ps"):
+        v = tf.Variable(tf.zeros([4, ELEMENTS // 4]), name="v", use_resource=use_resource)
+        fill = tf.fill([4, ELEMENTS // 4], number)
+        updates = [
+            v.assign(fill).op, v.assign_add(fill).op,
+            tf.scatter_add(v, tf.constant([0, 1, 2, 3]), fill).op,
+        ]  # fmt: skip
+        read = tf.identity(v.read_value())
+    with tf.device("/job:worker"):
+        edges = [tf.reduce_min(read), tf.reduce_max(read)]
+
+    def client(index: int) -> list[str]:
+        torn = []
+        target = cluster.target("ps:0" if index % 2 else "worker:0")
+        with tf.Session(target, graph=v.graph) as session:
+            for count in range(ROUNDS):
+                session.run(updates[(index + count) % 3], {number: 100.0 * index + count})
+                value = session.run(read)
+                if value.min() != value.max():
+                    torn.append(f"fetched {np.unique(value)[:4]}")
+                low, high = session.run(edges)
+                if low != high:
+                    torn.append(f"received {low} to {high}")
+        return torn
+
+    with tf.Session(cluster.target("ps:0")) as session:
+        session.run(v.initializer)
+    clients = [background(lambda index=index: client(index)) for index in range(CLIENTS)]
+    assert [each.value() for each in clients] == [[]] * CLIENTS
+
+
+# -- nothing stays leased -------------------------------------------------------------------------
+
+
+class Ends:
+    """A cluster of this process whose servers talk over a shell, with a variable on the ps."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        with tf.device("/job:ps"):
+            self.variable = tf.Variable(tf.ones([100, 100]), name="v")
+            self.unset = tf.Variable(tf.ones([100, 100]), name="unset")
+            self.add = self.variable.assign_add(tf.ones([100, 100])).op
+        with tf.device("/job:worker"):
+            self.received = self.variable + 1.0
+            self.queue = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="never")
+            self.blocked = tf.reduce_sum(self.variable) + self.queue.dequeue()
+
+    def held(self) -> Any:
+        resources = self.cluster.servers["ps:0"].worker.runtime.resources
+        return resources.lookup("", "v", Variable)
+
+    def check(self, session: tf.Session) -> None:
+        """An update is in place: nobody has a lease."""
+        before = self.held().array
+        session.run(self.add)
+        assert self.held().array is before
+
+
+@pytest.fixture
+def ends(shell: str, graph: tf.Graph, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ends]:
+    """All leases are kept, so that those nobody released show."""
+    kept = []
+    make = Lease.__init__
+
+    def keep(lease: Lease, *args: Any) -> None:
+        make(lease, *args)
+        kept.append(lease)
+
+    monkeypatch.setattr(Lease, "__init__", keep)
+    with in_process({"ps": 1, "worker": 1}) as cluster:
+        yield Ends(cluster)
+
+
+@pytest.mark.parametrize("task", ["ps:0", "worker:0"])
+def test_after_a_step_nothing_stays_leased(ends: Ends, task: str) -> None:
+    with tf.Session(ends.cluster.target(task)) as session:
+        session.run(ends.variable.initializer)
+        value, received, _ = session.run([ends.variable, ends.received, ends.variable._ref()])
+        assert np.all(value == 1)
+        assert np.all(received == 2)
+        assert value.flags.writeable
+        ends.check(session)
+
+
+@pytest.mark.parametrize("task", ["ps:0", "worker:0"])
+def test_after_a_step_that_failed_nothing_stays_leased(
+    ends: Ends, background: Start, blocked: Any, task: str
+) -> None:
+    with tf.Session(ends.cluster.target(task)) as session:
+        session.run(ends.variable.initializer)
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            session.run([ends.variable, ends.received, ends.unset])
+        ends.check(session)
+        waiting = background(lambda: session.run([ends.variable, ends.received, ends.blocked]))
+        blocked.wait()
+        session.run(ends.queue.close(cancel_pending_enqueues=True))
+        assert isinstance(waiting.error(), tf.errors.OutOfRangeError)
+        ends.check(session)
+
+
+@pytest.mark.parametrize("task", ["ps:0", "worker:0"])
+def test_after_a_step_that_ran_out_of_time_nothing_stays_leased(ends: Ends, task: str) -> None:
+    with tf.Session(ends.cluster.target(task)) as session:
+        session.run(ends.variable.initializer)
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.run([ends.variable, ends.blocked], options=tf.RunOptions(timeout_in_ms=100))
+        ends.check(session)
+
+
+def test_callables_and_traced_steps_leave_nothing_leased(ends: Ends) -> None:
+    with tf.Session(ends.cluster.target("ps:0")) as session:
+        session.run(ends.variable.initializer)
+        run = session.make_callable([ends.variable, ends.received])
+        assert np.all(run()[0] == 1)
+        ends.check(session)
+        traced = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        value = session.run(ends.variable, options=traced, run_metadata=tf.RunMetadata())
+        assert np.all(value == 2)
+        ends.check(session)
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+def leased() -> tuple[Variable, Lease]:
+    held = Variable("v", tf.float32, (5,))
+    held.assign(np.ones(5, np.float32))
+    return held, held.lease()
+
+
+@pytest.mark.parametrize(
+    ("method", "reply"),
+    [
+        (wire.RUN_STEP, lambda lease: m.RunStepReply([("v", lease), ("w", lease)])),
+        (wire.RUN_GRAPH, lambda lease: m.RunGraphReply([("v", lease)])),
+        (wire.RECV_TENSOR, lambda lease: m.RecvTensorReply(lease)),
+        (wire.RUN_CALLABLE, lambda lease: m.RunCallableReply([lease])),
+    ],
+    ids=["RunStep", "RunGraph", "RecvTensor", "RunCallable"],
+)
+def test_a_reply_is_encoded_with_what_is_leased_and_gives_it_back(
+    method: wire.Method, reply: Callable[[Lease], m.Reply]
+) -> None:
+    held, lease = leased()
+    message = reply(lease)
+    decoded = method.decode_reply(method.encode_reply(message))
+    assert [value.tolist() for value in decoded.values()] == [[1.0] * 5] * len([*message.values()])
+    assert not is_released(held)
+    held, lease = leased()
+    message = reply(lease)
+    m.release(message)
+    m.release(message)
+    assert is_released(held)
+
+
+def test_requests_that_come_as_bytes_take_leases_and_others_do_not() -> None:
+    requests: list[tuple[wire.Method, Any]] = [
+        (wire.RUN_STEP, m.RunStepRequest("s", [], [], [])),
+        (wire.RUN_GRAPH, m.RunGraphRequest("g", 1, [], [])),
+        (wire.RECV_TENSOR, m.RecvTensorRequest(1, "k")),
+        (wire.RUN_CALLABLE, m.RunCallableRequest("s", 1, [])),
+    ]
+    for method, request in requests:
+        assert not request.takes_leases
+        assert method.decode_request(method.encode_request(request)).takes_leases
+
+
+KEY = key(
+    "/job:ps/replica:0/task:0/device:CPU:0", 1, "/job:worker/replica:0/task:0/device:CPU:0", "v"
+)
+
+
+@pytest.fixture
+def pool() -> Iterator[GrowingPool]:
+    pool = GrowingPool("test")
+    yield pool
+    pool.shutdown()
+
+
+@pytest.fixture
+def worker(pool: GrowingPool) -> Iterator[Worker]:
+    """A task without a server."""
+    worker = Worker("/job:ps/replica:0/task:0", {}, pool)
+    yield worker
+    worker.close(errors.cancelled("the test is over"))
+
+
+def is_released(held: Variable) -> bool:
+    before = held.array
+    held.assign(np.zeros(5, np.float32))
+    return held.array is before
+
+
+def test_what_another_task_receives_is_leased_to_those_who_take_leases_only(worker: Worker) -> None:
+    for step_id, takes in ((1, True), (2, False)):
+        held, lease = leased()
+        request = m.RecvTensorRequest(step_id, KEY, takes_leases=takes)
+        with Scope() as scope:
+            replied = worker.recv_tensor(request, scope)
+            worker._exchange(step_id).local.send(KEY, lease)
+            reply = replied.wait(scope)
+        if takes:
+            assert reply.value is lease
+            assert not is_released(held)
+        else:
+            assert reply.value.tolist() == [1.0] * 5
+            assert reply.value.flags.writeable
+            assert is_released(held)
+
+
+def test_a_value_whose_receiver_gives_up_as_it_comes_is_released(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, lease = leased()
+    gave_up = errors.cancelled("gave up")
+    announce = Pending.announce
+    with Scope() as scope:
+        replied = worker.recv_tensor(m.RecvTensorRequest(1, KEY, takes_leases=True), scope)
+
+        def too_late(pending: Pending[Any]) -> None:
+            if pending is not replied:
+                replied.abandon(gave_up)
+            announce(pending)
+
+        monkeypatch.setattr(Pending, "announce", too_late)
+        worker._exchange(1).local.send(KEY, lease)
+    assert replied.error is gave_up
+    assert is_released(held)
+
+
+def test_a_reply_that_comes_after_the_caller_gave_up_is_released(pool: GrowingPool) -> None:
+    held, lease = leased()
+    gave_up = threading.Event()
+
+    class Service:
+        closed = False
+
+        def run_graph(self, request: Any, scope: Scope) -> m.RunGraphReply:
+            assert gave_up.wait(30)
+            return m.RunGraphReply([("v", lease)])
+
+    with Scope() as scope:
+        asked = DirectPeer(Service(), pool).call(wire.RUN_GRAPH, None, scope)
+        assert asked.abandon(errors.cancelled("gave up"))
+        gave_up.set()
+        pool.shutdown()
+    assert is_released(held)
