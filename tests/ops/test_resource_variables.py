@@ -101,11 +101,11 @@ def test_a_large_value_is_lent_and_the_next_update_works_on_a_copy(dtype: Any) -
     assert first is not None
     assert np.shares_memory(view, first)
     assert x.read() is not None, "a second reader shares"
-    owned = x.own()
+    owned = x.writable()
     assert owned is not first
     owned[...] = 1
     assert not view.astype(bool).any()
-    assert x.own() is owned, "nobody looks into the new one"
+    assert x.writable() is owned, "nobody looks into the new one"
     second = x.read()
     x.assign(np.zeros((2, BIG), dtype))
     assert second.astype(bool).all()
@@ -117,7 +117,7 @@ def test_once_nobody_looks_any_more_updates_are_in_place() -> None:
     array = x.array
     part = x.read()[::2]
     del part
-    assert x.own() is array
+    assert x.writable() is array
     x.assign(np.ones(BIG, np.float32))
     assert x.array is array
 
@@ -132,11 +132,11 @@ def test_a_lent_value_is_read_only() -> None:
 def test_a_variable_that_is_changed_row_by_row_is_copied_by_its_readers() -> None:
     x = run.ResourceVariable("x", dtypes.float32, None)
     x.assign(np.zeros(BIG, np.float32))
-    array = x.own(sparse=True)
+    array = x.writable(sparse=True)
     assert array is not None
     seen = x.read()
     assert not np.shares_memory(seen, array)
-    assert x.own(sparse=True) is array
+    assert x.writable(sparse=True) is array
 
 
 def test_values_read_while_others_update_are_whole() -> None:
