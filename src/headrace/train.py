@@ -19,10 +19,13 @@ from headrace.codec.protos import (
 )
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.server import Server
+from headrace.training.adadelta import AdadeltaOptimizer
 from headrace.training.adagrad import AdagradOptimizer
+from headrace.training.adagrad_da import AdagradDAOptimizer
 from headrace.training.adam import AdamOptimizer
 from headrace.training.coordinator import Coordinator, LooperThread
 from headrace.training.device_setter import replica_device_setter
+from headrace.training.ftrl import FtrlOptimizer
 from headrace.training.global_step import (
     assert_global_step,
     create_global_step,
@@ -50,13 +53,18 @@ from headrace.training.learning_rate import (
 )
 from headrace.training.momentum import MomentumOptimizer
 from headrace.training.optimizer import Optimizer
+from headrace.training.proximal_adagrad import ProximalAdagradOptimizer
+from headrace.training.proximal_gradient_descent import ProximalGradientDescentOptimizer
 from headrace.training.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
+from headrace.training.rmsprop import RMSPropOptimizer
 
 __all__ = [
-    "AdagradOptimizer", "AdamOptimizer", "BytesList", "ClusterDef", "ClusterSpec",
-    "Coordinator", "Example", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
-    "GradientDescentOptimizer", "Int64List", "JobDef", "LooperThread", "MomentumOptimizer",
-    "Optimizer", "QueueRunner", "SaverDef", "SequenceExample", "Server", "ServerDef",
+    "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "BytesList",
+    "ClusterDef", "ClusterSpec", "Coordinator", "Example", "Feature", "FeatureList",
+    "FeatureLists", "Features", "FloatList", "FtrlOptimizer", "GradientDescentOptimizer",
+    "Int64List", "JobDef", "LooperThread", "MomentumOptimizer", "Optimizer",
+    "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "QueueRunner",
+    "RMSPropOptimizer", "SaverDef", "SequenceExample", "Server", "ServerDef",
     "add_queue_runner", "assert_global_step", "cosine_decay", "create_global_step",
     "exponential_decay", "get_global_step", "get_or_create_global_step", "global_step",
     "input_producer", "inverse_time_decay", "limit_epochs", "match_filenames_once",

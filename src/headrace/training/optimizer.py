@@ -23,6 +23,7 @@ from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import colocate_with, control_dependencies, init_scope, name_scope
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
+from headrace.ops.casting import cast
 from headrace.ops.flow import group, tuple_
 from headrace.ops.state import is_resource_variable
 from headrace.ops.variable_lists import trainable_variables
@@ -294,12 +295,13 @@ class Optimizer:
         grad: Tensor | IndexedSlices,
         var: Any,
         slots: Sequence[str],
-        scalars: Mapping[str, Tensor],
+        scalars: Mapping[str, Any],
         **attrs: Any,
     ) -> Operation:
         """The training op of `rule`: sparse or dense, on a reference or a handle.
 
-        slots: names of slots, in the order of the op's inputs.  scalars: by name of input, cast to the type of `var`.
+        slots: names of slots, in the order of the op's inputs.  scalars: by name of input; tensors and numbers, cast
+        to the type of `var`.
         """
         sparse = isinstance(grad, IndexedSlices)
         kind = ("Resource" if is_resource_variable(var) else "") + ("Sparse" if sparse else "")
@@ -339,6 +341,11 @@ class Optimizer:
     def _call_if_callable(param: Any) -> Any:
         return param() if callable(param) else param
 
+    def _as_tensors(self, **values: Any) -> dict[str, Tensor]:
+        """Hyperparameters as tensors of their names; what is a function is called."""
+        called = {name: self._call_if_callable(value) for name, value in values.items()}
+        return {name: convert(value, None, name) for name, value in called.items()}
+
 
 def _values(grad: Tensor | IndexedSlices) -> Tensor:
     return grad.values if isinstance(grad, IndexedSlices) else grad
@@ -352,13 +359,10 @@ def _summed(rows: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
     return summed, unique
 
 
-def cast_like(value: Tensor, var: Any) -> Tensor:
+def cast_like(value: Any, var: Any) -> Tensor:
     """A hyperparameter in the type of the variable; the tensor itself if it is that."""
-    kind = var.dtype.base_dtype
-    if value.dtype.base_dtype == kind:
-        return value
-    cast: Tensor = get("Cast")(value, DstT=kind, name="Cast")
-    return cast
+    same: Tensor = cast(value, var.dtype.base_dtype)
+    return same
 
 
 def _gradient(grad: Any) -> Tensor | IndexedSlices | None:
