@@ -13,16 +13,16 @@ import pytest
 import headrace.ops  # noqa: F401  registers every op
 from headrace.base import dtypes, errors
 from headrace.graph.registry import get
-from headrace.run.variable import Variable
+from headrace.run.variable import ResourceVariable, State, Variable
 
 RNG = np.random.default_rng(5)
 DTYPES = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16]
 BIG = (3, 50001)  # more than one block, and no multiple of it
 
 
-def variable(value: Any, name: str = "v") -> Variable:
+def variable(value: Any, name: str = "v", kind: type[State] = Variable) -> Any:
     array = np.asarray(value)
-    made = Variable(name, dtypes.from_numpy(array.dtype), array.shape)
+    made = kind(name, dtypes.from_numpy(array.dtype), array.shape)
     made.assign(array)
     return made
 
@@ -72,6 +72,95 @@ def adam_nesterov(*a: Any) -> Any:
     return [var - lr * np.sqrt(1 - p2) / (1 - p1) * ahead / (np.sqrt(v) + e), m, v]
 
 
+def amsgrad(
+    var: Any, m: Any, v: Any, vhat: Any, p1: Any, p2: Any, lr: Any, b1: Any, b2: Any, e: Any, g: Any
+) -> Any:
+    m = b1 * m + (1 - b1) * g
+    v = b2 * v + (1 - b2) * g * g
+    vhat = np.maximum(vhat, v)
+    return [var - lr * np.sqrt(1 - p2) / (1 - p1) * m / (np.sqrt(vhat) + e), m, v, vhat]
+
+
+def ada_max(var: Any, m: Any, v: Any, p1: Any, lr: Any, b1: Any, b2: Any, e: Any, g: Any) -> Any:
+    m = b1 * m + (1 - b1) * g
+    v = np.maximum(b2 * v, np.abs(g))
+    return [var - lr / (1 - p1) * m / (v + e), m, v]
+
+
+def keras_momentum(var: Any, acc: Any, lr: Any, g: Any, m: Any) -> Any:
+    acc = m * acc - lr * g
+    return [var + acc, acc]
+
+
+def keras_nesterov(var: Any, acc: Any, lr: Any, g: Any, m: Any) -> Any:
+    acc = m * acc - lr * g
+    return [var + m * acc - lr * g, acc]
+
+
+def adadelta(var: Any, acc: Any, steps: Any, lr: Any, rho: Any, e: Any, g: Any) -> Any:
+    acc = rho * acc + (1 - rho) * g * g
+    step = np.sqrt((steps + e) / (acc + e)) * g
+    return [var - lr * step, acc, rho * steps + (1 - rho) * step * step]
+
+
+def rms_prop(var: Any, ms: Any, mom: Any, lr: Any, rho: Any, m: Any, e: Any, g: Any) -> Any:
+    ms = rho * ms + (1 - rho) * g * g
+    mom = m * mom + lr * g / np.sqrt(ms + e)
+    return [var - mom, ms, mom]
+
+
+def centered(
+    var: Any, mg: Any, ms: Any, mom: Any, lr: Any, rho: Any, m: Any, e: Any, g: Any
+) -> Any:
+    mg, ms = rho * mg + (1 - rho) * g, rho * ms + (1 - rho) * g * g
+    mom = m * mom + lr * g / np.sqrt(ms - mg * mg + e)
+    return [var - mom, mg, ms, mom]
+
+
+def add_sign(var: Any, m: Any, lr: Any, alpha: Any, decay: Any, b: Any, g: Any) -> Any:
+    m = b * m + (1 - b) * g
+    return [var - lr * (alpha + decay * np.sign(g) * np.sign(m)) * g, m]
+
+
+def power_sign(var: Any, m: Any, lr: Any, base: Any, decay: Any, b: Any, g: Any) -> Any:
+    m = b * m + (1 - b) * g
+    return [var - lr * np.exp(base * decay * np.sign(g) * np.sign(m)) * g, m]
+
+
+def shrunk(x: Any, by: Any) -> Any:
+    return np.sign(x) * np.maximum(np.abs(x) - by, 0)
+
+
+def proximal(var: Any, lr: Any, l1: Any, l2: Any, g: Any) -> Any:
+    return [shrunk(var - lr * g, lr * l1) / (1 + lr * l2)]
+
+
+def proximal_adagrad(var: Any, acc: Any, lr: Any, l1: Any, l2: Any, g: Any) -> Any:
+    acc = acc + g * g
+    return [*proximal(var, lr / np.sqrt(acc), l1, l2, g), acc]
+
+
+def adagrad_da(
+    var: Any, total: Any, squares: Any, g: Any, lr: Any, l1: Any, l2: Any, step: Any
+) -> Any:
+    total, squares = total + g, squares + g * g
+    return [-lr * shrunk(total, l1 * step) / (l2 * step * lr + np.sqrt(squares)), total, squares]
+
+
+def ftrl(
+    var: Any, acc: Any, linear: Any, g: Any, lr: Any, l1: Any, l2: Any, power: Any,
+    shrinkage: Any = 0.0,
+) -> Any:  # fmt: skip
+    before, acc = acc**-power, acc + g * g
+    linear = linear + g + 2 * shrinkage * var - (acc**-power - before) / lr * var
+    return [-shrunk(linear, l1) / (acc**-power / lr + 2 * l2), acc, linear]
+
+
+def ftrl_v2(*a: Any) -> Any:
+    *start, shrinkage, power = a
+    return ftrl(*start, power, shrinkage)
+
+
 # op, attrs, how many variables, the inputs after them ("g" is the gradient), the formula
 CASES: dict[str, tuple[str, dict[str, Any], int, list[Any], Callable[..., Any]]] = {
     "GradientDescent": ("ApplyGradientDescent", {}, 1, [0.1, "g"], gd),
@@ -85,6 +174,31 @@ CASES: dict[str, tuple[str, dict[str, Any], int, list[Any], Callable[..., Any]]]
     "Adam Nesterov": (
         "ApplyAdam", {"use_nesterov": True}, 3, [0.9, 0.99, 0.1, 0.9, 0.99, 0.01, "g"], adam_nesterov,
     ),
+    "Adam with AMSGrad": (
+        "ResourceApplyAdamWithAmsgrad", {}, 4, [0.9, 0.99, 0.1, 0.9, 0.99, 0.01, "g"], amsgrad,
+    ),
+    "AdaMax": ("ApplyAdaMax", {}, 3, [0.9, 0.1, 0.9, 0.99, 0.01, "g"], ada_max),
+    "KerasMomentum": (
+        "ResourceApplyKerasMomentum", {"use_nesterov": False}, 2, [0.1, "g", 0.9], keras_momentum,
+    ),
+    "Keras Nesterov": (
+        "ResourceApplyKerasMomentum", {"use_nesterov": True}, 2, [0.1, "g", 0.9], keras_nesterov,
+    ),
+    "Adadelta": ("ApplyAdadelta", {}, 3, [0.1, 0.9, 0.01, "g"], adadelta),
+    "RMSProp": ("ApplyRMSProp", {}, 3, [0.1, 0.9, 0.8, 0.01, "g"], rms_prop),
+    "centered RMSProp": ("ApplyCenteredRMSProp", {}, 4, [0.1, 0.2, 0.8, 5.0, "g"], centered),
+    "AddSign": ("ApplyAddSign", {}, 2, [0.1, 1.0, 0.9, 0.99, "g"], add_sign),
+    "PowerSign": ("ApplyPowerSign", {}, 2, [0.1, 0.7, 0.9, 0.99, "g"], power_sign),
+    "ProximalGradientDescent": ("ApplyProximalGradientDescent", {}, 1, [0.1, 0.2, 0.3, "g"], proximal),
+    "without l1": ("ApplyProximalGradientDescent", {}, 1, [0.1, 0.0, 0.3, "g"], proximal),
+    "ProximalAdagrad": ("ApplyProximalAdagrad", {}, 2, [0.1, 0.2, 0.3, "g"], proximal_adagrad),
+    "AdagradDA": ("ApplyAdagradDA", {}, 3, ["g", 0.1, 0.2, 0.3, np.int64(4)], adagrad_da),
+    "Ftrl": (
+        "ApplyFtrl", {"multiply_linear_by_lr": False}, 3, ["g", 0.5, 0.2, 0.3, -0.5], ftrl,
+    ),
+    "FtrlV2": (
+        "ApplyFtrlV2", {"multiply_linear_by_lr": False}, 3, ["g", 0.5, 0.2, 0.3, 0.1, -0.7], ftrl_v2,
+    ),
 }  # fmt: skip
 
 
@@ -95,13 +209,19 @@ def test_an_update_is_its_formula_in_place(case: str, shape: Any, dtype: Any) ->
     name, attrs, count, after, formula = CASES[case]
     starts = [RNG.uniform(0.5, 2, shape).astype(dtype) for _ in range(count)]
     grad = RNG.normal(size=shape).astype(dtype)
-    variables = [variable(start) for start in starts]
+    resource = name.startswith("Resource")
+    kind = ResourceVariable if resource else Variable
+    variables = [variable(start, kind=kind) for start in starts]
     arrays = [v.array for v in variables]
-    scalars = [dtype(x) if x != "g" else grad for x in after]
+    given = {"g": grad}
+    scalars = [
+        given[x] if isinstance(x, str) else x if isinstance(x, np.integer) else dtype(x)
+        for x in after
+    ]
     returned = run(name, *variables, *scalars, **attrs)
     wide = [np.asarray(x, np.float64) for x in (*starts, *scalars)]
     tolerance = {2: 0.05, 4: 1e-5, 8: 1e-12}[np.dtype(dtype).itemsize]
-    assert returned is variables[0]
+    assert returned is (None if resource else variables[0])
     for v, array, want in zip(variables, arrays, formula(*wide), strict=True):
         assert v.array is array, "updated in place"
         assert array is not None

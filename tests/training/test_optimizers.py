@@ -16,6 +16,16 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "nesterov": lambda: tf.train.MomentumOptimizer(0.02, lambda: 0.8, use_nesterov=True),
     "adagrad": lambda: tf.train.AdagradOptimizer(lambda: 0.5),
     "adam": lambda: tf.train.AdamOptimizer(tf.constant(0.1)),
+    "adadelta": lambda: tf.train.AdadeltaOptimizer(2.0, epsilon=1e-3),
+    "dual averaging": lambda: tf.train.AdagradDAOptimizer(1.0, tf.train.get_global_step()),
+    "ftrl": lambda: tf.train.FtrlOptimizer(1.0),
+    "ftrl with a penalty": lambda: tf.train.FtrlOptimizer(
+        1.0, l2_shrinkage_regularization_strength=1e-4, beta=0.1
+    ),
+    "proximal": lambda: tf.train.ProximalGradientDescentOptimizer(0.1),
+    "proximal adagrad": lambda: tf.train.ProximalAdagradOptimizer(1.0),
+    "rmsprop": lambda: tf.train.RMSPropOptimizer(0.02, momentum=tf.constant(0.1)),
+    "centered rmsprop": lambda: tf.train.RMSPropOptimizer(0.02, epsilon=1.0, centered=True),
 }
 
 
@@ -25,12 +35,13 @@ def graph() -> Iterator[tf.Graph]:
         yield fresh
 
 
+@pytest.mark.parametrize("resource", [False, True], ids=["ref", "handle"])
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_the_minimum_is_found(name: str, sparse: bool, dtype: Any) -> None:
+def test_the_minimum_is_found(name: str, sparse: bool, dtype: Any, resource: bool) -> None:
     target = np.array([[1.0, -2.0], [0.5, 3.0]])
-    w = tf.Variable(np.zeros((2, 2)), dtype=dtype)
+    w = tf.Variable(np.zeros((2, 2)), dtype=dtype, use_resource=resource)
     error = (tf.gather(w, [1, 0]) if sparse else w) - target.astype(dtype.as_numpy_dtype)
     step = tf.train.get_or_create_global_step()
     train = OPTIMIZERS[name]().minimize(tf.reduce_sum(error * error), global_step=step)
@@ -62,11 +73,32 @@ def test_slots_are_kept_per_variable_and_graph() -> None:
         assert len(optimizer.variables()) == 4
 
 
+@pytest.mark.parametrize("make", [
+    lambda: tf.train.ProximalGradientDescentOptimizer(0.1, l1_regularization_strength=0.5),
+    lambda: tf.train.ProximalAdagradOptimizer(0.1, l1_regularization_strength=0.5),
+    lambda: tf.train.FtrlOptimizer(0.1, l1_regularization_strength=0.5),
+    lambda: tf.train.AdagradDAOptimizer(
+        0.1, tf.train.get_or_create_global_step(), l1_regularization_strength=0.5
+    ),
+])  # fmt: skip
+def test_a_weight_that_is_of_little_use_becomes_zero(make: Callable[[], Any]) -> None:
+    w = tf.Variable([0.0, 0.01])
+    train = make().minimize(tf.reduce_sum(w * [-3.0, 0.1]))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(5):
+            session.run(train)
+        useful, useless = session.run(w)
+    assert useful > 0
+    assert useless == 0
+
+
 def test_a_slot_takes_the_shape_that_its_variable_has_at_run_time() -> None:
     w = tf.Variable(tf.placeholder_with_default([1.0, 2.0], [None]), validate_shape=False)
     trains = [
         tf.train.MomentumOptimizer(1.0, 0.5).minimize(tf.reduce_sum(w)),
         tf.train.AdagradOptimizer(1.0).minimize(tf.reduce_sum(w)),
+        tf.train.RMSPropOptimizer(1.0).minimize(tf.reduce_sum(w)),
     ]
     with tf.Session() as session:
         session.run(tf.variables_initializer([w]))
@@ -138,6 +170,10 @@ def test_what_cannot_be_trained_is_refused() -> None:
         (lambda: optimizer.apply_gradients([(object(), w)]), TypeError, "a gradient must be"),
         (lambda: tf.train.GradientDescentOptimizer(0.1, name=""), ValueError, "a name"),
         (lambda: tf.train.AdagradOptimizer(0.1, 0.0), ValueError, "positive"),
+        (lambda: tf.train.ProximalAdagradOptimizer(0.1, 0.0), ValueError, "positive"),
+        (lambda: tf.train.AdagradDAOptimizer(0.1, None, -1.0), ValueError, "positive, not -1.0"),
+        (lambda: tf.train.FtrlOptimizer(0.1, 0.5), ValueError, "power must not be positive"),
+        (lambda: tf.train.FtrlOptimizer(0.1, -0.5, -1.0), ValueError, "initial_acc.*negative"),
     ]
     for make, error, text in cases:
         with pytest.raises(error, match=text):

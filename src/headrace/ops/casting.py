@@ -22,6 +22,7 @@ from headrace.graph.shape_fns import ShapeContext, broadcast, unchanged
 from headrace.graph.tensor import Tensor
 from headrace.ops.broadcasting import unbroadcast
 from headrace.ops.constants import constant, ones_like, zeros_like
+from headrace.ops.state import is_resource_variable
 from headrace.ops.tables import make
 
 __all__ = [
@@ -121,12 +122,12 @@ def _(op: Operation, dout: Tensor) -> Tensor | None:
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
-    """x as `dtype`; x itself if it has that type.  An IndexedSlices has its values cast.
+    """x as `dtype`; x itself if it has that type, also a resource variable.  An IndexedSlices has its values cast.
 
     Raises TypeError for a dtype that no tensor has.
     """
     to = dtypes.as_dtype(dtype).base_dtype
-    if isinstance(x, Tensor) and x.dtype.base_dtype is to and not x.dtype._is_ref_dtype:
+    if (isinstance(x, Tensor) or is_resource_variable(x)) and x.dtype is to:
         return x
     with name_scope(name, "Cast", [x]) as scope:
         if isinstance(x, IndexedSlices):

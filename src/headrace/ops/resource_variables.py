@@ -225,10 +225,12 @@ class ResourceVariable(Variable):
                 flow.identity(there, "switch_t")
                 flow.identity(absent, "switch_f")
                 condition = flow.identity(ready, "pred_id")
-                with self.graph.name_scope("read"):
-                    handle = make.Switch(self._handle, condition, name="Switch")[1]
-                    value = raw.read_variable_op(handle, dtype=self.dtype)
-                with self.graph.colocate_with(initial.op):
+                with self.graph.name_scope("Read"):
+                    with self.graph.colocate_with(self._handle.op, ignore_existing=True):
+                        inside = make.Switch(self._handle, condition, name="ReadVariableOp/Switch")
+                    read = raw.read_variable_op(inside[1], dtype=self.dtype)
+                value = flow.identity(read)
+                with self.graph.colocate_with(initial.op, ignore_existing=True):
                     start = make.Switch(initial, condition, name="Switch")[0]
                 result: Tensor = make.Merge([start, value])[0]
         return result

@@ -58,9 +58,11 @@ def momentum(
     np.multiply(accum, momentum, out=accum)
     np.add(accum, grad, out=accum)
     if use_nesterov:
-        np.multiply(accum, momentum, out=step)
-        np.add(step, grad, out=step)
-        np.multiply(step, lr, out=step)
+        ahead = room(1)
+        np.multiply(accum, momentum, out=ahead)
+        np.multiply(ahead, lr, out=ahead)
+        np.multiply(grad, lr, out=step)
+        np.add(step, ahead, out=step)
     else:
         np.multiply(accum, lr, out=step)
     np.subtract(var, step, out=var)

@@ -43,7 +43,7 @@ def initialized_value(variable: Variable) -> Tensor:
             with graph.name_scope("read") as scope:
                 reference = make.RefSwitch(variable._ref(), condition, name="Switch")[1]
             value = flow.identity(reference, scope)
-            with graph.colocate_with(initial.op):
+            with graph.colocate_with(initial.op, ignore_existing=True):
                 start = make.Switch(initial, condition, name="Switch")[0]
             result: Tensor = make.Merge([start, value])[0]
     return result

@@ -73,7 +73,7 @@ class AdamOptimizer(Optimizer):
     def _cast(self, var: Any) -> tuple[Tensor, Tensor, _Tensors]:
         """beta1_power, beta2_power and the hyperparameters in the variable's type."""
         assert self._tensors is not None
-        first, second = (cast_like(power.value(), var) for power in self._powers())
+        first, second = (cast_like(power, var) for power in self._powers())
         return first, second, _Tensors(*[cast_like(value, var) for value in self._tensors])
 
     def _apply_dense(self, grad: Tensor, var: Any) -> Any:
@@ -81,8 +81,8 @@ class AdamOptimizer(Optimizer):
         beta1_power, beta2_power = self._powers()
         rate, beta1, beta2, epsilon = self._tensors
         scalars = {
-            "beta1_power": beta1_power.value(), "beta2_power": beta2_power.value(), "lr": rate,
-            "beta1": beta1, "beta2": beta2, "epsilon": epsilon,
+            "beta1_power": beta1_power, "beta2_power": beta2_power, "lr": rate, "beta1": beta1,
+            "beta2": beta2, "epsilon": epsilon,
         }  # fmt: skip
         return self._apply_rule("Adam", grad, var, ["m", "v"], scalars)
 

@@ -51,8 +51,7 @@ class RMSPropOptimizer(Optimizer):
                     var, ones_initializer(dtype=kind), shape, kind, "rms", self._name
                 )
             else:
-                ones = ones_like(var.initialized_value())
-                self._get_or_make_slot(var, ones, "rms", self._name)
+                self._get_or_make_slot(var, ones_like(var), "rms", self._name)
             if self._centered:
                 self._zeros_slot(var, "mg", self._name)
             self._zeros_slot(var, "momentum", self._name)
