@@ -64,9 +64,7 @@ def constant_array(
 def _shaped(array: Array, shape: Any, verify_shape: bool) -> Array:
     raw = as_raw(shape)
     if raw is None or None in raw:
-        raise TypeError(
-            f"the shape of a constant must be fully known, not {shape_rules.text(raw)}"
-        )
+        raise TypeError(f"the shape of a constant must be fully known, not {shape_rules.text(raw)}")
     sizes: tuple[int, ...] = raw  # type: ignore[assignment]
     if verify_shape and array.shape != sizes:
         raise TypeError(f"expected a value of shape {sizes}, but got one of shape {array.shape}")
