@@ -207,3 +207,48 @@ def test_a_custom_gradient_refuses_what_it_would_lose() -> None:
         custom_gradient(lambda a: (a, lambda d: d))(a=tf.constant(1.0))
     with pytest.raises(TypeError, match="must return"):
         custom_gradient(lambda a: a * 2.0)(tf.constant(1.0))
+
+
+def test_a_custom_gradient_is_asked_for_the_variables_that_its_function_reads() -> None:
+    asked = []
+
+    @tf.custom_gradient
+    def scaled(a: Any) -> Any:
+        made = tf.get_variable("made", initializer=5.0, use_resource=True)
+
+        def gradient(dy: Any, variables: Any) -> Any:
+            asked.extend(v.name for v in variables)
+            return dy * 100.0, [dy * (i + 1.0) for i in range(len(variables))]
+
+        return a * x * frozen * made, gradient
+
+    x = tf.get_variable("x", initializer=2.0, use_resource=True)
+    frozen = tf.get_variable("frozen", initializer=3.0, use_resource=True, trainable=False)
+    tf.get_variable("unused", initializer=3.0, use_resource=True)
+    a = tf.constant(7.0)
+    y = scaled(a)
+    wanted = [y, *tf.gradients(y, [a, x, tf.trainable_variables()[-1]])]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(wanted) == [210.0, 100.0, 1.0, 2.0]
+    assert asked == ["x:0", "made:0"]
+    assert tf.gradients(y, frozen) == [None]
+
+
+def test_wrong_gradients_of_variables_are_told() -> None:
+    x = tf.get_variable("x", initializer=2.0, use_resource=True)
+    one = tf.constant(1.0)
+    with pytest.raises(TypeError, match=r"a keyword argument 'variables'.* uses x:0"):
+        tf.custom_gradient(lambda a: (a * x, lambda dy: dy))(one)
+    y = tf.custom_gradient(lambda a: (a * x, lambda dy, variables: (dy, [dy, dy])))(one)
+    with pytest.raises(
+        ValueError, match="one gradient for each of its 1 variables, and returned 2"
+    ):
+        tf.gradients(y, x)
+
+
+def test_a_custom_gradient_adds_no_reads_of_variables() -> None:
+    tf.get_variable("x", initializer=2.0, use_resource=True)
+    tf.custom_gradient(lambda a: (a * 2.0, lambda dy: dy))(tf.constant(1.0))
+    kinds = [op.type for op in tf.get_default_graph().get_operations()]
+    assert kinds.count("ReadVariableOp") == 1  # the one that comes with the variable

@@ -9,6 +9,7 @@ Source: TF 1.15 python/ops/custom_gradient.py, for behaviour; node names checked
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from headrace.graph import registry
 from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert, graph_of
-from headrace.graph.gradients import RegisterGradient
+from headrace.graph.gradients import RegisterGradient, handle_of
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 
@@ -29,8 +30,10 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator of a function that returns (result, gradient function).
 
     The result is a tensor or a list of them; the gradient function takes one gradient per result
-    and returns one per argument.  Raises, when called: ValueError (keyword arguments), TypeError
-    (a trainable variable is used inside, whose gradient would be lost).
+    and returns one per argument.  If the function uses trainable resource variables that are not among its arguments,
+    the gradient function takes them as `variables` and returns (gradients of the arguments, of the variables).
+    Raises, when called: ValueError (keyword arguments), TypeError (no such parameter; a trainable reference variable
+    is used inside, whose gradient would be lost).
     """
 
     @functools.wraps(f)
@@ -50,44 +53,88 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
                 f"not {answer!r:.80}"
             )
         results, gradient = answer
-        _check_no_variables(graph, before)
+        variables = _variables_used(graph, before)
+        _check_signature(gradient, variables)
         several = isinstance(results, (list, tuple))
         flat = [convert(item) for item in (results if several else [results])]
-        passed = _passed_through(graph, flat, tensors, gradient)
+        passed = _passed_through(graph, flat, tensors, variables, gradient)
         return type(results)(passed) if several else passed[0]
 
     return wrapped
 
 
 def _passed_through(
-    graph: Graph, results: list[Tensor], args: list[Tensor], gradient: Callable[..., Any]
+    graph: Graph,
+    results: list[Tensor],
+    args: list[Tensor],
+    variables: list[Any],
+    gradient: Callable[..., Any],
 ) -> list[Tensor]:
     name = f"CustomGradient-{next(_numbers)}"
 
     @RegisterGradient(name)
     def _(op: Operation, *grads: Tensor) -> list[Any]:
-        found = gradient(*grads[: len(results)])
-        listed = list(found) if isinstance(found, (list, tuple)) else [found]
-        return [None] * len(results) + listed
+        arrived = grads[: len(results)]
+        if not variables:
+            return [None] * len(results) + _listed(gradient(*arrived))
+        of_args, of_variables = gradient(*arrived, variables=list(variables))
+        if len(of_variables) != len(variables):
+            raise ValueError(
+                f"the gradient function must return one gradient for each of its {len(variables)} variables, "
+                f"and returned {len(of_variables)}"
+            )
+        return [None] * len(results) + _listed(of_args) + list(of_variables)
 
     identity = registry.get("Identity")
     for result in results:
         identity(result, name="Identity")
     with graph.gradient_override_map({"IdentityN": name}):
-        passed: list[Tensor] = registry.get("IdentityN")([*results, *args], name="IdentityN")
+        passed: list[Tensor] = registry.get("IdentityN")(
+            [*results, *args, *variables], name="IdentityN"
+        )
     return passed[: len(results)]
 
 
-def _check_no_variables(graph: Graph, before: int) -> None:
-    """No node made since then may use a trainable variable."""
-    owners = {}
+def _listed(grads: Any) -> list[Any]:
+    return list(grads) if isinstance(grads, (list, tuple)) else [grads]
+
+
+def _variables_used(graph: Graph, before: int) -> list[Any]:
+    """The trainable resource variables that nodes made since then read.  Raises TypeError on a reference variable."""
+    resources, owners = {}, {}
     for variable in graph.get_collection(GraphKeys.TRAINABLE_VARIABLES):
-        owners[variable._ref()] = owners[variable.value()] = variable
+        handle = handle_of(variable)
+        if handle is not None:
+            resources[handle] = variable
+        else:
+            owners[variable._ref()] = owners[variable.value()] = variable
+    used = {}
     for op in graph.operations_since(before):
         for tensor in op.inputs:
+            variable = resources.get(tensor)
+            if variable is not None and op is not variable._as_graph_element().op and _reads(op):
+                used[tensor] = variable
             if tensor in owners and op is not owners[tensor].value().op:
                 raise TypeError(
                     f"a function with a custom gradient uses the trainable variable "
                     f"{owners[tensor].name}; pass it as an argument instead, or its gradient "
-                    "would be lost"
+                    "would be lost; or make it with use_resource=True"
                 )
+    return list(used.values())
+
+
+def _reads(op: Operation) -> bool:
+    return bool(op.outputs) and op.type != "VarIsInitializedOp"
+
+
+def _check_signature(gradient: Callable[..., Any], variables: list[Any]) -> None:
+    if not variables:
+        return
+    parameters = inspect.signature(gradient).parameters
+    if "variables" not in parameters and not any(
+        p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()
+    ):
+        raise TypeError(
+            "the gradient function must take a keyword argument 'variables', and return (gradients of the arguments, "
+            f"gradients of the variables), since the function uses {', '.join(v.name for v in variables)}"
+        )

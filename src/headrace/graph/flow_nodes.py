@@ -18,6 +18,7 @@ from headrace.codec.tensors import make_tensor_proto
 from headrace.graph import registry
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
+from headrace.graph.handles import behind
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import name_scope
 from headrace.graph.sparse import SparseTensor
@@ -212,15 +213,31 @@ def zeros(shape: Tensor | Sequence[int], dtype: dtypes.DType) -> Tensor:
 
 
 def zeros_like(tensor: Tensor) -> Tensor:
-    """Zeros of the shape that `tensor` will have."""
+    """Zeros of the shape that `tensor`, or the variable behind that handle, will have."""
+    known = behind(tensor)
+    if known is not None:
+        return zeros(variable_shape(tensor), known[0])
     made: Tensor = registry.get("ZerosLike")(tensor, name="zeros_like")
     return made
 
 
 def shape_of(tensor: Tensor, kind: dtypes.DType = dtypes.int32) -> Tensor:
-    """The shape that `tensor` will have, as a node even where it is known."""
-    made: Tensor = registry.get("Shape")(tensor, out_type=kind, name="Shape")
+    """The shape that `tensor` will have, as a node even where it is known; of a handle, that of its variable."""
+    made: Tensor
+    if tensor.dtype is dtypes.resource:
+        made = registry.get("VariableShape")(tensor, out_type=kind)
+    else:
+        made = registry.get("Shape")(tensor, out_type=kind, name="Shape")
     return made
+
+
+def variable_shape(handle: Tensor) -> Tensor:
+    """The shape of the variable behind `handle`: a constant if it is known."""
+    known = behind(handle)
+    if known is not None and shape_rules.is_fully_defined(known[1]):
+        assert known[1] is not None
+        return convert(np.array(known[1], np.int32), dtypes.int32, "Const")
+    return shape_of(handle)
 
 
 def known_shape(tensor: Tensor) -> tuple[int, ...] | None:

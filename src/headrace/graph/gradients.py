@@ -148,7 +148,7 @@ def gradients(
     stop_gradients: tensors taken as constants.
     Raises LookupError (an op without gradient), TypeError, ValueError.
     """
-    ys, xs = _as_list(ys), _as_list(xs)
+    ys, xs = [_read(y) for y in _as_list(ys)], _as_list(xs)
     stops = [] if stop_gradients is None else _as_list(stop_gradients)
     given = [None] * len(ys) if grad_ys is None else _as_list(grad_ys)
     method = AggregationMethod.DEFAULT if aggregation_method is None else aggregation_method
@@ -181,6 +181,17 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
+def _read(value: Any) -> Any:
+    """A resource variable among the ys is read before anything else is done, as in TensorFlow."""
+    return value.value() if handle_of(value) is not None else value
+
+
+def handle_of(value: Any) -> Tensor | None:
+    """The handle of a resource variable; None of anything else."""
+    handle = None if isinstance(value, Tensor) else getattr(value, "handle", None)
+    return handle if isinstance(handle, Tensor) and handle.dtype == dtypes.resource else None
+
+
 def _element(value: Any, name: str) -> Tensor:
     if isinstance(value, IndexedSlices):
         return value.values
@@ -193,10 +204,8 @@ def _x_tensor(value: Any, name: str) -> Tensor:
         return value
     if isinstance(value, IndexedSlices):
         return value.values
-    handle = getattr(value, "handle", None)
-    if isinstance(handle, Tensor) and handle.dtype == dtypes.resource:
-        return handle
-    return convert(value, None, name, None, as_ref=True)
+    handle = handle_of(value)
+    return convert(value, None, name, None, as_ref=True) if handle is None else handle
 
 
 def _initial(y: Tensor, grad: Any, index: int) -> Grad:

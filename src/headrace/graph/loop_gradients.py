@@ -26,6 +26,7 @@ from headrace.graph.control_flow import (
     output_context,
 )
 from headrace.graph.graph import Graph, Operation
+from headrace.graph.handles import behind
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.tensor import Tensor
 from headrace.graph.while_context import WhileContext
@@ -451,18 +452,22 @@ class LoopGradients:
             return nodes.zeros(outer.recall(stack, sizes), value.dtype)
 
     def zeros_for_output(self, op: Operation, index: int) -> Tensor | None:
-        """Zeros for an output that no gradient arrives at; None for a Switch of a loop, which needs none."""
-        if is_loop_switch(op):
+        """Zeros for an output that no gradient arrives at; None if there is no need for any.
+
+        (A Switch of a loop needs none, nor does a handle whose variable is unknown.)
+        """
+        value = op.outputs[index]
+        if is_loop_switch(op) or (value.dtype is dtypes.resource and behind(value) is None):
             return None
         loop = loop_of(op)
         found = None if loop is None else self._by_loop.get(loop)
         if found is None:
             return zeros_for(op, index)
-        value = op.outputs[index]
         branch = context_of(op) if op.type in nodes.SWITCHES else None
         shape = nodes.known_shape(value)
         if shape is not None:
-            zero = nodes.constant(0, value.dtype, shape)
+            of_variable = value.dtype is dtypes.resource
+            zero = nodes.zeros_like(value) if of_variable else nodes.constant(0, value.dtype, shape)
             if isinstance(branch, CondContext):
                 pred = found.history[branch.pred]
                 zero = nodes.switch_beside(zero, pred)[1 - branch.branch]
@@ -515,6 +520,10 @@ def zeros_for(op: Operation, index: int) -> Tensor:
         return nodes.zeros_like(value)
     other = nodes.switch(op.inputs[0], branch.pred)[1 - branch.branch]
     pivot = nodes.identity(other)
+    known = behind(value)
+    if known is not None:
+        with op.graph.control_dependencies([pivot]):
+            return nodes.zeros(nodes.shape_of(other), known[0])
     sizes = nodes.shape_of(other)
     with op.graph.control_dependencies([pivot]):
         return nodes.zeros(sizes, value.dtype)

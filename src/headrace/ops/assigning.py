@@ -10,14 +10,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.graph.convert import convert
+from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec
 from headrace.ops import state
+from headrace.ops.casting import cast
+from headrace.ops.constants import ones_like
+from headrace.ops.joining import concat
+from headrace.ops.ranges import range_op
+from headrace.ops.shape_ops import expand_dims, reshape, shape
 from headrace.ops.state import is_resource_variable
 
 __all__ = [
     "assign",
     "assign_add",
     "assign_sub",
+    "batch_scatter_update",
     "count_up_to",
     "scatter_add",
     "scatter_div",
@@ -157,3 +165,42 @@ def scatter_nd_sub(
 ) -> Any:
     """ref at coordinates indices[..., :] -= updates."""
     return _call(state.scatter_nd_sub_op, (ref, indices, updates), use_locking, name)
+
+
+def scatter_nd_min(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
+    """ref at coordinates indices[..., :] = min(ref there, updates)."""
+    return _call(state.scatter_nd_min_op, (ref, indices, updates), use_locking, name)
+
+
+def scatter_nd_max(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
+    """ref at coordinates indices[..., :] = max(ref there, updates)."""
+    return _call(state.scatter_nd_max_op, (ref, indices, updates), use_locking, name)
+
+
+def batch_scatter_update(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+) -> Any:
+    """ref[b, indices[b]] = updates[b] for every position b of the leading dimensions.
+
+    indices [B.., n], updates [B.., n, ...], ref [B.., m, ...].  Raises ValueError if the rank of indices is unknown.
+    """
+    with name_scope(name):
+        positions = convert(indices, name="indices")
+        sizes = shape(positions)
+        rank = positions.shape.ndims
+        if rank is None:
+            raise ValueError(f"batch_scatter_update needs to know the rank of {positions.name}")
+        last = expand_dims(positions, axis=-1)
+        axes = []
+        for axis in range(rank - 1):
+            size = sizes[axis]
+            count: list[Any] = [1] * (rank + 1)
+            count[axis] = size
+            numbers = cast(reshape(range_op(0, size, 1), count), last.dtype.base_dtype)
+            axes.append(numbers * ones_like(last))
+        where = concat([*axes, last], axis=-1)
+        return scatter_nd_update(ref, where, updates, use_locking=use_locking)

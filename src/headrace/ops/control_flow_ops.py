@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.base import errors
+from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
 from headrace.graph import flow_nodes as nodes
@@ -134,7 +134,9 @@ def _switch_gradient(op: Operation, false: Any, true: Any) -> tuple[Any, None]:
         return _loop_switch_gradient(loop, op, false, true), None
     if isinstance(context, CondContext):
         if (false, true)[1 - context.branch] is None:  # of a type that has no gradient
-            return None, None
+            if op.inputs[0].dtype is not dtypes.resource:
+                return None, None
+            return nodes.merge([(false, true)[context.branch]] * 2, "cond_resource_grad")[0], None
         return nodes.merge([false, true], "cond_grad")[0], None
     pred = op.inputs[1]
     taken = [nodes.switch(false, pred)[0], nodes.switch(true, pred)[1]]

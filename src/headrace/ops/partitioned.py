@@ -32,6 +32,12 @@ class PartitionInfo:
     """Tells an initializer which part of what it makes: full_shape and var_offset, a number an axis."""
 
     def __init__(self, full_shape: Sequence[int], var_offset: Sequence[int]) -> None:
+        """Raises ValueError if the offset is not inside the shape."""
+        if any(not 0 <= at < size for at, size in zip(var_offset, full_shape, strict=True)):
+            raise ValueError(
+                f"a part at {list(var_offset)} is not inside a variable of shape {list(full_shape)}: "
+                "there are more parts than rows"
+            )
         self.full_shape = list(full_shape)
         self.var_offset = list(var_offset)
 
@@ -126,23 +132,37 @@ class PartitionedVariable:
             result: Tensor = flow.identity(whole, name=self._name)
         return result
 
-    def assign(self, value: Any, use_locking: bool = False, name: str | None = None) -> list[Any]:
-        """Assign each part its slice of `value`; the references afterwards."""
-        return self._apply("assign", value, use_locking)
+    def assign(
+        self,
+        value: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> list[Any]:
+        """Assign each part its slice of `value`; the parts afterwards, or the operations."""
+        return self._apply("assign", value, use_locking, read_value)
 
     def assign_add(
-        self, value: Any, use_locking: bool = False, name: str | None = None
+        self,
+        value: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
     ) -> list[Any]:
-        """Add to each part its slice of `value`; the references afterwards."""
-        return self._apply("assign_add", value, use_locking)
+        """Add to each part its slice of `value`; the parts afterwards, or the operations."""
+        return self._apply("assign_add", value, use_locking, read_value)
 
     def assign_sub(
-        self, value: Any, use_locking: bool = False, name: str | None = None
+        self,
+        value: Any,
+        use_locking: bool = False,
+        name: str | None = None,
+        read_value: bool = True,
     ) -> list[Any]:
-        """Subtract from each part its slice of `value`; the references afterwards."""
-        return self._apply("assign_sub", value, use_locking)
+        """Subtract from each part its slice of `value`; the parts afterwards, or the operations."""
+        return self._apply("assign_sub", value, use_locking, read_value)
 
-    def _apply(self, method: str, value: Any, use_locking: bool) -> list[Any]:
+    def _apply(self, method: str, value: Any, use_locking: bool, read_value: bool) -> list[Any]:
         if isinstance(value, (PartitionedVariable, list, tuple)) and len(value) == len(self):
             pieces: list[Any] = list(value)
         else:
@@ -151,7 +171,7 @@ class PartitionedVariable:
             whole = value if isinstance(value, Tensor) else convert(value, self._dtype)
             pieces = split(whole, sizes, axis=axis)
         return [
-            getattr(part, method)(piece, use_locking=use_locking)
+            getattr(part, method)(piece, use_locking=use_locking, read_value=read_value)
             for part, piece in zip(self._variable_list, pieces, strict=True)
         ]
 
@@ -202,7 +222,7 @@ def variable_axis_size_partitioner(
             "max_shard_bytes and bytes_per_string_element must be positive, not "
             f"{max_shard_bytes} and {bytes_per_string_element}"
         )
-    if max_shards is not None and max_shards < 1:
+    if max_shards and max_shards < 1:  # zero is no limit, as in TensorFlow
         raise ValueError(f"max_shards must be positive, not {max_shards}")
 
     def partitioner(shape: TensorShape, dtype: Any) -> list[int]:
@@ -211,7 +231,7 @@ def variable_axis_size_partitioner(
         slices_per_shard = max(1, max_shard_bytes // max(slice_bytes, 1))
         count = max(1, math.ceil(sizes[axis] / slices_per_shard))
         parts = [1] * len(sizes)
-        parts[axis] = count if max_shards is None else min(max_shards, count)
+        parts[axis] = min(max_shards, count) if max_shards else count
         return parts
 
     return partitioner

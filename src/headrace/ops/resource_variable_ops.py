@@ -16,17 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from headrace.base import dtypes, errors, shapes
+from headrace.base import errors, shapes
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape, text
+from headrace.graph.flow_nodes import variable_shape
 from headrace.graph.graph import Operation
 from headrace.graph.handles import behind
 from headrace.graph.indexed_slices import IndexedSlices, to_dense
 from headrace.graph.registry import ShapeFn, op
 from headrace.graph.shape_fns import ShapeContext, scalar
-from headrace.graph.tensor import Tensor
 from headrace.ops import state
-from headrace.ops.constants import constant
 from headrace.ops.gathering import gather_nd_op, gather_v2_op, scatter_nd
 from headrace.ops.joining import concat
 from headrace.ops.shape_ops import expand_dims, reshape, size, squeeze
@@ -175,16 +174,6 @@ def variable_shape_op(xp: Any, input: Any, *, out_type: DType) -> Any:
     """The variable's shape.  Raises NotFound before the first assignment."""
     array = existing(input).require()
     return np.array(array.shape, out_type.np)
-
-
-def variable_shape(handle: Tensor) -> Tensor:
-    """The shape of the variable behind `handle`: a constant if it is known."""
-    known = behind(handle)
-    if known is not None and shapes.is_fully_defined(known[1]):
-        assert known[1] is not None
-        return constant(np.array(known[1], np.int32))
-    found: Tensor = variable_shape_op(handle, out_type=dtypes.int32)
-    return found
 
 
 @op(

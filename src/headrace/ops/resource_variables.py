@@ -326,6 +326,12 @@ class ResourceVariable(Variable):
             raise TypeError(f"sparse_delta must be an IndexedSlices, not {delta!r:.80}")
         return function(self, delta.indices, delta.values, use_locking, name)
 
+    def batch_scatter_update(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
+        """x[b, d.indices[b]] = d.values[b] for every position b of the leading dimensions."""
+        return self._after(super().batch_scatter_update(sparse_delta, use_locking, name).op)
+
     def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """x at coordinates indices[..., :] = updates."""
         return self._scattered("ScatterNdUpdate", indices, updates, name)
@@ -361,6 +367,15 @@ class ResourceVariable(Variable):
     def __bool__(self) -> bool:
         return bool(self._graph_element)
 
+    def numpy(self) -> Any:
+        """Raises NotImplementedError: a variable of a graph has values in sessions."""
+        raise NotImplementedError(
+            f"variable {self.name} has no value while the graph is built; use session.run or eval()"
+        )
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.numpy()
+
     # -- as a file keeps it -------------------------------------------------------------------
 
     def to_proto(self, export_scope: str | None = None) -> pb.VariableDef | None:
@@ -378,9 +393,6 @@ class ResourceVariable(Variable):
 
 class UnreadVariable(ResourceVariable):
     """A resource variable as it is after `parent`, an operation that changed it."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> UnreadVariable:
-        return object.__new__(cls)
 
     def __init__(self, variable: ResourceVariable, parent: Operation) -> None:
         self.__dict__.update(variable.__dict__)
@@ -409,6 +421,23 @@ class UnreadVariable(ResourceVariable):
         """A new read, after the change."""
         with control_dependencies([self._parent]):
             return self._read()
+
+
+def _refuse(operator: str, sign: str) -> None:
+    """Let ``x += y`` on a resource variable be an error: it would not say whether the variable changes."""
+
+    def apply(self: ResourceVariable, other: Any) -> Any:
+        advice = {"+": "x.assign_add(y)", "-": "x.assign_sub(y)"}.get(sign, f"x.assign(x {sign} y)")
+        raise RuntimeError(
+            f"{sign}= on variable {self.name}: use {advice} to change the variable, or x = x {sign} y for a new tensor"
+        )
+
+    apply.__name__ = operator
+    setattr(ResourceVariable, operator, apply)
+
+
+for _name, _sign in [("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("pow", "**")]:
+    _refuse(f"__i{_name}__", _sign)
 
 
 def _after_parent(method: str) -> None:

@@ -390,6 +390,12 @@ scatter_nd_add_op = _define_scatter_nd(
 scatter_nd_sub_op = _define_scatter_nd(
     "ScatterNdSub", in_place(np.subtract), _attrs(_NUMBERS), "Subtract updates"
 )
+scatter_nd_min_op = _define_scatter_nd(
+    "ScatterNdMin", in_place(np.minimum), _attrs(_NUMBERS), "Take the minimum with updates"
+)
+scatter_nd_max_op = _define_scatter_nd(
+    "ScatterNdMax", in_place(np.maximum), _attrs(_NUMBERS), "Take the maximum with updates"
+)
 
 
 # -- counting ---------------------------------------------------------------------------------

@@ -340,6 +340,24 @@ def get_variable(
     )
 
 
+def partitioned_variable(scope: VariableScope, partitioner: Any, **arguments: Any) -> Any:
+    """The variable in parts whose name is that of `scope` itself.
+
+    arguments: as those of `get_variable`; the rest is the scope's.
+    """
+    with scopes.get_default_graph().name_scope(None):
+        return _default_store().get_partitioned(
+            scope.name,
+            partitioner=partitioner,
+            reuse=scope.reuse,
+            regularizer=scope.regularizer,
+            caching_device=scope.caching_device,
+            use_resource=scope.use_resource,
+            constraint=scope.constraint,
+            **arguments,
+        )
+
+
 def get_local_variable(
     name: str,
     shape: Any = None,

@@ -80,8 +80,8 @@ class VariableStore:
         scalar = isinstance(shape, (list, tuple)) and not shape
         if partitioner is not None and not scalar:
             with scopes.get_default_graph().name_scope(None):
-                return self._get_partitioned(
-                    name, partitioner, shape, dtype, initializer, reuse, others
+                return self.get_partitioned(
+                    name, partitioner, shape, dtype, initializer, reuse, **others
                 )
         if reuse is True and name in self._partitioned:
             return self._found_parts(name, as_shape(shape), dtype, None)
@@ -158,16 +158,18 @@ class VariableStore:
 
     # -- in parts -----------------------------------------------------------------------------
 
-    def _get_partitioned(
+    def get_partitioned(
         self,
         name: str,
         partitioner: Callable[..., Any],
         shape: Any,
-        dtype: dtypes.DType,
+        dtype: Any,
         initializer: Any,
         reuse: Any,
-        others: dict[str, Any],
+        **others: Any,
     ) -> PartitionedVariable:
+        """The variable of that full name in parts, cut as `partitioner` says; others: see `get_variable`."""
+        dtype = dtypes.as_dtype(dtype).base_dtype
         if name in self._variables:
             raise ValueError(
                 f"variable {name} was made without a partitioner; get it without one, or "

@@ -17,7 +17,6 @@ from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
 from headrace.codec import protos as pb
 from headrace.graph import scopes
-from headrace.graph.behavior import resource_variables_enabled
 from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.graph import Graph, Operation
@@ -27,6 +26,7 @@ from headrace.graph.tensor import Tensor
 from headrace.ops import assigning, flow, state
 from headrace.ops.slice_info import SaveSliceInfo as _SliceInfo
 from headrace.ops.slice_info import prefixed, without_prefix
+from headrace.ops.variable_creation import Created
 
 __all__ = ["Variable", "VariableAggregation", "VariableSynchronization"]
 
@@ -70,18 +70,11 @@ class _VariableSlice(Tensor):
         )
 
 
-class Variable:
+class Variable(metaclass=Created):
     """A variable of the default graph; operators and ops use its value."""
 
     SaveSliceInfo = _SliceInfo
     __array_priority__ = 100
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        if cls is Variable and _wants_resource(args, kwargs):
-            from headrace.ops.resource_variables import ResourceVariable
-
-            return object.__new__(ResourceVariable)
-        return object.__new__(cls)
 
     def __init__(
         self,
@@ -404,6 +397,12 @@ class Variable:
         """x[d.indices] = max(x[d.indices], d.values), for an IndexedSlices d."""
         return self._scatter(assigning.scatter_max, sparse_delta, use_locking, name)
 
+    def batch_scatter_update(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
+        """x[b, d.indices[b]] = d.values[b] for every position b of the leading dimensions."""
+        return self._scatter(assigning.batch_scatter_update, sparse_delta, use_locking, name)
+
     def _scatter(
         self, function: Callable[..., Any], delta: Any, use_locking: bool, name: str | None
     ) -> Any:
@@ -422,6 +421,14 @@ class Variable:
     def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """x at coordinates indices[..., :] -= updates."""
         return assigning.scatter_nd_sub(self._variable, indices, updates, True, name)
+
+    def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        """x at coordinates indices[..., :] = min(x there, updates)."""
+        return assigning.scatter_nd_min(self._variable, indices, updates, True, name)
+
+    def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+        """x at coordinates indices[..., :] = max(x there, updates)."""
+        return assigning.scatter_nd_max(self._variable, indices, updates, True, name)
 
     def _strided_slice_assign(
         self, begin: Any, end: Any, strides: Any, value: Any, name: str | None, **masks: int
@@ -518,26 +525,6 @@ def _state_node(value: Tensor, validate_shape: bool, scope: str) -> Tensor:
         )
     node: Tensor = state.variable_v2(shape=shape, dtype=value.dtype.base_dtype, name=scope)
     return node
-
-
-_POSITIONS = {"variable_def": 6, "use_resource": 11}
-
-
-def _wants_resource(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether the arguments of Variable ask for a resource variable."""
-
-    def given(name: str) -> Any:
-        at = _POSITIONS[name]
-        return args[at] if len(args) > at else kwargs.get(name)
-
-    if given("variable_def") is not None:
-        return bool(given("variable_def").is_resource)
-    wanted = given("use_resource")
-    if wanted is None:
-        from headrace.ops.variable_scope import get_variable_scope
-
-        wanted = get_variable_scope().use_resource
-    return resource_variables_enabled() if wanted is None else bool(wanted)
 
 
 def _collections(collections: Any, trainable: bool) -> list[Any]:
