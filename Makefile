@@ -15,7 +15,7 @@ PROTOC := grpcio-tools==1.72.2
 HEADRACE_ORACLE_PYTHON ?= $(CURDIR)/.oracle/bin/python
 export HEADRACE_ORACLE_PYTHON
 
-.PHONY: demo test check bench protos oracle clean
+.PHONY: demo test check bench fuzz protos oracle clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -36,6 +36,10 @@ oracle: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
 
 bench: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+# Until stopped, or until something fails; ARGS="--help" tells how to choose.
+fuzz: $(VENV)/installed-dev
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 protos: $(VENV)/installed-dev .protoc/installed
 	.protoc/bin/python scripts/protos.py

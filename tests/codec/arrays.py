@@ -38,4 +38,6 @@ def identical(a: Any, b: Any) -> bool:
     """Same shape, dtype and bits (NaNs included)."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    return a.tolist() == b.tolist() if a.dtype.kind == "O" else a.tobytes() == b.tobytes()
+    if a.dtype.kind == "O":
+        return a.reshape(-1).tolist() == b.reshape(-1).tolist()
+    return a.tobytes() == b.tobytes()

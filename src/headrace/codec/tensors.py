@@ -11,6 +11,7 @@ Source: TF 1.15 core/framework/tensor.cc, python/framework/tensor_util.py; 2.21 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ from headrace.codec.fields import FIELDS, Array, from_content, get_typed, put_ty
 from headrace.codec.values import to_array
 
 MAX_FILL_BYTES: Final = 1 << 30
-"""Most that `decode` allocates for a tensor whose message holds fewer values than its shape has elements."""
+"""Most that is allocated for tensors whose messages hold fewer values than their shapes have elements."""
 
 MAX_RANK: Final = 64  # NumPy's
 
@@ -84,7 +85,7 @@ def start(proto: pb.TensorProto, dtype: dtypes.DType, shape: tuple[int, ...]) ->
 
 
 def decode(
-    proto: pb.TensorProto, *, writable: bool = False, max_fill_bytes: int = MAX_FILL_BYTES
+    proto: pb.TensorProto, *, writable: bool = False, max_fill_bytes: int | None = None
 ) -> np.ndarray[Any, Any]:
     """The array in a message, whatever its encoding; handles come as the messages that stand for them.
 
@@ -92,7 +93,7 @@ def decode(
     Fewer values than elements: the last one is repeated; none at all: zeros (empty strings).
 
     Raises InvalidArgument for a dtype without values, a shape that is not fully known or beyond NumPy's limits, a
-    number of values or bytes that does not fit it, and a repetition beyond `max_fill_bytes`.
+    number of values or bytes that does not fit it, and a repetition beyond `max_fill_bytes` (MAX_FILL_BYTES).
     """
     dtype = value_dtype(proto.dtype)
     shape = tuple([dim.size for dim in proto.tensor_shape.dim])
@@ -107,12 +108,26 @@ def decode(
     else:
         flat = get_typed(proto, dtype)
         if len(flat) != count:
-            flat = filled(flat, count, dtype, max_fill_bytes)
+            limit = MAX_FILL_BYTES if max_fill_bytes is None else max_fill_bytes
+            flat = filled(flat, count, dtype, limit)
     try:
         array = flat.reshape(shape)
     except ValueError as error:  # no element, but other dimensions that are out of NumPy's range
         raise errors.invalid_argument(f"shape {list(shape)}: {error}") from error
     return array.copy() if writable and not array.flags.writeable else array
+
+
+def decode_all(
+    protos: Iterable[pb.TensorProto], *, writable: bool = False
+) -> list[np.ndarray[Any, Any]]:
+    """`decode` for the tensors of one message, whose repetitions together stay within MAX_FILL_BYTES."""
+    values = []
+    left = MAX_FILL_BYTES
+    for proto in protos:
+        value = decode(proto, writable=writable, max_fill_bytes=left)
+        left -= max(0, value.nbytes - proto.ByteSize())
+        values.append(value)
+    return values
 
 
 def value_dtype(number: int) -> dtypes.DType:

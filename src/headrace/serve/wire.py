@@ -41,10 +41,6 @@ class Method:
         return f"/tensorflow.{self.service}/{self.name}"
 
 
-def _value(proto: pb.TensorProto) -> Any:
-    return tensors.decode(proto)
-
-
 def _put(value: Any, into: pb.TensorProto) -> None:
     if isinstance(value, Lease):
         value = value.array
@@ -59,8 +55,9 @@ def _put_named(values: m.Named, into: Any) -> None:
         _put(value, into.add(name=name).tensor)
 
 
-def _unnamed(protos: Any) -> m.Named:
-    return [(item.name, _value(item.tensor)) for item in protos]
+def _unnamed(protos: Any, *, writable: bool = False) -> m.Named:
+    values = tensors.decode_all([item.tensor for item in protos], writable=writable)
+    return [(item.name, value) for item, value in zip(protos, values, strict=True)]
 
 
 def _parse(kind: Any, data: bytes) -> Any:
@@ -106,7 +103,7 @@ def _decode_run_step_reply(data: bytes) -> m.RunStepReply:
     proto = _parse(pb.RunStepResponse, data)
     _raise_stored(proto)
     # Fetched arrays are the caller's own and writable, so these are copied out of the message.
-    values = [(item.name, tensors.decode(item.tensor, writable=True)) for item in proto.tensor]
+    values = _unnamed(proto.tensor, writable=True)
     return m.RunStepReply(values, proto.metadata if proto.HasField("metadata") else None)
 
 
@@ -196,7 +193,7 @@ def _encode_recv_tensor_reply(r: m.RecvTensorReply) -> bytes:
 
 def _decode_recv_tensor_reply(data: bytes) -> m.RecvTensorReply:
     proto = _parse(pb.RecvTensorResponse, data)
-    value = None if proto.is_dead else _value(proto.tensor)
+    value = None if proto.is_dead else tensors.decode(proto.tensor)
     return m.RecvTensorReply(value, proto.is_dead, proto.send_start_micros)
 
 
@@ -211,7 +208,7 @@ def _encode_run_callable(r: m.RunCallableRequest) -> bytes:
 
 def _decode_run_callable(data: bytes) -> m.RunCallableRequest:
     proto = _parse(pb.RunCallableRequest, data)
-    feeds = [_value(feed) for feed in proto.feed]
+    feeds = tensors.decode_all(proto.feed)
     return m.RunCallableRequest(
         proto.session_handle, proto.handle, feeds, proto.request_id, takes_leases=True
     )
@@ -229,7 +226,7 @@ def _encode_run_callable_reply(r: m.RunCallableReply) -> bytes:
 def _decode_run_callable_reply(data: bytes) -> m.RunCallableReply:
     proto = _parse(pb.RunCallableResponse, data)
     return m.RunCallableReply(
-        [tensors.decode(fetch, writable=True) for fetch in proto.fetch],
+        tensors.decode_all(proto.fetch, writable=True),
         proto.metadata if proto.HasField("metadata") else None,
     )
 

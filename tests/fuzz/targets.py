@@ -1,0 +1,218 @@
+"""What is fuzzed: how to make a valid message, and what must hold for any bytes instead of it.
+
+A check returns whether the bytes were accepted.  It fails by any exception: an error that is not one of the typed
+errors of its target, or an assertion about what was accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+from unittest import mock
+
+from google.protobuf.message import DecodeError
+
+from headrace.base import dtypes, errors
+from headrace.codec import frames, tensors
+from headrace.codec import protos as pb
+from headrace.serve import messages as m
+from headrace.serve import wire
+from tests.codec.arrays import identical
+from tests.fuzz.messages import array, message, named, text
+
+CAP = 1 << 20
+"""Bytes that a message may make its reader allocate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`valid` makes a message that `check` accepts; both depend on nothing but their Random and bytes."""
+
+    name: str
+    valid: Callable[[Random], bytes]
+    check: Callable[[Random, bytes], bool]
+
+
+# -- frames ---------------------------------------------------------------------------------------
+
+
+def valid_stream(rng: Random) -> bytes:
+    """A few frames."""
+    return b"".join(
+        packed(frame) for frame in (made_up(rng) for _ in range(rng.choice((1, 1, 2, 4))))
+    )
+
+
+def made_up(rng: Random) -> frames.Frame:
+    return frames.Frame(
+        rng.choice(list(frames.Kind)), rng.getrandbits(16), rng.getrandbits(32), rng.getrandbits(64),
+        text(rng) * rng.choice((0, 1, 1, 900)), [array(rng, handles=True) for _ in range(rng.choice((0, 1, 1, 2, 6)))],
+    )  # fmt: skip
+
+
+def packed(frame: frames.Frame) -> bytes:
+    return b"".join(
+        frames.pack(
+            frame.kind, frame.method, frame.call, frame.header, frame.values, frame.timeout_us
+        )
+    )
+
+
+def check_stream(rng: Random, data: bytes) -> bool:
+    """Frames or a typed error, the same however the stream is cut; what was accepted can be sent on."""
+    whole, refused = parsed(data, lambda: len(data))
+    pieces, refused_in_pieces = parsed(data, lambda: rng.choice((1, 9, 64, 1000, 8191)))
+    assert refused == refused_in_pieces
+    for one, other in zip(whole, pieces, strict=True):
+        (again,), error = parsed(packed(one), lambda: 1 << 20)
+        assert not error
+        assert alike(one, other)
+        assert alike(one, again)
+    return not refused
+
+
+def parsed(data: bytes, size: Callable[[], int]) -> tuple[list[frames.Frame], str]:
+    """The frames in pieces of that size, and what was said at the end of them."""
+    parser = frames.Parser(CAP)
+    got: list[frames.Frame] = []
+    at = 0
+    while True:
+        try:
+            while (frame := parser.next()) is not None:
+                got.append(frame)
+        except (errors.InvalidArgumentError, errors.ResourceExhaustedError) as error:
+            return got, error.message
+        if at == len(data):
+            return got, ""
+        buffer = parser.buffer()
+        piece = data[at : at + min(size(), len(buffer))]
+        buffer[: len(piece)] = piece
+        parser.received(len(piece))
+        at += len(piece)
+
+
+def alike(one: frames.Frame, other: frames.Frame) -> bool:
+    plain = [
+        (f.kind, f.method, f.call, f.timeout_us, f.header, len(f.values)) for f in (one, other)
+    ]
+    return plain[0] == plain[1] and all(map(identical, one.values, other.values))
+
+
+# -- tensors --------------------------------------------------------------------------------------
+
+
+def valid_tensor(rng: Random) -> bytes:
+    """In either of the two encodings."""
+    value = array(rng)
+    dtype = dtypes.from_numpy(value.dtype)
+    if rng.random() < 0.5:
+        return tensors.encode(value, dtype).SerializeToString()
+    return tensors.make_tensor_proto(value, dtype).SerializeToString()
+
+
+def check_tensor(rng: Random, data: bytes) -> bool:
+    """An array of the dtype and shape that the message names, which encodes to a message that means the same."""
+    try:
+        proto = pb.TensorProto.FromString(data)
+    except DecodeError:
+        return False
+    try:
+        value = tensors.decode(proto, max_fill_bytes=CAP // 2, writable=rng.random() < 0.5)
+    except errors.InvalidArgumentError:
+        return False
+    dtype = dtypes.DType(proto.dtype)
+    assert value.dtype == dtype.np
+    assert value.shape == tuple(dim.size for dim in proto.tensor_shape.dim)
+    assert identical(tensors.decode(tensors.encode(value, dtype)), value)
+    return True
+
+
+# -- the messages of the services -----------------------------------------------------------------
+
+
+def tensor_messages(rng: Random) -> dict[str, tuple[Any, Any]]:
+    """(request, reply) of the methods whose messages are not the protobuf ones."""
+    number, word = rng.getrandbits(20), text(rng).decode()
+    words = [text(rng).decode() for _ in range(3)]
+    values = [value for _, value in named(rng)]
+    return {
+        "RunStep": (
+            m.RunStepRequest(word, named(rng), words, words, message(rng, pb.RunOptions), word, True, number),
+            m.RunStepReply(named(rng), message(rng, pb.RunMetadata)),
+        ),
+        "RunGraph": (
+            m.RunGraphRequest(word, number, named(rng), words, word, True),
+            m.RunGraphReply(named(rng), message(rng, pb.StepStats)),
+        ),
+        "RecvTensor": (
+            m.RecvTensorRequest(number, word, number),
+            m.RecvTensorReply(None, True) if number % 2 else m.RecvTensorReply(array(rng), False, number),
+        ),
+        "RunCallable": (
+            m.RunCallableRequest(word, number, values, number),
+            m.RunCallableReply(values, message(rng, pb.RunMetadata)),
+        ),
+    }  # fmt: skip
+
+
+def valid_request(method: wire.Method) -> Callable[[Random], bytes]:
+    def valid(rng: Random) -> bytes:
+        special = tensor_messages(rng).get(method.name)
+        if special is not None:
+            return method.encode_request(special[0])
+        kind = getattr(pb, f"{method.name}Request", None)
+        return text(rng) if kind is None else message(rng, kind).SerializeToString()
+
+    return valid
+
+
+def valid_reply(method: wire.Method) -> Callable[[Random], bytes]:
+    def valid(rng: Random) -> bytes:
+        special = tensor_messages(rng).get(method.name)
+        if special is not None:
+            return method.encode_reply(special[1])
+        kind = getattr(pb, f"{method.name}Response", None)
+        return text(rng) if kind is None else message(rng, kind).SerializeToString()
+
+    return valid
+
+
+def check_request(method: wire.Method) -> Callable[[Random, bytes], bool]:
+    def check(rng: Random, data: bytes) -> bool:
+        try:
+            with mock.patch.object(tensors, "MAX_FILL_BYTES", CAP // 2):
+                request = method.decode_request(data)
+        except errors.InvalidArgumentError:
+            return False
+        method.encode_request(request)
+        return True
+
+    return check
+
+
+def check_reply(method: wire.Method) -> Callable[[Random, bytes], bool]:
+    """A reply may be an error of any kind."""
+
+    def check(rng: Random, data: bytes) -> bool:
+        try:
+            with mock.patch.object(tensors, "MAX_FILL_BYTES", CAP // 2):
+                method.decode_reply(data)
+        except errors.OpError:
+            return False
+        return True
+
+    return check
+
+
+METHODS = (*wire.MASTER_METHODS, *wire.WORKER_METHODS)
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("frames", valid_stream, check_stream),
+        Target("tensors", valid_tensor, check_tensor),
+        *(Target(f"{e.name}.request", valid_request(e), check_request(e)) for e in METHODS),
+        *(Target(f"{e.name}.reply", valid_reply(e), check_reply(e)) for e in METHODS),
+    )
+}
