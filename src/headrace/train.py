@@ -23,6 +23,16 @@ from headrace.training.adadelta import AdadeltaOptimizer
 from headrace.training.adagrad import AdagradOptimizer
 from headrace.training.adagrad_da import AdagradDAOptimizer
 from headrace.training.adam import AdamOptimizer
+from headrace.training.batching import (
+    batch,
+    batch_join,
+    maybe_batch,
+    maybe_batch_join,
+    maybe_shuffle_batch,
+    maybe_shuffle_batch_join,
+    shuffle_batch,
+    shuffle_batch_join,
+)
 from headrace.training.coordinator import Coordinator, LooperThread
 from headrace.training.device_setter import replica_device_setter
 from headrace.training.ftrl import FtrlOptimizer
@@ -60,15 +70,16 @@ from headrace.training.rmsprop import RMSPropOptimizer
 
 __all__ = [
     "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "BytesList",
-    "ClusterDef", "ClusterSpec", "Coordinator", "Example", "Feature", "FeatureList",
-    "FeatureLists", "Features", "FloatList", "FtrlOptimizer", "GradientDescentOptimizer",
-    "Int64List", "JobDef", "LooperThread", "MomentumOptimizer", "Optimizer",
-    "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "QueueRunner",
-    "RMSPropOptimizer", "SaverDef", "SequenceExample", "Server", "ServerDef",
-    "add_queue_runner", "assert_global_step", "cosine_decay", "create_global_step",
-    "exponential_decay", "get_global_step", "get_or_create_global_step", "global_step",
-    "input_producer", "inverse_time_decay", "limit_epochs", "match_filenames_once",
-    "natural_exp_decay", "piecewise_constant", "piecewise_constant_decay", "polynomial_decay",
-    "range_input_producer", "replica_device_setter", "slice_input_producer",
-    "start_queue_runners", "string_input_producer",
-]  # fmt: skip
+    "ClusterDef", "ClusterSpec", "Coordinator", "Example", "Feature", "FeatureList", "FeatureLists",
+    "Features", "FloatList", "FtrlOptimizer", "GradientDescentOptimizer", "Int64List", "JobDef",
+    "LooperThread", "MomentumOptimizer", "Optimizer", "ProximalAdagradOptimizer",
+    "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "SaverDef",
+    "SequenceExample", "Server", "ServerDef", "add_queue_runner", "assert_global_step", "batch",
+    "batch_join", "cosine_decay", "create_global_step", "exponential_decay", "get_global_step",
+    "get_or_create_global_step", "global_step", "input_producer", "inverse_time_decay",
+    "limit_epochs", "match_filenames_once", "maybe_batch", "maybe_batch_join",
+    "maybe_shuffle_batch", "maybe_shuffle_batch_join", "natural_exp_decay", "piecewise_constant",
+    "piecewise_constant_decay", "polynomial_decay", "range_input_producer", "replica_device_setter",
+    "shuffle_batch", "shuffle_batch_join", "slice_input_producer", "start_queue_runners",
+    "string_input_producer",
+]  # fmt: skip  # fmt: skip

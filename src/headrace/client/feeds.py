@@ -84,11 +84,27 @@ def _expand(key: Any, value: Any) -> list[tuple[Any, Any]]:
     for kind, expand in _expansions:
         if isinstance(key, kind):
             return [pair for part in expand(key, value) for pair in _expand(*part)]
+    if isinstance(key, SparseTensor):
+        return _parts(key, [key.indices, key.values, key.dense_shape], value)
+    if isinstance(key, IndexedSlices):
+        shape = [] if key.dense_shape is None else [key.dense_shape]
+        return _parts(key, [key.values, key.indices, *shape], value)
     if isinstance(key, tuple):
         if not isinstance(value, (list, tuple)) or len(value) != len(key):
             raise TypeError(f"the feed for a tuple of {len(key)} tensors must be {len(key)} values")
         return [pair for part in zip(key, value, strict=True) for pair in _expand(*part)]
     return [(key, value)]
+
+
+def _parts(key: Any, tensors: list[Tensor], value: Any) -> list[tuple[Any, Any]]:
+    """Each tensor of a bundle with its value.  Raises TypeError."""
+    if not isinstance(value, (list, tuple)) or len(value) < len(tensors):
+        kind = type(key).__name__
+        names = ", ".join(tensor.name for tensor in tensors)
+        raise TypeError(
+            f"a {kind} is fed a {kind}Value, or a tuple of values for {names}, and not {value!r:.60}"
+        )
+    return list(zip(tensors, value, strict=False))
 
 
 def _tensor(graph: Graph, key: Any) -> Tensor:

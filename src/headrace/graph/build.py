@@ -26,10 +26,10 @@ def apply(spec: OpSpec, inputs: tuple[Any, ...], attrs: dict[str, Any], name: st
     if not definitions:
         return op
     if len(definitions) == 1:
-        return outputs if definitions[0].is_list else outputs[0]
+        return list(outputs) if definitions[0].is_list else outputs[0]
     if any(definition.is_list for definition in definitions):
         return _grouped(op, outputs)
-    return outputs
+    return list(outputs)
 
 
 def _grouped(op: Operation, outputs: list[Tensor]) -> list[Any]:

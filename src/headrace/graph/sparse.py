@@ -34,6 +34,7 @@ class SparseTensor:
             self._indices = convert(indices, dtypes.int64, "indices")
             self._values = convert(values, name="values")
             self._dense_shape = convert(dense_shape, dtypes.int64, "dense_shape")
+        self._known: TensorShape | None = None  # what a placeholder was told of the shape
         rows = self._indices.shape.with_rank(2)
         count = self._values.shape.with_rank(1)
         sizes = self._dense_shape.shape.with_rank(1)
@@ -66,7 +67,7 @@ class SparseTensor:
     @property
     def shape(self) -> TensorShape:
         """What is known of the whole tensor's shape."""
-        return TensorShape(as_shape(self._dense_shape))
+        return TensorShape(as_shape(self._dense_shape)) if self._known is None else self._known
 
     @property
     def op(self) -> Operation:

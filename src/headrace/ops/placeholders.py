@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
+from headrace.graph.convert import convert
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, from_attr
+from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 
-__all__ = ["placeholder", "placeholder_with_default"]
+__all__ = ["placeholder", "placeholder_with_default", "sparse_placeholder"]
 
 
 def _unfed(ctx: Any, dtype: DType, shape: TensorShape) -> errors.OpError:
@@ -95,4 +99,28 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
     """`input`, unless the run feeds something else of `shape`."""
     made: Tensor = placeholder_with_default_op(input, shape=TensorShape(shape), name=name)
+    return made
+
+
+def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
+    """A SparseTensor that each run must be fed, with a SparseTensorValue or a triple.
+
+    shape: None for any, of any rank; a size that is None may be any.
+    """
+
+    def part(what: str) -> str | None:
+        return None if name is None else f"{name}/{what}"
+
+    raw = None if shape is None else TensorShape(shape)._raw
+    rank = None if raw is None else len(raw)
+    if raw is None:
+        dense_shape = placeholder(dtypes.int64, [None], part("shape"))
+    else:
+        sizes = np.array([-1 if size is None else size for size in raw], np.int64)
+        default = convert(sizes, dtypes.int64, part("shape_default") or "Const")
+        dense_shape = placeholder_with_default(default, [rank], part("shape"))
+    values = placeholder(dtype, [None], part("values"))
+    indices = placeholder(dtypes.int64, [None, rank], part("indices"))
+    made = SparseTensor(indices, values, dense_shape)
+    made._known = TensorShape(shape)
     return made

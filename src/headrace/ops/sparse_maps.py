@@ -1,0 +1,174 @@
+"""Sparse tensors into numbers and back: what lets queues batch them.
+
+AddSparseToTensorsMap keeps a sparse tensor on its task and gives its handle; TakeManySparseFromTensorsMap, on the same
+task, puts those of several handles together, one a row.
+Called by: training.sparse_batches, programs that name these ops.  Threads: kernels in any step's thread.
+Source: TF 1.15 core/ops/sparse_ops.cc, core/kernels/sparse_tensors_map_ops.cc
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.base.dtypes import DType
+from headrace.base.shapes import Shape
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import ShapeContext
+from headrace.run.kernel import KernelContext
+from headrace.run.sparse_maps import Sparse, SparseTensorsMap
+
+__all__: list[str] = []
+
+Array = np.ndarray[Any, Any]
+_INPUTS = "sparse_indices: int64; sparse_values: T; sparse_shape: int64"
+_SHARED = "container: string = ''; shared_name: string = ''"
+
+
+def _map(ctx: KernelContext, container: bytes, shared_name: bytes) -> SparseTensorsMap:
+    """The map of that name, or of the node's."""
+    return ctx.resource(
+        SparseTensorsMap, lambda: SparseTensorsMap(ctx.node.name), container, shared_name
+    )
+
+
+def _checked(indices: Array, values: Array, shape: Array) -> None:
+    if indices.ndim != 2 or values.ndim != 1 or shape.ndim != 1:
+        raise errors.invalid_argument(
+            "a sparse tensor has indices [n, rank], values [n] and a shape [rank], and not "
+            f"{list(indices.shape)}, {list(values.shape)} and {list(shape.shape)}"
+        )
+    if len(indices) != len(values) or indices.shape[1] != len(shape):
+        raise errors.invalid_argument(
+            f"the parts of a sparse tensor do not belong together: indices {list(indices.shape)}, "
+            f"values {list(values.shape)}, shape {list(shape.shape)}"
+        )
+
+
+def _shapes(c: ShapeContext, result: Shape) -> Shape:
+    c.with_rank("sparse_indices", 2)
+    c.with_rank("sparse_values", 1)
+    c.with_rank("sparse_shape", 1)
+    return result
+
+
+@op(
+    "AddSparseToTensorsMap",
+    inputs=_INPUTS,
+    outputs="sparse_handle: int64",
+    attrs="T: type; " + _SHARED,
+    shape=lambda c: _shapes(c, ()),
+    stateful=True,
+    differentiable=False,
+)
+def add_sparse_to_tensors_map(
+    ctx: KernelContext,
+    sparse_indices: Array,
+    sparse_values: Array,
+    sparse_shape: Array,
+    *,
+    T: DType,
+    container: bytes,
+    shared_name: bytes,
+) -> Any:
+    """Keep a sparse tensor; its handle [].  Raises InvalidArgument."""
+    _checked(sparse_indices, sparse_values, sparse_shape)
+    kept = (sparse_indices.copy(), sparse_values.copy(), sparse_shape.copy())
+    return np.int64(_map(ctx, container, shared_name).add(T, [kept])[0])
+
+
+@op(
+    "AddManySparseToTensorsMap",
+    inputs=_INPUTS,
+    outputs="sparse_handles: int64",
+    attrs="T: type; " + _SHARED,
+    shape=lambda c: _shapes(c, (None,)),
+    stateful=True,
+    differentiable=False,
+)
+def add_many_sparse_to_tensors_map(
+    ctx: KernelContext,
+    sparse_indices: Array,
+    sparse_values: Array,
+    sparse_shape: Array,
+    *,
+    T: DType,
+    container: bytes,
+    shared_name: bytes,
+) -> Any:
+    """Keep each row of a sparse tensor [n, ...] as a sparse tensor of its own; handles [n].
+
+    Raises InvalidArgument.
+    """
+    _checked(sparse_indices, sparse_values, sparse_shape)
+    if len(sparse_shape) < 2:
+        raise errors.invalid_argument(
+            f"a sparse tensor of rank {len(sparse_shape)} has no rows that are sparse tensors; rank 2 or more is needed"
+        )
+    count = int(sparse_shape[0])
+    rows = sparse_indices[:, 0]
+    if len(rows) and (rows.min() < 0 or rows.max() >= count):
+        raise errors.invalid_argument(
+            f"a row of the indices lies outside the {count} rows of the sparse tensor"
+        )
+    order = np.argsort(rows, kind="stable")
+    cuts: Any = np.searchsorted(rows[order], np.arange(1, count))
+    parts = [
+        (sparse_indices[chosen, 1:], sparse_values[chosen], sparse_shape[1:].copy())
+        for chosen in np.split(order, cuts)
+    ][:count]
+    return np.array(_map(ctx, container, shared_name).add(T, parts), np.int64)
+
+
+def _taken_shapes(c: ShapeContext) -> list[Shape]:
+    c.with_rank("sparse_handles", 1)
+    return [(None, None), (None,), (None,)]
+
+
+@op(
+    "TakeManySparseFromTensorsMap",
+    inputs="sparse_handles: int64",
+    outputs="sparse_indices: int64; sparse_values: dtype; sparse_shape: int64",
+    attrs="dtype: type; " + _SHARED,
+    shape=_taken_shapes,
+    stateful=True,
+    differentiable=False,
+)
+def take_many_sparse_from_tensors_map(
+    ctx: KernelContext,
+    sparse_handles: Array,
+    *,
+    dtype: DType,
+    container: bytes,
+    shared_name: bytes,
+) -> tuple[Array, Array, Array]:
+    """The sparse tensors of handles [n] as one of shape [n, ...]; the map forgets them.
+
+    Each dimension is as long as the longest.  Raises InvalidArgument: no handles, unknown ones, ranks that differ.
+    """
+    if sparse_handles.ndim != 1 or not len(sparse_handles):
+        raise errors.invalid_argument(
+            f"handles must be a vector with at least one, and have shape {list(sparse_handles.shape)}"
+        )
+    taken = _map(ctx, container, shared_name).take(dtype, sparse_handles.tolist())
+    return stacked(taken)
+
+
+def stacked(tensors: list[Sparse]) -> Sparse:
+    """Sparse tensors of one rank as the rows of one.  Raises InvalidArgument."""
+    ranks = sorted({len(shape) for _, _, shape in tensors})
+    if len(ranks) > 1:
+        raise errors.invalid_argument(
+            f"sparse tensors of different ranks cannot be put together: {ranks}"
+        )
+    counts = [len(values) for _, values, _ in tensors]
+    rows = np.repeat(np.arange(len(tensors), dtype=np.int64), counts)
+    indices = np.concatenate([indices for indices, _, _ in tensors])
+    sizes = np.max([shape for _, _, shape in tensors], axis=0)
+    return (
+        np.concatenate([rows[:, None], indices], axis=1),
+        np.concatenate([values for _, values, _ in tensors]),
+        np.concatenate([np.array([len(tensors)], np.int64), sizes.astype(np.int64)]),
+    )
