@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from headrace.ops.csv import decode_csv
 from headrace.ops.io_ops import matching_files, read_file, write_file
-from headrace.ops.queues import QueueBase, RandomShuffleQueue
+from headrace.ops.queues import (
+    PaddingFIFOQueue,
+    PriorityQueue,
+    QueueBase,
+    RandomShuffleQueue,
+)
 from headrace.ops.readers import (
     FixedLengthRecordReader,
     IdentityReader,
@@ -27,6 +32,8 @@ __all__ = [
     "FixedLengthRecordReader",
     "IdentityReader",
     "LMDBReader",
+    "PaddingFIFOQueue",
+    "PriorityQueue",
     "QueueBase",
     "RandomShuffleQueue",
     "ReaderBase",

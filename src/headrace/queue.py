@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from headrace.ops.queues import FIFOQueue, QueueBase, RandomShuffleQueue
+from headrace.ops.queues import (
+    FIFOQueue,
+    PaddingFIFOQueue,
+    PriorityQueue,
+    QueueBase,
+    RandomShuffleQueue,
+)
 
 __all__ = [
     "FIFOQueue",
+    "PaddingFIFOQueue",
+    "PriorityQueue",
     "QueueBase",
     "RandomShuffleQueue",
 ]

@@ -206,6 +206,16 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: tf.FIFOQueue(1, tf.int32).dequeue_many(-1), ValueError, "-1"),
     (lambda: tf.FIFOQueue(1, tf.int32).dequeue_up_to([1]), ValueError, "rank 0"),
     (lambda: tf.QueueBase.from_list(0, []), TypeError, "list of queues"),
+    (lambda: tf.PaddingFIFOQueue(1, tf.int32, None), ValueError, "list with a shape"),
+    (lambda: tf.PaddingFIFOQueue(1, tf.int32, tf.TensorShape([None])), ValueError, "list with a shape"),
+    (lambda: tf.PaddingFIFOQueue(1, tf.int32, [None]), ValueError, "list of shapes"),
+    (lambda: tf.PaddingFIFOQueue(1, tf.int32, [tf.TensorShape(None)]), ValueError, "known rank"),
+    (lambda: tf.PaddingFIFOQueue(1, tf.int32, [[None], []]), ValueError, "2 shapes"),
+    (lambda: tf.PaddingFIFOQueue(1, tf.int32, [[None, 2]]).enqueue([[1, 2, 3]]), ValueError, "not compatible"),
+    (lambda: tf.PriorityQueue(1, tf.int32), TypeError, "list with a shape"),
+    (lambda: tf.PriorityQueue(1, tf.int32, [[None]]), ValueError, "fully defined"),
+    (lambda: tf.PriorityQueue(1, tf.int32, [[]], names=["x"]), ValueError, "1 names"),
+    (lambda: tf.PriorityQueue(1, tf.int32, [[]]).enqueue(["a", 1]), TypeError, "int64"),
     (
         lambda: tf.QueueBase.from_list(0, [tf.FIFOQueue(1, tf.int32), tf.FIFOQueue(1, tf.string)]),
         TypeError, "component types",
@@ -273,3 +283,35 @@ def test_scalar_summaries_hold_tag_and_value() -> None:
         tags = tf.placeholder_with_default(["a"], None)
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[1\] and \[2\]"):
             session.run(get("ScalarSummary")(tags, [1.5, 2.5]))
+
+
+def test_a_padding_queue_fills_up_what_is_shorter() -> None:
+    queue = tf.PaddingFIFOQueue(10, [tf.int32, tf.string], shapes=[[None], [None, 1]])
+    batch = queue.dequeue_many(2)
+    assert [t.shape.as_list() for t in batch] == [[2, None], [2, None, 1]]
+    with tf.Session() as session:
+        session.run(queue.enqueue([[1, 2, 3], [["a"]]]))
+        session.run(queue.enqueue([[4], [["b"], ["c"]]]))
+        numbers, texts = session.run(batch)
+        assert numbers.tolist() == [[1, 2, 3], [4, 0, 0]]
+        assert texts.tolist() == [[[b"a"], [b""]], [[b"b"], [b"c"]]]
+
+
+def test_of_a_priority_queue_the_smallest_leaves_first_and_of_equals_the_first() -> None:
+    queue = tf.PriorityQueue(10, tf.string, shapes=[[]], names=["when", "what"])
+    with tf.Session() as session:
+        session.run(queue.enqueue({"when": 5, "what": "last"}))
+        session.run(queue.enqueue_many({"when": [3, -1, 3], "what": ["b", "a", "c"]}))
+        assert session.run(queue.dequeue()) == {"when": -1, "what": b"a"}
+        assert session.run(queue.dequeue_many(3))["what"].tolist() == [b"b", b"c", b"last"]
+
+
+@pytest.mark.parametrize("name", ["PaddingFIFOQueue", "PriorityQueue"])
+def test_the_other_kinds_of_the_first_generation_work_too(name: str) -> None:
+    handle = get(name)(component_types=[tf.int32], shapes=[[]])
+    types = [tf.int64] * (name == "PriorityQueue") + [tf.int32]
+    queue = tf.QueueBase(types, [tf.TensorShape([])] * len(types), None, handle)
+    with tf.Session() as session:
+        session.run(queue.enqueue_many([[4, 5]] * len(types)))
+        found = session.run(queue.dequeue_up_to(2))
+        assert np.ravel(found).tolist() == [4, 5] * len(types)

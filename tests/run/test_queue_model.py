@@ -17,10 +17,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headrace.base import dtypes, errors
 from headrace.run.fifo_queue import FIFOQueue
+from headrace.run.padding_queue import PaddingFIFOQueue
 from headrace.run.pending import Pending
+from headrace.run.priority_queue import PriorityQueue, priority_spec
 from headrace.run.queues import Queue, QueueSpec
 from headrace.run.shuffle_queue import RandomShuffleQueue
 
+TYPES = [dtypes.int64, dtypes.string]
 GIVEN_UP = errors.aborted("given up")
 
 
@@ -38,6 +41,9 @@ class Operation:
 class Model:
     """TensorFlow's rules, and that an abandoned dequeue gives its elements back."""
 
+    sorts = False
+    """Smallest first; a dequeue_many waits for all its elements at once, and so does up_to."""
+
     def __init__(self, capacity: int, keep: int) -> None:
         self.capacity, self.keep = capacity, keep
         self.elements: list[int] = []
@@ -50,10 +56,14 @@ class Model:
         self.run()
 
     def run(self) -> None:
-        while (self.ins and self.step_in(self.ins[0])) or (
-            self.outs and self.step_out(self.outs[0])
-        ):
-            pass
+        """Enqueues as far as they go, then dequeues, and again while anything moves."""
+        moved = True
+        while moved:
+            moved = False
+            while self.ins and self.step_in(self.ins[0]):
+                moved = True
+            while self.outs and self.step_out(self.outs[0]):
+                moved = True
 
     def end(self, operation: Operation, outcome: str) -> bool:
         operation.outcome = outcome
@@ -69,17 +79,19 @@ class Model:
         if len(self.elements) >= self.capacity:
             return False
         self.elements.append(first.elements.pop(0))
+        if self.sorts:
+            self.elements.sort(key=priority)
         return bool(first.elements) or self.end(first, "ok")
 
     def step_out(self, first: Operation) -> bool:
         there, missing = len(self.elements), first.wanted - len(first.elements)
         if self.closed and there < missing:
             self.give_back(first)
-            if first.kind == "dequeue_up_to" and self.elements:
+            if first.kind == "dequeue_up_to" and self.elements and not self.sorts:
                 first.elements, self.elements = self.elements, []
                 return self.end(first, "ok")
             return self.end(first, "OutOfRangeError")
-        if there <= (0 if self.closed else self.keep):
+        if there <= (0 if self.closed else self.keep) or (self.sorts and there < missing):
             return False
         first.elements.append(self.elements.pop(0))
         return len(first.elements) < first.wanted or self.end(first, "ok")
@@ -101,6 +113,17 @@ class Model:
         self.run()
 
 
+class SortingModel(Model):
+    """A priority queue's."""
+
+    sorts = True
+
+
+def priority(number: int) -> int:
+    """Of the element with that number: small, so that many are equal, and not the order of arrival."""
+    return number * 7 % 5 - 2
+
+
 class QueueMachine(RuleBasedStateMachine):
     """Drives a queue and its model together."""
 
@@ -115,10 +138,10 @@ class QueueMachine(RuleBasedStateMachine):
 
     @initialize(capacity=st.integers(1, 6), keep=st.integers(0, 3))
     def make(self, capacity: int, keep: int) -> None:
-        keep = 0 if self.ordered else min(keep, capacity - 1)
-        cls = FIFOQueue if self.ordered else RandomShuffleQueue
-        spec = QueueSpec.make([dtypes.int64, dtypes.string], [(), (1,)], capacity, keep, seed=1)
-        self.queue, self.model = cls("q", spec), Model(capacity, keep)
+        self.queue, self.model = self.made(capacity, keep)
+
+    def made(self, capacity: int, keep: int) -> tuple[Queue, Model]:
+        return FIFOQueue("q", QueueSpec.make(TYPES, [(), (1,)], capacity)), Model(capacity, 0)
 
     def start(self, kind: str, wanted: int, elements: list[int], pending: Pending[Any]) -> None:
         operation = Operation(kind, wanted, elements)
@@ -135,12 +158,20 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def enqueue(self) -> None:
         numbers, values, texts = self.fresh(1)
-        self.start("enqueue", 0, numbers, self.queue.enqueue((values[0], texts[0])))
+        self.start("enqueue", 0, numbers, self.queue.enqueue(self.one(values[0], texts[0])))
+
+    def one(self, value: Any, text: Any) -> tuple[Any, ...]:
+        """An element."""
+        return value, text
+
+    def many(self, values: Any, texts: Any) -> tuple[Any, ...]:
+        """A batch."""
+        return values, texts
 
     @rule(count=st.integers(1, 9))
     def enqueue_many(self, count: int) -> None:
         numbers, values, texts = self.fresh(count)
-        self.start("enqueue", 0, numbers, self.queue.enqueue_many((values, texts)))
+        self.start("enqueue", 0, numbers, self.queue.enqueue_many(self.many(values, texts)))
 
     @rule()
     def dequeue(self) -> None:
@@ -219,9 +250,13 @@ def outcome_of(pending: Pending[Any]) -> str:
 
 
 def numbers_in(pending: Pending[Any]) -> list[int]:
-    values, texts = pending.result()
+    *priorities, values, texts = pending.result()
     numbers: list[int] = np.atleast_1d(values).tolist()
-    assert [b"%d" % n for n in numbers] == texts.ravel().tolist(), "components were torn apart"
+    rows = [texts] if not np.ndim(values) else texts
+    unpadded = [[text for text in row.tolist() if text] for row in rows]
+    assert all({*row} == {b"%d" % n} for n, row in zip(numbers, unpadded, strict=True)), "torn"
+    for found in priorities:
+        assert np.atleast_1d(found).tolist() == [priority(n) for n in numbers], "torn"
     return numbers
 
 
@@ -230,8 +265,42 @@ class ShuffleMachine(QueueMachine):
 
     ordered = False
 
+    def made(self, capacity: int, keep: int) -> tuple[Queue, Model]:
+        keep = min(keep, capacity - 1)
+        spec = QueueSpec.make(TYPES, [(), (1,)], capacity, keep, seed=1)
+        return RandomShuffleQueue("q", spec), Model(capacity, keep)
 
+
+class PaddingMachine(QueueMachine):
+    """The same for a padding queue: the second component has one to three equal texts."""
+
+    def made(self, capacity: int, keep: int) -> tuple[Queue, Model]:
+        spec = QueueSpec.make(TYPES, [(), (None,)], capacity, sizes_vary=True)
+        return PaddingFIFOQueue("q", spec), Model(capacity, 0)
+
+    def one(self, value: Any, text: Any) -> tuple[Any, ...]:
+        return value, np.repeat(text, int(value) % 3 + 1)
+
+
+class PriorityMachine(QueueMachine):
+    """The same for a priority queue; equal priorities are frequent."""
+
+    def made(self, capacity: int, keep: int) -> tuple[Queue, Model]:
+        return PriorityQueue("q", priority_spec(TYPES, [(), (1,)], capacity)), SortingModel(
+            capacity, 0
+        )
+
+    def one(self, value: Any, text: Any) -> tuple[Any, ...]:
+        return np.int64(priority(int(value))), value, text
+
+    def many(self, values: Any, texts: Any) -> tuple[Any, ...]:
+        return np.array([priority(n) for n in values.tolist()], np.int64), values, texts
+
+
+SETTINGS = settings(max_examples=50, stateful_step_count=40, deadline=None)
 TestFIFOQueue = QueueMachine.TestCase
-TestFIFOQueue.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 TestRandomShuffleQueue = ShuffleMachine.TestCase
-TestRandomShuffleQueue.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestPaddingFIFOQueue = PaddingMachine.TestCase
+TestPriorityQueue = PriorityMachine.TestCase
+TestFIFOQueue.settings = TestRandomShuffleQueue.settings = SETTINGS
+TestPaddingFIFOQueue.settings = TestPriorityQueue.settings = SETTINGS

@@ -21,7 +21,9 @@ from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, scalar, unknown, vector
 from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.kernel import KernelContext
+from headrace.run.padding_queue import PaddingFIFOQueue
 from headrace.run.pending import Pending
+from headrace.run.priority_queue import PriorityQueue, priority_spec
 from headrace.run.queues import Queue, QueueSpec
 from headrace.run.shuffle_queue import RandomShuffleQueue
 
@@ -79,6 +81,35 @@ def _shuffle(
     return _open(ctx, RandomShuffleQueue, spec, container, shared_name)
 
 
+def _padding(
+    ctx: KernelContext,
+    *,
+    component_types: list[dtypes.DType],
+    shapes: list[TensorShape],
+    capacity: int,
+    container: bytes,
+    shared_name: bytes,
+) -> Queue:
+    """The queue; see FIFOQueue.  Sizes may vary; batches are padded."""
+    raw = [shape._raw for shape in shapes]
+    spec = QueueSpec.make(component_types, raw, capacity, sizes_vary=True)
+    return _open(ctx, PaddingFIFOQueue, spec, container, shared_name)
+
+
+def _priority(
+    ctx: KernelContext,
+    *,
+    component_types: list[dtypes.DType],
+    shapes: list[TensorShape],
+    capacity: int,
+    container: bytes,
+    shared_name: bytes,
+) -> Queue:
+    """The queue; see FIFOQueue.  An element's first component is its priority, int64 []."""
+    spec = priority_spec(component_types, [shape._raw for shape in shapes], capacity)
+    return _open(ctx, PriorityQueue, spec, container, shared_name)
+
+
 _COMPONENTS = (
     "component_types: list(type) >= 1; shapes: list(shape) >= 0 = []; capacity: int = -1; "
 )
@@ -103,6 +134,15 @@ def _maker(name: str, kernel: Kernel, attrs: str) -> tuple[OpSpec, OpSpec]:
 fifo_queue, fifo_queue_v2 = _maker("FIFOQueue", _fifo, _COMPONENTS + _SHARED)
 random_shuffle_queue, random_shuffle_queue_v2 = _maker(
     "RandomShuffleQueue", _shuffle, _COMPONENTS + _SHUFFLED + _SHARED
+)
+padding_fifo_queue, padding_fifo_queue_v2 = _maker(
+    "PaddingFIFOQueue", _padding, _COMPONENTS + _SHARED
+)
+priority_queue, priority_queue_v2 = _maker(
+    "PriorityQueue",
+    _priority,
+    "component_types: list(type) >= 0 = []; shapes: list(shape) >= 0; capacity: int = -1; "
+    + _SHARED,
 )
 
 

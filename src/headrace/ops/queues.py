@@ -1,4 +1,4 @@
-"""tf.FIFOQueue, tf.RandomShuffleQueue and their base: queues as the graph's author holds them.
+"""tf.FIFOQueue, tf.RandomShuffleQueue and their kin: queues as the graph's author holds them.
 
 A queue object is a handle's tensor with what is known of the components: types, static shapes,
 names.  Its methods add nodes; nothing runs here.
@@ -22,7 +22,9 @@ from headrace.graph.registry import OpSpec, get
 from headrace.graph.tensor import Tensor
 from headrace.ops import queue_ops
 
-__all__ = ["FIFOQueue", "QueueBase", "RandomShuffleQueue"]
+__all__ = ["FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue"]
+
+_INT64 = types.int64
 
 
 class QueueBase:
@@ -283,6 +285,71 @@ class RandomShuffleQueue(QueueBase):
         super().__init__(dtypes, shapes, names, handle)
 
 
+class PaddingFIFOQueue(QueueBase):
+    """First in, first out; sizes may vary from element to element, and batches are padded."""
+
+    def __init__(
+        self,
+        capacity: int,
+        dtypes: Any,
+        shapes: Any,
+        names: Any = None,
+        shared_name: str | None = None,
+        name: str = "padding_fifo_queue",
+    ) -> None:
+        """As FIFOQueue, but `shapes` must be a list of shapes of known rank; sizes may be None.
+
+        A batch is as large as its largest element, the others filled up with zeros, "" or False.
+        """
+        dtypes = _type_list(dtypes)
+        if shapes is None or isinstance(shapes, TensorShape):
+            raise ValueError("a PaddingFIFOQueue needs a list with a shape for each component")
+        shapes = _shape_list(list(shapes), dtypes, sizes_vary=True)
+        names = _name_list(names, dtypes)
+        handle = queue_ops.padding_fifo_queue_v2(
+            component_types=dtypes,
+            shapes=shapes,
+            capacity=capacity,
+            shared_name=shared_name or "",
+            name=name,
+        )
+        super().__init__(dtypes, shapes, names, handle)
+
+
+class PriorityQueue(QueueBase):
+    """The element of the smallest priority leaves first, of equal ones the first to come."""
+
+    def __init__(
+        self,
+        capacity: int,
+        types: Any,
+        shapes: Any = None,
+        names: Any = None,
+        shared_name: str | None = None,
+        name: str = "priority_queue",
+    ) -> None:
+        """At most `capacity` elements; each begins with its priority, int64 [].
+
+        types, shapes: of the other components; shapes must be given.  names: of all components.
+        dequeue_up_to gives no smaller last batch: it is the same as dequeue_many.
+        """
+        types = _type_list(types)
+        shapes = _shape_list(shapes, types)
+        if shapes is None:
+            raise TypeError("a PriorityQueue needs a list with a shape for each component")
+        handle = queue_ops.priority_queue_v2(
+            component_types=types,
+            shapes=shapes,
+            capacity=capacity,
+            shared_name=shared_name or "",
+            name=name,
+        )
+        all_types = [_INT64, *types]
+        super().__init__(
+            all_types, [TensorShape([]), *shapes], _name_list(names, all_types), handle
+        )
+
+
 def _seeds(seed: int | None, shared_name: str | None) -> tuple[int, int]:
     """The node's seeds.  Graphs that share a queue by name and a graph-level seed agree on them."""
     seed1, seed2 = get_seed(seed)
@@ -298,8 +365,13 @@ def _type_list(dtypes: Any) -> list[types.DType]:
     return [types.as_dtype(dtype) for dtype in dtypes]
 
 
-def _shape_list(shapes: Any, dtypes: list[types.DType]) -> list[TensorShape] | None:
-    """One fully defined shape per component; a single shape may stand without a list."""
+def _shape_list(
+    shapes: Any, dtypes: list[types.DType], sizes_vary: bool = False
+) -> list[TensorShape] | None:
+    """One fully defined shape per component; a single shape may stand without a list.
+
+    With `sizes_vary` only the ranks must be known, and there must be a list.
+    """
     if shapes is None:
         return None
     if isinstance(shapes, TensorShape):
@@ -309,9 +381,13 @@ def _shape_list(shapes: Any, dtypes: list[types.DType]) -> list[TensorShape] | N
             f"shapes must be a TensorShape, or a list or tuple of shapes, not {shapes!r}"
         )
     if all(size is None or isinstance(size, int) for size in shapes):
+        if sizes_vary:
+            raise ValueError(f"sizes that vary need a list of shapes, not the shape {shapes}")
         shapes = [shapes]
     known = [TensorShape(shape) for shape in shapes]
-    if not all(shape.is_fully_defined() for shape in known):
+    if sizes_vary and any(shape._raw is None for shape in known):
+        raise ValueError(f"all shapes of a queue that pads must have a known rank, not {known}")
+    if not sizes_vary and not all(shape.is_fully_defined() for shape in known):
         raise ValueError(f"all shapes of a queue must be fully defined, not {known}")
     if len(known) != len(dtypes):
         raise ValueError(

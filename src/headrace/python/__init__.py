@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.python import client
+from headrace.python import client, ops
 
-__all__ = ["client"]
+__all__ = ["client", "ops"]

@@ -20,7 +20,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -40,6 +40,9 @@ class Store(ABC):
     """What a queue needs of its storage."""
 
     __slots__ = ("gathered", "size")
+
+    gathers: ClassVar[bool] = True
+    """Whether elements are set aside for a dequeue_many as they come; else it waits for all."""
 
     def __init__(self) -> None:
         self.size = 0

@@ -16,6 +16,5 @@ class FIFOQueue(Queue):
     @classmethod
     def make_store(cls, spec: QueueSpec) -> Store:
         """Rows in rings of arrays when the shapes are known."""
-        if spec.shapes is None:
-            return ElementList()
-        return Ring(spec.component_types, spec.shapes)
+        shapes = spec.fixed_shapes
+        return ElementList() if shapes is None else Ring(spec.component_types, shapes)

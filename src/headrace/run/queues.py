@@ -5,7 +5,7 @@ one of two lines, enqueues (and closes) in one, dequeues in the other; each line
 order of arrival by whichever thread next changes the queue.  What an attempt waits for:
   enqueue       room.  Many elements go in as room comes; those stay when the rest is abandoned.
   dequeue       elements.  Many are set aside as they come, which makes room; abandoned, they go
-                back to the front (TensorFlow loses them).
+                back to the front (TensorFlow loses them).  A priority queue sets nothing aside.
   close         the enqueues before it, unless it cancels them.
 Closed: enqueues are Cancelled; dequeues go on until too few elements are left for them, which is
 OutOfRange, or the short rest for dequeue_up_to.  min_after_dequeue holds only while open.
@@ -29,7 +29,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -51,12 +51,21 @@ class QueueSpec:
     """What a queue node asks for; nodes that share a queue must ask for the same."""
 
     component_types: tuple[dtypes.DType, ...]
-    shapes: tuple[tuple[int, ...], ...] | None
-    """None: unknown, each element may have shapes of its own, and dequeue_many is refused."""
+    shapes: tuple[tuple[int | None, ...], ...] | None
+    """None: unknown, each element may have shapes of its own, and dequeue_many is refused.  Sizes
+    that are None vary from element to element, which only a PaddingFIFOQueue allows."""
     capacity: int = UNBOUNDED
     min_after_dequeue: int = 0
     seed: int = 0
     seed2: int = 0
+
+    @property
+    def fixed_shapes(self) -> tuple[tuple[int, ...], ...] | None:
+        """The shapes if every size of every one is known."""
+        if self.shapes is None:
+            return None
+        fixed = tuple(tuple(d for d in shape if d is not None) for shape in self.shapes)
+        return fixed if fixed == self.shapes else None
 
     @classmethod
     def make(
@@ -67,6 +76,7 @@ class QueueSpec:
         min_after_dequeue: int = 0,
         seed: int = 0,
         seed2: int = 0,
+        sizes_vary: bool = False,
     ) -> QueueSpec:
         """From a node's attrs: no shapes means unknown ones.  Raises InvalidArgument."""
         if shapes and len(shapes) != len(component_types):
@@ -76,12 +86,13 @@ class QueueSpec:
             )
         known = []
         for number, shape in enumerate(shapes):
-            if shape is None or None in shape:
+            if shape is None or (None in shape and not sizes_vary):
                 raise errors.invalid_argument(
                     f"component {number} of a queue has shape {shape_rules.text(shape)}, which is "
-                    "not fully defined; give every dimension, or no shapes at all"
+                    + ("of unknown rank" if sizes_vary else "not fully defined")
+                    + "; give every dimension, or no shapes at all"
                 )
-            known.append(tuple(d for d in shape if d is not None))
+            known.append(shape)
         capacity = UNBOUNDED if capacity < 0 else capacity
         if min_after_dequeue < 0:
             raise errors.invalid_argument(f"min_after_dequeue {min_after_dequeue} must be >= 0")
@@ -117,6 +128,9 @@ _BATCHED: Final = frozenset({"enqueue_many", "dequeue_many", "dequeue_up_to"})
 
 class Queue(Resource):
     """The operations; a subclass says in which order elements leave, by the store that it makes."""
+
+    gives_rest: ClassVar[bool] = True
+    """Whether dequeue_up_to takes the last elements of a closed queue even if they are fewer."""
 
     def __init__(self, name: str, spec: QueueSpec, container: str = "") -> None:
         """An empty, open queue."""
@@ -160,11 +174,12 @@ class Queue(Resource):
             ("kind", type(self).__name__, cls.__name__),
             ("capacity", have.capacity, wanted.capacity),
             ("component types", _names(have), _names(wanted)),
-            ("component shapes", _shape_texts(have), _shape_texts(wanted)),
             ("min_after_dequeue", have.min_after_dequeue, wanted.min_after_dequeue),
         ]
         if (wanted.seed, wanted.seed2) != (0, 0):
             pairs.append(("seeds", (have.seed, have.seed2), (wanted.seed, wanted.seed2)))
+        if not self.shapes_agree(wanted):
+            pairs.append(("component shapes", _shape_texts(have), _shape_texts(wanted)))
         for what, ours, theirs in pairs:
             if ours != theirs:
                 raise errors.invalid_argument(
@@ -172,6 +187,10 @@ class Queue(Resource):
                     f"{ours}, but the node asks for {theirs}; make them agree, or give the queue "
                     "another shared_name"
                 )
+
+    def shapes_agree(self, wanted: QueueSpec) -> bool:
+        """Whether nodes that ask for those shapes may mean this queue."""
+        return self.spec.shapes == wanted.shapes
 
     # ---- operations -------------------------------------------------------------------------
 
@@ -246,8 +265,11 @@ class Queue(Resource):
                 errors.invalid_argument(f"{kind} from {self} asks for {count} elements, under 0")
             )
         if count == 0:
-            columns = zip(self.spec.component_types, shapes, strict=True)
-            return Pending.done_with(tuple([np.empty((0, *s), t.np) for t, s in columns]))
+            empty = [
+                np.empty((0, *[size or 0 for size in shape]), dtype.np)
+                for dtype, shape in zip(self.spec.component_types, shapes, strict=True)
+            ]
+            return Pending.done_with(tuple(empty))
         return self._line_up(kind, (), count)
 
     def close(self, cancel_pending_enqueues: bool = False) -> Pending[None]:
@@ -400,7 +422,7 @@ class Queue(Resource):
         missing = attempt.count - store.gathered
         if self._closed and store.size < missing:
             store.restore()
-            if attempt.kind == "dequeue_up_to" and store.size:
+            if attempt.kind == "dequeue_up_to" and store.size and self.gives_rest:
                 return pending.settle(store.take_many(store.size))
             return pending.settle_error(
                 errors.out_of_range(
@@ -415,6 +437,8 @@ class Queue(Resource):
             return pending.settle(store.take())
         if takeable >= missing == attempt.count:
             return pending.settle(store.take_many(attempt.count))
+        if not store.gathers:
+            return False
         store.gather(min(takeable, missing))
         return store.gathered == attempt.count and pending.settle(store.take_gathered())
 
@@ -468,7 +492,7 @@ class Queue(Resource):
                 )
             found: tuple[int, ...] = getattr(value, "shape", ())
             element = found[len(leading) :] if shape is None else shape
-            if found != leading + element:
+            if not shape_rules.compatible(found, leading + element):
                 return errors.invalid_argument(
                     f"{kind} into {self}: component {number} has shape {shape_rules.text(found)}, "
                     f"expected {shape_rules.text(leading + element)}"

@@ -29,9 +29,8 @@ class RandomShuffleQueue(Queue):
                 f"{spec.capacity}, or nothing could ever be dequeued"
             )
         random = Philox(spec.seed, spec.seed2)
-        if spec.shapes is None:
-            return ShuffledList(random)
-        return Bag(spec.component_types, spec.shapes, random)
+        shapes = spec.fixed_shapes
+        return ShuffledList(random) if shapes is None else Bag(spec.component_types, shapes, random)
 
 
 class Bag(Table):
