@@ -99,5 +99,8 @@ def padded(values: Sequence[Any], dtype: dtypes.DType) -> Array:
     else:
         batch = np.zeros(shape, dtype.np)
     for at, value in enumerate(values):
-        batch[(at, *map(slice, value.shape))] = value if sizes else value[()]
+        if sizes:
+            batch[at][tuple(slice(size) for size in value.shape)] = value
+        else:
+            batch[at] = value[()]
     return batch
