@@ -208,39 +208,3 @@ def test_a_global_step_is_an_integer_scalar(value: Any, text: str) -> None:
     tf.Variable(value, name="global_step")
     with pytest.raises(TypeError, match=text):
         tf.train.get_global_step()
-
-
-# step -> the rates of exponential, staircase, natural, inverse time, polynomial, cycled, cosine, piecewise
-RATES = {
-    0: (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 10.0),
-    5: (0.5**0.5, 1.0, np.exp(-0.25), 0.8, 0.55, 0.55, 0.5, 10.0),
-    10: (0.5, 0.5, np.exp(-0.5), 1 / 1.5, 0.1, 0.1, 0.0, 10.0),
-    15: (0.5**1.5, 0.5, np.exp(-0.75), 1 / 1.75, 0.1, 0.325, 0.0, 20.0),
-    25: (0.5**2.5, 0.25, np.exp(-1.25), 1 / 2.25, 0.1, 0.25, 0.0, 30.0),
-}
-
-
-def test_learning_rates_fall_as_their_formulas_say() -> None:
-    step = tf.placeholder(tf.int64, [])
-    rates = [
-        tf.train.exponential_decay(1.0, step, 10, 0.5),
-        tf.train.exponential_decay(1.0, step, 10, 0.5, staircase=True),
-        tf.train.natural_exp_decay(1.0, step, 10, 0.5),
-        tf.train.inverse_time_decay(1.0, step, 10, 0.5),
-        tf.train.polynomial_decay(1.0, step, 10, 0.1),
-        tf.train.polynomial_decay(1.0, step, 10, 0.1, cycle=True),
-        tf.train.cosine_decay(1.0, step, 10),
-        tf.train.piecewise_constant(step, [10, 20], [10.0, 20.0, 30.0]),
-    ]
-    with tf.Session() as session:
-        for at, want in RATES.items():
-            np.testing.assert_allclose(session.run(rates, {step: at}), want, rtol=1e-5, atol=1e-6)
-
-
-def test_a_learning_rate_needs_its_step_and_boundaries_their_values() -> None:
-    with pytest.raises(ValueError, match="global_step"):
-        tf.train.exponential_decay(1.0, None, 10, 0.5)
-    with pytest.raises(ValueError, match="1 and 1"):
-        tf.train.piecewise_constant(tf.constant(1), [1], [1.0])
-    with pytest.raises(ValueError, match="int32"):
-        tf.train.piecewise_constant(tf.constant(1), [1.5], [1.0, 2.0])

@@ -227,7 +227,8 @@ def with_dependencies(
         return identity_op(convert(output_tensor), name=scope)
 
 
-def _flat_ops(inputs: Any) -> Iterable[Operation]:
+def _flat_ops(inputs: Any) -> Iterable[builtins.tuple[Operation, str]]:
+    """Operations and where they are; a changed resource variable is where its handle is."""
     if isinstance(inputs, Mapping):
         for key in sorted(inputs):
             yield from _flat_ops(inputs[key])
@@ -240,7 +241,7 @@ def _flat_ops(inputs: Any) -> Iterable[Operation]:
             raise TypeError(
                 f"group takes operations and tensors, not {inputs!r:.80} of type {type(inputs).__name__}"
             )
-        yield found
+        yield found, getattr(inputs, "device", found.device)
 
 
 def group(*inputs: Any, name: str | None = None) -> Operation:
@@ -249,13 +250,14 @@ def group(*inputs: Any, name: str | None = None) -> Operation:
     Inputs of several devices get one NoOp per device, so that one edge crosses from each.
     Raises TypeError for what is neither.
     """
-    ops = list(_flat_ops(inputs))
-    if not ops:
+    items = list(_flat_ops(inputs))
+    if not items:
         return no_op(name or "group_deps")
-    with name_scope(name, "group_deps", [op.outputs[0] for op in ops if op.outputs]) as scope:
+    outputs = [op.outputs[0] for op, _ in items if op.outputs]
+    with name_scope(name, "group_deps", outputs) as scope:
         by_device: dict[str, list[Operation]] = {}
-        for item in ops:
-            by_device.setdefault(item.device, []).append(item)
+        for op, device in items:
+            by_device.setdefault(device, []).append(op)
         if len(by_device) == 1:
             ((device, members),) = by_device.items()
             return _no_op_after(members, device, scope)

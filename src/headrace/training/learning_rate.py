@@ -2,13 +2,14 @@
 
 Called by: programs; what they return goes into an optimizer.  Threads: as graph.
 Source: TF 1.15 python/training/learning_rate_decay.py, for the formulas; names checked against the
-oracle (but for piecewise_constant, which needs no control flow here)
+oracle
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from headrace.base import dtypes
@@ -16,14 +17,20 @@ from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
+from headrace.ops.cases import case
 from headrace.ops.casting import cast
 from headrace.ops.constants import constant
+from headrace.ops.control_flow import cond
+from headrace.ops.random_ops import random_normal
 
 __all__ = [
     "cosine_decay",
+    "cosine_decay_restarts",
     "exponential_decay",
     "inverse_time_decay",
+    "linear_cosine_decay",
     "natural_exp_decay",
+    "noisy_linear_cosine_decay",
     "piecewise_constant",
     "piecewise_constant_decay",
     "polynomial_decay",
@@ -136,41 +143,147 @@ def cosine_decay(
         rate = convert(learning_rate, None, "initial_learning_rate")
         steps = cast(decay_steps, rate.dtype)
         progress = get("Minimum")(cast(step, rate.dtype), steps) / steps
-        wave = 0.5 * (1.0 + get("Cos")(constant(math.pi, dtype=rate.dtype) * progress))
+        wave = 0.5 * (1.0 + get("Cos")(_pi(rate) * progress))
         decayed: Tensor = get("Mul")(rate, (1 - alpha) * wave + alpha)
+    return decayed
+
+
+def cosine_decay_restarts(
+    learning_rate: Any,
+    global_step: Any,
+    first_decay_steps: Any,
+    t_mul: Any = 2.0,
+    m_mul: Any = 1.0,
+    alpha: Any = 0.0,
+    name: str | None = None,
+) -> Tensor:
+    """Cosine decay that starts again at its end, t_mul times longer and m_mul times lower each time."""
+    step = _step_of(global_step)
+    with name_scope(name, "SGDRDecay", [learning_rate, step]) as scope:
+        rate = convert(learning_rate, None, "initial_learning_rate")
+        first, least, longer, lower, at = (
+            cast(value, rate.dtype) for value in (first_decay_steps, alpha, t_mul, m_mul, step)
+        )
+        passed = at / first  # in lengths of the first period
+        restarts, progress = cond(
+            get("Equal")(longer, 1.0),
+            lambda: _equal_periods(passed),
+            lambda: _growing_periods(passed, longer),
+        )
+        wave = 0.5 * lower**restarts * (1.0 + get("Cos")(_pi(rate) * progress))
+        decayed: Tensor = get("Mul")(rate, (1 - least) * wave + least, name=scope)
+    return decayed
+
+
+def _equal_periods(passed: Tensor) -> tuple[Tensor, Tensor]:
+    """How many periods are over, and what part of the next one."""
+    restarts = get("Floor")(passed)
+    return restarts, passed - restarts
+
+
+def _growing_periods(passed: Tensor, longer: Tensor) -> tuple[Tensor, Tensor]:
+    """As `_equal_periods`, where the n-th period is longer^n: n of them are (1 - longer^n) / (1 - longer)."""
+    log = get("Log")
+    restarts = get("Floor")(log(1.0 - passed * (1.0 - longer)) / log(longer))
+    over = (1.0 - longer**restarts) / (1.0 - longer)
+    return restarts, (passed - over) / longer**restarts
+
+
+def _pi(rate: Tensor) -> Tensor:
+    return constant(math.pi, dtype=rate.dtype)
+
+
+def linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    num_periods: Any = 0.5,
+    alpha: Any = 0.0,
+    beta: Any = 0.001,
+    name: str | None = None,
+) -> Tensor:
+    """learning_rate * ((alpha + what is left of decay_steps) * a cosine of num_periods + beta)."""
+    step = _step_of(global_step)
+    with name_scope(name, "LinearCosineDecay", [learning_rate, step]) as scope:
+        rate = convert(learning_rate, None, "initial_learning_rate")
+        steps, periods, alpha, beta, at = (
+            cast(value, rate.dtype) for value in (decay_steps, num_periods, alpha, beta, step)
+        )
+        at = get("Minimum")(at, steps)
+        left = (steps - at) / steps
+        wave = _wave(rate, periods, at / steps)
+        decayed: Tensor = get("Mul")(rate, (alpha + left) * wave + beta, name=scope)
+    return decayed
+
+
+def _wave(rate: Tensor, periods: Tensor, progress: Tensor) -> Tensor:
+    """A cosine between 1 and 0."""
+    wave: Tensor = 0.5 * (1.0 + get("Cos")(_pi(rate) * (2.0 * periods * progress)))
+    return wave
+
+
+def noisy_linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    initial_variance: Any = 1.0,
+    variance_decay: Any = 0.55,
+    num_periods: Any = 0.5,
+    alpha: Any = 0.0,
+    beta: Any = 0.001,
+    name: str | None = None,
+) -> Tensor:
+    """Linear cosine decay with normal noise, of variance initial_variance / (1 + step) ^ variance_decay."""
+    step = _step_of(global_step)
+    with name_scope(name, "NoisyLinearCosineDecay", [learning_rate, step]) as scope:
+        rate = convert(learning_rate, None, "initial_learning_rate")
+        values = decay_steps, initial_variance, variance_decay, num_periods, alpha, beta, step
+        steps, variance, fading, periods, alpha, beta, at = (
+            cast(value, rate.dtype) for value in values
+        )
+        at = get("Minimum")(at, steps)
+        left = (steps - at) / steps
+        spread = get("Sqrt")(variance / get("Pow")(1.0 + at, fading))
+        noisy = left + random_normal(left.shape, stddev=spread, dtype=rate.dtype)
+        wave = _wave(rate, periods, at / steps)
+        decayed: Tensor = get("Mul")(rate, (alpha + noisy) * wave + beta, name=scope)
     return decayed
 
 
 def piecewise_constant(
     x: Any, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None
-) -> Tensor:
+) -> Any:
     """values[0] up to and including boundaries[0], then values[1], …
 
-    Raises ValueError (numbers that do not fit, boundaries of another type than x).
+    Raises ValueError (numbers that do not fit, boundaries of another type than x, values of several types).
     """
     if len(boundaries) != len(values) - 1:
         raise ValueError(
             f"there must be one boundary less than values, and there are {len(boundaries)} and "
             f"{len(values)}"
         )
-    with name_scope(name, "PiecewiseConstant", [x, *boundaries, *values]) as scope:
+    limits = [convert(boundary) for boundary in boundaries]
+    rates = [convert(value) for value in values]
+    kind = convert(x).dtype.base_dtype
+    for number, limit in enumerate(limits):
+        if limit.dtype.base_dtype != kind:
+            if not (limit.dtype.base_dtype == dtypes.int32 and kind == dtypes.int64):
+                raise ValueError(
+                    f"boundaries must be of the type of x, {kind.name}, not "
+                    f"{limit.dtype.base_dtype.name}"
+                )
+            limits[number] = cast(limit, kind)
+    with name_scope(name, "PiecewiseConstant", [x, *boundaries, *values]):
         at = convert(x)
-        chosen = convert(values[0])
-        kind = at.dtype.base_dtype
-        for number, (boundary, value) in enumerate(zip(boundaries, values[1:], strict=True)):
-            limit = convert(boundary)
-            if limit.dtype.base_dtype != kind:
-                if not (limit.dtype.base_dtype == dtypes.int32 and kind == dtypes.int64):
-                    raise ValueError(
-                        f"boundaries must be of the type of x, {kind.name}, not "
-                        f"{limit.dtype.base_dtype.name}"
-                    )
-                limit = cast(limit, kind)
-            last = number == len(boundaries) - 1
-            chosen = get("SelectV2")(
-                get("Greater")(at, limit), value, chosen, name=scope if last else None
-            )
-    return chosen
+        choices = [(at <= limits[0], lambda: rates[0]), (at > limits[-1], lambda: rates[-1])]
+        for low, high, rate in zip(limits, limits[1:], rates[1:], strict=False):
+            within = get("LogicalAnd")(at > low, at <= high, name="and")
+            choices.append((within, partial(_given, rate)))
+        return case(choices, default=lambda: rates[0], exclusive=True)
+
+
+def _given(rate: Tensor) -> Tensor:
+    return rate
 
 
 piecewise_constant_decay = piecewise_constant

@@ -7,6 +7,7 @@ Source: TF 1.15 python/training/slot_creator.py, for names; checked against the 
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from headrace.base import dtypes
@@ -17,31 +18,49 @@ from headrace.ops.constants import zeros
 from headrace.ops.initializers import zeros_initializer
 from headrace.ops.state import is_resource_variable
 from headrace.ops.variable_scope import get_variable, variable_scope
+from headrace.ops.variables import Variable
 
 __all__: list[str] = []
 
 
-def create_slot(primary: Any, val: Any, name: str) -> Any:
-    """A slot of `primary` that starts as the tensor `val`."""
-    with variable_scope(None, f"{primary.op.name}/{name}"), colocate_with(primary):
+def create_slot(primary: Any, val: Any, name: str, colocate: bool = True) -> Any:
+    """A slot of `primary` that starts as the tensor `val`; unless `colocate`, it may lie anywhere."""
+    with variable_scope(None, f"{primary.op.name}/{name}"), _placed(primary, colocate):
         return _variable(primary, val, None, None)
 
 
 def create_slot_with_initializer(
-    primary: Any, initializer: Any, shape: TensorShape, dtype: Any, name: str
+    primary: Any,
+    initializer: Any,
+    shape: TensorShape,
+    dtype: Any,
+    name: str,
+    colocate: bool = True,
 ) -> Any:
     """A slot of `primary` that starts as `initializer(shape, dtype)`."""
-    with variable_scope(None, f"{primary.op.name}/{name}"), colocate_with(primary):
+    with variable_scope(None, f"{primary.op.name}/{name}"), _placed(primary, colocate):
         return _variable(primary, initializer, shape, dtype)
 
 
-def create_zeros_slot(primary: Any, name: str, dtype: Any = None) -> Any:
+def create_zeros_slot(primary: Any, name: str, dtype: Any = None, colocate: bool = True) -> Any:
     """A slot of zeros of the shape of `primary`, known statically or not."""
     kind = primary.dtype.base_dtype if dtype is None else dtypes.as_dtype(dtype)
     shape = primary.get_shape()
     if shape.is_fully_defined():
-        return create_slot_with_initializer(primary, zeros_initializer(), shape, kind, name)
-    return create_slot(primary, zeros(get("Shape")(primary.initialized_value()), dtype=kind), name)
+        return create_slot_with_initializer(
+            primary, zeros_initializer(), shape, kind, name, colocate
+        )
+    value = primary.initialized_value() if isinstance(primary, Variable) else primary
+    return create_slot(primary, zeros(get("Shape")(value), dtype=kind), name, colocate)
+
+
+def _placed(primary: Any, colocate: bool) -> AbstractContextManager[None]:
+    return colocate_with(primary) if colocate else nullcontext()
+
+
+def _kind_as(primary: Any) -> bool | None:
+    """Whether a slot of `primary` is a resource variable; None: as any new variable."""
+    return is_resource_variable(primary) if isinstance(primary, Variable) else None
 
 
 def _variable(primary: Any, initializer: Any, shape: TensorShape | None, dtype: Any) -> Any:
@@ -53,7 +72,7 @@ def _variable(primary: Any, initializer: Any, shape: TensorShape | None, dtype: 
         dtype=dtype,
         validate_shape=primary.get_shape().is_fully_defined(),
         partitioner=None,
-        use_resource=is_resource_variable(primary),
+        use_resource=_kind_as(primary),
     )
     _slice_as(primary, slot)
     return slot
