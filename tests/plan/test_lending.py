@@ -11,7 +11,8 @@ import pytest
 import headrace as tf
 from headrace.base import errors
 from headrace.graph.registry import get
-from headrace.ops.sendrecv import send_op
+from headrace.ops.sendrecv import recv_op, send_op
+from headrace.plan import check
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.prune import needed
 from headrace.run.kernel import Runtime, StepState
@@ -179,6 +180,19 @@ def test_what_looks_into_a_variable_is_sent_as_a_copy(task: Task) -> None:
         assert not np.shares_memory(value, task.array("v"))
 
 
+def test_a_lease_that_is_received_on_its_own_task_becomes_a_copy(task: Task) -> None:
+    v = filled(task)
+    lease = sent(task, v, WORKER)
+    task.rendezvous.send(key(WORKER, 1, PS, "back"), lease)
+    back = recv_op(
+        tensor_type=tf.float32, tensor_name="back", send_device=WORKER, send_device_incarnation=1, recv_device=PS,
+    )  # fmt: skip
+    (value,) = task.run(back)
+    assert np.all(value == 1)
+    assert value.flags.writeable
+    assert is_in_place(task, v)
+
+
 def test_a_variable_sent_in_a_step_that_has_ended_is_released(task: Task) -> None:
     v = filled(task)
     program = task.compiled([], [send(v, "late", WORKER)])
@@ -187,3 +201,13 @@ def test_a_variable_sent_in_a_step_that_has_ended_is_released(task: Task) -> Non
     with Scope() as scope, pytest.raises(errors.AbortedError):
         program.run(StepState(task.runtime, scope, 1, over), [])
     assert is_in_place(task, v)
+
+
+def test_a_kernel_that_gives_its_input_unsaid_is_found() -> None:
+    array = np.ones(SHAPE, np.float32)
+    with tf.Graph().as_default():
+        made, viewed = tf.nn.relu(tf.constant(array)), tf.reshape(tf.constant(array), [-1])
+    check.check_ownership(array.ravel(), [array], viewed.op, single=True)
+    check.check_ownership(array.copy(), [array], made.op, single=True)
+    with pytest.raises(AssertionError, match="aliases=True"):
+        check.check_ownership(array.T, [array], made.op, single=True)

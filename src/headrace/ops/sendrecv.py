@@ -17,7 +17,7 @@ from headrace.run.kernel import KernelContext
 from headrace.run.keys import in_frame, key, task_of
 from headrace.run.pending import Pending
 from headrace.run.resources import Resource
-from headrace.run.variable import Variable, release
+from headrace.run.variable import Lease, Variable, release
 
 _ATTRS = (
     "{type}: type; tensor_name: string; send_device: string; send_device_incarnation: int; "
@@ -94,7 +94,7 @@ def _with_resource(delivery: Pending[Any], ctx: KernelContext) -> Pending[Any]:
 
 def _value(delivery: Any) -> Any:
     value, _dead = delivery
-    return value
+    return value.detach() if isinstance(value, Lease) else value  # one task under two names
 
 
 def _register(send: str, recv: str) -> tuple[OpSpec, OpSpec]:

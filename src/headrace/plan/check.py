@@ -2,7 +2,7 @@
 
 `enabled` is read when a plan is compiled.  A checked kernel's outputs must have the dtypes that the
 node declares and shapes that fit its static shapes: a kernel or a shape function that is wrong
-fails at the node, not three nodes later.
+fails at the node, not three nodes later.  They must not look into inputs, unless the op says so.
 Called by: plan.compile.  Switched on by: the environment variable HEADRACE_CHECK=1, tests.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from headrace.base import shapes as shape_rules
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.run.variable import Variable
+from headrace.run.variable import State, Variable
 
 if TYPE_CHECKING:
     from headrace.plan.partition import Partition
@@ -31,6 +31,7 @@ def checked_kernel(kernel: Callable[..., Any], op: Operation, single: bool) -> C
     def checked(*inputs: Any) -> Any:
         result = kernel(*inputs)
         check_result(result, op, single)
+        check_ownership(result, inputs, op, single)
         return result
 
     return checked
@@ -56,6 +57,19 @@ def check_result(result: Any, op: Operation, single: bool) -> None:
     )
     for tensor, value in zip(op.outputs, values, strict=True):
         check_value(tensor, value)
+
+
+def check_ownership(result: Any, inputs: Sequence[Any], op: Operation, single: bool) -> None:
+    """Raise AssertionError if an op that does not say that it aliases gives what looks into an input."""
+    if op.spec is None or op.spec.aliases or op.spec.keeps_refs:
+        return
+    arrays = [value.array if isinstance(value, State) else value for value in inputs]
+    for given in arrays:
+        for value in [result] if single else list(result or ()):
+            if isinstance(given, np.ndarray) and isinstance(value, np.ndarray):
+                assert not np.may_share_memory(given, value), (
+                    f"{op.type} {op.name!r} gives a view of an input: its registration must say aliases=True"
+                )
 
 
 def check_value(tensor: Tensor, value: Any) -> None:

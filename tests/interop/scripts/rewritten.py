@@ -278,9 +278,9 @@ def embeddings(tf: Any) -> Any:
     parts = [tf.Variable(values(5, 4, seed=seed), name=f"part{seed}") for seed in (2, 3)]
     pairs = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], tf.constant([1, 4, 2], tf.int64), [2, 2])
     mean = tf.nn.embedding_lookup_sparse(whole, pairs, None, combiner="mean")
-    found = tf.nn.embedding_lookup(whole, ids) * tf.nn.embedding_lookup(parts, ids)
-    with tf.control_dependencies([mean]):
-        loss = tf.reduce_sum(found)
+    with tf.control_dependencies([mean]):  # of the rows before the update
+        found = tf.nn.embedding_lookup(whole, ids) * tf.nn.embedding_lookup(parts, ids)
+    loss = tf.reduce_sum(found)
     optimizer = tf.train.GradientDescentOptimizer(0.1)
     return [mean, *trained(tf, loss, optimizer, [whole, *parts])], {ids: [1, 5, 3, 1]}
 
