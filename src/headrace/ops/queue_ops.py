@@ -25,6 +25,7 @@ from headrace.run.padding_queue import PaddingFIFOQueue
 from headrace.run.pending import Pending
 from headrace.run.priority_queue import PriorityQueue, priority_spec
 from headrace.run.queues import Queue, QueueSpec
+from headrace.run.resources import Resource
 from headrace.run.shuffle_queue import RandomShuffleQueue
 
 __all__: list[str] = []
@@ -188,7 +189,19 @@ def _enqueue(xp: Any, handle: Any, *components: Any, timeout_ms: int) -> Pending
     Raises InvalidArgument (types, shapes), Cancelled (closed).
     """
     _no_timeout(timeout_ms)
-    return queue_of(handle).enqueue(components)
+    queue = queue_of(handle)
+    if dtypes.resource in queue.spec.component_types:
+        components = tuple([_as_array(value) for value in components])
+    return queue.enqueue(components)
+
+
+def _as_array(value: Any) -> Any:
+    """A handle as a scalar array; anything else is itself."""
+    if not isinstance(value, Resource):
+        return value
+    array = np.empty((), object)
+    array[()] = value
+    return array
 
 
 def _enqueue_many(xp: Any, handle: Any, *components: Any, timeout_ms: int) -> Pending[None]:

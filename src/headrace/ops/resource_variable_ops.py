@@ -66,6 +66,8 @@ def _held_alike(arg: str) -> ShapeFn:
 
 def variable_behind(resource: Any, dtype: DType | None = None) -> ResourceVariable:
     """What the handle at hand stands for.  Raises InvalidArgument unless it is a variable, and of `dtype`."""
+    if isinstance(resource, np.ndarray) and resource.size == 1 and resource.dtype.hasobject:
+        resource = resource.item()  # one that a queue has kept
     if not isinstance(resource, ResourceVariable):
         if isinstance(resource, Resource):
             kind = type(resource).__name__
