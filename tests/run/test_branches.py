@@ -11,59 +11,9 @@ from hypothesis import strategies as st
 
 import headrace as tf
 from headrace.run.dataflow import DataflowProgram
+from tests.flow_programs import EXPRESSIONS, as_graph, in_python, smooth
 
 Execute = Callable[..., Any]
-MODULUS = 1009
-
-# An expression is a nested tuple.  "x" is the input, "i" and "a" are the innermost loop's counter and variable.
-LEAVES = st.sampled_from(["x", "i", "a", 2, 3])
-
-
-def longer(part: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.one_of(
-        st.tuples(st.sampled_from(["+", "*", "-"]), part, part),
-        st.tuples(st.just("if"), part, st.integers(0, 6), part, part),
-        st.tuples(st.just("loop"), st.integers(0, 3), part, part),
-    )
-
-
-EXPRESSIONS = st.recursive(LEAVES, longer, max_leaves=12)
-
-
-def in_python(e: Any, names: dict[str, int]) -> int:
-    if isinstance(e, int):
-        return e
-    if isinstance(e, str):
-        return names[e]
-    if e[0] == "if":
-        _, test, limit, yes, no = e
-        return in_python(yes if in_python(test, names) % 7 > limit else no, names)
-    if e[0] == "loop":
-        _, times, start, body = e
-        value = in_python(start, names)
-        for i in range(times):
-            value = in_python(body, {**names, "i": i, "a": value})
-        return value
-    left, right = in_python(e[1], names), in_python(e[2], names)
-    return {"+": left + right, "-": left - right, "*": left * right}[e[0]] % MODULUS
-
-
-def as_graph(e: Any, names: dict[str, Any]) -> Any:
-    if isinstance(e, int):
-        return tf.constant(e, tf.int64)
-    if isinstance(e, str):
-        return names[e]
-    if e[0] == "if":
-        _, test, limit, yes, no = e
-        pred = as_graph(test, names) % 7 > limit
-        return tf.cond(pred, lambda: as_graph(yes, names), lambda: as_graph(no, names))
-    if e[0] == "loop":
-        _, times, start, body = e
-        step = lambda i, a: (i + 1, as_graph(body, {**names, "i": i, "a": a}))  # noqa: E731
-        zero = tf.constant(0, tf.int64)
-        return tf.while_loop(lambda i, a: i < times, step, [zero, as_graph(start, names)])[1]
-    left, right = as_graph(e[1], names), as_graph(e[2], names)
-    return {"+": left.__add__, "-": left.__sub__, "*": left.__mul__}[e[0]](right) % MODULUS
 
 
 @given(EXPRESSIONS, st.lists(st.integers(0, 9), min_size=1, max_size=3))
@@ -81,28 +31,6 @@ def test_random_branches_and_loops_give_what_python_gives(
             want = in_python(expression, {"x": value, "i": 1, "a": 4})
             for execute in executors:
                 assert execute(result, {x: np.int64(value)}) == want
-
-
-def smooth(e: Any, names: dict[str, Any]) -> Any:
-    """`e` on floats, with operations that stay small."""
-    if isinstance(e, int):
-        return tf.constant(e / 7, tf.float64)
-    if isinstance(e, str):
-        return names[e]
-    if e[0] == "if":
-        _, test, limit, yes, no = e
-        pred = tf.sin(smooth(test, names)) * 3.0 > limit - 2.0
-        return tf.cond(pred, lambda: smooth(yes, names), lambda: smooth(no, names))
-    if e[0] == "loop":
-        _, times, start, body = e
-
-        def step(i: Any, a: Any) -> Any:
-            return i + 1.0, smooth(body, {**names, "i": i, "a": a})
-
-        zero = tf.constant(0, tf.float64)
-        return tf.while_loop(lambda i, a: i < times, step, [zero, smooth(start, names)])[1]
-    left, right = smooth(e[1], names), smooth(e[2], names)
-    return {"+": left + tf.sin(right), "-": left - right * 0.5, "*": tf.tanh(left) * right}[e[0]]
 
 
 @given(EXPRESSIONS)

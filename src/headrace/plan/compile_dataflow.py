@@ -5,31 +5,35 @@ Called by: plan.compile.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.base import errors
 from headrace.graph.const_value import const_array
+from headrace.graph.flow_nodes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from headrace.graph.graph import Operation
+from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, input_names, returns_value, wants_reference
-from headrace.plan.live import live_tensors
+from headrace.plan.live import live_tensors, references_in
 from headrace.plan.prune import Pruned
-from headrace.run.dataflow import DataflowProgram, Kind, Node
+from headrace.run import flow_nodes as does
+from headrace.run.dataflow import DataflowProgram
+from headrace.run.flow_nodes import DEAD, Fire, Kind, Node
 from headrace.run.kernel import Memos, NodeInfo
 
 _KINDS = {
-    "Switch": Kind.SWITCH,
-    "Merge": Kind.MERGE,
-    "Enter": Kind.ENTER,
-    "Exit": Kind.EXIT,
-    "NextIteration": Kind.NEXT,
-    "_Send": Kind.SEND,
-    "_HostSend": Kind.SEND,
+    **dict.fromkeys(SWITCHES, Kind.SWITCH),
+    **dict.fromkeys(MERGES, Kind.MERGE),
+    **dict.fromkeys(ENTERS, Kind.ENTER),
+    **dict.fromkeys(EXITS, Kind.EXIT),
+    **dict.fromkeys(NEXT_ITERATIONS, Kind.NEXT),
+    **dict.fromkeys(("_Send", "_HostSend"), Kind.SEND),
+    **dict.fromkeys(("_Recv", "_HostRecv"), Kind.RECEIVE),
 }
-_KINDS.update({f"Ref{name}": kind for name, kind in list(_KINDS.items())[:5]})
 _KINDS["_SwitchN"] = Kind.SWITCH
+_HANDED_ON = frozenset((Kind.MERGE, Kind.ENTER, Kind.EXIT, Kind.NEXT))
 
 
 def compile_dataflow(
@@ -44,22 +48,22 @@ def compile_dataflow(
     ops = pruned.ops
     fed = {tensor: _argument(index, tensor) for index, tensor in enumerate(args)}
     nodes: dict[Operation, Node] = {}
-    live = live_tensors(ops)
+    references = references_in(ops)
+    live = live_tensors(ops, references)
     for op in ops:
         info = NodeInfo(
             op.name, op.type, devices.get(op, op.device), op.attrs, op.built_at,
             memos.setdefault(op.name, {}), input_names(op, pruned.controls[op]),
         )  # fmt: skip
-        node = nodes[op] = _node(len(args) + len(nodes), op, info, xp)
-        node.live = tuple([tensor in live for tensor in op.inputs])
+        nodes[op] = _node(len(args) + len(nodes), op, info, references, live, xp)
     for op in ops:
         node = nodes[op]
         for slot, tensor in enumerate(op.inputs):
             argument = fed.get(tensor)
             if argument is not None:
-                argument.users[0].append((node, slot))
+                argument.users.append((node, slot, 0))
             else:
-                nodes[tensor.op].users[tensor.value_index].append((node, slot))
+                nodes[tensor.op].users.append((node, slot, tensor.value_index))
         for control in pruned.controls[op]:
             source = nodes.get(control)
             if source is not None:
@@ -80,41 +84,80 @@ def compile_dataflow(
 
 def _argument(index: int, tensor: Tensor) -> Node:
     info = NodeInfo(tensor.op.name, "_Arg", tensor.op.device, {}, tensor.op.built_at, {})
-    return Node(index, info, Kind.ARGUMENT, 1, 0, 1, users=[[]])
+    return Node(index, info, Kind.ARGUMENT, 1, 0, 1, does.hand_on)
 
 
-def _node(index: int, op: Operation, info: NodeInfo, xp: Any) -> Node:
+def _node(
+    index: int, op: Operation, info: NodeInfo, references: set[Tensor], live: set[Tensor], xp: Any
+) -> Node:
     spec = op.spec
-    node = Node(index, info, _KINDS.get(op.type, Kind.NORMAL), len(op.inputs), 0, len(op.outputs))
-    node.users = [[] for _ in op.outputs]
-    if op.type == "Const":
-        value = const_array(op).view()
-        if value.dtype != object:
-            value.flags.writeable = False
-        node.constant = value
-        return node
-    if spec is None or spec.kernel is None:
+    kind = _KINDS.get(op.type, Kind.NORMAL)
+    if op.type != "Const" and (spec is None or spec.kernel is None):
         raise errors.unimplemented(
             f"node {op.name!r}: headrace has no kernel for op {op.type}",
             node=op.name, op_type=op.type, built_at=op.built_at,
         )  # fmt: skip
-    if node.kind in (Kind.ENTER,):
+    fire = _fire(op, kind, info, references, live, xp)
+    node = Node(index, info, kind, len(op.inputs), 0, len(op.outputs), fire)
+    if kind is Kind.ENTER:
         node.frame_name = op["frame_name"].decode()
         node.is_constant = op["is_constant"]
-    node.single = returns_value(spec)
-    if node.kind in (Kind.NORMAL, Kind.SEND):
-        kernel = bound_kernel(op, spec, xp)
-        if check.enabled and not spec.blocking and node.kind is Kind.NORMAL and not spec.takes_ctx:
-            kernel = check.checked_kernel(kernel, op, node.single)
-        node.call = kernel
-        node.takes_ctx = spec.takes_ctx
-        node.blocking = spec.blocking
-        node.finish = spec.finish
-    node.wants_reference = tuple(wants_reference(op, spec))
-    node.keeps_refs = spec.keeps_refs
-    node.takes_refs = spec.takes_refs
-    node.snapshots = spec.snapshots or spec.blocking
+        node.parallel = max(op["parallel_iterations"], 1)
+    elif kind is Kind.MERGE:
+        node.loop_variable = any(tensor.op.type in NEXT_ITERATIONS for tensor in op.inputs)
+    elif spec is not None and spec.blocking:
+        node.blocking = True
+        node.store = _store(spec, kind, len(op.outputs))
     return node
+
+
+def _fire(
+    op: Operation, kind: Kind, info: NodeInfo, references: set[Tensor], live: set[Tensor], xp: Any
+) -> Fire:
+    """What the node does."""
+    if kind in _HANDED_ON:
+        return does.hand_on
+    if kind is Kind.SWITCH:
+        return does.choose if len(op.outputs) == 2 else does.choose_of(len(op.outputs))
+    if op.type == "Const":
+        value = const_array(op).view()
+        if value.dtype != object:
+            value.flags.writeable = False
+        return does.always(value)
+    spec = op.spec
+    assert spec is not None
+    kernel, single = bound_kernel(op, spec, xp), returns_value(spec)
+    if check.enabled and kind is Kind.NORMAL and not spec.blocking and not spec.takes_ctx:
+        kernel = check.checked_kernel(kernel, op, single)
+    if kind is Kind.SEND:
+        fire = does.send(kernel, info)
+    elif spec.blocking:
+        fire = does.begin(kernel, info, spec.takes_ctx)
+    elif spec.takes_ctx:
+        fire = does.compute_in(kernel, info, single, len(op.outputs))
+    else:
+        fire = does.compute(kernel, single, len(op.outputs))
+    if spec.keeps_refs:
+        return does.keeping(fire) if op.inputs and op.inputs[0] in references else fire
+    snapshots = spec.snapshots or spec.blocking
+    wanted = [spec.takes_refs or each for each in wants_reference(op, spec)]
+    loaded = [i for i, t in enumerate(op.inputs) if t in references and not wanted[i]]
+    copied = [i for i, t in enumerate(op.inputs) if t in live] if snapshots else []
+    return does.loading(fire, loaded, copied, snapshots) if loaded or copied else fire
+
+
+def _store(spec: OpSpec, kind: Kind, num_outputs: int) -> Callable[[Any], does.Outputs]:
+    """The outputs, of what a node that may wait has waited for."""
+    finish, single = spec.finish, returns_value(spec)
+
+    def store(result: Any) -> does.Outputs:
+        if kind is Kind.RECEIVE and result[1]:
+            return (DEAD,)
+        if finish is not None:
+            result = finish(result)
+        return (result,) if single else list(result) if num_outputs else ()
+
+    return store
 
 
 def _frames(ops: Sequence[Operation], nodes: Mapping[Operation, Node]) -> dict[str, int]:

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace.graph.flow_nodes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from headrace.graph.flow_nodes import EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiler
+from headrace.plan.live import references_in
 from headrace.plan.prune import Pruned
 from headrace.plan.structure import ALWAYS, Frame, Guard, Structure, Unit, Unstructured
 from headrace.run import branches
@@ -81,7 +82,7 @@ class FlowCompiler(Compiler):
             int, tuple[Conditions, Block]
         ] = {}  # the block at the end, by id of what it ends
         self._preds = self._decisions()
-        self._refer = self._references_through_loops()
+        self._refer = references_in(pruned.ops)
 
     def _decisions(self) -> dict[Tensor, Frame]:
         """Predicates of conds, each with the frame that it is made in."""
@@ -94,20 +95,6 @@ class FlowCompiler(Compiler):
                     found[pred] = (
                         structure.root if pred in self._fed else structure.made_in(pred.op)
                     )
-        return found
-
-    def _references_through_loops(self) -> set[Tensor]:
-        """Tensors that may be references, those that a loop hands to its next iteration included."""
-        found: set[Tensor] = set()
-        before = -1
-        while before < len(found):
-            before = len(found)
-            for op in self._structure.ops:
-                passed = op.type in _ALIASES or op.type in MERGES or op.type in ENTERS
-                passed = passed or (op.spec is not None and op.spec.keeps_refs)
-                if passed and any(t in found for t in op.inputs if t is not None):
-                    found.update(op.outputs)
-                found.update(t for t in op.outputs if t._dtype._is_ref_dtype)
         return found
 
     def _find_last_uses(self) -> None:

@@ -2,7 +2,7 @@
 
 A reference is no such tensor: it is the variable itself.  What a plain op makes of a reference is live if the op may
 hand on its input's buffer (Reshape, say), and so is what such ops make of that.
-Called by: plan.compile, plan.compile_dataflow.  Threads: any.
+Called by: plan.compile, plan.compile_flow, plan.compile_dataflow.  Threads: any.
 """
 
 from __future__ import annotations
@@ -16,20 +16,38 @@ from headrace.graph.tensor import Tensor
 _PASSING = SWITCHES | MERGES | ENTERS | EXITS | NEXT_ITERATIONS
 
 
-def live_tensors(ops: Sequence[Operation]) -> set[Tensor]:
-    """The outputs of `ops` that are live.  Loops may go around: it looks until it finds no more."""
-    references = {tensor for op in ops for tensor in op.outputs if tensor._dtype._is_ref_dtype}
+def references_in(ops: Sequence[Operation]) -> set[Tensor]:
+    """Tensors that may be references, those that a loop hands to its next iteration included."""
+    found = {tensor for op in ops for tensor in op.outputs if tensor._dtype._is_ref_dtype}
+    known = 0
+    while known != len(found):
+        known = len(found)
+        for op in ops:
+            if _passes(op) and not found.isdisjoint(op.inputs):
+                found.update(op.outputs)
+    return found
+
+
+def live_tensors(ops: Sequence[Operation], references: set[Tensor] | None = None) -> set[Tensor]:
+    """The outputs of `ops` that are live.  Loops may go around: it looks until it finds no more.
+
+    references: `references_in(ops)`, if it is known.
+    """
+    if references is None:
+        references = references_in(ops)
     live: set[Tensor] = set()
     known = -1
-    while references and known != len(references) + len(live):
-        known = len(references) + len(live)
+    while references and known != len(live):
+        known = len(live)
         for op in ops:
-            spec = op.spec
-            refers = not references.isdisjoint(op.inputs)
             lives = not live.isdisjoint(op.inputs)
-            if op.type in _PASSING or (spec is not None and spec.keeps_refs):
-                references.update(op.outputs if refers else ())
+            if _passes(op):
                 live.update(op.outputs if lives else ())
-            elif spec is not None and spec.aliases and (refers or lives):
-                live.update(op.outputs)
+            elif op.spec is not None and op.spec.aliases:
+                live.update(op.outputs if lives or not references.isdisjoint(op.inputs) else ())
     return live
+
+
+def _passes(op: Operation) -> bool:
+    """Whether a reference goes through `op`."""
+    return op.type in _PASSING or (op.spec is not None and op.spec.keeps_refs)

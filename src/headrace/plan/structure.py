@@ -3,7 +3,7 @@
 Every node of a frame gets a *guard*: the decisions (a predicate, and which way) under which it is alive.  A Switch adds
 one, a Merge of both ways takes it away.  Where the nodes of a graph do not fit this, as in graphs that were not built
 by cond and while_loop, `Unstructured` is raised, and the general executor runs them.
-Called by: plan.compile_flow.  Threads: any.
+Called by: plan.compile_flow, serve.master_session.  Threads: any.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from headrace.graph.flow_nodes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.plan.prune import Pruned
+from headrace.plan.prune import CONTROL_FLOW, Pruned
+from headrace.run.keys import task_of
 
 Literal = tuple[Tensor, bool]
 Guard = frozenset[Literal]
@@ -297,6 +298,30 @@ class Structure:
                 continue
             if any(control.type == "ControlTrigger" for control in self.controls(unit)):
                 raise Unstructured(f"{unit.name!r} waits for a ControlTrigger inside a loop")
+
+
+def all_alive(pruned: Pruned, fed: Sequence[Tensor], devices: Mapping[Operation, str]) -> bool:
+    """Whether all that passes between tasks is outside of branches and loops: it is never dead, and sent once."""
+    if not any(op.type in CONTROL_FLOW for op in pruned.ops):
+        return True
+    try:
+        structure = Structure(pruned, fed)
+    except Unstructured:
+        return False
+    given = set(fed)
+    for op in pruned.ops:
+        task = task_of(devices[op])
+        for tensor in op.inputs:
+            if tensor in given or task_of(devices[tensor.op]) == task:
+                continue
+            if structure.made_in(tensor.op) is not structure.root or structure.tensor_guard(tensor):
+                return False
+        for control in structure.controls(op):
+            if task_of(devices[control]) == task:
+                continue
+            if structure.made_in(control) is not structure.root or structure.guards[control]:
+                return False
+    return True
 
 
 def _is_loop_merge(op: Operation) -> bool:

@@ -1,10 +1,11 @@
-"""Dataflow: the general executor, for partitions with control flow.
+"""Dataflow: the general executor, for partitions with control flow that wait, or have parts on other tasks.
 
 Switch and Merge make values *dead*; Enter, NextIteration and Exit move them between frames.  A node
 runs once per (frame, iteration) in which all its inputs have arrived; with a dead one it does not
-run and its outputs are dead.  A Merge takes the first live input; a dead Enter makes it dead.  A
-frame is over when every Enter of it has arrived and nothing in it is left to do; Exits that stayed
-dead are then dead for its parent.
+run and its outputs are dead.  A Merge takes the first live input; a dead Enter makes a loop variable dead.
+An iteration is over when the one before is and nothing in it is left to do; a loop that has as many under way as its
+`parallel_iterations` begins the next one then.  A frame is over with its last iteration, when every Enter of it has
+arrived; Exits that stayed dead are then dead for its parent.
 The thread that calls `run` does all the work, as in `run.program`; nodes that may wait hand over a
 Pending.  Straight-line partitions never come here.
 Called by: client.local, serve.worker (through plan.compile).  Threads: `run` in any number at once.
@@ -16,123 +17,80 @@ from __future__ import annotations
 import contextlib
 import queue
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from headrace.base import errors
-from headrace.run.kernel import KernelContext, NodeInfo, StepState
+from headrace.run.flow_nodes import DEAD, Kind, Node, Outputs
+from headrace.run.kernel import StepState
 from headrace.run.keys import child_frame
 from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
-from headrace.run.variable import Variable
 
 _LOOK_EVERY = 256  # nodes between looks at the scope
 
 
-class _Dead:
-    def __repr__(self) -> str:
-        return "<dead>"
-
-
-DEAD = _Dead()
-
-
-def _live(outputs: Sequence[Any]) -> list[tuple[int, Any]]:
-    """(output, value) of those that have a value, for the statistics."""
-    return [(index, value) for index, value in enumerate(outputs) if value is not DEAD]
-
-
-class Kind(Enum):
-    """How the executor treats a node."""
-
-    NORMAL = "normal"
-    SWITCH = "switch"
-    MERGE = "merge"
-    ENTER = "enter"
-    EXIT = "exit"
-    NEXT = "next"
-    SEND = "send"
-    ARGUMENT = "argument"
-
-
-@dataclass(slots=True)
-class Node:
-    """A node, its wiring, and its bound kernel.
-
-    sources: number of data inputs.  controls: number of control inputs.  users[i]: (node, input) of
-    each consumer of output i.  control_users: nodes that wait for this one.
-    """
-
-    index: int
-    info: NodeInfo
-    kind: Kind
-    sources: int
-    controls: int
-    num_outputs: int
-    call: Callable[..., Any] | None = None
-    takes_ctx: bool = False
-    single: bool = True
-    blocking: bool = False
-    finish: Callable[[Any], Any] | None = None
-    wants_reference: tuple[bool, ...] = ()
-    keeps_refs: bool = False
-    snapshots: bool = False
-    takes_refs: bool = False
-    live: tuple[bool, ...] = ()
-    frame_name: str = ""
-    is_constant: bool = False
-    users: list[list[tuple[Node, int]]] = field(default_factory=list)
-    control_users: list[Node] = field(default_factory=list)
-    constant: Any = None
-
-
 class _Activation:
-    """What has arrived for a node in one iteration."""
+    """What has arrived for a node in one iteration.  `left`: inputs and controls that have not."""
 
-    __slots__ = ("dead", "dead_sources", "fired", "inputs", "left", "live")
+    __slots__ = ("dead", "inputs", "left")
 
     def __init__(self, node: Node) -> None:
         self.inputs: list[Any] = [None] * node.sources
-        self.left = node.controls + (node.sources if node.kind is not Kind.MERGE else 0)
+        self.left = node.controls + node.sources
         self.dead = False
-        self.live = -1
+
+
+class _Choice:
+    """What has arrived for a Merge in one iteration.  `live`: the first live input."""
+
+    __slots__ = ("controls", "dead_sources", "fired", "live", "value")
+
+    def __init__(self, node: Node) -> None:
+        self.controls = node.controls
         self.dead_sources = 0
+        self.live = -1
+        self.value: Any = None
         self.fired = False
 
 
 class _Iteration:
-    __slots__ = ("activations", "children", "frame", "number", "outstanding", "place")
+    """`outstanding`: nodes ready or waiting, and frames inside.  `following`: the next one, once begun."""
+
+    __slots__ = (
+        "activations", "children", "choices", "following", "frame", "number", "outstanding", "place",
+    )  # fmt: skip
 
     def __init__(self, frame: _Frame, number: int) -> None:
         self.frame = frame
         self.number = number
         self.place = (frame.number, number) if frame.parent is not None else None
         self.activations: dict[int, _Activation] = {}
+        self.choices: dict[int, _Choice] = {}
         self.outstanding = 0
         self.children: dict[str, _Frame] = {}
+        self.following: _Iteration | None = None
 
 
 class _Frame:
-    """`outstanding`: nodes ready or waiting, and frames inside, over all its iterations."""
+    """`iterations`: those that are not over.  `deferred`: what the next iteration begins with."""
 
     __slots__ = (
-        "done", "enters_left", "invariants", "iterations", "live_exits", "name", "number", "oldest",
-        "outstanding", "parent",
+        "deferred", "done", "enters_left", "invariants", "iterations", "live_exits", "name", "number", "parallel",
+        "parent",
     )  # fmt: skip
 
-    def __init__(self, name: str, parent: _Iteration | None, enters: int) -> None:
+    def __init__(self, name: str, parent: _Iteration | None, enters: int, parallel: int) -> None:
         self.name = name
         self.parent = parent
         self.number: int = child_frame(parent.frame.number, parent.number, name) if parent else 0
         self.enters_left = enters
-        self.iterations: list[_Iteration | None] = [_Iteration(self, 0)]
-        self.oldest = 0
-        self.outstanding = 0
-        self.invariants: list[tuple[Node, Any]] = []
+        self.parallel = parallel
+        self.iterations: deque[_Iteration] = deque([_Iteration(self, 0)])
+        self.deferred: list[tuple[Node, Outputs]] = []
+        self.invariants: list[tuple[Node, Outputs, bool]] = []
         self.live_exits: set[int] = set()
         self.done = False
 
@@ -147,20 +105,28 @@ class DataflowProgram:
         nodes: list[Node],
         arguments: list[Node],
         returns: list[tuple[Node, int, str, bool]],
-        enters: dict[str, int],
+        enters: Mapping[str, int],
     ) -> None:
-        """returns: (node, output, tensor name, whether it may look into a variable).
+        """nodes: wired but for what is returned.  enters: number of Enter nodes by frame name.
 
-        enters: number of Enter nodes by frame name.
+        returns: (node, output, tensor name, whether it may look into a variable).
         """
         self.nodes = nodes
         self.arguments = arguments
         self.returns = returns
         self.enters = enters
+        self.starts = [
+            node
+            for node in nodes
+            if not node.sources and not node.controls and node.kind is not Kind.ARGUMENT
+        ]
         self.exits: dict[str, list[Node]] = {}
         for node in nodes:
+            node.wired()
             if node.kind is Kind.EXIT:
                 self.exits.setdefault(node.frame_name, []).append(node)
+        for position, (node, output, *_) in enumerate(returns):
+            node.returned.append((output, position))
 
     def run(self, step: StepState, args: Sequence[Any]) -> list[Any]:
         """See `Program.run`.  A dead value cannot leave the step: InvalidArgument."""
@@ -172,35 +138,25 @@ class _Execution:
     def __init__(self, program: DataflowProgram, step: StepState) -> None:
         self._program = program
         self._step = step
-        self._root = _Frame("", None, 0)
         self._ready: deque[tuple[Node, _Iteration, list[Any], bool]] = deque()
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._outstanding: dict[int, tuple[Node, _Iteration, Pending[Any], int]] = {}
         self._ended: dict[int, int] = {}  # of traced steps, by ticket
         self._next_ticket = 0
-        self._wanted = {
-            (node.index, output): i for i, (node, output, *_) in enumerate(program.returns)
-        }
-        self._copies: dict[int, list[int]] = {}
-        for i, (node, output, *_) in enumerate(program.returns):
-            self._copies.setdefault(self._wanted[node.index, output], []).append(i)
-        self._returned: list[Any] = [None] * len(program.returns)
         self._has: list[bool] = [False] * len(program.returns)
+        self._returned: list[Any] = [None] * len(program.returns)
 
     def run(self, args: Sequence[Any]) -> list[Any]:
         unregister = self._step.scope.on_cancel(lambda: self._done.put(-1))
-        root = self._root.iterations[0]
-        assert root is not None
+        root = _Frame("", None, 0, 1).iterations[0]
         try:
             if self._step.stats is not None:
                 real = (node for node in self._program.nodes if node.kind is not Kind.ARGUMENT)
                 self._step.stats.begin(node.info.device for node in real)
             for node, value in zip(self._program.arguments, args, strict=True):
-                node_value = [value]
-                self._enqueue(node, root, node_value, False)
-            for node in self._program.nodes:
-                if not node.sources and not node.controls and node.kind is not Kind.ARGUMENT:
-                    self._enqueue(node, root, [], False)
+                self._enqueue(node, root, [value], False)
+            for node in self._program.starts:
+                self._enqueue(node, root, [], False)
             self._work()
             while self._outstanding:
                 self._complete(self._wait())
@@ -219,8 +175,8 @@ class _Execution:
         return [leave(value, True, info, self._step) for value, _, info in values]
 
     def _value(self, index: int) -> Any:
+        node, _, name, _ = self._program.returns[index]
         if not self._has[index] or self._returned[index] is DEAD:
-            node, _, name, _ = self._program.returns[index]
             why = (
                 "it is on a branch that was not taken"
                 if self._has[index]
@@ -236,16 +192,43 @@ class _Execution:
 
     def _enqueue(self, node: Node, iteration: _Iteration, inputs: list[Any], dead: bool) -> None:
         iteration.outstanding += 1
-        iteration.frame.outstanding += 1
         self._ready.append((node, iteration, inputs, dead))
 
     def _work(self) -> None:
-        count = 0
-        while self._ready:
-            node, iteration, inputs, dead = self._ready.popleft()
-            self._process(node, iteration, inputs, dead)
-            count += 1
-            if not count % _LOOK_EVERY:
+        """Run what is ready, and what becomes ready by that."""
+        step = self._step
+        ready, traced = self._ready, step.stats is not None
+        deliver = self._deliver
+        left = _LOOK_EVERY
+        while ready:
+            node, iteration, inputs, dead = ready.popleft()
+            if dead and node.kind is Kind.SEND:
+                inputs = [DEAD]
+            if dead and node.kind is not Kind.SEND:
+                outputs: Outputs = node.dead
+            elif traced or node.blocking:
+                found = self._executed(node, iteration, inputs)
+                if found is None:
+                    continue  # waiting
+                outputs = found
+                dead = dead or (node.kind is Kind.RECEIVE and outputs[0] is DEAD)
+            else:
+                try:
+                    outputs = node.fire(step, iteration, inputs)
+                except (
+                    Exception
+                ) as error:  # every failure of a kernel becomes an error that names its node
+                    raise explain(error, node.info, inputs, step) from error.__cause__
+            if node.moves:
+                self._move(node, iteration, outputs, dead)
+            else:
+                deliver(node, iteration, outputs, dead)
+            iteration.outstanding -= 1
+            if not iteration.outstanding and iteration.place is not None:
+                self._retire(iteration.frame)
+            left -= 1
+            if not left:
+                left = _LOOK_EVERY
                 self._look(node)
 
     def _look(self, node: Node) -> None:
@@ -255,91 +238,31 @@ class _Execution:
             found = errors.make(error.error_code, error.message)
             raise explain(found, node.info, [], self._step) from error
 
-    def _process(self, node: Node, iteration: _Iteration, inputs: list[Any], dead: bool) -> None:
-        if dead and node.kind is not Kind.SEND:
-            self._propagate(node, iteration, [DEAD] * node.num_outputs, True)
-            return
-        stats = self._step.stats
+    def _executed(self, node: Node, iteration: _Iteration, inputs: list[Any]) -> Outputs | None:
+        """The outputs of a node that may wait or is traced, or None when it waits."""
+        step = self._step
+        stats = step.stats
         start = stats.now() if stats is not None else 0
-        outputs = self._execute(node, iteration, inputs, dead, start)
-        if outputs is None:
-            return  # waiting
+        try:
+            outputs = node.fire(step, iteration, inputs)
+            if node.blocking:
+                if isinstance(outputs, Pending):
+                    if not outputs.done:
+                        self._started(node, iteration, outputs, start)
+                        return None
+                    outputs = outputs.result()
+                outputs = node.store(outputs)
+        except Exception as error:  # as in `_work`
+            raise explain(error, node.info, inputs, step) from error.__cause__
         if stats is not None and node.kind is not Kind.ARGUMENT:
             stats.add(node.info, start, stats.now(), _live(outputs), inputs)
-        self._propagate(node, iteration, outputs, dead)
-
-    def _execute(
-        self, node: Node, iteration: _Iteration, inputs: list[Any], dead: bool, start: int
-    ) -> list[Any] | None:
-        """The outputs, or None when the node waits."""
-        kind = node.kind
-        if kind in (Kind.ARGUMENT, Kind.ENTER, Kind.EXIT, Kind.NEXT):
-            return [inputs[0]]
-        if kind is Kind.MERGE:
-            return inputs
-        if kind is Kind.SWITCH:
-            taken, last = int(self._plain(node, inputs[1])), node.num_outputs - 1
-            outputs = [DEAD] * node.num_outputs
-            outputs[taken if 0 <= taken <= last else last] = inputs[0]
-            return outputs
-        if node.call is None:
-            return [node.constant]
-        try:
-            if kind is Kind.SEND:
-                return self._send(node, iteration, inputs, dead)
-            values = self._loaded(node, inputs)
-            if node.keeps_refs and values and isinstance(values[0], Variable):
-                values[0].require()
-                return [values[0]]
-            if node.takes_ctx:
-                context = KernelContext(node.info, self._step, iteration.place)
-                result = node.call(context, *values)
-            else:
-                result = node.call(*values)
-        except Exception as error:  # every failure of a kernel becomes an error that names its node
-            raise explain(error, node.info, inputs, self._step) from error.__cause__
-        if node.blocking and isinstance(result, Pending):
-            return self._started(node, iteration, result, start)
-        return self._outputs(node, result)
-
-    def _send(self, node: Node, iteration: _Iteration, inputs: list[Any], dead: bool) -> list[Any]:
-        assert node.call is not None
-        values = [None] if dead else self._loaded(node, inputs)
-        node.call(KernelContext(node.info, self._step, iteration.place), *values, dead=dead)
-        return []
-
-    @staticmethod
-    def _plain(node: Node, value: Any) -> Any:
-        return value.require() if isinstance(value, Variable) else value
-
-    @staticmethod
-    def _loaded(node: Node, inputs: list[Any]) -> list[Any]:
-        values = list(inputs)
-        if node.keeps_refs:
-            return values
-        for index, value in enumerate(values):
-            if isinstance(value, Variable):
-                if not (node.wants_reference[index] or node.takes_refs):
-                    values[index] = value.snapshot() if node.snapshots else value.require()
-            elif node.snapshots and node.live[index] and isinstance(value, np.ndarray):
-                values[index] = value.copy()
-        return values
-
-    @staticmethod
-    def _outputs(node: Node, result: Any) -> list[Any]:
-        if node.finish is not None:
-            result = node.finish(result)
-        if node.single:
-            return [result]
-        return list(result) if node.num_outputs else []
+        return outputs
 
     # -- waiting ------------------------------------------------------------------------------
 
     def _started(
         self, node: Node, iteration: _Iteration, pending: Pending[Any], start: int
-    ) -> list[Any] | None:
-        if pending.done:
-            return self._result(node, pending)
+    ) -> None:
         ticket = self._next_ticket
         self._next_ticket += 1
         self._outstanding[ticket] = (node, iteration, pending, start)
@@ -347,16 +270,6 @@ class _Execution:
         if stats is not None:
             pending.on_done(lambda _: self._ended.__setitem__(ticket, stats.now()))
         pending.on_done(lambda _: self._done.put(ticket))
-        return None
-
-    def _result(self, node: Node, pending: Pending[Any]) -> list[Any]:
-        try:
-            result = pending.result()
-        except errors.OpError as error:
-            raise explain(error, node.info, [], self._step) from error.__cause__
-        if node.info.op in ("_Recv", "_HostRecv") and result[1]:
-            return [DEAD]
-        return self._outputs(node, result)
 
     def _wait(self) -> int:
         scope = self._step.scope
@@ -376,11 +289,18 @@ class _Execution:
 
     def _complete(self, ticket: int) -> None:
         node, iteration, pending, start = self._outstanding.pop(ticket)
-        outputs = self._result(node, pending)
+        try:
+            outputs = node.store(pending.result())
+        except Exception as error:  # as in `_work`
+            raise explain(error, node.info, [], self._step) from error.__cause__
         stats = self._step.stats
         if stats is not None:
             stats.add(node.info, start, self._ended.pop(ticket), _live(outputs))
-        self._propagate(node, iteration, outputs, bool(outputs) and outputs[0] is DEAD)
+        dead = node.kind is Kind.RECEIVE and outputs[0] is DEAD
+        self._deliver(node, iteration, outputs, dead)
+        iteration.outstanding -= 1
+        if not iteration.outstanding and iteration.place is not None:
+            self._retire(iteration.frame)
 
     def _abandon(self, error: BaseException) -> None:
         reason = (
@@ -395,125 +315,146 @@ class _Execution:
 
     # -- moving values ------------------------------------------------------------------------
 
-    def _propagate(self, node: Node, iteration: _Iteration, outputs: list[Any], dead: bool) -> None:
-        """Give the outputs to their users in the right iteration, then account for the node."""
-        target: _Iteration | None = iteration
-        frame = iteration.frame
-        if node.kind is Kind.ENTER:
-            child = self._child(iteration, node.frame_name)
-            target = child.iterations[0]
-            child.enters_left -= 1
-            if node.is_constant and not dead:
-                child.invariants.append((node, outputs[0]))
-                for later in child.iterations[1:]:
-                    if later is not None:
-                        self._deliver(node, later, outputs, dead)
-        elif node.kind is Kind.EXIT:
-            target = None if dead else frame.parent
-            if not dead:
-                frame.live_exits.add(node.index)
-        elif node.kind is Kind.NEXT:
-            target = None if dead else self._next_iteration(iteration)
-        if target is not None:
-            self._deliver(node, target, outputs, dead)
-        iteration.outstanding -= 1
-        frame.outstanding -= 1
-        if node.kind is Kind.ENTER:
-            self._retire(child)
-        self._retire(frame)
-
-    def _deliver(self, node: Node, iteration: _Iteration, outputs: list[Any], dead: bool) -> None:
-        for output, value in enumerate(outputs):
-            wanted = self._wanted.get((node.index, output))
-            if wanted is not None and iteration.frame is self._root:
-                for index in self._copies[wanted]:
-                    self._returned[index], self._has[index] = value, True
-            for user, slot in node.users[output]:
-                self._arrive(user, slot, value, iteration, node.kind is Kind.ENTER)
+    def _deliver(self, node: Node, iteration: _Iteration, outputs: Outputs, dead: bool) -> None:
+        """Give the outputs to their users in the iteration."""
+        for output, position in node.returned:
+            if iteration.place is None:
+                self._returned[position], self._has[position] = outputs[output], True
+        activations = iteration.activations
+        for user, slot, output in node.users:
+            value = outputs[output]
+            if user.at_once:
+                iteration.outstanding += 1
+                self._ready.append((user, iteration, [value], value is DEAD))
+            elif user.kind is Kind.MERGE:
+                self._offer(user, slot, value, iteration, node.kind is Kind.ENTER)
+            else:
+                activation = activations.get(user.index)
+                if activation is None:
+                    activation = activations[user.index] = _Activation(user)
+                activation.inputs[slot] = value
+                if value is DEAD:
+                    activation.dead = True
+                activation.left -= 1
+                if not activation.left:
+                    del activations[user.index]
+                    iteration.outstanding += 1
+                    self._ready.append((user, iteration, activation.inputs, activation.dead))
         for user in node.control_users:
-            self._arrive_control(user, dead, iteration)
+            self._signal(user, dead, iteration)
 
-    def _activation(self, node: Node, iteration: _Iteration) -> _Activation:
+    def _signal(self, node: Node, dead: bool, iteration: _Iteration) -> None:
+        """A control input has arrived."""
+        if node.kind is Kind.MERGE:
+            choice = self._choice(node, iteration)
+            choice.controls -= 1
+            self._decide(node, choice, iteration)
+            return
         activation = iteration.activations.get(node.index)
         if activation is None:
             activation = iteration.activations[node.index] = _Activation(node)
-        return activation
+        if dead and not node.trigger:
+            activation.dead = True
+        activation.left -= 1
+        if not activation.left:
+            del iteration.activations[node.index]
+            self._enqueue(node, iteration, activation.inputs, activation.dead)
 
-    def _arrive(
+    # -- merges -------------------------------------------------------------------------------
+
+    def _offer(
         self, node: Node, slot: int, value: Any, iteration: _Iteration, entered: bool
     ) -> None:
-        activation = self._activation(node, iteration)
-        if node.kind is Kind.MERGE:
-            if value is DEAD:
-                # A loop that is not entered has one iteration, in which everything is dead: other
-                # tasks that have a part of it get dead values instead of none.
-                activation.dead_sources += node.sources if entered else 1
-            elif activation.live < 0:
-                activation.live = slot
-                activation.inputs[slot] = value
-            self._fire_merge(node, activation, iteration)
+        """An input of a Merge has arrived."""
+        if node.loop_variable and not node.controls:  # of its inputs one arrives in an iteration
+            dead = value is DEAD
+            self._enqueue(node, iteration, node.dead if dead else [value, node.numbers[slot]], dead)
             return
-        activation.inputs[slot] = value
-        activation.dead = activation.dead or value is DEAD
-        activation.left -= 1
-        if activation.left == 0:
-            del iteration.activations[node.index]
-            self._enqueue(node, iteration, activation.inputs, activation.dead)
+        choice = self._choice(node, iteration)
+        if value is DEAD:
+            # A loop that is not entered has one iteration, in which everything is dead: other
+            # tasks that have a part of it get dead values instead of none.
+            choice.dead_sources += node.sources if node.loop_variable and entered else 1
+        elif choice.live < 0:
+            choice.live, choice.value = slot, value
+        self._decide(node, choice, iteration)
 
-    def _arrive_control(self, node: Node, dead: bool, iteration: _Iteration) -> None:
-        activation = self._activation(node, iteration)
-        activation.left -= 1
-        if node.kind is Kind.MERGE:
-            self._fire_merge(node, activation, iteration)
-            return
-        activation.dead = activation.dead or (dead and node.info.op != "ControlTrigger")
-        if activation.left == 0:
-            del iteration.activations[node.index]
-            self._enqueue(node, iteration, activation.inputs, activation.dead)
+    def _choice(self, node: Node, iteration: _Iteration) -> _Choice:
+        choice = iteration.choices.get(node.index)
+        if choice is None:
+            choice = iteration.choices[node.index] = _Choice(node)
+        return choice
 
-    def _fire_merge(self, node: Node, activation: _Activation, iteration: _Iteration) -> None:
-        if activation.fired or activation.left:
+    def _decide(self, node: Node, choice: _Choice, iteration: _Iteration) -> None:
+        if choice.fired or choice.controls:
             return
-        if activation.live >= 0:
-            activation.fired = True
-            value = activation.inputs[activation.live]
-            self._enqueue(node, iteration, [value, np.int32(activation.live)], False)
-        elif activation.dead_sources >= node.sources:
-            activation.fired = True
-            self._enqueue(node, iteration, [DEAD, DEAD], True)
+        if choice.live >= 0:
+            choice.fired = True
+            self._enqueue(node, iteration, [choice.value, node.numbers[choice.live]], False)
+        elif choice.dead_sources >= node.sources:
+            choice.fired = True
+            self._enqueue(node, iteration, node.dead, True)
 
     # -- frames -------------------------------------------------------------------------------
 
-    def _child(self, iteration: _Iteration, name: str) -> _Frame:
+    def _move(self, node: Node, iteration: _Iteration, outputs: Outputs, dead: bool) -> None:
+        """Give the outputs of an Enter, Exit or NextIteration to users in another iteration."""
+        frame = iteration.frame
+        if node.kind is Kind.ENTER:
+            child = self._child(iteration, node)
+            child.enters_left -= 1
+            if node.is_constant:
+                child.invariants.append((node, outputs, dead))
+                for each in child.iterations:
+                    self._deliver(node, each, outputs, dead)
+            else:
+                self._deliver(node, child.iterations[0], outputs, dead)
+            self._retire(child)
+        elif dead:
+            return  # where the loop ends; what stayed dead is known when all of it is over
+        elif node.kind is Kind.EXIT:
+            frame.live_exits.add(node.index)
+            assert frame.parent is not None
+            self._deliver(node, frame.parent, outputs, False)
+        elif iteration.following is not None:
+            self._deliver(node, iteration.following, outputs, False)
+        else:
+            frame.deferred.append((node, outputs))
+            if len(frame.iterations) < frame.parallel:
+                self._begin_next(frame)
+
+    def _child(self, iteration: _Iteration, enter: Node) -> _Frame:
+        name = enter.frame_name
         child = iteration.children.get(name)
         if child is None:
-            child = iteration.children[name] = _Frame(name, iteration, self._program.enters[name])
-            iteration.frame.outstanding += 1
+            enters = self._program.enters[name]
+            child = iteration.children[name] = _Frame(name, iteration, enters, enter.parallel)
+            iteration.outstanding += 1
         return child
 
-    def _next_iteration(self, iteration: _Iteration) -> _Iteration:
-        frame = iteration.frame
-        number = iteration.number + 1
-        if number == len(frame.iterations):
-            created = _Iteration(frame, number)
-            frame.iterations.append(created)
-            for node, value in frame.invariants:
-                self._deliver(node, created, [value], False)
-        found = frame.iterations[number]
-        assert found is not None, "an iteration that is over got a value"
-        return found
+    def _begin_next(self, frame: _Frame) -> None:
+        """Begin the iteration that `deferred` is for."""
+        newest = frame.iterations[-1]
+        created = newest.following = _Iteration(frame, newest.number + 1)
+        frame.iterations.append(created)
+        for node, outputs, dead in frame.invariants:
+            self._deliver(node, created, outputs, dead)
+        deferred, frame.deferred = frame.deferred, []
+        for node, outputs in deferred:
+            self._deliver(node, created, outputs, False)
 
     def _retire(self, frame: _Frame) -> None:
-        """Free iterations that are over; end the frame when nothing in it is left to do."""
-        if frame is self._root or frame.done or frame.enters_left:
+        """Forget iterations that are over, begin those that waited for that, and end the frame after its last."""
+        iterations = frame.iterations
+        if frame.enters_left or frame.done:
             return
-        if frame.outstanding:
-            while frame.oldest < len(frame.iterations) - 1:
-                iteration = frame.iterations[frame.oldest]
-                if iteration is not None and (iteration.outstanding or iteration.children):
-                    break
-                frame.iterations[frame.oldest] = None
-                frame.oldest += 1
+        while not iterations[0].outstanding:
+            if frame.deferred:
+                self._begin_next(frame)
+            elif len(iterations) == 1:
+                break
+            iterations.popleft()
+        else:
             return
         frame.done = True
         parent = frame.parent
@@ -522,5 +463,11 @@ class _Execution:
         for node in self._program.exits.get(frame.name, ()):
             if node.index not in frame.live_exits:
                 self._deliver(node, parent, [DEAD], True)
-        parent.frame.outstanding -= 1
-        self._retire(parent.frame)
+        parent.outstanding -= 1
+        if not parent.outstanding and parent.place is not None:
+            self._retire(parent.frame)
+
+
+def _live(outputs: Outputs) -> list[tuple[int, Any]]:
+    """(output, value) of those that have a value, for the statistics."""
+    return [(index, value) for index, value in enumerate(outputs) if value is not DEAD]

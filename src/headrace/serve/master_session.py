@@ -25,6 +25,7 @@ from headrace.plan.partition import Partition, partition
 from headrace.plan.place import Groups, place
 from headrace.plan.progress import Progress
 from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
+from headrace.plan.structure import all_alive
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
@@ -154,13 +155,18 @@ class MasterSession:
         parts = partition(pruned, feeds, fetches, devices, incarnations.__getitem__)
         created = self._own_workers.create([part.task for part in parts], scope)
         has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
-        return Plan(self._register(parts, has_control_flow, signature[-1], created, scope), created)
+        alive = len(parts) == 1 or all_alive(pruned, feeds, devices)
+        registered = self._register(parts, has_control_flow, alive, signature[-1], created, scope)
+        return Plan(registered, created)
 
     def _register(
-        self, parts: Sequence[Partition], has_control_flow: bool, exact: bool, created: bool,
-        scope: Scope,
+        self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, exact: bool,
+        created: bool, scope: Scope,
     ) -> list[Part]:  # fmt: skip
-        """Register every partition on its task; if one fails, none stays."""
+        """Register every partition on its task; if one fails, none stays.
+
+        alive: what passes between them is never dead.  exact: every node is to run as it is written.
+        """
         asked = []
         options = pb.GraphOptions()
         options.CopyFrom(self._config.graph_options)
@@ -172,7 +178,7 @@ class MasterSession:
                 graph_def=part.graph_def,
                 graph_options=options,
                 has_control_flow=has_control_flow,
-                headrace_all_alive=not has_control_flow,
+                headrace_all_alive=alive,
                 create_worker_session_called=created,
                 config_proto=self._config,
             )

@@ -17,11 +17,14 @@ from headrace.graph.graphdef import Importer, graph_def
 from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.partial import compile_partial
-from headrace.plan.prune import needed
+from headrace.plan.prune import CONTROL_FLOW, needed
 from headrace.run import handles
 from headrace.run.keys import key, tensor_name
 from headrace.serve import messages as m
 from headrace.serve.worker_session import WorkerSession
+
+_RECEIVES = ("_Recv", "_HostRecv")
+_SENDS = ("_Send", "_HostSend")
 
 
 class Registered:
@@ -35,9 +38,8 @@ class Registered:
         self.session = session
         self._graph = _imported(request.graph_def)
         # TensorFlow's masters do not say whether what is received may be dead.
-        self._dataflow = request.has_control_flow or (
-            not request.headrace_all_alive and _receives(self._graph)
-        )
+        self._dataflow = not request.headrace_all_alive and _exchanges(self._graph)
+        self._has_control_flow = request.has_control_flow
         self._lock = threading.Lock()
         self._partial: Compiled | None = None
         self.args: dict[str, int] = {}
@@ -52,13 +54,13 @@ class Registered:
         others: list[Operation] = []
         for op in self._graph.get_operations():
             client = op.attrs.get("client_terminated", False)
-            if client and op.type in ("_Recv", "_HostRecv"):
+            if client and op.type in _RECEIVES:
                 self.args[_key(op)] = len(arg_tensors)
                 arg_tensors.append(op.outputs[0])
-            elif client and op.type in ("_Send", "_HostSend"):
+            elif client and op.type in _SENDS:
                 self.returns[_key(op)] = len(return_tensors)
                 return_tensors.append(op.inputs[0])
-            elif op.type in ("_Send", "_HostSend"):
+            elif op.type in _SENDS:
                 sends.append(op)
             else:
                 others.append(op)
@@ -80,7 +82,10 @@ class Registered:
         with self._lock:
             if self._partial is None:
                 self._partial = compile_partial(
-                    self._graph, self.session.runtime.device, self.session.memos, self._dataflow
+                    self._graph,
+                    self.session.runtime.device,
+                    self.session.memos,
+                    self._dataflow or self._has_control_flow,  # a fetch may be dead
                 )
             return self._partial
 
@@ -133,10 +138,12 @@ def _imported(proto: pb.GraphDef) -> Graph:
     return graph
 
 
-def _receives(graph: Graph) -> bool:
-    """Whether values arrive that are no feeds."""
+def _exchanges(graph: Graph) -> bool:
+    """Whether values that may be dead arrive, or leave for other devices: all but feeds and fetches."""
+    branches = any(op.type in CONTROL_FLOW for op in graph.get_operations())
+    kinds = (*_RECEIVES, *_SENDS) if branches else _RECEIVES
     return any(
-        op.type in ("_Recv", "_HostRecv") and not op.attrs.get("client_terminated", False)
+        op.type in kinds and not op.attrs.get("client_terminated", False)
         for op in graph.get_operations()
     )
 

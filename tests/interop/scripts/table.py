@@ -11,7 +11,7 @@ import numpy as np
 
 AREAS = (
     "variables", "containers", "queues", "files", "training", "failures", "tracing", "control_flow",
-    "resource_variables",
+    "loops", "resource_variables",
 )  # fmt: skip
 """Modules of this package that have cases for every client."""
 
