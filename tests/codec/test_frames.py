@@ -262,6 +262,46 @@ def test_large_frames_may_arrive_in_any_pieces(
     assert parser.at_boundary
 
 
+# -- tensors elsewhere ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1 << 30, 1, 40])
+def test_a_tensor_may_be_elsewhere(size: int) -> None:
+    there = {7: np.arange(6.0).reshape(2, 3), 2**32 - 1: np.array(5, dtypes.bfloat16.np)}
+    asked = []
+
+    def elsewhere(number: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+        asked.append((number, dtype, shape))
+        return there[number]
+
+    lent = [frames.Elsewhere(number, value.dtype, value.shape) for number, value in there.items()]
+    data = stream(*pack(Kind.REPLY, 1, 2, b"h", [lent[0], np.arange(3), lent[1], STRINGS]))
+    assert len(data) < 600
+    parser = Parser(CAP, elsewhere)
+    (frame,) = fed(parser, data, repeat(size))
+    assert same(
+        frame, (Kind.REPLY, 1, 2, b"h", [there[7], np.arange(3), there[2**32 - 1], STRINGS], 0)
+    )
+    assert asked == [(number, value.dtype, value.shape) for number, value in there.items()]
+    assert parser.at_boundary
+
+
+def test_a_tensor_that_is_not_elsewhere_ends_the_stream() -> None:
+    def elsewhere(number: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+        raise errors.invalid_argument("not here")
+
+    parser = Parser(CAP, elsewhere)
+    for again in (raw(entry(F, (), 4, elsewhere=7)), WIRE):
+        with pytest.raises(errors.InvalidArgumentError, match="not here"):
+            list(fed(parser, again))
+    for dtype in (B, S, R):  # NumPy trusts their bytes
+        bad = raw(entry(dtype, (9,), 9 if dtype == B else 72, elsewhere=7))
+        with pytest.raises(errors.InvalidArgumentError, match="number 7, where none can be"):
+            list(fed(Parser(CAP, elsewhere), bad))
+    with pytest.raises(errors.ResourceExhaustedError):
+        list(fed(Parser(CAP, elsewhere), raw(entry(F, (CAP,), 4 * CAP, elsewhere=7))))
+
+
 # -- what is refused ------------------------------------------------------------------------------
 
 
@@ -287,10 +327,14 @@ def entry(
     shape: tuple[int, ...],
     nbytes: int,
     rank: int | None = None,
-    zeros: tuple[int, int] = (0, 0),
+    zero: int = 0,
+    elsewhere: int = 0,
 ) -> bytes:
     sizes = b"".join(size.to_bytes(8, "little") for size in shape)
-    return frames.ENTRY.pack(dtype, len(shape) if rank is None else rank, *zeros, nbytes) + sizes
+    return (
+        frames.ENTRY.pack(dtype, len(shape) if rank is None else rank, zero, elsewhere, nbytes)
+        + sizes
+    )
 
 
 def lengths(*values: int) -> bytes:
@@ -313,8 +357,8 @@ INVALID: dict[str, tuple[bytes, str]] = {
     "no dtype": (raw(entry(0, (), 4)), "dtype number 0"),
     "an unknown dtype": (raw(entry(99, (), 4)), "dtype number 99"),
     "a ref dtype": (raw(entry(101, (), 4)), "dtype number 101"),
-    "a flag of the future": (raw(entry(F, (), 4, zeros=(1, 0))), "zero fields 1 and 0"),
-    "a field of the future": (raw(entry(F, (), 4, zeros=(0, 1))), "zero fields 0 and 1"),
+    "a field of a tensor that is zero today": (raw(entry(F, (), 4, zero=1)), "zero field 1"),
+    "a tensor elsewhere, where nothing is": (raw(entry(F, (), 4, elsewhere=7)), "elsewhere, by number 7"),
     "fewer bytes than elements": (raw(entry(F, (2,), 4)), r"4 bytes.*float32.*\[2\]"),
     "more bytes than elements": (raw(entry(F, (2,), 12)), r"12 bytes.*float32.*\[2\]"),
     "bytes for no element": (raw(entry(F, (2, 0), 4)), r"4 bytes.*\[2,0\]"),

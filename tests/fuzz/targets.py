@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from headrace.base import dtypes, errors
@@ -48,8 +49,16 @@ def valid_stream(rng: Random) -> bytes:
 def made_up(rng: Random) -> frames.Frame:
     return frames.Frame(
         rng.choice(list(frames.Kind)), rng.getrandbits(16), rng.getrandbits(32), rng.getrandbits(64),
-        text(rng) * rng.choice((0, 1, 1, 900)), [array(rng, handles=True) for _ in range(rng.choice((0, 1, 1, 2, 6)))],
+        text(rng) * rng.choice((0, 1, 1, 900)), [value(rng) for _ in range(rng.choice((0, 1, 1, 2, 6)))],
     )  # fmt: skip
+
+
+def value(rng: Random) -> Any:
+    """An array, or a place where one is."""
+    made = array(rng, handles=True)
+    if made.dtype.kind in "Ob" or rng.random() < 0.8:
+        return made
+    return frames.Elsewhere(rng.randrange(1, 9), made.dtype, made.shape)
 
 
 def packed(frame: frames.Frame) -> bytes:
@@ -75,7 +84,7 @@ def check_stream(rng: Random, data: bytes) -> bool:
 
 def parsed(data: bytes, size: Callable[[], int]) -> tuple[list[frames.Frame], str]:
     """The frames in pieces of that size, and what was said at the end of them."""
-    parser = frames.Parser(CAP)
+    parser = frames.Parser(CAP, lambda number, dtype, shape: np.zeros(shape, dtype))
     got: list[frames.Frame] = []
     at = 0
     while True:

@@ -5,20 +5,23 @@ A frame, all numbers little-endian:
     prefix    32 bytes: magic "HR" | version u8 | kind u8 | method u16 | zero u16 | call u32 | tensors u32 |
               timeout u64, in microseconds, 0 for none | length of the header u32 | length of the table u32
     header    bytes that mean nothing here
-    table     per tensor: dtype u16 (number of `DataType`) | rank u8 | zero u8 | zero u32 | nbytes u64 | rank sizes u64
-    data      per tensor nbytes, one after the other, row-major.  An element of a string tensor is bytes, of a resource
-              or variant tensor a serialized message: the lengths of all elements u64, then the bytes of all of them.
+    table     per tensor: dtype u16 (number of `DataType`) | rank u8 | zero u8 | elsewhere u32 | nbytes u64 |
+              rank sizes u64
+    data      per tensor nbytes, none if it is elsewhere; one after the other, row-major.  An element of a string tensor
+              is bytes, of a resource or variant tensor a serialized message: the lengths of all elements u64, then the
+              bytes of all of them.
 
 `pack` leaves large arrays where they are, for sendmsg; a `Parser` says where the next bytes want to be received,
 which for a large tensor is the array that will hold it.  What arrives is distrusted: lengths and shapes are checked,
 against each other and against the cap, before anything is allocated for them.  After an error the stream is lost.
+A tensor may be elsewhere, by a number other than 0, where the two sides have agreed on what the number means.
 Does no I/O.  Called by: serve's sockets.  Threads: `pack` any; a Parser belongs to the thread that reads.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -82,6 +85,15 @@ class Frame:
     values: list[Array]
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A tensor whose bytes are not in the stream.  number: 1 to 2**32 - 1; dtype: not bool, not object."""
+
+    number: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
 # -- out ------------------------------------------------------------------------------------------
 
 _NUMBERS: Final[dict[np.dtype[Any], int]] = {
@@ -94,7 +106,7 @@ def pack(
     method: int,
     call: int,
     header: bytes = b"",
-    values: Sequence[Array | np.generic] = (),
+    values: Sequence[Array | np.generic | Elsewhere] = (),
     timeout_us: int = 0,
 ) -> list[Part]:
     """The frame's bytes, in order, none of the parts empty.
@@ -109,6 +121,9 @@ def pack(
     in_one = len(header) < LARGE
     for value in values:
         number = _NUMBERS.get(value.dtype)
+        if isinstance(value, Elsewhere):
+            table.append(_elsewhere(value))
+            continue
         if number is None:
             number, chunk = _unusual(value)
         elif value.nbytes < LARGE:
@@ -124,11 +139,19 @@ def pack(
         in_one = in_one and size < LARGE
     entries = b"".join(table)
     prefix = PREFIX.pack(
-        MAGIC, VERSION, kind, method, 0, call, len(data), timeout_us, len(header), len(entries)
+        MAGIC, VERSION, kind, method, 0, call, len(values), timeout_us, len(header), len(entries)
     )
     if in_one:
         return [b"".join((prefix, header, entries, *data))]
     return _joined([prefix, header, entries, *data])
+
+
+def _elsewhere(value: Elsewhere) -> bytes:
+    """The line in the table."""
+    nbytes = math.prod(value.shape) * value.dtype.itemsize
+    rank = len(value.shape)
+    number = _NUMBERS[value.dtype]
+    return ENTRY.pack(number, rank, 0, value.number, nbytes) + SIZES[rank].pack(*value.shape)
 
 
 def _joined(pieces: list[Part]) -> list[Part]:
@@ -212,7 +235,7 @@ _TYPES: Final[dict[int, _Type]] = {
     dtype.as_datatype_enum: (dtype, dtype.np, dtype.size, dtype.np.kind not in "Ob")
     for dtype in FIELDS
 }
-_Entry: TypeAlias = tuple[_Type, tuple[int, ...], int]  # type, shape, nbytes
+_Entry: TypeAlias = tuple[_Type, tuple[int, ...], int, int]  # type, shape, nbytes, elsewhere
 _Wait: TypeAlias = Generator[None, None, None]
 
 
@@ -228,8 +251,14 @@ class Parser:
     of elements without a fixed size count twice.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(
+        self,
+        max_bytes: int,
+        elsewhere: Callable[[int, np.dtype[Any], tuple[int, ...]], Array] | None = None,
+    ) -> None:
+        """elsewhere: gives the array for a number; may raise OpError.  None: all bytes must be in the stream."""
         self._max_bytes = max_bytes
+        self._elsewhere = elsewhere
         self._ahead = memoryview(bytearray(BUFFER))
         self._start = self._end = 0  # of what is in `_ahead` and not yet used
         self._target: memoryview | None = None  # where bytes go instead
@@ -313,15 +342,17 @@ class Parser:
             entries = self._table(content, at + header_length, at + length, count, header_length)
         del content
         values: list[Array] = []
-        for entry in entries:
-            nbytes = entry[2]
+        for element, shape, nbytes, number in entries:
+            dtype, np_dtype, _, plain = element
+            if number:
+                values.append(self._from_elsewhere(number, element, shape))
+                continue
             if self._end - self._start < nbytes:
                 if nbytes >= LARGE:
-                    values.append((yield from self._large(*entry)))
+                    values.append((yield from self._large(element, shape, nbytes)))
                     continue
                 while self._end - self._start < nbytes:
                     yield
-            (dtype, np_dtype, _, plain), shape, _ = entry
             at = self._start
             self._start = at + nbytes
             if plain:
@@ -370,12 +401,12 @@ class Parser:
         for _ in range(count):
             if at + ENTRY.size > end:
                 raise errors.invalid_argument(f"a frame's table ends before its {count} tensors do")
-            number, rank, zero, zeros, nbytes = ENTRY.unpack_from(content, at)
+            number, rank, zero, elsewhere, nbytes = ENTRY.unpack_from(content, at)
             at += ENTRY.size
             element = _TYPES.get(number)
-            if element is None or zero or zeros:
+            if element is None or zero:
                 raise errors.invalid_argument(
-                    f"a tensor came with dtype number {number} and zero fields {zero} and {zeros}"
+                    f"a tensor came with dtype number {number} and zero field {zero}"
                 )
             if not rank:
                 shape: tuple[int, ...] = ()
@@ -388,13 +419,21 @@ class Parser:
                 shape = SIZES[rank].unpack_from(content, at)
                 at += 8 * rank
             needed += _memory(element, shape, nbytes)
-            entries.append((element, shape, nbytes))
+            entries.append((element, shape, nbytes, elsewhere))
         if at != end:
             raise errors.invalid_argument(
                 f"a frame's table has {end - at} bytes behind its {count} tensors"
             )
         self._check_size(needed)
         return entries
+
+    def _from_elsewhere(self, number: int, element: _Type, shape: tuple[int, ...]) -> Array:
+        dtype, np_dtype, _, plain = element
+        if self._elsewhere is None or not plain:
+            raise errors.invalid_argument(
+                f"a {dtype.name} tensor is said to be elsewhere, by number {number}, where none can be"
+            )
+        return self._elsewhere(number, np_dtype, shape)
 
     def _large(
         self, element: _Type, shape: tuple[int, ...], nbytes: int
