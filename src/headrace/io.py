@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from headrace.ops.csv import decode_csv
 from headrace.ops.io_ops import matching_files, read_file, write_file
+from headrace.ops.parsing import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    SparseFeature,
+    VarLenFeature,
+    parse_example,
+    parse_sequence_example,
+    parse_single_example,
+    parse_single_sequence_example,
+)
 from headrace.ops.queues import (
     PaddingFIFOQueue,
     PriorityQueue,
@@ -29,6 +39,8 @@ from headrace.ops.string_bytes import decode_base64, decode_raw, encode_base64
 from headrace.training.input import match_filenames_once
 
 __all__ = [
+    "FixedLenFeature",
+    "FixedLenSequenceFeature",
     "FixedLengthRecordReader",
     "IdentityReader",
     "LMDBReader",
@@ -37,11 +49,13 @@ __all__ = [
     "QueueBase",
     "RandomShuffleQueue",
     "ReaderBase",
+    "SparseFeature",
     "TFRecordCompressionType",
     "TFRecordOptions",
     "TFRecordReader",
     "TFRecordWriter",
     "TextLineReader",
+    "VarLenFeature",
     "WholeFileReader",
     "decode_base64",
     "decode_csv",
@@ -49,6 +63,10 @@ __all__ = [
     "encode_base64",
     "match_filenames_once",
     "matching_files",
+    "parse_example",
+    "parse_sequence_example",
+    "parse_single_example",
+    "parse_single_sequence_example",
     "read_file",
     "tf_record_iterator",
     "write_file",
