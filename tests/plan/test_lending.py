@@ -130,7 +130,7 @@ def test_constants_are_not_copied_for_one_who_reads(task: Task) -> None:
 def test_a_result_is_handed_over_as_the_kernel_made_it(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = np.ones(SHAPE, np.float32)
+    made = np.ones(3, np.float32)
     monkeypatch.setattr(get("LinSpace"), "kernel", lambda *_: made)
     (given,) = task.run(tf.linspace(0.0, 1.0, 3))
     assert given is made
