@@ -19,9 +19,12 @@ if sys.argv[1] == "tensorflow":
 
     tf.disable_v2_behavior()
     tf.disable_resource_variables()
+    from tensorflow.core.framework.attr_value_pb2 import AttrValue
+    from tensorflow.core.protobuf.config_pb2 import CallableOptions
     from tensorflow.python.client.timeline import Timeline
 else:
     import headrace as tf
+    from headrace.codec.protos import AttrValue, CallableOptions
     from headrace.python.client.timeline import Timeline
 
 from tests.interop.scripts.table import Here, plain  # noqa: E402
@@ -38,7 +41,8 @@ def main():
 
 
 def answer(area, case, where):
-    here = Here(**where, timeline=Timeline)
+    protos = {"callable_options": CallableOptions, "attr_value": AttrValue}
+    here = Here(**where, timeline=Timeline, **protos)
     tf.reset_default_graph()
     try:
         table = importlib.import_module(f"tests.interop.scripts.{area}").TABLE

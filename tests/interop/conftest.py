@@ -8,23 +8,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.interop.clusters import HEADRACE as H
-from tests.interop.clusters import TENSORFLOW as T
 from tests.interop.clusters import Client, Cluster
+from tests.interop.matrix import TOPOLOGIES
 
 PYTHON = os.environ.get("HEADRACE_ORACLE_PYTHON")
-
-TOPOLOGIES = {
-    "tensorflow alone": (T, T, T),
-    "tensorflow client, headrace cluster": (T, H, H),
-    "headrace client, tensorflow cluster": (H, T, T),
-    "headrace client and master, tensorflow ps": (H, H, T),
-    "tensorflow client and master, headrace ps": (T, T, H),
-    "tensorflow client, headrace master, tensorflow ps": (T, H, T),
-    "headrace client, tensorflow master, headrace ps": (H, T, H),
-}
-"""Client, master (the worker task) and ps.  TensorFlow alone comes first: a case that it does not pass says something
-wrong about TensorFlow."""
 
 
 class Lab:
@@ -65,21 +52,9 @@ def lab() -> Iterator[Lab]:
     lab.close()
 
 
-@pytest.fixture(scope="session", params=TOPOLOGIES)
-def topology_name(request: pytest.FixtureRequest) -> str:
-    """A row of the matrix."""
-    return str(request.param)
-
-
 @pytest.fixture(scope="session")
-def topology(topology_name: str, lab: Lab) -> tuple[Client, Cluster]:
-    """Who asks, and the cluster of one worker, whose master is asked, and one ps."""
-    client, worker, ps = TOPOLOGIES[topology_name]
-    cluster = lab.cluster({"worker:0": worker, "ps:0": ps})
-    return lab.client(client), cluster
-
-
-@pytest.fixture(scope="session")
-def tensorflow_is_master(topology_name: str) -> bool:
-    """Whether the task whose master is asked is TensorFlow's."""
-    return TOPOLOGIES[topology_name][1] is T
+def topology(request: pytest.FixtureRequest, lab: Lab) -> tuple[Client, Cluster, dict[str, str]]:
+    """Of a name in the matrix: who asks, the cluster of one worker and one ps, the kinds by role."""
+    roles = TOPOLOGIES[request.param]
+    cluster = lab.cluster({"worker:0": roles["master"], "ps:0": roles["ps"]})
+    return lab.client(roles["client"]), cluster, roles

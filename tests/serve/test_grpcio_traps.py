@@ -197,7 +197,11 @@ while True:
 def test_ctrl_c_in_a_blocked_run_is_heard_at_once_and_the_session_goes_on(
     target: str, server: ProcessCluster
 ) -> None:
-    where = server.target("local:0") if target == "another process" else target
+    interrupted(server.target("local:0") if target == "another process" else target)
+
+
+def interrupted(where: str) -> None:
+    """Run `INTERRUPTED` on that target, interrupt it, and see when it hears that and whether it goes on."""
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, where],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

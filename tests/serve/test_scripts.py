@@ -10,6 +10,7 @@ import pytest
 
 import headrace as tf
 from headrace.base import errors
+from headrace.codec import protos as pb
 from headrace.training.timeline import Timeline
 from tests.interop.scripts.table import AREAS, Here, Raises, close, plain
 from tests.serve.clusters import Cluster, in_process
@@ -31,7 +32,14 @@ def pair(shell: str) -> Iterator[Cluster]:
 @pytest.mark.parametrize(("area", "name"), CASES)
 def test_it_is_as_the_script_says(area: str, name: str, pair: Cluster, tmp_path: Path) -> None:
     case = CASES[area, name]
-    here = Here(pair.target("worker:0"), pair.target("ps:0"), str(tmp_path), timeline=Timeline)
+    here = Here(
+        pair.target("worker:0"),
+        pair.target("ps:0"),
+        str(tmp_path),
+        timeline=Timeline,
+        callable_options=pb.CallableOptions,
+        attr_value=pb.AttrValue,
+    )
     if not isinstance(case.expected, Raises):
         assert close(plain(case.run(tf, here)), case.expected)
         return

@@ -8,11 +8,11 @@ Called by: client.remote.  Threads: any.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.codec import protos as pb
-from headrace.graph.graph import Graph
+from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import graph_def
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
@@ -51,11 +51,22 @@ class Link:
                 self._scope.check()
                 shipping = self._shipping
                 if shipping is None:
-                    shipping = self._extend() if self.handle else self._create()
+                    shipping = (
+                        self._extend()
+                        if self.handle
+                        else self._create(self._graph.get_operations())
+                    )
             wait_for_server(shipping, self.master.name, scope)
 
-    def _create(self) -> Pending[None]:
-        ops = self._graph.get_operations()
+    def open(self, scope: Scope) -> None:
+        """Return when there is a session; if there was none, one without nodes.  Raises as `ship`."""
+        while not self.handle:
+            with self._lock:
+                self._scope.check()
+                shipping = self._shipping or self._create([])
+            wait_for_server(shipping, self.master.name, scope)
+
+    def _create(self, ops: Sequence[Operation]) -> Pending[None]:
         request = pb.CreateSessionRequest(
             graph_def=graph_def(self._graph, ops=ops), config=self._config, target=self._target
         )

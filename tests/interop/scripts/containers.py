@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
 from typing import Any
 
-from tests.interop.scripts.table import PS, WORKER, Here, Table
+from tests.interop.scripts.table import PS, WORKER, Here, Table, Unless
 
 TABLE = Table()
 
@@ -108,3 +110,67 @@ def a_reset_takes_variables_from_sessions_of_other_masters(tf: Any, here: Here) 
         session.run(v.initializer)
         tf.Session.reset(here.worker)
         session.run(v)
+
+
+@TABLE.gives(
+    ["AbortedError or CancelledError", 0],
+    unless=Unless("master", "tensorflow", "its reset waits until blocked steps end by themselves"),
+)
+def a_reset_ends_steps_that_wait(tf: Any, here: Here) -> Any:
+    with tf.device(PS):
+        q = tf.FIFOQueue(5, tf.float32, shapes=[[]], shared_name="queue")
+        begun = tf.FIFOQueue(5, tf.float32, shapes=[[]], shared_name="begun")
+    with tf.control_dependencies([begun.enqueue(1.0)]):
+        take = q.dequeue()
+    has_begun, size = begun.dequeue(), q.size()
+    ended = []
+    session = tf.Session(here.worker)
+
+    def wait() -> None:
+        try:
+            session.run(take)
+        except tf.errors.OpError as error:
+            ended.append(type(error).__name__)
+
+    thread = threading.Thread(target=wait)
+    with tf.Session(here.ps) as other:
+        thread.start()
+        other.run(has_begun)
+        tf.Session.reset(here.worker)
+        thread.join(30)
+    either = "AbortedError or CancelledError"
+    with tf.Session(here.worker) as after:
+        return [either if ended[0] in either else ended, after.run(size)]
+
+
+@TABLE.gives([b"one", b"one", b"two"])
+def readers_are_in_containers_too(tf: Any, here: Here) -> Any:
+    path = Path(here.directory, "lines")
+    path.write_text("one\ntwo\n")
+    found = []
+    for container in ("fifth", "sixth", "fifth"):
+        with tf.Graph().as_default(), tf.container(container), tf.device(PS):
+            reader = tf.TextLineReader()
+            names = tf.FIFOQueue(5, tf.string, shapes=[[]], shared_name="names")
+            put = names.enqueue(str(path))
+            # TensorFlow's Python gives readers no shared name; their op has one.
+            reader.reader_ref.op._set_attr("shared_name", here.attr_value(s=b"reader"))
+            _, line = reader.read(names)
+            with tf.Session(here.worker) as session:
+                session.run(put)
+                found.append(session.run(line))
+    tf.Session.reset(here.worker, ["fifth", "sixth"])
+    return found
+
+
+@TABLE.gives(
+    [7.0],
+    unless=Unless("ps", "tensorflow", "it refuses containers whose name has an underscore"),
+)
+def a_container_may_have_any_name(tf: Any, here: Here) -> Any:
+    v = contained(tf, "my_container of mine", 7.0)
+    with tf.Session(here.worker) as session:
+        session.run(v.initializer)
+        found = [session.run(v)]
+    tf.Session.reset(here.worker, ["my_container of mine"])
+    return found

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.interop.scripts.table import PS, WORKER, Here, Table
+from tests.interop.scripts.table import PS, WORKER, Here, Table, Unless
 
 TABLE = Table()
 
@@ -120,7 +120,13 @@ def a_failed_step_leaves_the_session_usable(tf: Any, here: Here) -> Any:
         return [said, session.run(v.assign_add(1.0))]
 
 
-@TABLE.gives(["InvalidArgumentError", 1.0])
+@TABLE.gives(
+    ["InvalidArgumentError", 1.0],
+    unless=Unless(
+        "master", "tensorflow",
+        "it does not wait until a failed step has left every task, so what waits may still take an element",
+    ),
+)  # fmt: skip
 def a_failure_on_one_task_ends_what_waits_on_another(tf: Any, here: Here) -> Any:
     x = fed(tf)
     with tf.device(PS):

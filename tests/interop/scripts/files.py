@@ -132,3 +132,50 @@ def an_input_pipeline_of_queue_runners(tf: Any, here: Here) -> Any:
         coordinator.request_stop()
         coordinator.join(threads)
         return [seen, end]
+
+
+@TABLE.gives([[b"first", b"", b"third" * 1000], "DataLossError"])
+def records_with_checksums(tf: Any, here: Here) -> Any:
+    records = [b"first", b"", b"third" * 1000]
+    whole, broken = (str(Path(here.directory, name)) for name in ("whole", "broken"))
+    for path in (whole, broken):
+        with tf.python_io.TFRecordWriter(path) as writer:
+            for record in records:
+                writer.write(record)
+    damaged = bytearray(Path(broken).read_bytes())
+    damaged[14] ^= 1
+    Path(broken).write_bytes(bytes(damaged))
+    with tf.device(PS):
+        names, fill, close = names_of(tf, [whole, broken])
+        _, value = tf.TFRecordReader().read(names)
+    with tf.Session(here.worker) as session:
+        session.run(fill)
+        session.run(close)
+        seen = [session.run(value) for _ in records]
+        try:
+            session.run(value)
+        except tf.errors.OpError as error:
+            return [seen, type(error).__name__]
+
+
+@TABLE.gives([b"one", b"two", b"two", b"one", 1])
+def a_reader_can_go_back(tf: Any, here: Here) -> Any:
+    (path,) = written(here, lines=b"head\none\ntwo\n")
+    with tf.device(PS):
+        names, fill, _ = names_of(tf, [path, path])
+        reader = tf.TextLineReader(skip_header_lines=1)
+        _, line = reader.read(names)
+        saved, state = reader.serialize_state(), tf.placeholder(tf.string, [])
+        restore, reset = reader.restore_state(state), reader.reset()
+        count = reader.num_records_produced()
+    with tf.Session(here.worker) as session:
+        session.run(fill)
+        seen = [session.run(line)]
+        try:
+            kept = session.run(saved)
+            session.run(restore, {state: kept})
+            seen += [session.run(line)] * 2
+        except tf.errors.UnimplementedError:  # readers of lines have no state to keep
+            seen += [session.run(line)] * 2
+        session.run(reset)
+        return [*seen, session.run(line), session.run(count)]

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tests.interop.scripts.table import PS, WORKER, Here, Table
+from tests.interop.scripts.table import PS, WORKER, Here, Table, Unless
 
 TABLE = Table()
 
@@ -311,3 +311,120 @@ def a_queue_of_another_kind_has_the_name(tf: Any, here: Here) -> Any:
         session.run(fifo(tf).enqueue(1.0))
     with tf.Graph().as_default(), tf.Session(here.worker) as session:
         session.run(fifo(tf, dtypes=tf.int32).enqueue(1))
+
+
+@TABLE.gives([[1.0, 2.0, 3.0], 1])
+def a_blocked_dequeue_many_gathers_what_comes(tf: Any, here: Here) -> Any:
+    q, begun = fifo(tf), Begun(tf)
+    take = begun.before(lambda: q.dequeue_many(3))
+    put, two = q.enqueue(1.0), q.enqueue_many([[2.0, 3.0, 4.0]])
+    with tf.Session(here.worker) as one, tf.Session(here.ps) as other:
+        blocked = InThread(lambda: one.run(take))
+        begun.wait(other)
+        other.run(put)
+        other.run(two)
+        return [blocked.outcome(), other.run(q.size())]
+
+
+@TABLE.gives(["OutOfRangeError", 2, [1.0, 2.0]])
+def closing_ends_a_dequeue_many_that_waits_for_more(tf: Any, here: Here) -> Any:
+    q, begun = fifo(tf), Begun(tf)
+    take, put, rest = (
+        begun.before(lambda: q.dequeue_many(3)),
+        q.enqueue_many([[1.0, 2.0]]),
+        q.dequeue_up_to(5),
+    )
+    with tf.Session(here.worker) as one, tf.Session(here.ps) as other:
+        blocked = InThread(lambda: one.run(take))
+        begun.wait(other)
+        other.run(put)
+        other.run(q.close())
+        return [blocked.outcome(), other.run(q.size()), other.run(rest)]
+
+
+@TABLE.gives([[1.0, 2.0], "OutOfRangeError"])
+def closing_gives_a_dequeue_up_to_what_there_is(tf: Any, here: Here) -> Any:
+    q, begun = fifo(tf), Begun(tf)
+    take, put = begun.before(lambda: q.dequeue_up_to(3)), q.enqueue_many([[1.0, 2.0]])
+    with tf.Session(here.worker) as one, tf.Session(here.ps) as other:
+        blocked = InThread(lambda: one.run(take))
+        begun.wait(other)
+        other.run(put)
+        other.run(q.close())
+        return [blocked.outcome(), InThread(lambda: other.run(q.dequeue_up_to(3))).outcome()]
+
+
+@TABLE.gives(
+    ["DeadlineExceededError", [1.0, 2.0, 3.0]],
+    unless=Unless("ps", "tensorflow", "what a cancelled dequeue_many had gathered is lost there"),
+)
+def a_dequeue_many_that_timed_out_puts_back_what_it_had(tf: Any, here: Here) -> Any:
+    q = fifo(tf)
+    fill, late, all_of_it = q.enqueue_many([[1.0, 2.0, 3.0]]), q.dequeue_many(4), q.dequeue_many(3)
+    with tf.Session(here.worker) as session:
+        session.run(fill)
+        options = tf.RunOptions(timeout_in_ms=300)
+        ended = InThread(lambda: session.run(late, options=options)).outcome()
+        return [ended, session.run(all_of_it)]
+
+
+@TABLE.gives(["DeadlineExceededError", [1.0, 2.0]])
+def an_enqueue_many_that_timed_out_has_put_what_fitted(tf: Any, here: Here) -> Any:
+    q = fifo(tf, 2)
+    put, take = q.enqueue_many([[1.0, 2.0, 3.0]]), q.dequeue_many(2)
+    with tf.Session(here.worker) as session:
+        options = tf.RunOptions(timeout_in_ms=300)
+        ended = InThread(lambda: session.run(put, options=options)).outcome()
+        return [ended, session.run(take)]
+
+
+@TABLE.gives([None, 0, "CancelledError", None])
+def a_closed_queue_is_closed_again_only_to_cancel(tf: Any, here: Here) -> Any:
+    q = fifo(tf)
+    close, cancel = q.close(), q.close(cancel_pending_enqueues=True)
+    with tf.Session(here.worker) as session:
+        first = session.run(close)
+        again = [InThread(lambda op=op: session.run(op)).outcome() for op in (close, cancel)]
+        return [first, session.run(q.size()), *again]
+
+
+@TABLE.gives([[2.0, 3.0], [4.0], 1])
+def enough_stays_in_a_shuffled_queue_to_shuffle(tf: Any, here: Here) -> Any:
+    with tf.device(PS):
+        q = tf.RandomShuffleQueue(10, 2, tf.float32, shapes=[[]], shared_name="shuffled")
+    begun = Begun(tf)
+    take, rest = begun.before(q.dequeue), q.dequeue_up_to(5)
+    fill, more = q.enqueue_many([[2.0, 3.0]]), q.enqueue(4.0)
+    with tf.Session(here.worker) as one, tf.Session(here.ps) as other:
+        other.run(fill)
+        blocked = InThread(lambda: one.run(take))
+        begun.wait(other)
+        other.run(more)
+        taken = float(blocked.outcome())
+        other.run(q.close())
+        left = sorted(float(value) for value in other.run(rest))
+        whole = sorted([taken, *left])
+        return [whole[:2], whole[2:], 3 - len(left)]
+
+
+@TABLE.gives([[1.0, 10.0], "InvalidArgumentError"])
+def a_queue_is_chosen_in_the_step(tf: Any, here: Here) -> Any:
+    few, many = fifo(tf, name="few"), fifo(tf, name="many")
+    puts = [few.enqueue(1.0), many.enqueue(10.0)]
+    with tf.device(PS):
+        which = tf.placeholder(tf.int32, [])
+        take = tf.QueueBase.from_list(which, [few, many]).dequeue()
+    with tf.Session(here.worker) as session:
+        session.run(puts)
+        taken = [session.run(take, {which: number}) for number in (0, 1)]
+        return [taken, InThread(lambda: session.run(take, {which: 2})).outcome()]
+
+
+@TABLE.gives([1, 0])
+def a_queue_without_a_shared_name_is_the_sessions_own(tf: Any, here: Here) -> Any:
+    with tf.device(PS):
+        q = tf.FIFOQueue(5, tf.float32, shapes=[[]])
+    put, size = q.enqueue(1.0), q.size()
+    with tf.Session(here.worker) as one, tf.Session(here.worker) as other:
+        one.run(put)
+        return [one.run(size), other.run(size)]

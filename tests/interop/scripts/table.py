@@ -9,11 +9,20 @@ from typing import Any
 
 import numpy as np
 
-AREAS = (
-    "variables", "containers", "queues", "files", "training", "failures", "tracing", "control_flow",
-    "loops", "resource_variables",
-)  # fmt: skip
-"""Modules of this package that have cases for every client."""
+AREAS = {
+    "variables": "variables, shared by name",
+    "resource_variables": "resource variables",
+    "containers": "containers and reset",
+    "queues": "queues: blocking, cancelling, closing",
+    "files": "files that the server reads and writes",
+    "training": "training to the same numbers",
+    "control_flow": "branches and loops across tasks",
+    "loops": "loops: frames, gradients, failures",
+    "sessions": "methods and options of sessions",
+    "failures": "errors of the same class and node",
+    "tracing": "tracing",
+}
+"""Modules of this package that have cases for every client, and what they are about."""
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 
@@ -27,6 +36,8 @@ class Here:
     directory: str = ""
     number: int = 0
     timeline: Any = None  # the class
+    callable_options: Any = None  # the class
+    attr_value: Any = None  # the class
 
 
 @dataclass(frozen=True)
@@ -49,9 +60,23 @@ Run = Callable[[Any, Here], Any]
 
 
 @dataclass(frozen=True)
+class Unless:
+    """Where a case is not asked: where `role` (client, master or ps) is of that kind, and why."""
+
+    role: str
+    kind: str
+    because: str
+
+
+@dataclass(frozen=True)
 class Case:
     run: Run
     expected: Any
+    unless: Unless | None = None
+
+    def is_asked(self, kinds: dict[str, str]) -> bool:
+        """Whether it is, of processes of these kinds by role."""
+        return self.unless is None or kinds[self.unless.role] != self.unless.kind
 
 
 @dataclass
@@ -62,12 +87,12 @@ class Table:
     parts: dict[str, Run] = field(default_factory=dict)
     """Functions that tests of their own put together."""
 
-    def gives(self, expected: Any) -> Callable[[Run], Run]:
+    def gives(self, expected: Any, unless: Unless | None = None) -> Callable[[Run], Run]:
         """Decorator: a case and the value it returns."""
 
         def add(run: Run) -> Run:
             assert run.__name__ not in self.cases, run.__name__
-            self.cases[run.__name__] = Case(run, expected)
+            self.cases[run.__name__] = Case(run, expected, unless)
             return run
 
         return add

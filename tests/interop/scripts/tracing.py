@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.interop.scripts.table import PS, WORKER, Here, Table
+from tests.interop.scripts.table import PS, WORKER, Here, Table, Unless
 
 TABLE = Table()
 
@@ -94,3 +94,40 @@ def the_devices_of_both_tasks_are_listed(tf: Any, here: Here) -> Any:
         devices = session.list_devices()
     tasks = sorted({device.name.partition("/device:")[0] for device in devices})
     return [tasks, len({device.incarnation for device in devices}) == len(devices)]
+
+
+@TABLE.gives(
+    [True, True, True],
+    unless=Unless("master", "tensorflow", "it records nothing below FULL_TRACE"),
+)
+def every_level_of_tracing_is_accepted(tf: Any, here: Here) -> Any:
+    v, update = program(tf)
+    seen = []
+    with tf.Session(here.worker) as session:
+        session.run(v.initializer)
+        for level in ("SOFTWARE_TRACE", "HARDWARE_TRACE", "FULL_TRACE"):
+            metadata = tf.RunMetadata()
+            options = tf.RunOptions(trace_level=getattr(tf.RunOptions, level))
+            session.run(update, options=options, run_metadata=metadata)
+            seen.append(bool(on_task(metadata, PS) and on_task(metadata, WORKER)))
+    return seen
+
+
+@TABLE.gives([True, True, True, [[2, 2]]])
+def a_trace_tells_labels_outputs_and_transfers(tf: Any, here: Here) -> Any:
+    v, update = program(tf)
+    with tf.Session(here.worker) as session:
+        session.run(v.initializer)
+        metadata = traced(tf, session, update)
+    worker = on_task(metadata, WORKER)
+    (product,) = [node for node in worker if node.node_name == "product"]
+    received = [node for node in worker if node.node_name == "RecvTensor"]
+    shapes = [
+        [dim.size for dim in output.tensor_description.shape.dim] for output in product.output
+    ]
+    return [
+        product.timeline_label.startswith("product = "),
+        bool(received) and "/job:ps" in received[0].timeline_label,
+        product.all_end_rel_micros >= product.op_start_rel_micros,
+        shapes,
+    ]

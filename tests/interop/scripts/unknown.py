@@ -1,0 +1,83 @@
+"""Graphs of TensorFlow clients with ops that headrace does not have.
+
+Each case says the class of the error, whether its text names the op and the node, and what the session gives next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.interop.scripts.table import PS, WORKER, Here, Table
+
+TABLE = Table()
+OPS: dict[str, str] = {}
+"""By case: the op that is not known."""
+LOWERED_BY_TENSORFLOW = ("branches_that_are_functions",)
+"""A TensorFlow master sends these as ops that are known."""
+
+
+def unknown(op: str) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    """Decorator: a function that builds a program with one node of this op, and gives what to fetch."""
+
+    def add(program: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        TABLE.parts[program.__name__] = lambda tf, here: refused(tf, here, program, op)
+        OPS[program.__name__] = op
+        return program
+
+    return add
+
+
+def refused(tf: Any, here: Here, program: Callable[[Any], Any], op: str) -> Any:
+    """[class, whether the op is named, whether the node is, what another step of the session gives]"""
+    tf.Session.reset(here.worker)
+    with tf.device(WORKER):
+        fine = tf.constant(1.0) + 1.0
+    with tf.Session(here.worker) as session:
+        before = session.run(fine)
+        with tf.device(PS):
+            wanted = program(tf)
+        (node,) = [each for each in tf.get_default_graph().get_operations() if each.type == op]
+        try:
+            session.run(wanted)
+        except tf.errors.OpError as error:
+            kind, text = type(error).__name__, error.message
+    with tf.Session(here.worker, graph=tf.Graph()) as session, session.graph.as_default():
+        return [kind, op in text, node.name in text, before + session.run(tf.constant(1.0) + 1.0)]
+
+
+@unknown("StatelessIf")
+def branches_that_are_functions(tf: Any) -> Any:
+    tf.enable_control_flow_v2()
+    try:
+        return tf.cond(
+            tf.placeholder_with_default(True, []),
+            lambda: tf.constant(1.0),
+            lambda: tf.constant(2.0),
+        )
+    finally:
+        tf.disable_control_flow_v2()
+
+
+@unknown("EmptyTensorList")
+def lists_of_tensors(tf: Any) -> Any:
+    empty = tf.raw_ops.EmptyTensorList(
+        element_shape=tf.constant([], tf.int32),
+        max_num_elements=tf.constant(3),
+        element_dtype=tf.float32,
+    )
+    return tf.raw_ops.TensorListLength(input_handle=empty)
+
+
+@unknown("RangeDataset")
+def data_sets(tf: Any) -> Any:
+    made = tf.raw_ops.RangeDataset(
+        start=tf.constant(0, tf.int64), stop=tf.constant(3, tf.int64), step=tf.constant(1, tf.int64),
+        output_types=[tf.int64], output_shapes=[[]],
+    )  # fmt: skip
+    return tf.raw_ops.DatasetCardinality(input_dataset=made)
+
+
+@unknown("Fingerprint")
+def any_other_op(tf: Any) -> Any:
+    return tf.raw_ops.Fingerprint(data=tf.constant([["a"]]), method=tf.constant("farmhash64"))
