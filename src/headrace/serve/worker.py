@@ -54,7 +54,7 @@ class Worker:
         self._steps: dict[int, Exchange] = {}
         self._sessions: dict[str, WorkerSession] = {}
         self._ended_steps: OrderedDict[int, errors.OpError | None] = OrderedDict()
-        self._running: set[Scope] = set()
+        self._running: dict[Scope, WorkerSession] = {}
         self._idle = threading.Condition(self._lock)
         self._refusing: errors.OpError | None = None
         self._closed: errors.OpError | None = None
@@ -100,7 +100,7 @@ class Worker:
     def delete_worker_session(
         self, request: pb.DeleteWorkerSessionRequest, scope: Scope
     ) -> pb.DeleteWorkerSessionResponse:
-        """Forget a session, its partitions and what is its own."""
+        """Forget a session, its partitions and what is its own, when its last step has left."""
         with self._lock:
             session = self._sessions.pop(request.session_handle, None)
             self._graphs = {
@@ -108,8 +108,19 @@ class Worker:
                 for handle, graph in self._graphs.items()
                 if graph.session is not session
             }
+            steps = [step for step, owner in self._running.items() if owner is session]
         if session is not None:
-            session.close()
+            for step in steps:
+                step.cancel(errors.cancelled("the session was closed"))
+            try:
+                with self._idle:
+                    scope.wait_for(
+                        self._idle,
+                        lambda: session not in self._running.values(),
+                        "the session's steps to end",
+                    )
+            finally:
+                session.close()
         return pb.DeleteWorkerSessionResponse()
 
     def _session(self, handle: str, created: bool) -> WorkerSession:
@@ -219,7 +230,7 @@ class Worker:
         session = registered.session
         with self._lock:
             self._check_open()
-            self._running.add(running)
+            self._running[running] = session
             exchange.partitions += 1
         unregister = exchange.scope.on_cancel(
             lambda: running.cancel(exchange.scope.error or _over(step_id))
@@ -237,10 +248,9 @@ class Worker:
         finally:
             unregister()
             with self._lock:
-                self._running.discard(running)
+                del self._running[running]
                 exchange.partitions -= 1
-                if self._refusing is not None and not self._running:
-                    self._idle.notify_all()
+                self._idle.notify_all()
 
     def _exchange(self, step_id: int) -> Exchange:
         """The exchange of a step.  Raises the step's error if it has ended."""
