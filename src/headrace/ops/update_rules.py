@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -49,10 +49,10 @@ _GRADIENTS = ("grad", "delta")
 
 
 class _Rooms(threading.local):
-    """Scratch buffers by dtype and number, for each thread: fresh pages for every update cost as much as the update."""
+    """Scratch buffers by dtype, for each thread: fresh pages for every update cost as much as the update."""
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[np.dtype[Any], int], Array] = {}
+        self.kept: dict[np.dtype[Any], list[Array]] = {}
 
 
 _rooms = _Rooms()
@@ -60,14 +60,15 @@ _rooms = _Rooms()
 
 def _room_like(like: Array) -> Room:
     """Scratch of the shape and dtype of `like`, valid until this thread works on another block."""
+    size, shape = like.size, like.shape
+    if size > _BLOCK:
+        return lambda number: np.empty_like(like)
+    kept = _rooms.kept.setdefault(like.dtype, [])
 
     def room(number: int) -> Array:
-        if like.size > _BLOCK:
-            return np.empty_like(like)
-        kept = _rooms.kept.get((like.dtype, number))
-        if kept is None:
-            kept = _rooms.kept[like.dtype, number] = np.empty(_BLOCK, like.dtype)
-        return kept[: like.size].reshape(like.shape)
+        while number >= len(kept):
+            kept.append(np.empty(_BLOCK, like.dtype))
+        return kept[number][:size].reshape(shape)
 
     return room
 
@@ -81,7 +82,7 @@ class _Locked:
     __slots__ = ("_held",)
 
     def __init__(self, variables: Sequence[State]) -> None:
-        self._held = sorted(set(variables), key=id)
+        self._held = variables if len(variables) == 1 else sorted({*variables}, key=id)
 
     def __enter__(self) -> None:
         for variable in self._held:
@@ -98,14 +99,15 @@ class _Locked:
 
 
 def _check_alike(variables: Sequence[State], grad: Any) -> None:
+    shape, dtype = grad.shape, grad.dtype
     for variable in variables:
         array = variable.require()
-        if array.shape != grad.shape:
+        if array.shape != shape:
             raise errors.invalid_argument(
                 f"variable {variable.name} has shape {shapes.text(array.shape)}, and the gradient "
                 f"{shapes.text(grad.shape)}; they must be equal"
             )
-        if array.dtype != grad.dtype:
+        if array.dtype != dtype:
             raise _other_type(variable, grad)
 
 
@@ -149,17 +151,17 @@ def _check_rows(variables: Sequence[State], grad: Any, indices: Any) -> None:
             raise _other_type(variable, grad)
 
 
-def _blocks(arrays: Sequence[Array], source: Any) -> Iterator[list[Array]]:
+def _blocks(arrays: Sequence[Array], source: Any) -> Iterable[Sequence[Array]]:
     """Views of a block of each array and of `source`, block by block; never of rank 0."""
     if source.ndim and (
         source.size <= _BLOCK or not all(target.flags.c_contiguous for target in arrays)
     ):
-        yield [*arrays, source]
-        return
+        return ((*arrays, source),)
     flat = [target.reshape(-1) for target in arrays]
     flat.append(np.ascontiguousarray(source).reshape(-1))
-    for start in range(0, source.size, _BLOCK):
-        yield [array[start : start + _BLOCK] for array in flat]
+    return (
+        [array[start : start + _BLOCK] for array in flat] for start in range(0, source.size, _BLOCK)
+    )
 
 
 def _passes(indices: Array) -> Iterator[Any]:
@@ -172,13 +174,17 @@ def _passes(indices: Array) -> Iterator[Any]:
             yield slice(at, at + 1)
 
 
-def _scalars(values: dict[str, Any]) -> dict[str, Any]:
-    for name, value in values.items():
-        if value.ndim:
-            raise errors.invalid_argument(
-                f"{name} must be a scalar, and has shape {shapes.text(value.shape)}"
-            )
-    return {name: value[()] for name, value in values.items()}
+def _scalars(values: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = {}
+    for name, value in values:
+        if isinstance(value, np.ndarray):
+            if value.ndim:
+                raise errors.invalid_argument(
+                    f"{name} must be a scalar, and has shape {shapes.text(value.shape)}"
+                )
+            value = value[()]
+        found[name] = value
+    return found
 
 
 # -- kernels ----------------------------------------------------------------------------------
@@ -195,19 +201,21 @@ class Rule:
     def kernel(self, names: Sequence[str], resource: bool) -> Callable[..., Any]:
         """The kernel of an op whose inputs are var, the slots and then `names`."""
         count = 1 + self._slots
-        sparse = "indices" in names
+        places = {name: place for place, name in enumerate(names, count)}
+        grad_at = next(places.pop(name) for name in _GRADIENTS if name in places)
+        indices_at = places.pop("indices", None)
+        scalars_at = list(places.items())
 
         def kernel(xp: Any, *inputs: Any, **attrs: Any) -> Any:
             variables: Sequence[State] = inputs[:count]
             if resource:
                 variables = [variable_behind(handle) for handle in variables]
-            others = dict(zip(names, inputs[count:], strict=True))
-            grad = others.pop("grad") if "grad" in others else others.pop("delta")
-            if sparse:
-                indices = others.pop("indices")
-                self._rows(variables, grad, indices, {**_scalars(others), **attrs})
+            more = _scalars([(name, inputs[place]) for name, place in scalars_at])
+            more.update(attrs)
+            if indices_at is None:
+                self._dense(variables, inputs[grad_at], more)
             else:
-                self._dense(variables, grad, {**_scalars(others), **attrs})
+                self._rows(variables, inputs[grad_at], inputs[indices_at], more)
             return None if resource else inputs[0]
 
         kind = inspect.Parameter
@@ -219,8 +227,8 @@ class Rule:
     def _dense(self, variables: Sequence[State], grad: Any, more: dict[str, Any]) -> None:
         with _Locked(variables):
             _check_alike(variables, grad)
-            for *arrays, part in _blocks([variable.writable() for variable in variables], grad):
-                self.step(_room_like(part), *arrays, part, **more)
+            for parts in _blocks([variable.writable() for variable in variables], grad):
+                self.step(_room_like(parts[-1]), *parts, **more)
 
     def _rows(
         self, variables: Sequence[State], grad: Any, indices: Any, more: dict[str, Any]

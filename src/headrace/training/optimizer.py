@@ -2,7 +2,8 @@
 
 `compute_gradients` asks graph.gradients; `apply_gradients` adds one update op per variable, placed
 with it, and joins them.  A subclass says what the update is (`_apply_dense`, `_apply_sparse`), which
-slots it keeps (`_create_slots`) and which hyperparameters it turns into tensors (`_prepare`).
+slots it keeps (`_create_slots`) and which hyperparameters it turns into tensors (`_prepare`).  Programs have optimizers
+of their own: the underscored methods are for subclasses, and have TensorFlow's names and arguments.
 Called by: programs.  Threads: as graph.
 Source: TF 1.15 python/training/optimizer.py, for behaviour; node names checked against the oracle
 """
@@ -231,27 +232,33 @@ class Optimizer:
         return self._slot(var, slot_name, make)
 
     def _slot(self, var: Any, slot_name: str, make: Callable[[], Any]) -> Any:
-        slots = self._slots.setdefault(slot_name, {})
+        slots = self._slot_dict(slot_name)
         key = _key(var)
         if key not in slots:
             slots[key] = make()
         return slots[key]
 
-    def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_var: Any) -> Any:
-        """A variable of the optimizer itself, one per graph, placed with `colocate_var`."""
-        key = name, colocate_var.graph
-        if key not in self._non_slots:
-            with colocate_with(colocate_var):
-                self._non_slots[key] = Variable(
+    def _slot_dict(self, slot_name: str) -> dict[Any, Any]:
+        return self._slots.setdefault(slot_name, {})
+
+    def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
+        """A variable of the optimizer itself, one per graph, placed with the variable `colocate_with`."""
+        graph = colocate_with.graph
+        if (name, graph) not in self._non_slots:
+            with graph.colocate_with(colocate_with.op):
+                self._non_slots[name, graph] = Variable(
                     initial_value,
                     name=name,
                     trainable=False,
-                    use_resource=is_resource_variable(colocate_var),
+                    use_resource=is_resource_variable(colocate_with),
                 )
-        return self._non_slots[key]
+        return self._non_slots[name, graph]
 
-    def _get_non_slot_variable(self, name: str, graph: Any) -> Any:
-        return self._non_slots.get((name, graph))
+    def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:
+        return self._non_slots.get((name, scopes.get_default_graph() if graph is None else graph))
+
+    def _non_slot_variables(self) -> list[Any]:
+        return list(self._non_slots.values())
 
     # -- what a subclass says -----------------------------------------------------------------
 
