@@ -47,6 +47,94 @@ result = names["result"], tf.get_default_graph().as_graph_def().SerializeToStrin
 """
 
 PROGRAMS: dict[str, str] = {
+    "staging area": """
+area = data_flow.StagingArea([tf.int32, tf.float32], [[], [2]], ["a", "b"], capacity=3, memory_limit=100)
+one, two = tf.constant(1), tf.constant([1.0, 2.0])
+put, size, clear = area.put({"b": two, "a": one}), area.size(), area.clear()
+out = area.get(), area.peek(0), area.peek(1)
+result = [area.name, area.names, area.capacity, area.memory_limit, [t.name for t in area.dtypes]]
+result += [shapes_of([o["a"], o["b"]]) for o in out]
+with tf.Session() as session:
+    result += [ran(session, f) for f in (size, put, put, size, out[1], out[0], out[1], clear, size, put, size)]
+""",
+    "staging by key": """
+result = []
+for ordered in (False, True):
+    area = data_flow.MapStagingArea([tf.int32, tf.int32], ordered=ordered)
+    def number(n, kind=tf.int32):
+        return tf.constant(n, kind)
+    def put(key, **parts):
+        at = sorted(int(name[1]) for name in parts)
+        return area.put(number(key, tf.int64), [number(parts["c%d" % i]) for i in at], at)
+    def get(key, at=None):
+        return area.get(number(key, tf.int64), at)
+    with tf.Session() as session:
+        for step in (put(3, c0=3, c1=30), put(2, c0=2, c1=20), put(9, c0=5), area.size(), area.incomplete_size(),
+                     area.peek(number(3, tf.int64)), area.peek(number(3, tf.int64), [1]), get(3), area.size(),
+                     put(9, c1=7), area.size(), area.incomplete_size(), get(9, [0]), get(9, [0]), get(9), area.size(),
+                     get(9, [1]), area.size(), put(2, c0=8, c1=9), area.get(None, [1]), get(2, [0]), area.size(),
+                     put(50, c0=1), put(50, c0=1), area.put(number(1, tf.int64), [number(1), number(2)], [1, 0]),
+                     put(4, c0=1, c1=2), get(4, [1, 0]), area.clear(), area.size(), area.incomplete_size()):
+            result.append(ran(session, step))
+        if ordered:
+            for key in (5, -3, 4):
+                session.run(put(key, c0=key, c1=0))
+            result += [ran(session, area.get()) for _ in range(3)]
+""",
+    "staging by key and name": """
+area = data_flow.MapStagingArea([tf.int32, tf.int32], [[], []], ["a", "b"], ordered=True, capacity=3)
+key, one = tf.constant(1, tf.int64), tf.constant(1)
+area.put(key, {"b": one, "a": one}), area.put(key, {"b": one})
+out = area.get(key)[1], area.peek(key), area.get(key, ["b"])[1], area.get()[1]
+result = [{n: t.shape.as_list() for n, t in o.items()} for o in out]
+""",
+    "areas by shared name": """
+result = []
+def area(**options):
+    return data_flow.StagingArea([tf.int32], **options)
+for one, two in ((dict(shared_name="x"), dict(shared_name="x")), (dict(shared_name="y"), dict(shared_name="z")),
+                 ({}, {}), (dict(shared_name="u", capacity=1), dict(shared_name="u", capacity=2))):
+    one, two = area(**one), area(**two)
+    with tf.Session() as session:
+        session.run(one.put([tf.constant(1)]))
+        result += [one.name, two.name, ran(session, two.size())]
+""",
+    "an area on a device": """
+with tf.device("/cpu:0"):
+    area = data_flow.StagingArea([tf.int32])
+result = [t.name for t in area.get()], area.put([tf.constant(1)]).device, area.size().device
+""",
+    "what an area refuses": """
+one = tf.constant(1)
+S, M = data_flow.StagingArea, data_flow.MapStagingArea
+key = tf.constant(1, tf.int64)
+def two(**options):
+    return M([tf.int32, tf.int32], **options)
+result = [error_of(lambda make=make: make() and None) for make in (
+    lambda: S([tf.int32], names="a").get(),
+    lambda: S([tf.int32]).put([one, one]),
+    lambda: S([tf.int32]).put({"a": one}),
+    lambda: S([tf.int32], names=["a"]).put([one]),
+    lambda: S([tf.int32], names=["a"]).put({"b": one}),
+    lambda: S([tf.int32], shapes=[[2]]).put([tf.constant([1, 2, 3])]),
+    lambda: S([tf.float32]).put([one]),
+    lambda: S([tf.int32]).put([]),
+    lambda: S([tf.int32], capacity=-1).put([one]),
+    lambda: S([tf.int32], shapes=[[], []]),
+    lambda: S([tf.int32], names=["a", "b"]),
+    lambda: two().put(key, [one]),
+    lambda: two().put(key, [one, one]),
+    lambda: two(names=["a", "b"]).put(key, {"c": one}),
+    lambda: two().put(key, {"a": one}),
+    lambda: two().get(key, ["a"]),
+    lambda: two().put(key, [one, one], [0]),
+    lambda: two().get(key, []),
+)]
+with tf.Session() as session:
+    result.append(ran(session, S([tf.int32], memory_limit=10).put([tf.constant([1, 2, 3])])))
+    result.append(ran(session, S([tf.string], memory_limit=60).put([tf.constant("x" * 37)])))
+    result.append(ran(session, S([tf.string], memory_limit=60).put([tf.constant("x" * 36)])))
+""",
     "padding queue": """
 queue = tf.PaddingFIFOQueue(5, [tf.int32, tf.string], shapes=[[None, 2], []], names=["a", "b"])
 out = queue.dequeue_many(3), queue.dequeue(), queue.dequeue_up_to(2)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.contrib import training
+from headrace.contrib import staging, training
 
-__all__ = ["training"]
+__all__ = ["staging", "training"]

@@ -9,11 +9,19 @@ from headrace.ops.queues import (
     QueueBase,
     RandomShuffleQueue,
 )
+from headrace.ops.staging import (
+    BaseStagingArea,
+    MapStagingArea,
+    StagingArea,
+)
 
 __all__ = [
+    "BaseStagingArea",
     "FIFOQueue",
+    "MapStagingArea",
     "PaddingFIFOQueue",
     "PriorityQueue",
     "QueueBase",
     "RandomShuffleQueue",
+    "StagingArea",
 ]
