@@ -17,6 +17,7 @@ from headrace.ops.initializers import variance_scaling_initializer as variance_s
 from headrace.ops.initializers import zeros_initializer as zeros
 from headrace.ops.variable_lists import global_variables_initializer as global_variables
 from headrace.ops.variable_lists import local_variables_initializer as local_variables
+from headrace.ops.variable_lists import tables_initializer
 from headrace.ops.variable_lists import variables_initializer as variables
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "orthogonal",
     "random_normal",
     "random_uniform",
+    "tables_initializer",
     "truncated_normal",
     "uniform_unit_scaling",
     "variables",

@@ -31,6 +31,7 @@ from headrace.ops import (
     string_bytes,
     string_ops,
     string_patterns,
+    tensor_scatter,
     unique,
 )  # fmt: skip
 
@@ -169,6 +170,14 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     ("ScatterNd", (i([0], [9]), f(1, 2), i(2)), {"bad_indices_policy": b"IGNORE"}, f(1, 0)),
     ("ScatterNd", (i([0, 1]), s(b"a"), i(1, 2)), STRICT, s([b"", b"a"])),
     ("ScatterNd", (i([0], [0]), np.array([1, 2], BF), i(1)), STRICT, np.array([3], BF)),
+    ("TensorScatterUpdate", (f(1, 2, 3), i([2], [0]), f(7, 8)), STRICT, f(8, 2, 7)),
+    ("TensorScatterUpdate", (s(b"a", b"b"), i([1]), s(b"c")), STRICT, s(b"a", b"c")),
+    ("TensorScatterAdd", (f(1, 2, 3), i([1], [1]), f(7, 8)), STRICT, f(1, 17, 3)),
+    ("TensorScatterAdd", (f(1, 2), i([0], [9]), f(1, 2)), {"bad_indices_policy": b"IGNORE"}, f(2, 2)),
+    ("TensorScatterAdd", (f(1), i([], []), f([1], [2])), STRICT, f(4)),
+    ("TensorScatterSub", (M, i([0, 1], [1, 0]), f(1, 2)), STRICT, f([1, 1], [1, 4])),
+    ("TensorScatterMin", (M, i([1]), f([0, 9])), STRICT, f([1, 2], [0, 4])),
+    ("TensorScatterMax", (M, i([1]), f([0, 9])), STRICT, f([1, 2], [3, 9])),
     ("Where", (f([1, 0], [0, 2]),), {}, i64([0, 0], [1, 1])),
     ("Where", (b(False, False),), {}, np.zeros((0, 1), np.int64)),
     ("OneHot", (i(1, -1), N(2), F(5), F(1)), {"axis": -1}, f([1, 5], [1, 1])),
@@ -337,6 +346,9 @@ ERRORS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("GatherV2", (M, i([0], [2]), N(0)), {"batch_dims": 0}, "indices[1, 0] = 2 is not in [0, 2)"),
     ("GatherV2", (M, i(0), N(2)), {"batch_dims": 0}, "[-2, 2)"),
     ("GatherNd", (M, i([0, 5])), STRICT, "indices[0] = [0, 5] does not index into param shape [2, 2]"),
+    ("TensorScatterAdd", (f(1, 2), i([2]), f(1)), STRICT, "[2] does not index into a tensor of shape [2]"),
+    ("TensorScatterAdd", (f(1, 2), i([0, 0]), f(1)), STRICT, "number of axes"),
+    ("TensorScatterAdd", (f(1, 2), i([0]), f(1, 2)), STRICT, "updates must have shape [1]"),
     ("ScatterNd", (i([7]), f(1), i(5)), STRICT, "indices[0] = [7] does not index into shape [5]"),
     ("ScatterNd", (i([0]), f([1, 2]), i(2)), STRICT, "[1]"),
     ("Where", (b(True)[0],), {}, "scalar"),
@@ -441,7 +453,7 @@ def test_a_kernel_that_does_not_alias_gives_memory_of_its_own(
 
 def test_every_op_of_these_families_has_a_case() -> None:
     families = (
-        bands, broadcast_ops, constants, diagonals, flow, gathering, joining, packing, padding,
+        bands, broadcast_ops, constants, diagonals, flow, gathering, joining, packing, padding, tensor_scatter,
         partitioning, placeholders, printing, segments, shape_ops, slicing, sparse_segments,
         string_bytes, string_ops, string_patterns, unique,
     )  # fmt: skip

@@ -102,6 +102,13 @@ CASES: dict[str, tuple[Function, list[Any]]] = {
         ),
         [M34],
     ),
+    **{
+        name: (
+            lambda x, u, name=name: get(name)(x, np.array([[1], [0]], np.int32), u),
+            [M34, M34[:2] * 2],
+        )
+        for name in ("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub")
+    },
     # joining and splitting
     "ConcatV2": (listed("ConcatV2", 1), [M23, M23[:, :2] * 2]),
     "ConcatV2 negative axis": (listed("ConcatV2", -2), [M23, M23[:1] * 2]),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.base import dtypes
 from headrace.base import shapes as shape_rules
+from headrace.base.reference import Reference
 from headrace.base.shapes import Shape, TensorShape
 
 if TYPE_CHECKING:
@@ -92,6 +93,14 @@ class Tensor:
         from headrace.graph.scopes import require_session
 
         return require_session(session, f"evaluate {self.name}").run(self, feed_dict)
+
+    def ref(self) -> Reference[Tensor]:
+        """A hashable stand-in, equal to that of the same tensor only; `deref()` gives the tensor."""
+        return Reference(self)
+
+    def experimental_ref(self) -> Reference[Tensor]:
+        """Same as `ref`."""
+        return Reference(self)
 
     def __repr__(self) -> str:
         return f"<tf.Tensor {self.name!r} shape={self.shape} dtype={self._dtype.name}>"

@@ -92,6 +92,7 @@ from headrace.ops import (
     template,
     tensor_array,
     tensor_array_ops,
+    tensor_scatter,
     tensordot,
     training_ops,
     unique,
@@ -118,7 +119,7 @@ __all__ = [
     "sendrecv", "shape_ops", "slice_info", "slicing", "softmax_ops", "sparse_maps",
     "sparse_order", "sparse_segments", "special", "stack_ops", "staging", "staging_ops",
     "state", "string_bytes", "string_ops", "string_patterns", "summary_ops", "sums", "tables",
-    "template", "tensor_array", "tensor_array_ops", "tensordot", "training_ops", "unique",
+    "template", "tensor_array", "tensor_array_ops", "tensor_scatter", "tensordot", "training_ops", "unique",
     "update_rules", "variable_init", "variable_lists", "variable_scope", "variable_store",
     "variables", "weights_broadcast",
 ]  # fmt: skip

@@ -293,7 +293,7 @@ def _gather_nd_shape(c: ShapeContext) -> Shape:
     return indices[:-1] + params[indices[-1] :]
 
 
-def _coordinates(indices: Any, sizes: tuple[int, ...], policy: bytes, what: str) -> tuple[Any, Any]:
+def coordinates(indices: Any, sizes: tuple[int, ...], policy: bytes, what: str) -> tuple[Any, Any]:
     """Coordinates as a tuple of arrays, one a dimension, and which of them are bad (None: none is)."""
     depth = indices.shape[-1]
     limits = np.array(sizes[:depth], np.int64)
@@ -330,7 +330,7 @@ def gather_nd_op(xp: Any, params: Any, indices: Any, *, bad_indices_policy: byte
         )
     if depth == 0:
         return np.broadcast_to(params, indices.shape[:-1] + params.shape).copy()
-    index, bad = _coordinates(indices, params.shape, bad_indices_policy, "param shape")
+    index, bad = coordinates(indices, params.shape, bad_indices_policy, "param shape")
     taken = params[(*index, Ellipsis)]
     if bad is not None:
         taken[bad] = b"" if taken.dtype == object else 0
@@ -422,7 +422,7 @@ def scatter_nd(
         whole[...] = b""
     if not indices.size and depth:
         return whole
-    index, bad = _coordinates(indices, sizes, bad_indices_policy, "shape")
+    index, bad = coordinates(indices, sizes, bad_indices_policy, "shape")
     if bad is not None:
         index, updates = tuple(part[~bad] for part in index), updates[~bad]
     np.add.at(whole, (*index, Ellipsis), updates)

@@ -27,6 +27,7 @@ __all__ = [
     "assert_variables_initialized",
     "global_variables",
     "global_variables_initializer",
+    "initialize_all_tables",
     "initialize_all_variables",
     "initialize_local_variables",
     "initialize_variables",
@@ -36,6 +37,7 @@ __all__ = [
     "model_variables",
     "moving_average_variables",
     "report_uninitialized_variables",
+    "tables_initializer",
     "trainable_variables",
     "variables_initializer",
 ]
@@ -104,6 +106,20 @@ def local_variables_initializer() -> Operation:
 def initialize_local_variables() -> Operation:
     """Old name of `local_variables_initializer`."""
     return local_variables_initializer()
+
+
+def tables_initializer(name: str = "init_all_tables") -> Operation:
+    """An operation that initializes the lookup tables of the graph: what its TABLE_INITIALIZERS collection has."""
+    initializers = scopes.get_default_graph().get_collection(GraphKeys.TABLE_INITIALIZERS)
+    made: Operation = (
+        flow.group(*initializers, name=name) if initializers else flow.no_op(name=name)
+    )
+    return made
+
+
+def initialize_all_tables(name: str = "init_all_tables") -> Operation:
+    """Old name of `tables_initializer`."""
+    return tables_initializer(name)
 
 
 def is_variable_initialized(variable: Any) -> Tensor:

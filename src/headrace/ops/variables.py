@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from headrace.base import dtypes
+from headrace.base.reference import Reference
 from headrace.base.shapes import TensorShape
 from headrace.codec import protos as pb
 from headrace.graph import scopes
@@ -486,6 +487,14 @@ class Variable(metaclass=Created):
 
     def __iter__(self) -> NoReturn:
         raise TypeError(f"variable {self.name} cannot be iterated over; tf.unstack gives its rows")
+
+    def ref(self) -> Reference[Variable]:
+        """A hashable stand-in, equal to that of the same variable only; `deref()` gives the variable."""
+        return Reference(self)
+
+    def experimental_ref(self) -> Reference[Variable]:
+        """Same as `ref`."""
+        return Reference(self)
 
     def __hash__(self) -> int:
         return id(self)

@@ -255,3 +255,20 @@ def its_handle_can_wait_in_a_queue(tf: Any, here: Here) -> Any:
         with tf.control_dependencies([got]):
             added = v.assign_add([1.0, 1.0])
     return after_start(tf, here, v, put, added)
+
+
+@TABLE.raises("InvalidArgumentError")
+def but_not_in_one_of_another_task(tf: Any, here: Here) -> Any:
+    v = variable(tf, [3.0, 4.0])
+    with tf.device(WORKER):
+        queue = tf.FIFOQueue(2, [tf.resource], shapes=[[]])
+        put = queue.enqueue([v.handle])
+    after_start(tf, here, put)
+
+
+@TABLE.raises("InvalidArgumentError")
+def one_handle_or_the_other_must_be_of_one_task(tf: Any, here: Here) -> Any:
+    v, w = variable(tf, 1.0), variable(tf, 2.0, "w", device=WORKER)
+    taken = tf.placeholder(tf.bool, [])
+    either = tf.cond(taken, lambda: v.handle, lambda: w.handle)
+    after_start(tf, here, either.op, feed={taken: True})

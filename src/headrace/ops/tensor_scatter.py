@@ -1,0 +1,127 @@
+"""tensor_scatter_update, _add, _sub, _min, _max: a copy of a tensor with slices at coordinates changed.
+
+Called by: programs.  Threads: kernels run in any step's thread.
+Source: TF 1.15 core/kernels/scatter_nd_op.cc; values, nodes and errors checked against the oracle
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors, shapes
+from headrace.base.shapes import Shape
+from headrace.graph.graph import Operation
+from headrace.graph.registry import OpSpec, op
+from headrace.graph.shape_fns import ShapeContext
+from headrace.graph.tensor import Tensor
+from headrace.ops.constants import zeros_like
+from headrace.ops.flow import identity
+from headrace.ops.gathering import coordinates, gather_nd
+from headrace.ops.state import in_place, put_at
+
+__all__ = [
+    "tensor_scatter_add",
+    "tensor_scatter_nd_add",
+    "tensor_scatter_nd_max",
+    "tensor_scatter_nd_min",
+    "tensor_scatter_nd_sub",
+    "tensor_scatter_nd_update",
+    "tensor_scatter_sub",
+    "tensor_scatter_update",
+]
+
+
+def _shape(c: ShapeContext) -> Shape:
+    whole, indices, updates = c.shape("tensor"), c.shape("indices"), c.shape("updates")
+    if indices == ():
+        raise ValueError("indices of a tensor_scatter must have at least one dimension")
+    if whole is None or indices is None or indices[-1] is None or indices[-1] > len(whole):
+        return whole  # too deep: the step says so
+    shapes.merge(updates, indices[:-1] + whole[indices[-1] :])
+    return whole
+
+
+def _family(
+    name: str, apply: Callable[..., None], says: str, indices: str = "int32, int64"
+) -> OpSpec:
+    def kernel(
+        xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: bytes
+    ) -> Any:
+        whole = np.array(tensor)
+        where, updates = _checked(whole, indices, updates, bad_indices_policy)
+        if where == ():
+            for update in updates.reshape((-1, *whole.shape)):
+                apply(whole, (), update)
+        elif updates.size:
+            apply(whole, where, updates)
+        return whole
+
+    kernel.__doc__ = (
+        f"A copy of tensor; {says} at coordinates indices[..., :].\n\n"
+        "    indices [..., k]; updates: indices.shape[:-1] + tensor.shape[k:].  Raises InvalidArgument on a\n"
+        "    coordinate out of range (bad_indices_policy IGNORE: leaves it out)."
+    )
+    return op(
+        name,
+        inputs="tensor: T; indices: Tindices; updates: T",
+        outputs="output: T",
+        attrs=f"T: type; Tindices: {{{indices}}}; bad_indices_policy: string = ''",
+        shape=_shape,
+    )(kernel)
+
+
+def _checked(whole: Any, indices: Any, updates: Any, policy: bytes) -> tuple[Any, Any]:
+    """Where the updates go, and those that go somewhere."""
+    if np.ndim(indices) < 1 or indices.shape[-1] > whole.ndim:
+        raise errors.invalid_argument(
+            f"indices of shape {list(np.shape(indices))} do not address a tensor of shape {list(whole.shape)}: "
+            "their last dimension is the number of axes"
+        )
+    wanted = indices.shape[:-1] + whole.shape[indices.shape[-1] :]
+    if np.shape(updates) != wanted:
+        raise errors.invalid_argument(
+            f"updates must have shape {list(wanted)} for indices {list(indices.shape)} into a tensor of shape "
+            f"{list(whole.shape)}, but have {list(np.shape(updates))}"
+        )
+    where, bad = coordinates(indices, whole.shape, policy, "a tensor of shape")
+    if bad is not None:
+        where, updates = tuple([part[~bad] for part in where]), updates[~bad]
+    return where, updates
+
+
+tensor_scatter_update = _family(
+    "TensorScatterUpdate", put_at, "updates stand", "int16, int32, int64, uint16"
+)
+tensor_scatter_add = _family("TensorScatterAdd", in_place(np.add), "updates are added")
+tensor_scatter_sub = _family("TensorScatterSub", in_place(np.subtract), "updates are subtracted")
+tensor_scatter_min = _family(
+    "TensorScatterMin", in_place(np.minimum), "the minimum with updates stands"
+)
+tensor_scatter_max = _family(
+    "TensorScatterMax", in_place(np.maximum), "the maximum with updates stands"
+)
+
+
+tensor_scatter_nd_update, tensor_scatter_nd_add = tensor_scatter_update, tensor_scatter_add
+tensor_scatter_nd_sub = tensor_scatter_sub
+tensor_scatter_nd_min, tensor_scatter_nd_max = tensor_scatter_min, tensor_scatter_max
+
+
+@tensor_scatter_update.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, None, Tensor]:
+    _, indices, updates = op.inputs
+    dout, of_updates = identity(dout), gather_nd(dout, indices)
+    return tensor_scatter_update(dout, indices, zeros_like(updates)), None, of_updates
+
+
+@tensor_scatter_add.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, None, Tensor]:
+    return identity(dout), None, gather_nd(dout, op.inputs[1])
+
+
+@tensor_scatter_sub.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, None, Tensor]:
+    return identity(dout), None, -gather_nd(dout, op.inputs[1])
