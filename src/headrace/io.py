@@ -35,6 +35,15 @@ from headrace.ops.record_files import (
     TFRecordWriter,
     tf_record_iterator,
 )
+from headrace.ops.serializing import (
+    decode_compressed,
+    decode_json_example,
+    deserialize_many_sparse,
+    parse_tensor,
+    serialize_many_sparse,
+    serialize_sparse,
+    serialize_tensor,
+)
 from headrace.ops.string_bytes import decode_base64, decode_raw, encode_base64
 from headrace.training.input import match_filenames_once
 
@@ -58,8 +67,11 @@ __all__ = [
     "VarLenFeature",
     "WholeFileReader",
     "decode_base64",
+    "decode_compressed",
     "decode_csv",
+    "decode_json_example",
     "decode_raw",
+    "deserialize_many_sparse",
     "encode_base64",
     "match_filenames_once",
     "matching_files",
@@ -67,7 +79,11 @@ __all__ = [
     "parse_sequence_example",
     "parse_single_example",
     "parse_single_sequence_example",
+    "parse_tensor",
     "read_file",
+    "serialize_many_sparse",
+    "serialize_sparse",
+    "serialize_tensor",
     "tf_record_iterator",
     "write_file",
 ]

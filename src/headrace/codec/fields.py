@@ -8,6 +8,7 @@ Source: TF 1.15 core/framework/tensor.proto and tensor.cc; 2.21 for the later dt
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,3 +202,16 @@ def parse(message: Any, data: bytes) -> Any:
         raise errors.invalid_argument(
             f"tensor content holds no {message.DESCRIPTOR.name}: {error}"
         ) from error
+
+
+def to_string_list(values: Iterable[bytes]) -> bytes:
+    """Strings as `from_string_list` reads them."""
+    strings = list(values)
+    lengths = bytearray()
+    for string in strings:
+        length = len(string)
+        while length > 0x7F:
+            lengths.append(length & 0x7F | 0x80)
+            length >>= 7
+        lengths.append(length)
+    return bytes(lengths) + b"".join(strings)

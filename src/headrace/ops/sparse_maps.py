@@ -34,7 +34,8 @@ def _map(ctx: KernelContext, container: bytes, shared_name: bytes) -> SparseTens
     )
 
 
-def _checked(indices: Array, values: Array, shape: Array) -> None:
+def checked_sparse(indices: Array, values: Array, shape: Array) -> None:
+    """Raises InvalidArgument unless they are the parts of one sparse tensor."""
     if indices.ndim != 2 or values.ndim != 1 or shape.ndim != 1:
         raise errors.invalid_argument(
             "a sparse tensor has indices [n, rank], values [n] and a shape [rank], and not "
@@ -45,6 +46,26 @@ def _checked(indices: Array, values: Array, shape: Array) -> None:
             f"the parts of a sparse tensor do not belong together: indices {list(indices.shape)}, "
             f"values {list(values.shape)}, shape {list(shape.shape)}"
         )
+
+
+def rows_of(indices: Array, values: Array, shape: Array) -> list[Sparse]:
+    """The rows of a sparse tensor [n, ...] as sparse tensors.  Raises InvalidArgument."""
+    checked_sparse(indices, values, shape)
+    if len(shape) < 2:
+        raise errors.invalid_argument(
+            f"a sparse tensor of rank {len(shape)} has no rows that are sparse tensors; rank 2 or more is needed"
+        )
+    count = int(shape[0])
+    rows = indices[:, 0]
+    if len(rows) and (rows.min() < 0 or rows.max() >= count):
+        raise errors.invalid_argument(
+            f"a row of the indices lies outside the {count} rows of the sparse tensor"
+        )
+    order = np.argsort(rows, kind="stable")
+    cuts: Any = np.searchsorted(rows[order], np.arange(1, count)) if count else []
+    return [
+        (indices[chosen, 1:], values[chosen], shape[1:].copy()) for chosen in np.split(order, cuts)
+    ][:count]
 
 
 def _shapes(c: ShapeContext, result: Shape) -> Shape:
@@ -74,7 +95,7 @@ def add_sparse_to_tensors_map(
     shared_name: bytes,
 ) -> Any:
     """Keep a sparse tensor; its handle [].  Raises InvalidArgument."""
-    _checked(sparse_indices, sparse_values, sparse_shape)
+    checked_sparse(sparse_indices, sparse_values, sparse_shape)
     kept = (sparse_indices.copy(), sparse_values.copy(), sparse_shape.copy())
     return np.int64(_map(ctx, container, shared_name).add(T, [kept])[0])
 
@@ -102,23 +123,7 @@ def add_many_sparse_to_tensors_map(
 
     Raises InvalidArgument.
     """
-    _checked(sparse_indices, sparse_values, sparse_shape)
-    if len(sparse_shape) < 2:
-        raise errors.invalid_argument(
-            f"a sparse tensor of rank {len(sparse_shape)} has no rows that are sparse tensors; rank 2 or more is needed"
-        )
-    count = int(sparse_shape[0])
-    rows = sparse_indices[:, 0]
-    if len(rows) and (rows.min() < 0 or rows.max() >= count):
-        raise errors.invalid_argument(
-            f"a row of the indices lies outside the {count} rows of the sparse tensor"
-        )
-    order = np.argsort(rows, kind="stable")
-    cuts: Any = np.searchsorted(rows[order], np.arange(1, count))
-    parts = [
-        (sparse_indices[chosen, 1:], sparse_values[chosen], sparse_shape[1:].copy())
-        for chosen in np.split(order, cuts)
-    ][:count]
+    parts = rows_of(sparse_indices, sparse_values, sparse_shape)
     return np.array(_map(ctx, container, shared_name).add(T, parts), np.int64)
 
 

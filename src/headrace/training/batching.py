@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.base import dtypes, errors
+from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
 from headrace.graph.convert import convert
 from headrace.graph.indexed_slices import IndexedSlices
@@ -25,7 +25,7 @@ from headrace.ops.casting import cast
 from headrace.ops.control_flow import smart_cond
 from headrace.ops.flow import no_op
 from headrace.ops.partitioning import dynamic_partition
-from headrace.ops.queues import FIFOQueue, QueueBase, RandomShuffleQueue
+from headrace.ops.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
 from headrace.ops.summary_ops import add_scalar
 from headrace.training.queue_runner import QueueRunner, add_queue_runner
 from headrace.training.sparse_batches import SparseInfo, restored, stored
@@ -207,13 +207,10 @@ def _summarize(queue: QueueBase, way: _Way) -> None:
 
 
 def _fifo(capacity: int, dynamic_pad: bool, shared_name: str | None) -> MakeQueue:
-    if dynamic_pad:
-        raise errors.unimplemented(
-            "dynamic_pad is not supported yet: pad to one shape before batching"
-        )
+    kind = PaddingFIFOQueue if dynamic_pad else FIFOQueue
 
     def make(types: list[dtypes.DType], shapes: Any) -> QueueBase:
-        return FIFOQueue(capacity=capacity, dtypes=types, shapes=shapes, shared_name=shared_name)
+        return kind(capacity=capacity, dtypes=types, shapes=shapes, shared_name=shared_name)
 
     return make
 
