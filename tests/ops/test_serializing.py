@@ -45,7 +45,7 @@ def test_sparse_tensors_come_back_as_rows(kind: Any) -> None:
          "holds float32, and int32 is wanted"),
         (lambda: tf.decode_json_example("[]"), tf.errors.InvalidArgumentError, "no|not a JSON object"),
         (lambda: tf.decode_json_example('{"x": 1}'), tf.errors.InvalidArgumentError, "not an Example in JSON"),
-        (lambda: tf.decode_compressed(["x"], "ZLIB"), tf.errors.DataLossError, "ZLIB"),
+        (lambda: tf.decode_compressed(["abc"], "ZLIB"), tf.errors.DataLossError, "ZLIB"),
         (lambda: tf.decode_compressed(["x"], "LZ4"), tf.errors.InvalidArgumentError, "'LZ4'"),
     ],
 )  # fmt: skip
