@@ -16,6 +16,7 @@ AREAS = {
     "queues": "queues: blocking, cancelling, closing",
     "files": "files that the server reads and writes",
     "training": "training to the same numbers",
+    "optimizers": "optimizers: dense and sparse gradients, both kinds of variables",
     "control_flow": "branches and loops across tasks",
     "loops": "loops: frames, gradients, failures",
     "sessions": "methods and options of sessions",
