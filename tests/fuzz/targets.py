@@ -159,6 +159,11 @@ def tensor_messages(rng: Random) -> dict[str, tuple[Any, Any]]:
             m.RecvTensorRequest(number, word, number),
             m.RecvTensorReply(None, True) if number % 2 else m.RecvTensorReply(array(rng), False, number),
         ),
+        "SendTensor": (
+            m.SendTensorRequest(number, word, None, True) if number % 2
+            else m.SendTensorRequest(number, word, array(rng)),
+            pb.SendTensorResponse(),
+        ),
         "RunCallable": (
             m.RunCallableRequest(word, number, values, number),
             m.RunCallableReply(values, message(rng, pb.RunMetadata)),
@@ -170,7 +175,7 @@ def valid_request(method: wire.Method) -> Callable[[Random], bytes]:
     def valid(rng: Random) -> bytes:
         special = tensor_messages(rng).get(method.name)
         if special is not None:
-            return method.encode_request(special[0])
+            return method.encode_request(special[0], wire.INLINE)
         kind = getattr(pb, f"{method.name}Request", None)
         return text(rng) if kind is None else message(rng, kind).SerializeToString()
 
@@ -181,7 +186,7 @@ def valid_reply(method: wire.Method) -> Callable[[Random], bytes]:
     def valid(rng: Random) -> bytes:
         special = tensor_messages(rng).get(method.name)
         if special is not None:
-            return method.encode_reply(special[1])
+            return method.encode_reply(special[1], wire.INLINE)
         kind = getattr(pb, f"{method.name}Response", None)
         return text(rng) if kind is None else message(rng, kind).SerializeToString()
 
@@ -192,10 +197,10 @@ def check_request(method: wire.Method) -> Callable[[Random, bytes], bool]:
     def check(rng: Random, data: bytes) -> bool:
         try:
             with mock.patch.object(tensors, "MAX_FILL_BYTES", CAP // 2):
-                request = method.decode_request(data)
+                request = method.decode_request(data, wire.INLINE)
         except errors.InvalidArgumentError:
             return False
-        method.encode_request(request)
+        method.encode_request(request, wire.INLINE)
         return True
 
     return check
@@ -207,7 +212,7 @@ def check_reply(method: wire.Method) -> Callable[[Random, bytes], bool]:
     def check(rng: Random, data: bytes) -> bool:
         try:
             with mock.patch.object(tensors, "MAX_FILL_BYTES", CAP // 2):
-                method.decode_reply(data)
+                method.decode_reply(data, wire.INLINE)
         except errors.OpError:
             return False
         return True

@@ -32,14 +32,21 @@ def use_direct(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers of this process are found: calls are calls."""
 
 
-def use_grpc(monkeypatch: pytest.MonkeyPatch) -> None:
+def use_sockets(lane: str) -> Callable[[pytest.MonkeyPatch], None]:
     """No server is known to be in this process: every peer is reached through its port."""
-    monkeypatch.setattr(registry, "find", lambda address: None)
+
+    def use(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(registry, "find", lambda address: None)
+        monkeypatch.setenv("HEADRACE_LANE", lane)
+
+    return use
 
 
 SHELLS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "direct": use_direct,
-    "grpc": use_grpc,
+    "grpc": use_sockets("off"),
+    "unix": use_sockets("unix"),
+    "tcp": use_sockets("tcp"),
 }
 """How every peer is reached; the contract holds over each of them."""
 

@@ -16,7 +16,7 @@ import pytest
 
 import headrace as tf
 from tests.serve.clusters import ProcessCluster, addresses, in_process, processes
-from tests.serve.conftest import Background, Blocked, use_grpc
+from tests.serve.conftest import SHELLS, Background, Blocked
 
 WAITING = 300
 EXIT_WITHIN_S = 3.0  # an interpreter with grpcio takes 0.1 s on an idle machine
@@ -45,7 +45,7 @@ def test_300_blocked_dequeues_are_released_by_one_enqueue_many(
     monkeypatch: pytest.MonkeyPatch, blocked: Blocked, background: Start
 ) -> None:
     """A fixed pool of threads would let nobody in once all of them wait."""
-    use_grpc(monkeypatch)
+    SHELLS["grpc"](monkeypatch)
     with in_process({"local": 1}) as cluster:
         queue = tf.FIFOQueue(WAITING, [tf.int32], [[]])
         take, put = queue.dequeue(), queue.enqueue_many([np.arange(WAITING)])
@@ -60,7 +60,7 @@ def test_300_blocked_dequeues_are_released_by_one_enqueue_many(
 def test_as_many_receives_may_wait_for_other_tasks(
     monkeypatch: pytest.MonkeyPatch, blocked: Blocked, background: Start
 ) -> None:
-    use_grpc(monkeypatch)
+    SHELLS["grpc"](monkeypatch)
     with in_process({"ps": 1, "worker": 1}) as cluster:
         with tf.device("/job:ps"):
             queue = tf.FIFOQueue(100, [tf.int32], [[]])

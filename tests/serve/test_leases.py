@@ -195,7 +195,7 @@ def test_a_reply_is_encoded_with_what_is_leased_and_gives_it_back(
 ) -> None:
     held, lease = leased()
     message = reply(lease)
-    decoded = method.decode_reply(method.encode_reply(message))
+    decoded = method.decode_reply(method.encode_reply(message, wire.INLINE), wire.INLINE)
     assert [value.tolist() for value in decoded.values()] == [[1.0] * 5] * len([*message.values()])
     assert not is_released(held)
     held, lease = leased()
@@ -214,7 +214,9 @@ def test_requests_that_come_as_bytes_take_leases_and_others_do_not() -> None:
     ]
     for method, request in requests:
         assert not request.takes_leases
-        assert method.decode_request(method.encode_request(request)).takes_leases
+        assert method.decode_request(
+            method.encode_request(request, wire.INLINE), wire.INLINE
+        ).takes_leases
 
 
 KEY = key(

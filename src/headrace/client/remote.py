@@ -69,10 +69,12 @@ class RemoteEngine:
         fetch_names = [tensor.name for tensor in fetches]
         target_names = [op.name for op in targets]
         logged: list[bool] = []  # not empty: its placement has been logged
+        number = 0  # what the master calls these names
 
         def run(
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
         ) -> list[Any]:
+            nonlocal number
             with self._under_way, self._limited(options) as scope:
                 link = self._link()
                 link.ship(scope)
@@ -81,13 +83,14 @@ class RemoteEngine:
                 if log_now:
                     sent = sent or pb.RunOptions()
                     sent.output_partition_graphs = True
-                request = m.RunStepRequest(
-                    link.handle,
-                    list(zip(feed_names, values, strict=True)),
-                    fetch_names,
-                    target_names,
-                    sent,
-                )
+                if number:
+                    feeding = [("", value) for value in values]
+                    request = m.RunStepRequest(link.handle, feeding, [], [], sent, signature=number)
+                else:
+                    feeding = list(zip(feed_names, values, strict=True))
+                    request = m.RunStepRequest(
+                        link.handle, feeding, fetch_names, target_names, sent
+                    )
                 reply: m.RunStepReply = link.master.call_now(wire.RUN_STEP, request, scope)
             if log_now and reply.metadata is not None:
                 self._log_placement(reply.metadata)
@@ -95,6 +98,9 @@ class RemoteEngine:
                 if options is None or not options.output_partition_graphs:
                     del reply.metadata.partition_graphs[:]
             _fill(metadata, reply.metadata)
+            if request.signature:
+                return [_writable(value) for _, value in reply.tensors]
+            number = reply.signature
             found = dict(reply.tensors)
             return [_writable(found[name]) for name in fetch_names]
 

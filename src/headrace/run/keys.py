@@ -64,6 +64,14 @@ def source_device(text: str) -> str:
     return parts[0]
 
 
+def target_device(text: str) -> str:
+    """The device that a key's value goes to.  Raises InvalidArgument."""
+    parts = text.split(";")
+    if len(parts) != 5:
+        raise errors.invalid_argument(f"{text!r} is not a rendezvous key")
+    return parts[2]
+
+
 def tensor_name(text: str) -> str:
     """The tensor name of a key.  Raises InvalidArgument."""
     parts = text.split(";")

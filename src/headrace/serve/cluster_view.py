@@ -32,6 +32,7 @@ class ClusterView:
         self.tasks = [task for task in peers.tasks if task == own_task or _seen(task, filters)]
         self._lock = threading.Lock()
         self._reported: dict[str, Sequence[pb.DeviceAttributes]] = {}
+        self._pushing: set[str] = set()
 
     def devices_for(self, wanted: Iterable[str], scope: Scope) -> list[str]:
         """Full names of the devices that nodes can be placed on, if they ask for `wanted`.
@@ -66,6 +67,10 @@ class ClusterView:
         known = {d.name: d.incarnation for each in self._reported.values() for d in each}
         return {device: known[device] for device in wanted}
 
+    def pushing(self, tasks: Iterable[str]) -> set[str]:
+        """Those of `tasks`, which have been asked for their incarnations, that take SendTensor."""
+        return self._pushing.intersection(tasks)
+
     def _ask(self, tasks: Iterable[str], scope: Scope) -> None:
         unknown = [task for task in tasks if task not in self._reported]
         if unknown:
@@ -83,14 +88,14 @@ class ClusterView:
                 task: self.worker(task).call(wire.GET_STATUS, request, asking, wait_for_ready=True)
                 for task in tasks
             }
+            found: dict[str, Sequence[pb.DeviceAttributes]] = {}
             try:
-                return {
-                    task: _as_of(
-                        task,
-                        wait_for_server(reply, self.worker(task).name, scope).device_attributes,
-                    )
-                    for task, reply in asked.items()
-                }
+                for task, reply in asked.items():
+                    status = wait_for_server(reply, self.worker(task).name, scope)
+                    found[task] = _as_of(task, status.device_attributes)
+                    if status.headrace_pushes:
+                        self._pushing.add(task)
+                return found
             finally:
                 asking.cancel(errors.cancelled("nobody waits for this any more"))
 

@@ -1,4 +1,6 @@
-"""Exchange: the values of one step on one task; what other tasks send is asked of them.
+"""Exchange: the values of one step on one task, and how they pass between tasks.
+
+Tasks of ours send each other a value as soon as it is there; others are asked for it.
 
 Called by: serve.worker (makes it, hands out what was sent), run.program (sends, receives).
 Threads: any.
@@ -7,40 +9,54 @@ Threads: any.
 from __future__ import annotations
 
 import secrets
+import time
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.base import errors
-from headrace.codec import protos as pb
-from headrace.run.keys import source_device, task_of
+from headrace.run.keys import source_device, target_device, task_of
 from headrace.run.partial import PartialRun
 from headrace.run.pending import Pending
 from headrace.run.rendezvous import Delivery, Rendezvous
 from headrace.run.scope import Scope
 from headrace.run.trace import StatsCollector
+from headrace.run.variable import Lease, release
 from headrace.serve import messages as m
-from headrace.serve.peers import Peer, Peers
-from headrace.serve.wire import GET_STATUS, RECV_TENSOR
+from headrace.serve.peers import Peers
+from headrace.serve.persistent import Persistent
+from headrace.serve.wire import RECV_TENSOR, SEND_TENSOR
 
-_RECONNECT_WITHIN_S = 1.5  # more than the pause between two attempts to connect
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """Tasks that are sent what a partition makes for them, and tasks that send what it receives from
+    them.  With others the receiver asks.
+    """
+
+    pushes_to: frozenset[str] = frozenset()
+    pushed_by: frozenset[str] = frozenset()
 
 
 class Exchange:
     """The rendezvous of one step on one task; `seen_from` adds what other tasks send.
 
-    partitions: how many of the step run here now; partials: its partial runs, by graph handle, with
-    their statistics.  Both are the worker's to keep, under its lock.
+    partitions: how many of the step run here now; started: whether any has been; partials: its
+    partial runs, by graph handle, with their statistics.  All are the worker's to keep, under its
+    lock.
     """
 
     def __init__(self, step_id: int) -> None:
         self.local = Rendezvous()
         self.scope = Scope()
         self.partitions = 0
+        self.started = False
+        self.since = time.monotonic()
         self.partials: dict[str, tuple[PartialRun, StatsCollector | None]] = {}
         self.step_id = step_id
 
-    def seen_from(self, task: str, peers: Peers) -> View:
-        """The exchange for partitions that know this task as `task` and the others as `peers`."""
-        return View(self, task, peers)
+    def seen_from(self, task: str, peers: Peers, routes: Routes) -> View:
+        """The exchange for a partition that knows this task as `task` and the others as `peers`."""
+        return View(self, task, peers, routes)
 
     def abort(self, error: errors.OpError) -> bool:
         """End the step on this task: whoever waits here or asks later gets `error`."""
@@ -49,74 +65,60 @@ class Exchange:
 
 
 class View:
-    """An exchange as the partitions of one session see it: receives from other tasks ask those."""
+    """An exchange as one partition sees it: values pass to and from other tasks too."""
 
-    def __init__(self, exchange: Exchange, own_task: str, peers: Peers) -> None:
+    def __init__(self, exchange: Exchange, own_task: str, peers: Peers, routes: Routes) -> None:
         self._exchange = exchange
         self._own_task = own_task
         self._peers = peers
+        self._routes = routes
+        self._sent: list[Persistent] = []
 
     def send(self, key: str, value: Any, dead: bool = False) -> None:
-        """Leave a value for whoever asks this task."""
-        self._exchange.local.send(key, value, dead)
+        """Send a value to its task, or leave it for whoever asks this one.
+
+        Raises Unavailable (the task is gone), and what the step ends with.
+        """
+        exchange = self._exchange
+        if self._routes.pushes_to:
+            task = task_of(target_device(key))
+            if task in self._routes.pushes_to:
+                request = m.SendTensorRequest(exchange.step_id, key, value, dead)
+                peer = self._peers.get(task)
+                try:
+                    if not peer.tell(SEND_TENSOR, request, exchange.scope):
+                        if isinstance(value, Lease):
+                            request.value = value.detach()
+                        self._sent.append(Persistent(peer, SEND_TENSOR, request, exchange.scope))
+                finally:
+                    release((value,))
+                return
+        exchange.local.send(key, value, dead)
 
     def recv(self, key: str) -> Pending[Delivery]:
-        """Take a value from here or from its task."""
+        """Take a value that is here or comes, or ask its task for it."""
         task = task_of(source_device(key))
-        if task == self._own_task:
+        if task == self._own_task or task in self._routes.pushed_by:
             return self._exchange.local.recv(key)
         request = m.RecvTensorRequest(self._exchange.step_id, key, secrets.randbits(63))
-        return _Asking(self._peers.get(task), request, self._exchange.scope).taken
+        asked = Persistent(self._peers.get(task), RECV_TENSOR, request, self._exchange.scope)
+        taken: Pending[Delivery] = Pending(asked.wait_info, lambda _: asked.give_up())
+
+        def arrived(reply: Pending[Any]) -> None:
+            if reply.error is not None:
+                taken.reject(reply.error)
+            else:
+                found = reply.result()
+                taken.resolve((found.value, found.is_dead))
+
+        asked.on_done(arrived)
+        return taken
+
+    def finish(self, scope: Scope) -> None:
+        """Wait until what was sent has arrived, where that is not certain yet.  Raises Unavailable."""
+        for sent in self._sent:
+            sent.wait(scope)
 
     def abort(self, error: errors.OpError) -> bool:
         """See `Exchange.abort`."""
         return self._exchange.abort(error)
-
-
-class _Asking:
-    """A RecvTensor call.
-
-    A task that was down is believed to be so only after one more attempt to reach it: the
-    connection may just not have noticed that it is back.
-    """
-
-    def __init__(self, peer: Peer, request: m.RecvTensorRequest, scope: Scope) -> None:
-        self._peer = peer
-        self._request = request
-        self._scope = scope
-        self._lost: errors.OpError | None = None
-        self._gave_up = False
-        self._asked: Pending[Any] = peer.call(RECV_TENSOR, request, scope)
-        self.taken: Pending[Delivery] = Pending(self._asked.wait_info, self._withdraw)
-        self._asked.on_done(self._arrived)
-
-    def _withdraw(self, _: Pending[Delivery]) -> bool:
-        self._gave_up = True
-        self._asked.abandon(errors.cancelled("the receiver gave up"))
-        return True
-
-    def _arrived(self, asked: Pending[Any]) -> None:
-        error = asked.error
-        if self._gave_up:
-            return  # who gives up says so with an error of their own
-        if error is None:
-            reply = asked.result()
-            self.taken.resolve((reply.value, reply.is_dead))
-        elif isinstance(error, errors.UnavailableError) and self._lost is None:
-            self._lost = error
-            probing = Scope(_RECONNECT_WITHIN_S, self._scope)
-            status = pb.GetStatusRequest()
-            self._asked = self._peer.call(GET_STATUS, status, probing, wait_for_ready=True)
-            self._asked.on_done(self._probed)
-        else:
-            self.taken.reject(error)
-
-    def _probed(self, probe: Pending[Any]) -> None:
-        if self._gave_up:
-            return
-        if probe.error is not None:
-            assert self._lost is not None
-            self.taken.reject(self._lost)
-        else:
-            self._asked = self._peer.call(RECV_TENSOR, self._request, self._scope)
-            self._asked.on_done(self._arrived)

@@ -2,7 +2,7 @@
 
 Calls are futures, so that Ctrl-C and deadlines end a wait at once; a connection that does not come
 up is tried again quickly, and `wait_for_ready` calls wait for it.
-Called by: serve.peers.connect.  Threads: any; replies are completed on grpcio's.
+Called by: serve.routed.  Threads: any; replies are completed on grpcio's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headrace.serve.grpc_server import DETAIL_KEY, PATIENCE_KEY
 from headrace.serve.grpcio import grpc
 from headrace.serve.status import as_op_error, from_detail, from_text
 from headrace.serve.waiting import passed_deadline, patient
-from headrace.serve.wire import Method
+from headrace.serve.wire import INLINE, Method
 
 _PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
 _PATIENCE = ((PATIENCE_KEY, str(_PATIENCE_S)),)
@@ -61,7 +61,7 @@ class GrpcPeer:
         limit: dict[str, Any] = {}
         if remaining is not None:
             limit = {"timeout": remaining + _PATIENCE_S, "metadata": _PATIENCE}
-        data = method.encode_request(request)
+        data = method.encode_request(request, INLINE)
         try:
             future = stub.future(data, wait_for_ready=wait_for_ready, **limit)
         except ValueError as closed:  # the channel, by close() or by the garbage collector
@@ -79,7 +79,7 @@ class GrpcPeer:
         def arrived(done: Any) -> None:
             unregister()
             try:
-                pending.resolve(method.decode_reply(done.result()))
+                pending.resolve(method.decode_reply(done.result(), INLINE))
             except grpc.FutureCancelledError:
                 pending.reject(errors.cancelled(f"{method.name} to {self.name} was cancelled"))
             except grpc.RpcError as failure:
@@ -95,6 +95,10 @@ class GrpcPeer:
         pending = self.call(method, request, scope)
         with patient(scope, _PATIENCE_S) as late:
             return pending.wait(late)
+
+    def tell(self, method: Method, request: Any, scope: Scope) -> bool:
+        """See `Peer`.  Never: the reply tells whether the request arrived."""
+        return False
 
     def _error(self, failure: Any, method: Method) -> errors.OpError:
         for name, value in failure.trailing_metadata() or ():

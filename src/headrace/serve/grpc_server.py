@@ -20,7 +20,7 @@ from headrace.serve import messages as m
 from headrace.serve.grpcio import grpc
 from headrace.serve.pool import GrowingPool
 from headrace.serve.status import as_op_error, text_of, to_detail
-from headrace.serve.wire import Method
+from headrace.serve.wire import INLINE, Method
 
 DETAIL_KEY = "headrace-error-bin"
 PATIENCE_KEY = "headrace-patience-s"
@@ -65,8 +65,8 @@ class GrpcShell:
             ],
         )
 
-    def listen(self, address: str) -> int:
-        """Bind every address that HOST:PORT stands for, and start; returns the port.
+    def bind(self, address: str) -> int:
+        """Bind every address that HOST:PORT stands for; returns the port.
 
         Raises RuntimeError if any is taken: gRPC alone is content with one of them, and would share
         ``localhost`` with a stranger who has the port on the other.
@@ -78,8 +78,11 @@ class GrpcShell:
             if bound == 0:
                 raise RuntimeError(f"cannot listen on {ip}:{port}")
             port = bound
-        self._server.start()
         return port
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._server.start()
 
     def stop(self, grace_s: float | None) -> None:
         """Stop listening, give calls under way `grace_s`, wait until all have ended."""
@@ -120,13 +123,13 @@ def _handler(service: Any, method: Method) -> Callable[[bytes, grpc.ServicerCont
             if not context.add_callback(gone):
                 gone()
             try:
-                request = method.decode_request(data)
+                request = method.decode_request(data, INLINE)
                 stored = getattr(request, "store_errors_in_response_body", False)
                 reply = handle(request, scope)
                 if isinstance(reply, Pending):
                     reply = reply.wait(scope)
                 try:
-                    return method.encode_reply(reply)
+                    return method.encode_reply(reply, INLINE)
                 finally:
                     m.release(reply)
             except Exception as error:  # the caller gets every failure

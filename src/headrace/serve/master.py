@@ -60,7 +60,9 @@ class Master:
         with self._lock:
             self._check_serving()
             self._sessions[handle] = session
-        return pb.CreateSessionResponse(session_handle=handle, graph_version=version)
+        return pb.CreateSessionResponse(
+            session_handle=handle, graph_version=version, headrace_lane=self._worker.lane
+        )
 
     def _other_cluster(self, cluster: pb.ClusterDef, target: str) -> tuple[str, Peers]:
         """This task's name in a cluster that a client brings, and the tasks of that.

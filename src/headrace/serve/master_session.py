@@ -35,10 +35,13 @@ from headrace.serve.clocks import to_one_clock
 from headrace.serve.cluster_view import ClusterView
 from headrace.serve.partials import Partials
 from headrace.serve.peers import Peers
-from headrace.serve.plans import Part, Plan, Signature, tensor_name
+from headrace.serve.plans import Known, Part, Plan, Signature, tensor_name
 from headrace.serve.step import run_parts
 from headrace.serve.waiting import follow
 from headrace.serve.worker_sessions import WorkerSessions
+
+Names = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+"""Feeds, fetches and targets as a client writes them."""
 
 
 class MasterSession:
@@ -65,6 +68,8 @@ class MasterSession:
         self._idle = threading.Condition(self._lock)
         self._plans: dict[Signature, Plan] = {}
         self._planning: dict[Signature, Pending[None]] = {}
+        self._known_by_names: dict[Names, Known] = {}
+        self._known_by_number: dict[int, Known] = {}
         self._steps: set[Scope] = set()
         self._closed: errors.OpError | None = None
         self._partials = Partials(handle, self._run_parts, self._clean_up)
@@ -157,7 +162,8 @@ class MasterSession:
         has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
         alive = len(parts) == 1 or all_alive(pruned, feeds, devices)
         registered = self._register(parts, has_control_flow, alive, signature[-1], created, scope)
-        return Plan(registered, created)
+        tasks = {part.task for part in parts}
+        return Plan(registered, created, ends_itself=tasks == self.cluster.pushing(tasks))
 
     def _register(
         self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, exact: bool,
@@ -172,13 +178,17 @@ class MasterSession:
         options.CopyFrom(self._config.graph_options)
         if exact:
             options.optimizer_options.opt_level = pb.OptimizerOptions.L0
+        pushing = self.cluster.pushing(part.task for part in parts)
         for part in parts:
+            others = sorted(pushing - {part.task}) if part.task in pushing else []
             request = pb.RegisterGraphRequest(
                 session_handle=self.handle,
                 graph_def=part.graph_def,
                 graph_options=options,
                 has_control_flow=has_control_flow,
                 headrace_all_alive=alive,
+                headrace_pushes_to=others,
+                headrace_pushed_by=others,
                 create_worker_session_called=created,
                 config_proto=self._config,
             )
@@ -243,21 +253,51 @@ class MasterSession:
         Raises what its nodes raise, Aborted on a closed session.
         """
         with self._step(request.options, scope) as running:
-            feeds = {tensor_name(name): value for name, value in request.feeds}
-            wanted = [tensor_name(name) for name in request.fetches]
             if request.partial_run_handle:
-                handle = request.partial_run_handle
-                replies, plan = self._partials.step(handle, feeds, wanted, request, running)
-                found, metadata = _found(plan, replies), _metadata(replies)
-            else:
-                exact = request.options is not None and bool(request.options.trace_level)
-                signature = (tuple(feeds), tuple(wanted), tuple(request.targets), exact)
-                plan = self._plan(signature, running)
-                found, metadata = self._run_plan(
-                    plan, feeds, request.options, running, request.takes_leases
-                )
+                return self._run_partial(request, running)
+            known = self._known(request)
+            exact = request.options is not None and bool(request.options.trace_level)
+            plan = self._plan(known.signature(exact), running)
+            feeds = {
+                name: value for name, (_, value) in zip(known.feeds, request.feeds, strict=True)
+            }
+            found, metadata = self._run_plan(
+                plan, feeds, request.options, running, request.takes_leases
+            )
+        if request.signature:
+            values = [("", found[name]) for name in known.fetches]
+        else:
+            pairs = zip(known.given, known.fetches, strict=True)
+            values = [(given, found[name]) for given, name in pairs]
+        return m.RunStepReply(values, metadata, known.number)
+
+    def _run_partial(self, request: m.RunStepRequest, scope: Scope) -> m.RunStepReply:
+        feeds = {tensor_name(name): value for name, value in request.feeds}
+        wanted = [tensor_name(name) for name in request.fetches]
+        handle = request.partial_run_handle
+        replies, plan = self._partials.step(handle, feeds, wanted, request, scope)
+        found = _found(plan, replies)
         values = [(given, found[name]) for given, name in zip(request.fetches, wanted, strict=True)]
-        return m.RunStepReply(values, metadata)
+        return m.RunStepReply(values, _metadata(replies))
+
+    def _known(self, request: m.RunStepRequest) -> Known:
+        """The names of a request, which may be a number.  Raises InvalidArgument for an unknown one."""
+        if request.signature:
+            known = self._known_by_number.get(request.signature)
+            if known is None or len(known.feeds) != len(request.feeds):
+                raise errors.invalid_argument(
+                    f"no step of session {self.handle!r} with {len(request.feeds)} feeds has the number "
+                    f"{request.signature}"
+                )
+            return known
+        names = tuple(name for name, _ in request.feeds)
+        key = (names, tuple(request.fetches), tuple(request.targets))
+        known = self._known_by_names.get(key)
+        if known is None:
+            with self._lock:
+                known = Known(len(self._known_by_number) + 1, request)
+                self._known_by_number[known.number] = self._known_by_names[key] = known
+        return known
 
     def _run_plan(
         self,
@@ -276,12 +316,16 @@ class MasterSession:
                 [(key, feeds[name]) for name, key in part.feeds.items()],
                 list(part.fetches.values()), self.handle, bool(options.trace_level), plan.created,
                 record_partition_graphs=options.output_partition_graphs, takes_leases=takes_leases,
+                ends_step=plan.ends_itself,
             )
             for part in plan.parts
         ]  # fmt: skip
         try:
             replies = self._run_parts(plan, requests, scope)
-        finally:
+        except BaseException:
+            self._clean_up(plan, step_id)
+            raise
+        if not plan.ends_itself:
             self._clean_up(plan, step_id)
         return _found(plan, replies), _metadata(replies)
 

@@ -39,7 +39,11 @@ def release(reply: Any) -> None:
 
 @dataclass(slots=True)
 class RunStepRequest:
-    """One step of a session.  `feeds` by tensor name; `fetches` and `targets` are names."""
+    """One step of a session.  `feeds` by tensor name; `fetches` and `targets` are names.
+
+    signature: what an earlier reply gave for the same names; then feeds are in that order, with or
+    without names, and fetches and targets are not named.
+    """
 
     session_handle: str
     feeds: Named
@@ -50,14 +54,20 @@ class RunStepRequest:
     store_errors_in_response_body: bool = True
     request_id: int = 0
     takes_leases: bool = False
+    signature: int = 0
 
 
 @dataclass(slots=True)
 class RunStepReply(Reply):
-    """Values of the fetches by name, and the metadata if it was asked for."""
+    """Values of the fetches by name, and the metadata if it was asked for.
+
+    signature: a number for the request's names in later requests, 0 for none; the reply to a request
+    by number has the fetches in order, without names.
+    """
 
     tensors: Named
     metadata: pb.RunMetadata | None = None
+    signature: int = 0
 
     def values(self) -> Iterable[Any]:
         """See `Reply`."""
@@ -66,7 +76,10 @@ class RunStepReply(Reply):
 
 @dataclass(slots=True)
 class RunGraphRequest:
-    """One partition of a step: `send` and `recv_keys` are rendezvous keys of feeds and fetches."""
+    """One partition of a step: `send` and `recv_keys` are rendezvous keys of feeds and fetches.
+
+    ends_step: nobody asks the task for anything of the step after this.
+    """
 
     graph_handle: str
     step_id: int
@@ -81,6 +94,7 @@ class RunGraphRequest:
     request_id: int = 0
     record_partition_graphs: bool = False
     takes_leases: bool = False
+    ends_step: bool = False
 
 
 @dataclass(slots=True)
@@ -117,6 +131,16 @@ class RecvTensorReply(Reply):
     def values(self) -> Iterable[Any]:
         """See `Reply`."""
         return (self.value,)
+
+
+@dataclass(slots=True)
+class SendTensorRequest:
+    """A value for a partition of the receiving task, which need not have been started yet."""
+
+    step_id: int
+    rendezvous_key: str
+    value: Any
+    is_dead: bool = False
 
 
 @dataclass(slots=True)

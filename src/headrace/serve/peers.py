@@ -1,6 +1,6 @@
 """Peers: the services of other tasks, whatever shell reaches them.
 
-`DirectPeer` calls a service of this process; `serve.grpc_client.GrpcPeer` one behind an address.
+`DirectPeer` calls a service of this process; `serve.routed.RoutedPeer` one behind an address.
 Called by: serve.master, serve.worker, client.remote.  Threads: any.
 """
 
@@ -38,6 +38,13 @@ class Peer(Protocol):
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
         """Send a request and wait for the reply, in this thread where that is quicker."""
+
+    def tell(self, method: Method, request: Any, scope: Scope) -> bool:
+        """Send a request that needs no reply, if that is possible here; else `call` it.
+
+        May block while the other side is behind with reading.  Raises what the scope ends with, or
+        Unavailable.
+        """
 
     def close(self) -> None:
         """Release what is held."""
@@ -97,6 +104,11 @@ class DirectPeer:
         result = getattr(self._service, method.handler)(request, scope)
         return result.wait(scope) if isinstance(result, Pending) else result
 
+    def tell(self, method: Method, request: Any, scope: Scope) -> bool:
+        """See `Peer`."""
+        self.call_now(method, request, scope)
+        return True
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -149,9 +161,9 @@ def connect(address: str, service: str, pool: GrowingPool, name: str = "") -> Pe
     server = registry.find(address)
     if server is not None:
         return DirectPeer(getattr(server, service), pool, name)
-    from headrace.serve.grpc_client import GrpcPeer
+    from headrace.serve.routed import RoutedPeer
 
-    return GrpcPeer(address, name)
+    return RoutedPeer(address, name)
 
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.serve import messages as m
+
 Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool]
 """Names of feeds, fetches and targets, and whether every node runs as the user wrote it."""
 
@@ -25,10 +27,31 @@ class Part:
 
 @dataclass(slots=True)
 class Plan:
-    """created: whether its session was created on the tasks (it has something of its own there)."""
+    """created: whether its session was created on the tasks (it has something of its own there).
+
+    ends_itself: every task that takes part forgets a step when its partition has run.
+    """
 
     parts: list[Part]
     created: bool = False
+    ends_itself: bool = False
+
+
+class Known:
+    """Feeds, fetches and targets that have been named once: later requests say the number."""
+
+    __slots__ = ("feeds", "fetches", "given", "number", "targets")
+
+    def __init__(self, number: int, request: m.RunStepRequest) -> None:
+        self.number = number
+        self.feeds = tuple(tensor_name(name) for name, _ in request.feeds)
+        self.fetches = tuple(tensor_name(name) for name in request.fetches)
+        self.given = list(request.fetches)
+        self.targets = tuple(request.targets)
+
+    def signature(self, exact: bool) -> Signature:
+        """What a plan is made for."""
+        return self.feeds, self.fetches, self.targets, exact
 
 
 def tensor_name(name: str) -> str:

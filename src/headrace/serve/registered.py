@@ -21,6 +21,7 @@ from headrace.plan.prune import CONTROL_FLOW, needed
 from headrace.run import handles
 from headrace.run.keys import key, tensor_name
 from headrace.serve import messages as m
+from headrace.serve.exchange import Routes
 from headrace.serve.worker_session import WorkerSession
 
 _RECEIVES = ("_Recv", "_HostRecv")
@@ -42,6 +43,9 @@ class Registered:
         self._has_control_flow = request.has_control_flow
         self._lock = threading.Lock()
         self._partial: Compiled | None = None
+        self.routes = Routes(
+            frozenset(request.headrace_pushes_to), frozenset(request.headrace_pushed_by)
+        )
         self.args: dict[str, int] = {}
         self.returns: dict[str, int] = {}
         self._kinds: list[DType] = []

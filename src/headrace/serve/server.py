@@ -7,6 +7,7 @@ Threads: those of the pool, all daemons; `stop` ends them.
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from headrace.codec import protos as pb
 from headrace.run.scope import Scope, wait_until_set
 from headrace.serve import registry
 from headrace.serve.cluster import ClusterSpec
+from headrace.serve.lane_options import MAX_MESSAGE_BYTES, lane_options
+from headrace.serve.lane_server import LaneShell
 from headrace.serve.master import Master
 from headrace.serve.pool import GrowingPool
 from headrace.serve.wire import MASTER_METHODS, WORKER_METHODS
@@ -23,6 +26,7 @@ from headrace.serve.worker import Worker
 if TYPE_CHECKING:
     from headrace.serve.grpc_server import GrpcShell
 
+_SWITCH_INTERVAL_S = 0.0002  # so that a request does not wait for long while Python code runs
 _CLOSE_WITHIN_S = 2.0  # for other tasks to forget the sessions of this one
 
 
@@ -51,6 +55,7 @@ class Server:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._shell: GrpcShell | None = None
+        self._lane: LaneShell | None = None
         self._address = ""
         self.master: Master
         self.worker: Worker
@@ -82,22 +87,40 @@ class Server:
         cpus = config.device_count.get("CPU", 0) or 1
         self.worker = Worker(task, addresses, self._pool, cpus)
         self.master = Master(self.worker, config)
-        shell = GrpcShell(
-            [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)],
-            self._pool,
-            max_message_bytes=-1,
-        )
+        if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
+            sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        services = [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)]
+        shell = GrpcShell(services, self._pool, max_message_bytes=-1)
         try:
-            bound = shell.listen(f"{host}:{port}")
+            bound = shell.bind(f"{host}:{port}")
         except RuntimeError as error:
             self._pool.shutdown(wait=False)
             raise errors.unknown(
                 f"could not start a gRPC server for {task} on {host}:{port}: the port is taken or the address is "
                 "not this host's; stop what listens there, or give the task another port (0: the system chooses)"
             ) from error
+        self._lane = self._open_lane(services, host, task)
+        shell.start()
         self._address = f"{host}:{bound}"
         self._shell = shell
         registry.add(self._address, self)
+
+    def _open_lane(self, services: Any, host: str, task: str) -> LaneShell:
+        """Listen for peers of ours; before gRPC does, which tells them where."""
+        options = lane_options()
+        lane = LaneShell(services, self._pool, self.worker.incarnation, MAX_MESSAGE_BYTES)
+        if options.on:
+            port = options.tcp_port if options.tcp else None
+            try:
+                self.worker.lane = lane.listen(host.strip("[]"), port, options.unix)
+            except OSError as error:
+                lane.stop()
+                self._pool.shutdown(wait=False)
+                raise errors.unknown(
+                    f"could not listen for headrace peers of {task} on {host}:{port}: {error}; another "
+                    "HEADRACE_LANE_PORT, or HEADRACE_LANE=off, helps"
+                ) from error
+        return lane
 
     @property
     def target(self) -> str:
@@ -136,6 +159,8 @@ class Server:
                     self.worker.drain(ended, draining)
             self.master.close(ended, Scope(_CLOSE_WITHIN_S))
             self.worker.close(ended)
+            if self._lane is not None:
+                self._lane.stop()
             shell.stop(None)
             self._pool.shutdown()
             self._stopped.set()

@@ -1,16 +1,17 @@
 """The methods of both services: their names on the wire and their bytes.
 
-A shell loops over `METHODS`; adding a method means a row here and a handler of that name in
-`Master` or `Worker`.  Messages without tensors are protobuf messages; the others are converted.
+A shell loops over the methods; adding one means a row here and a handler of that name in `Master`
+or `Worker`.  Messages without tensors are protobuf messages; the others are converted.  Where their
+tensors go is the shell's choice: into the message (`INLINE`), or beside it.
 Called by: the shells.  Source: TensorFlow's master_service and worker_service (wire facts), field
 numbers in codec/protos/service.proto.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -22,6 +23,38 @@ from headrace.serve import messages as m
 from headrace.serve import status
 
 
+class Tensors(Protocol):
+    """Where the tensors of a message are: `put` and `get` are called in the same order."""
+
+    def put(self, value: Any, into: pb.TensorProto) -> None:
+        """Send `value`, an array or a Lease of one, for which `into` has a place in the message."""
+
+    def get(self, protos: Sequence[pb.TensorProto], writable: bool = False) -> list[Any]:
+        """The values that were put for `protos`.  writable: they are to belong to the caller."""
+
+
+class _Inline:
+    """Tensors in the message itself, as TensorFlow has them."""
+
+    def put(self, value: Any, into: pb.TensorProto) -> None:
+        if isinstance(value, Lease):
+            value = value.array
+        kind = dtypes.from_numpy(value.dtype)
+        if (
+            kind is dtypes.string
+            and value.ndim == 0
+            and isinstance(value[()], pb.ResourceHandleProto)
+        ):
+            kind = dtypes.resource
+        tensors.encode(value, kind, into)
+
+    def get(self, protos: Sequence[pb.TensorProto], writable: bool = False) -> list[Any]:
+        return tensors.decode_all(protos, writable=writable)
+
+
+INLINE: Tensors = _Inline()
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """A method of a service: `handler` is the name of the method of Master or Worker that serves it."""
@@ -29,10 +62,10 @@ class Method:
     service: str
     name: str
     handler: str
-    encode_request: Callable[[Any], bytes]
-    decode_request: Callable[[bytes], Any]
-    encode_reply: Callable[[Any], bytes]
-    decode_reply: Callable[[bytes], Any]
+    encode_request: Callable[[Any, Tensors], bytes]
+    decode_request: Callable[[bytes, Tensors], Any]
+    encode_reply: Callable[[Any, Tensors], bytes]
+    decode_reply: Callable[[bytes, Tensors], Any]
     error_in_reply: Callable[[errors.OpError], bytes] | None = None
 
     @property
@@ -41,22 +74,13 @@ class Method:
         return f"/tensorflow.{self.service}/{self.name}"
 
 
-def _put(value: Any, into: pb.TensorProto) -> None:
-    if isinstance(value, Lease):
-        value = value.array
-    kind = dtypes.from_numpy(value.dtype)
-    if kind is dtypes.string and value.ndim == 0 and isinstance(value[()], pb.ResourceHandleProto):
-        kind = dtypes.resource
-    tensors.encode(value, kind, into)
-
-
-def _put_named(values: m.Named, into: Any) -> None:
+def _put_named(values: m.Named, into: Any, t: Tensors) -> None:
     for name, value in values:
-        _put(value, into.add(name=name).tensor)
+        t.put(value, into.add(name=name).tensor)
 
 
-def _unnamed(protos: Any, *, writable: bool = False) -> m.Named:
-    values = tensors.decode_all([item.tensor for item in protos], writable=writable)
+def _unnamed(protos: Any, t: Tensors, writable: bool = False) -> m.Named:
+    values = t.get([item.tensor for item in protos], writable)
     return [(item.name, value) for item, value in zip(protos, values, strict=True)]
 
 
@@ -69,42 +93,44 @@ def _parse(kind: Any, data: bytes) -> Any:
         ) from None
 
 
-def _encode_run_step(r: m.RunStepRequest) -> bytes:
+def _encode_run_step(r: m.RunStepRequest, t: Tensors) -> bytes:
     proto = pb.RunStepRequest(
         session_handle=r.session_handle, fetch=r.fetches, target=r.targets,
         partial_run_handle=r.partial_run_handle, request_id=r.request_id,
         store_errors_in_response_body=r.store_errors_in_response_body,
+        headrace_signature=r.signature,
     )  # fmt: skip
-    _put_named(r.feeds, proto.feed)
+    _put_named(r.feeds, proto.feed, t)
     if r.options is not None:
         proto.options.CopyFrom(r.options)
     return proto.SerializeToString()
 
 
-def _decode_run_step(data: bytes) -> m.RunStepRequest:
+def _decode_run_step(data: bytes, t: Tensors) -> m.RunStepRequest:
     proto = _parse(pb.RunStepRequest, data)
     return m.RunStepRequest(
-        proto.session_handle, _unnamed(proto.feed), list(proto.fetch), list(proto.target),
+        proto.session_handle, _unnamed(proto.feed, t), list(proto.fetch), list(proto.target),
         proto.options if proto.HasField("options") else None,
         proto.partial_run_handle, proto.store_errors_in_response_body, proto.request_id,
-        takes_leases=True,
+        takes_leases=True, signature=proto.headrace_signature,
     )  # fmt: skip
 
 
-def _encode_run_step_reply(r: m.RunStepReply) -> bytes:
-    proto = pb.RunStepResponse()
-    _put_named(r.tensors, proto.tensor)
+def _encode_run_step_reply(r: m.RunStepReply, t: Tensors) -> bytes:
+    proto = pb.RunStepResponse(headrace_signature=r.signature)
+    _put_named(r.tensors, proto.tensor, t)
     if r.metadata is not None:
         proto.metadata.CopyFrom(r.metadata)
     return proto.SerializeToString()
 
 
-def _decode_run_step_reply(data: bytes) -> m.RunStepReply:
+def _decode_run_step_reply(data: bytes, t: Tensors) -> m.RunStepReply:
     proto = _parse(pb.RunStepResponse, data)
     _raise_stored(proto)
     # Fetched arrays are the caller's own and writable, so these are copied out of the message.
-    values = _unnamed(proto.tensor, writable=True)
-    return m.RunStepReply(values, proto.metadata if proto.HasField("metadata") else None)
+    values = _unnamed(proto.tensor, t, writable=True)
+    metadata = proto.metadata if proto.HasField("metadata") else None
+    return m.RunStepReply(values, metadata, proto.headrace_signature)
 
 
 def _raise_stored(proto: Any) -> None:
@@ -129,7 +155,7 @@ def _run_graph_error(error: errors.OpError) -> bytes:
     ).SerializeToString()  # fmt: skip
 
 
-def _encode_run_graph(r: m.RunGraphRequest) -> bytes:
+def _encode_run_graph(r: m.RunGraphRequest, t: Tensors) -> bytes:
     proto = pb.RunGraphRequest(
         graph_handle=r.graph_handle, step_id=r.step_id, recv_key=r.recv_keys,
         session_handle=r.session_handle,
@@ -139,94 +165,110 @@ def _encode_run_graph(r: m.RunGraphRequest) -> bytes:
         create_worker_session_called=r.create_worker_session_called, is_partial=r.is_partial,
         is_last_partial_run=r.is_last_partial_run, request_id=r.request_id,
         store_errors_in_response_body=r.store_errors_in_response_body,
+        headrace_ends_step=r.ends_step,
     )  # fmt: skip
-    _put_named(r.send, proto.send)
+    _put_named(r.send, proto.send, t)
     return proto.SerializeToString()
 
 
-def _decode_run_graph(data: bytes) -> m.RunGraphRequest:
+def _decode_run_graph(data: bytes, t: Tensors) -> m.RunGraphRequest:
     proto = _parse(pb.RunGraphRequest, data)
     return m.RunGraphRequest(
-        proto.graph_handle, proto.step_id, _unnamed(proto.send), list(proto.recv_key),
+        proto.graph_handle, proto.step_id, _unnamed(proto.send, t), list(proto.recv_key),
         proto.session_handle, proto.exec_opts.record_timeline, proto.create_worker_session_called,
         proto.is_partial, proto.is_last_partial_run, proto.store_errors_in_response_body, proto.request_id,
-        proto.exec_opts.record_partition_graphs, takes_leases=True,
+        proto.exec_opts.record_partition_graphs, takes_leases=True, ends_step=proto.headrace_ends_step,
     )  # fmt: skip
 
 
-def _encode_run_graph_reply(r: m.RunGraphReply) -> bytes:
+def _encode_run_graph_reply(r: m.RunGraphReply, t: Tensors) -> bytes:
     proto = pb.RunGraphResponse(partition_graph=r.partition_graphs)
-    _put_named(r.recv, proto.recv)
+    _put_named(r.recv, proto.recv, t)
     if r.step_stats is not None:
         proto.step_stats.CopyFrom(r.step_stats)
     return proto.SerializeToString()
 
 
-def _decode_run_graph_reply(data: bytes) -> m.RunGraphReply:
+def _decode_run_graph_reply(data: bytes, t: Tensors) -> m.RunGraphReply:
     proto = _parse(pb.RunGraphResponse, data)
     _raise_stored(proto)
     return m.RunGraphReply(
-        _unnamed(proto.recv), proto.step_stats if proto.HasField("step_stats") else None,
+        _unnamed(proto.recv, t), proto.step_stats if proto.HasField("step_stats") else None,
         proto.partition_graph,
     )  # fmt: skip
 
 
-def _encode_recv_tensor(r: m.RecvTensorRequest) -> bytes:
+def _encode_recv_tensor(r: m.RecvTensorRequest, _: Tensors) -> bytes:
     return pb.RecvTensorRequest(
         step_id=r.step_id, rendezvous_key=r.rendezvous_key, request_id=r.request_id
     ).SerializeToString()
 
 
-def _decode_recv_tensor(data: bytes) -> m.RecvTensorRequest:
+def _decode_recv_tensor(data: bytes, _: Tensors) -> m.RecvTensorRequest:
     proto = _parse(pb.RecvTensorRequest, data)
     return m.RecvTensorRequest(
         proto.step_id, proto.rendezvous_key, proto.request_id, takes_leases=True
     )
 
 
-def _encode_recv_tensor_reply(r: m.RecvTensorReply) -> bytes:
+def _encode_recv_tensor_reply(r: m.RecvTensorReply, t: Tensors) -> bytes:
     proto = pb.RecvTensorResponse(is_dead=r.is_dead, send_start_micros=r.send_start_micros)
     if r.value is not None:
-        _put(r.value, proto.tensor)
+        t.put(r.value, proto.tensor)
     return proto.SerializeToString()
 
 
-def _decode_recv_tensor_reply(data: bytes) -> m.RecvTensorReply:
+def _decode_recv_tensor_reply(data: bytes, t: Tensors) -> m.RecvTensorReply:
     proto = _parse(pb.RecvTensorResponse, data)
-    value = None if proto.is_dead else tensors.decode(proto.tensor)
+    value = None if proto.is_dead else t.get([proto.tensor])[0]
     return m.RecvTensorReply(value, proto.is_dead, proto.send_start_micros)
 
 
-def _encode_run_callable(r: m.RunCallableRequest) -> bytes:
+def _encode_send_tensor(r: m.SendTensorRequest, t: Tensors) -> bytes:
+    proto = pb.SendTensorRequest(
+        step_id=r.step_id, rendezvous_key=r.rendezvous_key, is_dead=r.is_dead
+    )
+    if not r.is_dead:
+        t.put(r.value, proto.tensor)
+    return proto.SerializeToString()
+
+
+def _decode_send_tensor(data: bytes, t: Tensors) -> m.SendTensorRequest:
+    proto = _parse(pb.SendTensorRequest, data)
+    value = None if proto.is_dead else t.get([proto.tensor])[0]
+    return m.SendTensorRequest(proto.step_id, proto.rendezvous_key, value, proto.is_dead)
+
+
+def _encode_run_callable(r: m.RunCallableRequest, t: Tensors) -> bytes:
     proto = pb.RunCallableRequest(
         session_handle=r.session_handle, handle=r.handle, request_id=r.request_id
     )
     for value in r.feeds:
-        _put(value, proto.feed.add())
+        t.put(value, proto.feed.add())
     return proto.SerializeToString()
 
 
-def _decode_run_callable(data: bytes) -> m.RunCallableRequest:
+def _decode_run_callable(data: bytes, t: Tensors) -> m.RunCallableRequest:
     proto = _parse(pb.RunCallableRequest, data)
-    feeds = tensors.decode_all(proto.feed)
+    feeds = t.get(proto.feed)
     return m.RunCallableRequest(
         proto.session_handle, proto.handle, feeds, proto.request_id, takes_leases=True
     )
 
 
-def _encode_run_callable_reply(r: m.RunCallableReply) -> bytes:
+def _encode_run_callable_reply(r: m.RunCallableReply, t: Tensors) -> bytes:
     proto = pb.RunCallableResponse()
     for value in r.fetches:
-        _put(value, proto.fetch.add())
+        t.put(value, proto.fetch.add())
     if r.metadata is not None:
         proto.metadata.CopyFrom(r.metadata)
     return proto.SerializeToString()
 
 
-def _decode_run_callable_reply(data: bytes) -> m.RunCallableReply:
+def _decode_run_callable_reply(data: bytes, t: Tensors) -> m.RunCallableReply:
     proto = _parse(pb.RunCallableResponse, data)
     return m.RunCallableReply(
-        tensors.decode_all(proto.fetch, writable=True),
+        t.get(proto.fetch, writable=True),
         proto.metadata if proto.HasField("metadata") else None,
     )
 
@@ -235,9 +277,14 @@ def _plain(service: str, name: str, handler: str, request: Any, reply: Any) -> M
     """A method whose messages are the protobuf ones."""
     return Method(
         service, name, handler,
-        lambda message: message.SerializeToString(), lambda data: _parse(request, data),
-        lambda message: message.SerializeToString(), lambda data: _parse(reply, data),
+        lambda message, _: message.SerializeToString(), lambda data, _: _parse(request, data),
+        lambda message, _: message.SerializeToString(), lambda data, _: _parse(reply, data),
     )  # fmt: skip
+
+
+def _unread(data: bytes, _: Tensors) -> bytes:
+    """The message of a method that is refused."""
+    return data
 
 
 _MASTER, _WORKER = "MasterService", "WorkerService"
@@ -307,6 +354,10 @@ RECV_TENSOR = Method(
     _WORKER, "RecvTensor", "recv_tensor", _encode_recv_tensor, _decode_recv_tensor,
     _encode_recv_tensor_reply, _decode_recv_tensor_reply,
 )  # fmt: skip
+SEND_TENSOR = Method(
+    _WORKER, "SendTensor", "send_tensor", _encode_send_tensor, _decode_send_tensor,
+    lambda message, _: message.SerializeToString(), lambda data, _: _parse(pb.SendTensorResponse, data),
+)  # fmt: skip
 MARK_RECV_FINISHED = _plain(
     _WORKER, "MarkRecvFinished", "mark_recv_finished",
     pb.MarkRecvFinishedRequest, pb.MarkRecvFinishedResponse,
@@ -314,7 +365,7 @@ MARK_RECV_FINISHED = _plain(
 LOGGING = _plain(_WORKER, "Logging", "logging", pb.LoggingRequest, pb.LoggingResponse)
 TRACING = _plain(_WORKER, "Tracing", "tracing", pb.TracingRequest, pb.TracingResponse)
 RECV_BUF, GET_STEP_SEQUENCE, COMPLETE_GROUP, COMPLETE_INSTANCE = (
-    Method(_WORKER, name, handler, bytes, bytes, bytes, bytes)  # refused unread
+    Method(_WORKER, name, handler, _unread, _unread, _unread, _unread)
     for name, handler in (
         ("RecvBuf", "recv_buf"),
         ("GetStepSequence", "get_step_sequence"),
@@ -330,5 +381,5 @@ MASTER_METHODS = (
 WORKER_METHODS = (
     GET_STATUS, CREATE_WORKER_SESSION, DELETE_WORKER_SESSION, REGISTER_GRAPH, DEREGISTER_GRAPH, RUN_GRAPH,
     CLEANUP_GRAPH, CLEANUP_ALL, RECV_TENSOR, MARK_RECV_FINISHED, LOGGING, TRACING, RECV_BUF,
-    GET_STEP_SEQUENCE, COMPLETE_GROUP, COMPLETE_INSTANCE,
+    GET_STEP_SEQUENCE, COMPLETE_GROUP, COMPLETE_INSTANCE, SEND_TENSOR,
 )  # fmt: skip

@@ -34,6 +34,7 @@ from headrace.serve.step_log import StepLog
 from headrace.serve.worker_session import WorkerSession
 
 _ENDED_STEPS = 4096  # remembered, for those who come late
+_UNSTARTED_S = 60.0
 
 
 class Worker:
@@ -48,6 +49,7 @@ class Worker:
         self.runtime = Runtime(self.devices[0])
         self.peers = Peers(peers_of, task, self, pool)
         self.pool = pool
+        self.lane: pb.LaneAddress | None = None
         self._lock = threading.Lock()
         self._log = StepLog()
         self._graphs: dict[str, Registered] = {}
@@ -62,10 +64,11 @@ class Worker:
     # -- sessions and graphs ------------------------------------------------------------------
 
     def get_status(self, request: pb.GetStatusRequest, scope: Scope) -> pb.GetStatusResponse:
-        """The devices of this task."""
+        """The devices of this task, and how it is best reached."""
         return pb.GetStatusResponse(
-            device_attributes=self.device_attributes(), headrace_clock_ns=self.clock_ns()
-        )
+            device_attributes=self.device_attributes(), headrace_clock_ns=self.clock_ns(),
+            headrace_lane=self.lane, headrace_pushes=True,
+        )  # fmt: skip
 
     def device_attributes(self) -> list[pb.DeviceAttributes]:
         """This task's CPUs."""
@@ -193,6 +196,8 @@ class Worker:
         finally:
             if logged and stats is not None:
                 self._log.add(request.step_id, stats.proto())
+        if request.ends_step:
+            self._end_step(request.step_id, None)
         recv = [(name, values[registered.returns[name]]) for name in request.recv_keys]
         if len(recv) < len(values):  # not every fetch was asked for
             asked = {registered.returns[name] for name in request.recv_keys}
@@ -232,13 +237,16 @@ class Worker:
             self._check_open()
             self._running[running] = session
             exchange.partitions += 1
+            exchange.started = True
         unregister = exchange.scope.on_cancel(
             lambda: running.cancel(exchange.scope.error or _over(step_id))
         )
         try:
-            view = exchange.seen_from(session.task, session.peers)
+            view = exchange.seen_from(session.task, session.peers, registered.routes)
             step = StepState(session.runtime, running, step_id, view, stats, session.handle, lends)
-            return program.run(step, args)
+            values = program.run(step, args)
+            view.finish(running)
+            return values
         except errors.OpError as error:
             self._end_step(step_id, error)
             raise
@@ -325,6 +333,38 @@ class Worker:
 
         taken.on_done(arrived)
         return replied
+
+    def send_tensor(self, request: m.SendTensorRequest, scope: Scope) -> pb.SendTensorResponse:
+        """Take a value of a step that another task has made; of a step that is over it is dropped."""
+        exchange: Exchange | None = None
+        with self._lock:
+            if request.step_id not in self._ended_steps:
+                self._check_open()
+                exchange = self._steps.get(request.step_id)
+                if exchange is None:  # its partition here has not been started yet
+                    self._forget_unstarted()
+                    exchange = self._steps[request.step_id] = Exchange(request.step_id)
+        if exchange is not None:
+            try:
+                value = request.value
+                if isinstance(value, Lease):  # of a task in this process
+                    value = value.detach()
+                exchange.local.send(request.rendezvous_key, value, request.is_dead)
+            except errors.OpError:
+                if exchange.scope.error is None:
+                    raise  # sent twice; else the step has just ended
+        return pb.SendTensorResponse()
+
+    def _forget_unstarted(self) -> None:
+        """Drop what was sent for steps that nobody began here for long: their masters are gone."""
+        oldest = time.monotonic() - _UNSTARTED_S
+        stale = [
+            step_id
+            for step_id, exchange in self._steps.items()
+            if not exchange.started and exchange.since < oldest
+        ]
+        for step_id in stale:
+            del self._steps[step_id]
 
     def cleanup_graph(
         self, request: pb.CleanupGraphRequest, scope: Scope

@@ -20,6 +20,7 @@ from headrace.serve import messages as m
 from headrace.serve import wire
 from headrace.serve.peers import Peer, connect
 from headrace.serve.pool import GrowingPool
+from headrace.serve.routed import RoutedPeer
 from headrace.serve.worker import Worker
 from tests.serve.clusters import Cluster
 
@@ -32,6 +33,9 @@ class Asker:
     def __init__(self, cluster: Cluster, task: str, pool: GrowingPool) -> None:
         self.master = connect(cluster.address(task), "master", pool, task)
         self.worker = connect(cluster.address(task), "worker", pool, task)
+        for peer in (self.master, self.worker):
+            if isinstance(peer, RoutedPeer):  # which learns of a lane by that
+                peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
 
     def __call__(self, method: wire.Method, request: Any, **scope: Any) -> Any:
         peer: Peer = self.master if method in wire.MASTER_METHODS else self.worker
@@ -324,6 +328,72 @@ def test_cleanup_wakes_those_who_wait_in_the_step(ask: Asker) -> None:
     ask(wire.CLEANUP_GRAPH, pb.CleanupGraphRequest(step_id=9))
     with pytest.raises(errors.AbortedError, match="step 9 has ended"):
         waiting.wait(scope)
+
+
+def receiving() -> pb.RegisterGraphRequest:
+    """A partition that is sent `edge` by the worker, and fetches it."""
+    receive = transfer("_Recv", "edge", client=False)
+    receive.attr["send_device"].s = WORKER_DEVICE.encode()
+    request = part(receive, transfer("_Send", "out", receive.name, client=True))
+    request.headrace_pushed_by.append("/job:worker/replica:0/task:0")
+    request.headrace_all_alive = True
+    return request
+
+
+WORKER_DEVICE = DEVICE.replace("ps", "worker")
+PUSHED = key(WORKER_DEVICE, 1, DEVICE, "edge")
+
+
+def test_a_value_may_be_sent_before_its_partition_is_started(ask: Asker) -> None:
+    handle = ask(wire.REGISTER_GRAPH, receiving()).graph_handle
+    sent = m.SendTensorRequest(21, PUSHED, np.float32(5))
+    assert ask(wire.SEND_TENSOR, sent) == pb.SendTensorResponse()
+    reply = ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, 21, [], [the_key("out")]))
+    assert reply.recv == [(the_key("out"), 5.0)]
+
+
+def test_a_value_that_is_sent_reaches_the_partition_that_waits_for_it(ask: Asker) -> None:
+    handle = ask(wire.REGISTER_GRAPH, receiving()).graph_handle
+    running = m.RunGraphRequest(handle, 22, [], [the_key("out")], ends_step=True)
+    scope = Scope(30.0)
+    waiting = ask.worker.call(wire.RUN_GRAPH, running, scope)
+    large = np.full((1000, 100), 7, np.float32)
+    request = m.SendTensorRequest(22, PUSHED, large)
+    if not ask.worker.tell(wire.SEND_TENSOR, request, scope):
+        ask(wire.SEND_TENSOR, request)
+    ((_, value),) = waiting.wait(scope).recv
+    np.testing.assert_array_equal(value, large)
+
+
+def test_a_value_for_a_step_that_is_over_is_dropped(ask: Asker, cluster: Cluster) -> None:
+    ask(wire.CLEANUP_GRAPH, pb.CleanupGraphRequest(step_id=23))
+    ask(wire.SEND_TENSOR, m.SendTensorRequest(23, PUSHED, np.float32(5)))
+    assert 23 not in cluster.servers["ps:0"].worker._steps
+
+
+def test_a_value_is_sent_once(ask: Asker) -> None:
+    ask(wire.SEND_TENSOR, m.SendTensorRequest(24, PUSHED, np.float32(5)))
+    with pytest.raises(errors.InternalError, match="twice"):
+        ask(wire.SEND_TENSOR, m.SendTensorRequest(24, PUSHED, np.float32(5)))
+    ask(wire.CLEANUP_GRAPH, pb.CleanupGraphRequest(step_id=24))
+
+
+def test_values_for_steps_that_never_begin_are_forgotten(
+    ask: Asker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.serve.worker._UNSTARTED_S", 0.0)
+    for step in (25, 26):
+        ask(wire.SEND_TENSOR, m.SendTensorRequest(step, PUSHED, np.float32(5)))
+    assert list(cluster.servers["ps:0"].worker._steps) == [26]
+
+
+def test_a_step_is_forgotten_with_its_last_partition_if_that_ends_it(
+    ask: Asker, cluster: Cluster
+) -> None:
+    handle = ask(wire.REGISTER_GRAPH, double()).graph_handle
+    sent = [(the_key("in"), np.float32(3.0))]
+    ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, 27, sent, [], ends_step=True))
+    assert not cluster.servers["ps:0"].worker._steps
 
 
 def test_who_gives_up_waiting_for_a_step_that_never_comes_leaves_nothing(

@@ -29,6 +29,20 @@ class ErrorDetail(_message.Message):
     message: str
     def __init__(self, node: _Optional[str] = ..., op_type: _Optional[str] = ..., device: _Optional[str] = ..., step: _Optional[int] = ..., built_at: _Optional[str] = ..., chain: _Optional[_Iterable[str]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
+class LaneAddress(_message.Message):
+    __slots__ = ("version", "server", "host", "unix_path", "tcp_port")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SERVER_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    UNIX_PATH_FIELD_NUMBER: _ClassVar[int]
+    TCP_PORT_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    server: int
+    host: str
+    unix_path: str
+    tcp_port: int
+    def __init__(self, version: _Optional[int] = ..., server: _Optional[int] = ..., host: _Optional[str] = ..., unix_path: _Optional[str] = ..., tcp_port: _Optional[int] = ...) -> None: ...
+
 class CreateSessionRequest(_message.Message):
     __slots__ = ("graph_def", "config", "target")
     GRAPH_DEF_FIELD_NUMBER: _ClassVar[int]
@@ -40,12 +54,14 @@ class CreateSessionRequest(_message.Message):
     def __init__(self, graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., config: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., target: _Optional[str] = ...) -> None: ...
 
 class CreateSessionResponse(_message.Message):
-    __slots__ = ("session_handle", "graph_version")
+    __slots__ = ("session_handle", "graph_version", "headrace_lane")
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
     GRAPH_VERSION_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_LANE_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
     graph_version: int
-    def __init__(self, session_handle: _Optional[str] = ..., graph_version: _Optional[int] = ...) -> None: ...
+    headrace_lane: LaneAddress
+    def __init__(self, session_handle: _Optional[str] = ..., graph_version: _Optional[int] = ..., headrace_lane: _Optional[_Union[LaneAddress, _Mapping]] = ...) -> None: ...
 
 class ExtendSessionRequest(_message.Message):
     __slots__ = ("session_handle", "graph_def", "current_graph_version")
@@ -64,7 +80,7 @@ class ExtendSessionResponse(_message.Message):
     def __init__(self, new_graph_version: _Optional[int] = ...) -> None: ...
 
 class RunStepRequest(_message.Message):
-    __slots__ = ("session_handle", "feed", "fetch", "target", "options", "partial_run_handle", "store_errors_in_response_body", "request_id")
+    __slots__ = ("session_handle", "feed", "fetch", "target", "options", "partial_run_handle", "store_errors_in_response_body", "request_id", "headrace_signature")
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
     FEED_FIELD_NUMBER: _ClassVar[int]
     FETCH_FIELD_NUMBER: _ClassVar[int]
@@ -73,6 +89,7 @@ class RunStepRequest(_message.Message):
     PARTIAL_RUN_HANDLE_FIELD_NUMBER: _ClassVar[int]
     STORE_ERRORS_IN_RESPONSE_BODY_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
     feed: _containers.RepeatedCompositeFieldContainer[_framework_pb2.NamedTensorProto]
     fetch: _containers.RepeatedScalarFieldContainer[str]
@@ -81,21 +98,24 @@ class RunStepRequest(_message.Message):
     partial_run_handle: str
     store_errors_in_response_body: bool
     request_id: int
-    def __init__(self, session_handle: _Optional[str] = ..., feed: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., fetch: _Optional[_Iterable[str]] = ..., target: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[_config_pb2.RunOptions, _Mapping]] = ..., partial_run_handle: _Optional[str] = ..., store_errors_in_response_body: bool = ..., request_id: _Optional[int] = ...) -> None: ...
+    headrace_signature: int
+    def __init__(self, session_handle: _Optional[str] = ..., feed: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., fetch: _Optional[_Iterable[str]] = ..., target: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[_config_pb2.RunOptions, _Mapping]] = ..., partial_run_handle: _Optional[str] = ..., store_errors_in_response_body: bool = ..., request_id: _Optional[int] = ..., headrace_signature: _Optional[int] = ...) -> None: ...
 
 class RunStepResponse(_message.Message):
-    __slots__ = ("tensor", "metadata", "status_code", "status_error_message", "headrace_error")
+    __slots__ = ("tensor", "metadata", "status_code", "status_error_message", "headrace_error", "headrace_signature")
     TENSOR_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
     STATUS_CODE_FIELD_NUMBER: _ClassVar[int]
     STATUS_ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_ERROR_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     tensor: _containers.RepeatedCompositeFieldContainer[_framework_pb2.NamedTensorProto]
     metadata: _config_pb2.RunMetadata
     status_code: _framework_pb2.Code
     status_error_message: str
     headrace_error: ErrorDetail
-    def __init__(self, tensor: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., metadata: _Optional[_Union[_config_pb2.RunMetadata, _Mapping]] = ..., status_code: _Optional[_Union[_framework_pb2.Code, str]] = ..., status_error_message: _Optional[str] = ..., headrace_error: _Optional[_Union[ErrorDetail, _Mapping]] = ...) -> None: ...
+    headrace_signature: int
+    def __init__(self, tensor: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., metadata: _Optional[_Union[_config_pb2.RunMetadata, _Mapping]] = ..., status_code: _Optional[_Union[_framework_pb2.Code, str]] = ..., status_error_message: _Optional[str] = ..., headrace_error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., headrace_signature: _Optional[int] = ...) -> None: ...
 
 class PartialRunSetupRequest(_message.Message):
     __slots__ = ("session_handle", "feed", "fetch", "target", "request_id")
@@ -206,12 +226,16 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("device_attributes", "headrace_clock_ns")
+    __slots__ = ("device_attributes", "headrace_clock_ns", "headrace_lane", "headrace_pushes")
     DEVICE_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_CLOCK_NS_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_LANE_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_PUSHES_FIELD_NUMBER: _ClassVar[int]
     device_attributes: _containers.RepeatedCompositeFieldContainer[_framework_pb2.DeviceAttributes]
     headrace_clock_ns: int
-    def __init__(self, device_attributes: _Optional[_Iterable[_Union[_framework_pb2.DeviceAttributes, _Mapping]]] = ..., headrace_clock_ns: _Optional[int] = ...) -> None: ...
+    headrace_lane: LaneAddress
+    headrace_pushes: bool
+    def __init__(self, device_attributes: _Optional[_Iterable[_Union[_framework_pb2.DeviceAttributes, _Mapping]]] = ..., headrace_clock_ns: _Optional[int] = ..., headrace_lane: _Optional[_Union[LaneAddress, _Mapping]] = ..., headrace_pushes: bool = ...) -> None: ...
 
 class CreateWorkerSessionRequest(_message.Message):
     __slots__ = ("session_handle", "server_def", "isolate_session_state", "cluster_device_attributes", "master_task", "master_incarnation")
@@ -244,7 +268,7 @@ class DeleteWorkerSessionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RegisterGraphRequest(_message.Message):
-    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto", "headrace_all_alive")
+    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto", "headrace_all_alive", "headrace_pushes_to", "headrace_pushed_by")
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
     GRAPH_DEF_FIELD_NUMBER: _ClassVar[int]
     HAS_CONTROL_FLOW_FIELD_NUMBER: _ClassVar[int]
@@ -254,6 +278,8 @@ class RegisterGraphRequest(_message.Message):
     COLLECTIVE_GRAPH_KEY_FIELD_NUMBER: _ClassVar[int]
     CONFIG_PROTO_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_ALL_ALIVE_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_PUSHES_TO_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_PUSHED_BY_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
     graph_def: _framework_pb2.GraphDef
     has_control_flow: bool
@@ -263,7 +289,9 @@ class RegisterGraphRequest(_message.Message):
     collective_graph_key: int
     config_proto: _config_pb2.ConfigProto
     headrace_all_alive: bool
-    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., headrace_all_alive: bool = ...) -> None: ...
+    headrace_pushes_to: _containers.RepeatedScalarFieldContainer[str]
+    headrace_pushed_by: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., headrace_all_alive: bool = ..., headrace_pushes_to: _Optional[_Iterable[str]] = ..., headrace_pushed_by: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RegisterGraphResponse(_message.Message):
     __slots__ = ("graph_handle",)
@@ -286,7 +314,7 @@ class DeregisterGraphResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RunGraphRequest(_message.Message):
-    __slots__ = ("graph_handle", "step_id", "send", "recv_key", "exec_opts", "is_partial", "is_last_partial_run", "session_handle", "store_errors_in_response_body", "create_worker_session_called", "request_id")
+    __slots__ = ("graph_handle", "step_id", "send", "recv_key", "exec_opts", "is_partial", "is_last_partial_run", "session_handle", "store_errors_in_response_body", "create_worker_session_called", "request_id", "headrace_ends_step")
     GRAPH_HANDLE_FIELD_NUMBER: _ClassVar[int]
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
     SEND_FIELD_NUMBER: _ClassVar[int]
@@ -298,6 +326,7 @@ class RunGraphRequest(_message.Message):
     STORE_ERRORS_IN_RESPONSE_BODY_FIELD_NUMBER: _ClassVar[int]
     CREATE_WORKER_SESSION_CALLED_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_ENDS_STEP_FIELD_NUMBER: _ClassVar[int]
     graph_handle: str
     step_id: int
     send: _containers.RepeatedCompositeFieldContainer[_framework_pb2.NamedTensorProto]
@@ -309,7 +338,8 @@ class RunGraphRequest(_message.Message):
     store_errors_in_response_body: bool
     create_worker_session_called: bool
     request_id: int
-    def __init__(self, graph_handle: _Optional[str] = ..., step_id: _Optional[int] = ..., send: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., recv_key: _Optional[_Iterable[str]] = ..., exec_opts: _Optional[_Union[ExecutorOpts, _Mapping]] = ..., is_partial: bool = ..., is_last_partial_run: bool = ..., session_handle: _Optional[str] = ..., store_errors_in_response_body: bool = ..., create_worker_session_called: bool = ..., request_id: _Optional[int] = ...) -> None: ...
+    headrace_ends_step: bool
+    def __init__(self, graph_handle: _Optional[str] = ..., step_id: _Optional[int] = ..., send: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., recv_key: _Optional[_Iterable[str]] = ..., exec_opts: _Optional[_Union[ExecutorOpts, _Mapping]] = ..., is_partial: bool = ..., is_last_partial_run: bool = ..., session_handle: _Optional[str] = ..., store_errors_in_response_body: bool = ..., create_worker_session_called: bool = ..., request_id: _Optional[int] = ..., headrace_ends_step: bool = ...) -> None: ...
 
 class RunGraphResponse(_message.Message):
     __slots__ = ("recv", "step_stats", "cost_graph", "partition_graph", "status_code", "status_error_message", "headrace_error")
@@ -392,6 +422,22 @@ class RecvTensorResponse(_message.Message):
     transport_options: _any_pb2.Any
     require_ack: bool
     def __init__(self, tensor: _Optional[_Union[_framework_pb2.TensorProto, _Mapping]] = ..., is_dead: bool = ..., send_start_micros: _Optional[int] = ..., transport_options: _Optional[_Union[_any_pb2.Any, _Mapping]] = ..., require_ack: bool = ...) -> None: ...
+
+class SendTensorRequest(_message.Message):
+    __slots__ = ("step_id", "rendezvous_key", "tensor", "is_dead")
+    STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    RENDEZVOUS_KEY_FIELD_NUMBER: _ClassVar[int]
+    TENSOR_FIELD_NUMBER: _ClassVar[int]
+    IS_DEAD_FIELD_NUMBER: _ClassVar[int]
+    step_id: int
+    rendezvous_key: str
+    tensor: _framework_pb2.TensorProto
+    is_dead: bool
+    def __init__(self, step_id: _Optional[int] = ..., rendezvous_key: _Optional[str] = ..., tensor: _Optional[_Union[_framework_pb2.TensorProto, _Mapping]] = ..., is_dead: bool = ...) -> None: ...
+
+class SendTensorResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class MarkRecvFinishedRequest(_message.Message):
     __slots__ = ("request_id",)

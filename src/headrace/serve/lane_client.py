@@ -1,0 +1,409 @@
+"""The lane, client side: a peer behind framed sockets.
+
+A call takes an idle connection, or makes one.  Whoever waits for the reply reads it, so that no
+other thread has to be woken; until somebody waits, the watcher looks for it.  Who gives up a call closes
+its half of the connection, which cancels the call there; the other half is closed when that is done.
+Called by: serve.routed.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import frames
+from headrace.codec import protos as pb
+from headrace.codec.frames import Frame, Kind
+from headrace.run.pending import Pending, WaitInfo
+from headrace.run.scope import Scope
+from headrace.serve.lane_socket import LaneSocket
+from headrace.serve.lane_wire import NUMBERS, Beside, greets, host_id
+from headrace.serve.status import as_op_error, from_detail
+from headrace.serve.waiting import passed_deadline
+from headrace.serve.watcher import watcher
+from headrace.serve.wire import Method
+
+_PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
+_CONNECT_WITHIN_S = 5.0
+_MOST_IDLE = 64
+_IDLE_S = 60.0
+_CONFIRM_WITHIN_S = 0.08  # for the server to end a call that was given up
+_LOOK_S = 1.0  # between looks at the scope while a large message is being sent
+
+
+class Unreachable(OSError):
+    """No connection can be made: the caller may try another way."""
+
+
+class LanePeer:
+    """A service behind a lane address."""
+
+    def __init__(self, lane: pb.LaneAddress, host: str, name: str, max_message_bytes: int) -> None:
+        """host: of the server's gRPC address, where its TCP port is too."""
+        self.lane = lane
+        self.name = name
+        self._host = host
+        self._max_message_bytes = max_message_bytes
+        self._idle: list[Connection] = []
+        self._closed = False
+
+    def call(self, method: Method, request: Any, scope: Scope) -> Pending[Any]:
+        """Send a request; the reply comes later.  Abandoning the result cancels the call.
+
+        Raises Unreachable.
+        """
+        error = scope.error
+        if error is not None:
+            return Pending.failed_with(error)
+        connection = self._take()
+        call = _Call(self, connection, method, scope)
+        connection.call = call
+        try:
+            self._send(connection, method, request, scope, Kind.REQUEST)
+        except BaseException as failure:
+            self.drop(connection)
+            if isinstance(failure, (OSError, EOFError)):
+                return Pending.failed_with(self.broken(method, scope, failure))
+            raise
+        call.begin()
+        return call
+
+    def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
+        """Send a request and wait for the reply.  Raises Unreachable."""
+        scope.check()
+        connection = self._take()
+        connection.in_person = True
+        unregister = scope.on_cancel(lambda: connection.follow(scope))
+        try:
+            self._send(connection, method, request, scope, Kind.REQUEST)
+            frame = connection.wait(scope)
+        except (OSError, EOFError) as failure:
+            self.drop(connection)
+            raise self.broken(method, scope, failure) from failure
+        except BaseException:  # the deadline, Ctrl-C
+            connection.take_back()
+            self.drop(connection)
+            raise
+        finally:
+            unregister()
+        self.give_back(connection)
+        return result_of(frame, method)
+
+    def tell(self, method: Method, request: Any, scope: Scope) -> None:
+        """Send what needs no reply.  Blocks while the other side is behind with reading.
+
+        Raises Unreachable, Unavailable.
+        """
+        connection = self._take()
+        connection.in_person = True
+        unregister = scope.on_cancel(connection.withdraw)
+        try:
+            self._send(connection, method, request, scope, Kind.ONE_WAY)
+        except (OSError, EOFError) as failure:
+            self.drop(connection)
+            raise self.broken(method, scope, failure) from failure
+        except BaseException:
+            self.drop(connection)
+            raise
+        finally:
+            unregister()
+        self.give_back(connection)
+
+    def _send(
+        self, connection: Connection, method: Method, request: Any, scope: Scope, kind: Kind
+    ) -> None:
+        beside = Beside()
+        header = method.encode_request(request, beside)
+        remaining = scope.remaining()
+        timeout_us = 0 if remaining is None else max(1, round(remaining * 1e6))
+        number = NUMBERS[method.path]
+        buffers = frames.pack(kind, number, 0, header, beside.values, timeout_us)
+        connection.socket.send(buffers, _LOOK_S, scope.check)
+
+    # -- connections ----------------------------------------------------------------------------
+
+    def _take(self) -> Connection:
+        while self._idle:
+            with contextlib.suppress(IndexError):
+                connection = self._idle.pop()
+                if connection.usable:
+                    return connection
+        if self._closed:
+            raise Unreachable("the peer has been closed")
+        return Connection(self, self._connect())
+
+    def _connect(self) -> LaneSocket:
+        found: OSError | None = None
+        for family, address in self._addresses():
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                sock.settimeout(_CONNECT_WITHIN_S)
+                sock.connect(address)
+                lane = LaneSocket(sock, self._max_message_bytes)
+                frame = lane.read(_CONNECT_WITHIN_S)
+                if frame is None or not greets(frame, self.lane.server):
+                    raise ConnectionRefusedError(f"{address} is not the server's lane")
+                return lane
+            except (OSError, EOFError, errors.OpError) as error:
+                sock.close()
+                found = error if isinstance(error, OSError) else ConnectionError(str(error))
+        raise Unreachable(f"the lane of {self.name} cannot be reached: {found}")
+
+    def _addresses(self) -> list[tuple[int, Any]]:
+        """Where to try, best first."""
+        lane = self.lane
+        found: list[tuple[int, Any]] = []
+        if lane.unix_path and lane.host and lane.host == host_id():
+            found.append((int(socket.AF_UNIX), lane.unix_path))
+        if lane.tcp_port:
+            host = self._host.strip("[]")
+            with contextlib.suppress(OSError):
+                for family, *_, address in socket.getaddrinfo(
+                    host, lane.tcp_port, type=socket.SOCK_STREAM
+                ):
+                    found.append((int(family), address))
+        return found
+
+    def give_back(self, connection: Connection) -> None:
+        """A call has ended well: the next one may have the connection."""
+        connection.call = None
+        connection.in_person = False
+        connection.idle_since = now = time.monotonic()
+        idle = self._idle
+        if self._closed or len(idle) >= _MOST_IDLE:
+            connection.close()
+            return
+        idle.append(connection)
+        oldest = idle[0]
+        if now - oldest.idle_since > _IDLE_S:
+            with contextlib.suppress(ValueError):
+                idle.remove(oldest)
+                oldest.close()
+
+    def drop(self, connection: Connection) -> None:
+        """A call has not ended well: its connection is of no more use."""
+        connection.call = None
+        connection.close()
+
+    def forget(self, connection: Connection) -> None:
+        """An idle connection was closed by the other side."""
+        with contextlib.suppress(ValueError):
+            self._idle.remove(connection)
+
+    def broken(self, method: Method, scope: Scope, failure: BaseException) -> errors.OpError:
+        """The error of a call whose connection broke, or was shut because the scope has ended."""
+        error = scope.error
+        if error is not None:
+            return error
+        return errors.unavailable(
+            f"the connection to {self.name} broke while {method.name} was under way ({failure}): "
+            "its process has ended, or the network between"
+        )
+
+    def close(self) -> None:
+        """Close the idle connections; the others when their calls have ended."""
+        self._closed = True
+        while self._idle:
+            with contextlib.suppress(IndexError):
+                self._idle.pop().close()
+
+
+class Connection:
+    """A connection: idle, or with one call."""
+
+    __slots__ = ("_peer", "_shut", "call", "idle_since", "in_person", "socket")
+
+    def __init__(self, peer: LanePeer, lane: LaneSocket) -> None:
+        """in_person: the thread that calls also reads."""
+        self._peer = peer
+        self._shut = False
+        self.socket = lane
+        self.call: _Call | None = None
+        self.in_person = False
+        self.idle_since = 0.0
+        watcher().add(lane, self._event)
+
+    @property
+    def usable(self) -> bool:
+        """Whether the other side is believed to be there."""
+        return not self._shut
+
+    def wait(self, scope: Scope) -> Frame:
+        """Read the reply in this thread.
+
+        Raises the scope's error, DeadlineExceeded, EOFError, OSError; then the connection is dropped.
+        """
+        lane = self.socket
+        frame = lane.read(_read_limit(scope))
+        while frame is None:
+            remaining = scope.remaining()
+            if remaining is None or not passed_deadline(scope):
+                scope.check()
+            elif time.monotonic() >= (scope.deadline or 0.0) + _PATIENCE_S:
+                raise scope.deadline_error(f"an answer of {self._peer.name}")
+            frame = lane.read(_read_limit(scope))
+        return frame
+
+    def _event(self, hung_up: bool) -> None:
+        """The watcher's."""
+        call = self.call
+        if call is not None:
+            call.event()
+        elif hung_up and not self.in_person and self.socket.hung_up():
+            self._shut = True
+            self._peer.forget(self)
+            self.close()
+
+    def withdraw(self) -> None:
+        """Have the server end the call; who reads finds out when it has, or soon after."""
+        self._shut = True
+        self.socket.half_close()
+        watcher().later(_CONFIRM_WITHIN_S, self.socket.shut)
+
+    def take_back(self) -> None:
+        """As `withdraw`, for the thread that reads; returns when the server has ended the call."""
+        self.withdraw()
+        with contextlib.suppress(OSError, EOFError, errors.OpError):
+            until = time.monotonic() + _CONFIRM_WITHIN_S
+            while (left := until - time.monotonic()) > 0:
+                self.socket.read(left)
+
+    def follow(self, scope: Scope) -> None:
+        """As `withdraw`, if the scope was cancelled; its deadline is the server's to keep."""
+        if not passed_deadline(scope):
+            self.withdraw()
+
+    def close(self) -> None:
+        """Give it back to the system; nobody may be reading."""
+        self._shut = True
+        watcher().remove(self.socket)
+        self.socket.close()
+
+
+def _read_limit(scope: Scope) -> float | None:
+    """How long one read may take: to the deadline and a little longer, or the main thread's nap."""
+    nap = scope.nap()
+    return nap if nap is None else nap + _PATIENCE_S
+
+
+def result_of(frame: Frame, method: Method) -> Any:
+    """The reply in a frame.  Raises the error in it, and OpError for what is no reply."""
+    if frame.kind is Kind.ERROR:
+        raise from_detail(pb.ErrorDetail.FromString(frame.header))
+    return method.decode_reply(frame.header, Beside(frame.values))
+
+
+_WATCHED, _IN_PERSON, _OVER = range(3)
+
+
+class _Call(Pending[Any]):
+    """A call under way, read by the watcher, or by the thread that waits for it."""
+
+    __slots__ = ("_connection", "_method", "_peer", "_reader", "_scope", "_turn", "_unregister")
+
+    def __init__(
+        self, peer: LanePeer, connection: Connection, method: Method, scope: Scope
+    ) -> None:
+        super().__init__(WaitInfo(method.name, peer.name), _Call._given_up)  # type: ignore[arg-type]
+        self._peer = peer
+        self._connection = connection
+        self._method = method
+        self._scope = scope
+        self._turn = threading.Lock()
+        self._reader = _WATCHED
+        self._unregister: Any = None
+
+    def begin(self) -> None:
+        """The request has been sent.  The scope's end ends the call; a deadline is the server's to keep."""
+        scope = self._scope
+
+        def ended() -> None:
+            if not passed_deadline(scope):
+                self.abandon(scope.error or errors.cancelled("the call was cancelled"))
+
+        self._unregister = scope.on_cancel(ended)
+        watcher().arm(self._connection.socket, wants_input=True)
+
+    def wait(self, scope: Scope) -> Any:
+        """See `Pending.wait`.  Reads the reply itself, unless another thread is at it."""
+        with self._turn:
+            mine = self._reader == _WATCHED
+            if mine:
+                self._reader = _IN_PERSON
+        if not mine:
+            return super().wait(scope)
+        connection = self._connection
+        watcher().arm(connection.socket, wants_input=False)
+        unregister = scope.on_cancel(lambda: connection.follow(scope))
+        try:
+            frame = connection.wait(scope)
+        except (OSError, EOFError) as failure:
+            self._broke(self._peer.broken(self._method, scope, failure))
+        except errors.OpError as error:
+            connection.take_back()
+            self._broke(error)
+        except BaseException:
+            connection.take_back()
+            self._broke(errors.cancelled("interrupted"))
+            raise
+        else:
+            self._take(frame)
+        finally:
+            unregister()
+        return self.result()
+
+    def event(self) -> None:
+        """The watcher's: there is something to read, or the other side has gone."""
+        broken: errors.OpError | None = None
+        frame: Frame | None = None
+        with self._turn:
+            if self._reader != _WATCHED:
+                return
+            try:
+                frame = self._connection.socket.read_available()
+            except (OSError, EOFError) as failure:
+                broken = self._peer.broken(self._method, self._scope, failure)
+            except errors.OpError as error:
+                broken = error
+            watcher().arm(self._connection.socket, wants_input=frame is None and broken is None)
+            if frame is None and broken is None:
+                return
+            self._reader = _OVER
+        if broken is not None:
+            self._broke(broken)
+        elif frame is not None:
+            self._take(frame)
+
+    def _take(self, frame: Frame) -> None:
+        """The reply has come."""
+        self._end()
+        self._peer.give_back(self._connection)
+        try:
+            value = result_of(frame, self._method)
+        except Exception as error:  # the other side's, or a reply that cannot be understood
+            self.reject(as_op_error(error, self._method.name))
+        else:
+            self.resolve(value)
+
+    def _broke(self, error: errors.OpError) -> None:
+        self._end()
+        self._peer.drop(self._connection)
+        self.reject(error)
+
+    def _end(self) -> None:
+        with self._turn:
+            self._reader = _OVER
+        if self._unregister is not None:
+            self._unregister()
+
+    def _given_up(self) -> bool:
+        """The server is told; whoever reads finds out when it has ended the call."""
+        with self._turn:
+            over = self._reader == _OVER
+        if not over:
+            self._connection.withdraw()
+        return True

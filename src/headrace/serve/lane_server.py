@@ -1,0 +1,264 @@
+"""The lane, server side: both services on framed sockets.
+
+A connection has one call at a time.  The thread that reads a request runs it and writes the reply;
+then it waits for the next one, for about a second.  An idle connection has no thread: the watcher
+hands it to one of the pool when something comes.  While a call runs, the watcher looks for the
+caller going away, which cancels the call's scope.
+Called by: serve.server.  Threads: one of the pool per connection that is not idle; the watcher's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import frames
+from headrace.codec import protos as pb
+from headrace.codec.frames import Frame, Kind
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.serve import messages as m
+from headrace.serve.lane_socket import LaneSocket
+from headrace.serve.lane_wire import METHODS, NUMBERS, VERSION, Beside, greeting, host_id
+from headrace.serve.pool import GrowingPool
+from headrace.serve.status import as_op_error, to_detail
+from headrace.serve.watcher import watcher
+from headrace.serve.wire import Method
+
+_LINGER_S = 1.0
+_GREET_WITHIN_S = 1.0
+_BACKLOG = 1024
+
+_log = logging.getLogger("headrace")
+
+
+class LaneShell:
+    """Listening sockets for a table of methods."""
+
+    def __init__(
+        self,
+        services: Iterable[tuple[Any, Iterable[Method]]],
+        pool: GrowingPool,
+        server: int,
+        max_message_bytes: int,
+    ) -> None:
+        """services: (service object, its methods).  server: a number of this start of the server."""
+        self.pool = pool
+        self.max_message_bytes = max_message_bytes
+        self._handlers = {
+            NUMBERS[method.path]: getattr(service, method.handler)
+            for service, methods in services
+            for method in methods
+        }
+        self._server = server
+        self._greeting = b"".join(greeting(server))
+        self._listeners: list[socket.socket] = []
+        self._folder = ""
+        self._lock = threading.Lock()
+        self._connections: set[_Connection] = set()
+        self._idle = threading.Condition(self._lock)
+        self._stopped = False
+
+    def listen(self, host: str, port: int | None, unix: bool) -> pb.LaneAddress:
+        """Begin; returns what peers need to know.
+
+        port: of TCP, 0 for one that the system chooses, None for none.  Raises OSError.
+        """
+        address = pb.LaneAddress(version=VERSION, server=self._server)
+        if unix:
+            self._folder = tempfile.mkdtemp(prefix="headrace-")  # for this user only
+            path = os.path.join(self._folder, "lane")
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._listeners.append(listener)
+            listener.bind(path)
+            address.unix_path, address.host = path, host_id()
+        if port is not None:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+            self._listeners.append(listener)
+            address.tcp_port = listener.getsockname()[1]
+        for listener in self._listeners:
+            listener.listen(_BACKLOG)
+            listener.setblocking(False)
+            watcher().add(listener, _Accepting(self, listener), wants_input=True)
+        return address
+
+    def accept(self, sock: socket.socket) -> None:
+        """Take a connection: greet it and wait for its first request."""
+        with contextlib.suppress(OSError):
+            connection = _Connection(self, LaneSocket(sock, self.max_message_bytes))
+            with self._lock:
+                if self._stopped:
+                    sock.close()
+                    return
+                self._connections.add(connection)
+            connection.begin(self._greeting)
+
+    def handler(self, number: int) -> tuple[Method, Any]:
+        """A method and what serves it.  Raises Unimplemented."""
+        found = self._handlers.get(number)
+        if found is None:
+            raise errors.unimplemented(f"the lane has no method number {number}")
+        return METHODS[number], found
+
+    def forget(self, connection: _Connection) -> None:
+        """A connection has ended."""
+        with self._lock:
+            self._connections.discard(connection)
+            if not self._connections:
+                self._idle.notify_all()
+
+    def stop(self) -> None:
+        """Stop listening and cut every connection; what runs there is cancelled, and waited for."""
+        with self._lock:
+            self._stopped = True
+            connections = list(self._connections)
+        for listener in self._listeners:
+            watcher().remove(listener)
+            listener.close()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        for connection in connections:
+            connection.cut()
+
+
+class _Accepting:
+    """A listener's callback."""
+
+    def __init__(self, shell: LaneShell, listener: socket.socket) -> None:
+        self._shell = shell
+        self._listener = listener
+
+    def __call__(self, hung_up: bool) -> None:
+        with contextlib.suppress(OSError):  # nobody there any more, or stopped
+            while True:
+                self._shell.accept(self._listener.accept()[0])
+        watcher().arm(self._listener, wants_input=True)
+
+
+class _Connection:
+    """One connection, served."""
+
+    def __init__(self, shell: LaneShell, lane: LaneSocket) -> None:
+        self._shell = shell
+        self._lane = lane
+        self._lock = threading.Lock()
+        self._parked = True
+        self._gone = False
+        self._scope: Scope | None = None
+
+    def begin(self, greeting: bytes) -> None:
+        """Greet, and wait for the first request.  A new socket has room for the greeting."""
+        watcher().add(self._lane, self._event)
+        try:
+            self._lane.send([greeting], _GREET_WITHIN_S, _too_slow)
+        except OSError:
+            self._end()
+            return
+        watcher().arm(self._lane, wants_input=True)
+
+    def _event(self, hung_up: bool) -> None:
+        """The watcher's: something has come on an idle connection, or the caller of a busy one is gone."""
+        with self._lock:
+            parked, self._parked = self._parked, False
+        if parked:
+            try:
+                self._shell.pool.submit(self._serve)
+            except RuntimeError:  # no thread to be had
+                self._end()
+        elif hung_up and self._lane.hung_up():
+            self._gone = True
+            scope = self._scope
+            if scope is not None:
+                scope.cancel(errors.cancelled("the caller is gone"))
+
+    def _serve(self) -> None:
+        """Calls, one after the other, until there is none for a while."""
+        lane = self._lane
+        watcher().arm(lane, wants_input=False)
+        try:
+            while True:
+                frame = lane.read(_LINGER_S)
+                if frame is None:
+                    break
+                self._answer(frame)
+                del frame
+        except (OSError, EOFError):
+            self._end()
+        except errors.OpError as error:
+            _log.warning("a connection of the lane was closed: %s", error)
+            self._refuse(error)
+            self._end()
+        else:
+            with self._lock:
+                self._parked = True
+            watcher().arm(lane, wants_input=True)
+
+    def _refuse(self, error: errors.OpError) -> None:
+        """Say why the connection is closed."""
+        with contextlib.suppress(OSError):
+            detail = to_detail(error).SerializeToString()
+            self._lane.send(frames.pack(Kind.ERROR, 0, 0, detail), _GREET_WITHIN_S, _too_slow)
+
+    def _answer(self, frame: Frame) -> None:
+        reply: Any = None
+        what = f"method {frame.method}"
+        try:
+            method, handler = self._shell.handler(frame.method)
+            what = method.name
+            timeout_s = frame.timeout_us / 1e6 if frame.timeout_us else None
+            with Scope(timeout_s) as scope:
+                self._scope = scope
+                if self._gone:
+                    scope.cancel(errors.cancelled("the caller is gone"))
+                try:
+                    request = method.decode_request(frame.header, Beside(frame.values))
+                    frame.values = []
+                    reply = handler(request, scope)
+                    if isinstance(reply, Pending):
+                        reply = reply.wait(scope)
+                    if frame.kind is Kind.ONE_WAY:
+                        return
+                    beside = Beside()
+                    header = method.encode_reply(reply, beside)
+                finally:
+                    self._scope = None
+            buffers = frames.pack(Kind.REPLY, frame.method, 0, header, beside.values)
+        except Exception as error:  # the caller gets every failure
+            found = as_op_error(error, what)
+            m.release(reply)
+            if frame.kind is Kind.ONE_WAY:
+                _log.warning("%s failed, whose caller waits for no reply: %s", what, found)
+                return
+            detail = to_detail(found).SerializeToString()
+            buffers = frames.pack(Kind.ERROR, frame.method, 0, detail)
+        try:
+            if not self._gone:
+                self._lane.send(buffers)
+        finally:
+            m.release(reply)
+
+    def cut(self) -> None:
+        """End the connection; what runs on it is cancelled."""
+        self._gone = True
+        scope = self._scope
+        if scope is not None:
+            scope.cancel(errors.unavailable("the server was stopped"))
+        self._lane.shut()  # a parked one is found by the watcher, and closed by a thread of the pool
+
+    def _end(self) -> None:
+        watcher().remove(self._lane)
+        self._lane.close()
+        self._shell.forget(self)
+
+
+def _too_slow() -> None:
+    raise OSError("the other side does not read")

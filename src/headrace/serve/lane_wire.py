@@ -1,0 +1,71 @@
+"""What the lane's two ends agree on: numbers of methods, tensors beside messages, who may speak.
+
+Called by: serve.lane_server, serve.lane_client.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import frames
+from headrace.codec import protos as pb
+from headrace.codec.frames import Frame, Kind
+from headrace.run.variable import Lease
+from headrace.serve.wire import MASTER_METHODS, WORKER_METHODS
+
+METHODS = (*MASTER_METHODS, *WORKER_METHODS)
+NUMBERS = {method.path: number for number, method in enumerate(METHODS)}
+
+VERSION = (frames.VERSION << 32) | zlib.crc32(" ".join(NUMBERS).encode())
+"""Of frames and of the table of methods; peers of different versions talk gRPC."""
+
+GREETING = 0xFFFF
+"""The number of the frame that a server sends first: a LaneAddress that says who it is."""
+
+
+class Beside:
+    """Tensors beside the message (see `wire.Tensors`)."""
+
+    __slots__ = ("_left", "values")
+
+    def __init__(self, values: Sequence[Any] = ()) -> None:
+        self.values: list[Any] = list(values)
+        self._left: Iterator[Any] = iter(self.values)
+
+    def put(self, value: Any, into: pb.TensorProto) -> None:
+        """Put it beside; its place in the message stays empty."""
+        self.values.append(value.array if isinstance(value, Lease) else value)
+
+    def get(self, protos: Sequence[pb.TensorProto], writable: bool = False) -> list[Any]:
+        """The next ones.  Raises InvalidArgument if there are fewer than the message says."""
+        found = list(itertools.islice(self._left, len(protos)))
+        if len(found) < len(protos):
+            raise errors.invalid_argument("a message has more places for tensors than came with it")
+        return found
+
+
+def greeting(server: int) -> list[Any]:
+    """The frame that a server sends first."""
+    header = pb.LaneAddress(version=VERSION, server=server).SerializeToString()
+    return frames.pack(Kind.REPLY, GREETING, 0, header)
+
+
+def greets(frame: Frame, server: int) -> bool:
+    """Whether `frame` is the greeting of that server."""
+    if frame.kind is not Kind.REPLY or frame.method != GREETING:
+        return False
+    found = pb.LaneAddress.FromString(frame.header)
+    return found.version == VERSION and found.server == server
+
+
+def host_id() -> str:
+    """A name for this machine's present run, the same for all its processes; "" if it has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,69 @@
+"""A call between tasks that is made once more if the other side seems to be down.
+
+Called by: serve.exchange.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.serve.peers import Peer
+from headrace.serve.wire import GET_STATUS, Method
+
+_RECONNECT_WITHIN_S = 1.5  # more than the pause between two attempts to connect
+
+
+class Persistent(Pending[Any]):
+    """The reply to a call.
+
+    A task that was down is believed to be so only after one more attempt to reach it: the
+    connection may just not have noticed that it is back.
+    """
+
+    __slots__ = ("_asked", "_gave_up", "_lost", "_method", "_peer", "_request", "_scope")
+
+    def __init__(self, peer: Peer, method: Method, request: Any, scope: Scope) -> None:
+        self._peer = peer
+        self._method = method
+        self._request = request
+        self._scope = scope
+        self._lost: errors.OpError | None = None
+        self._gave_up = False
+        self._asked: Pending[Any] = peer.call(method, request, scope)
+        super().__init__(self._asked.wait_info, lambda _: self.give_up())
+        self._asked.on_done(self._arrived)
+
+    def give_up(self) -> bool:
+        """Take the call back; nothing is said of its end any more."""
+        self._gave_up = True
+        self._asked.abandon(errors.cancelled("the receiver gave up"))
+        return True
+
+    def _arrived(self, asked: Pending[Any]) -> None:
+        error = asked.error
+        if self._gave_up:
+            return  # who gives up says so with an error of their own
+        if error is None:
+            self.resolve(asked.result())
+        elif isinstance(error, errors.UnavailableError) and self._lost is None:
+            self._lost = error
+            probing = Scope(_RECONNECT_WITHIN_S, self._scope)
+            status = pb.GetStatusRequest()
+            self._asked = self._peer.call(GET_STATUS, status, probing, wait_for_ready=True)
+            self._asked.on_done(self._probed)
+        else:
+            self.reject(error)
+
+    def _probed(self, probe: Pending[Any]) -> None:
+        if self._gave_up:
+            return
+        if probe.error is not None:
+            assert self._lost is not None
+            self.reject(self._lost)
+        else:
+            self._asked = self._peer.call(self._method, self._request, self._scope)
+            self._asked.on_done(self._arrived)

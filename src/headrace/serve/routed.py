@@ -1,0 +1,128 @@
+"""A peer behind ``host:port``: over gRPC, and over the lane as soon as it has said that it has one.
+
+Called by: serve.peers.connect.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from headrace.codec import protos as pb
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.serve.grpc_client import GrpcPeer
+from headrace.serve.lane_client import LanePeer, Unreachable
+from headrace.serve.lane_options import MAX_MESSAGE_BYTES, lane_options
+from headrace.serve.lane_wire import VERSION
+from headrace.serve.wire import CREATE_SESSION, GET_STATUS, Method
+
+_ASK_WITHIN_S = 5.0
+
+_log = logging.getLogger("headrace")
+
+
+class RoutedPeer:
+    """A `Peer` at a gRPC address."""
+
+    def __init__(self, address: str, name: str) -> None:
+        self._grpc = GrpcPeer(address, name)
+        self.name = self._grpc.name
+        self._host = address.rpartition(":")[0]
+        self._lane: LanePeer | None = None
+        self._asked = False
+        self._unreachable = 0  # the server whose lane was tried in vain
+
+    @property
+    def stale(self) -> bool:
+        """See `Peer`.  Either way it connects again by itself."""
+        return False
+
+    def call(
+        self, method: Method, request: Any, scope: Scope, wait_for_ready: bool = False
+    ) -> Pending[Any]:
+        """See `Peer`."""
+        lane = self._lane
+        if lane is not None:
+            try:
+                return lane.call(method, request, scope)
+            except Unreachable as error:
+                self._give_up(lane, error)
+        pending = self._grpc.call(method, request, scope, wait_for_ready)
+        if method is CREATE_SESSION or method is GET_STATUS:
+            self._asked = True
+            pending.on_done(self._learn)
+        elif not self._asked:
+            self._ask()
+        return pending
+
+    def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
+        """See `Peer`."""
+        lane = self._lane
+        if lane is not None:
+            try:
+                return lane.call_now(method, request, scope)
+            except Unreachable as error:
+                self._give_up(lane, error)
+        if not self._asked:
+            self._ask()
+        return self._grpc.call_now(method, request, scope)
+
+    def tell(self, method: Method, request: Any, scope: Scope) -> bool:
+        """See `Peer`.  Only over the lane."""
+        lane = self._lane
+        if lane is not None:
+            try:
+                lane.tell(method, request, scope)
+                return True
+            except Unreachable as error:
+                self._give_up(lane, error)
+        return False
+
+    def _ask(self) -> None:
+        """Ask for the lane, for calls to come; once."""
+        self._asked = True
+        self._grpc.call(GET_STATUS, pb.GetStatusRequest(), Scope(_ASK_WITHIN_S)).on_done(
+            self._learn
+        )
+
+    def _learn(self, reply: Pending[Any]) -> None:
+        """Take the lane that the server offers, unless it is known not to lead there."""
+        if reply.error is not None:
+            return
+        offered: pb.LaneAddress = reply.result().headrace_lane
+        if offered.version != VERSION or offered.server == self._unreachable:
+            return
+        if lane_options().on and (self._lane is None or self._lane.lane.server != offered.server):
+            earlier, self._lane = (
+                self._lane,
+                LanePeer(offered, self._host, self.name, MAX_MESSAGE_BYTES),
+            )
+            if earlier is not None:
+                earlier.close()
+
+    def _give_up(self, lane: LanePeer, error: Unreachable) -> None:
+        """Back to gRPC.  It is said once, and only if gRPC does lead to that server."""
+        if self._lane is not lane:
+            return
+        self._lane = None
+        self._unreachable = lane.lane.server
+        lane.close()
+
+        def answered(reply: Pending[Any]) -> None:
+            if reply.error is not None:
+                return  # it is gone, which is said where it matters
+            if reply.result().headrace_lane.server == lane.lane.server:
+                _log.warning("%s; going on over gRPC, which is slower", error)
+            else:
+                self._learn(reply)  # it was started anew
+
+        asking = Scope(_ASK_WITHIN_S)
+        self._grpc.call(GET_STATUS, pb.GetStatusRequest(), asking).on_done(answered)
+
+    def close(self) -> None:
+        """See `Peer`."""
+        lane, self._lane = self._lane, None
+        if lane is not None:
+            lane.close()
+        self._grpc.close()
