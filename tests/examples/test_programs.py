@@ -101,6 +101,15 @@ def in_brackets(line: str) -> tuple[list[Any], list[Any]]:
     return ast.literal_eval(features), ast.literal_eval(f"[{labels}")
 
 
+@pytest.mark.parametrize("remote", [False, True], ids=["in this process", "on a server"])
+def test_a_preloaded_set_trains(served: Serve, run_example: Run, remote: bool) -> None:
+    target = served(1) if remote else []
+    assert run_example("preloaded", *target) == [
+        "160 steps, the last loss below 1e-3: True",
+        "label = 2.0 x + -1.0",
+    ]
+
+
 def test_a_malformed_line_is_named(tmp_path: Path, start_example: Any) -> None:
     path = tmp_path / "broken.csv"
     path.write_text("x,y,label\n1,2,0\nfour,5,1\n")

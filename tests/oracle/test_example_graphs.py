@@ -29,6 +29,7 @@ GRAPHS = [
     ("examples/gentle_introduction.py", "counter()[0]"),
     ("examples/gentle_introduction.py", "pinned()[0]"),
     ("examples/csv_to_batches.py", "build(['a.csv', 'b.csv'], 2)"),
+    ("examples/preloaded.py", "build(*training_set(), 2, 4)"),
     (f"{DEMO}.loader", "pipeline(['a.csv', 'b.csv'], 3)"),
     (f"{DEMO}.trainer", f"build({CLUSTER}, 0, 50, 0.01, 1000)"),
     (f"{DEMO}.trainer", f"build({CLUSTER}, 1, 32, 0.001, 10)"),
