@@ -47,6 +47,68 @@ result = names["result"], tf.get_default_graph().as_graph_def().SerializeToStrin
 """
 
 PROGRAMS: dict[str, str] = {
+    "barrier": """
+barrier = data_flow.Barrier((tf.float32, tf.string), shapes=((2,), ()), shared_name="s", name="B")
+barrier.insert_many(0, ["a", "b"], [[1.0, 2.0], [3.0, 4.0]])
+taken, small = barrier.take_many(3), barrier.take_many(3, allow_small_batch=True, name="T")
+barrier.close(), barrier.ready_size(), barrier.incomplete_size()
+result = [shapes_of([t.indices, t.keys, *t.values]) for t in (taken, small)]
+result += [barrier.name, shapes_of([barrier.barrier_ref]), barrier.barrier_ref.dtype.name]
+free = data_flow.Barrier((tf.int32,)).take_many(tf.placeholder(tf.int32))
+result += [shapes_of([free.indices, *free.values])]
+""",
+    "putting together": """
+barrier = data_flow.Barrier((tf.int32, tf.int32), shapes=((), ()))
+put, take = barrier.insert_many, barrier.take_many
+with tf.Session() as session:
+    result = [ran(session, step) for step in (
+        put(0, ["a", "b", "c"], [1, 2, 3]), barrier.ready_size(), barrier.incomplete_size(),
+        put(1, ["c", "a"], [30, 10]),
+        barrier.ready_size(), barrier.incomplete_size(), take(2), barrier.ready_size(), put(0, ["a"], [7]),
+        put(0, ["a"], [7]), put(0, ["b"], [7]), put(1, ["b"], [20]), take(1), take(0), put(0, ["d"], [8]),
+        put(1, ["e", "d", "a"], [1, 2, 3]), take(2), put(0, ["e", "e"], [4, 5]), take(1), barrier.incomplete_size())]
+    result += [ran(session, step) for step in (
+        barrier.close(), put(0, ["z"], [1]), put(1, ["e"], [50]), put(1, ["e"], [50]), barrier.ready_size(), take(2),
+        take(2, True), take(1, True), take(0), take(0, True), barrier.close(), barrier.close(True),
+        barrier.close(True))]
+""",
+    "closing a barrier": """
+barrier = data_flow.Barrier((tf.int32, tf.int32), shapes=((), ()))
+put, take = barrier.insert_many, barrier.take_many
+with tf.Session() as session:
+    result = [ran(session, step) for step in (
+        put(0, ["a", "b"], [1, 2]), put(1, ["a"], [1]), barrier.close(), take(3), barrier.close(True),
+        barrier.incomplete_size(), barrier.ready_size(), put(1, ["b"], [1]), put(0, ["z"], [1]), take(2), take(2, True),
+        take(1), take(1, True), barrier.close(True))]
+""",
+    "a barrier of one component": """
+barrier = data_flow.Barrier((tf.int32,))
+with tf.Session() as session:
+    result = [ran(session, step) for step in (
+        barrier.insert_many(0, ["a", "b"], [1, 2]), barrier.ready_size(), barrier.insert_many(0, ["c"], [[1, 2]]),
+        barrier.take_many(2))]
+""",
+    "sharing a barrier": """
+def made(types=(tf.int32, tf.int32), shapes=((), ()), name="q"):
+    return data_flow.Barrier(types, shapes=shapes, shared_name=name)
+with tf.Session() as session:
+    result = [ran(session, step) for step in (
+        made().insert_many(0, ["a"], [1]), made().incomplete_size(), made((tf.int32,), ((),)).incomplete_size(),
+        made(shapes=((2,), ())).incomplete_size(), made(name=None).incomplete_size())]
+""",
+    "what a barrier refuses": """
+def made():
+    return data_flow.Barrier((tf.int32, tf.int32), shapes=((), ()))
+result = [error_of(lambda make=make: make() and None) for make in (
+    lambda: data_flow.Barrier((tf.int32,), shapes=((None,),)),
+    lambda: data_flow.Barrier((), shapes=None),
+    lambda: made().insert_many(0, "a", [1]),
+    lambda: made().insert_many(0, ["a", "b"], [1]),
+)]
+with tf.Session() as session:
+    result += [ran(session, step) for step in (
+        made().insert_many(5, ["a"], [1]), made().insert_many(0, ["a"], [1.0]))]
+""",
     "staging area": """
 area = data_flow.StagingArea([tf.int32, tf.float32], [[], [2]], ["a", "b"], capacity=3, memory_limit=100)
 one, two = tf.constant(1), tf.constant([1.0, 2.0])

@@ -126,6 +126,14 @@ def test_a_tuple_is_there_when_its_last_part_is() -> None:
     assert (area.size(), area.incomplete_size()) == (0, 0)
 
 
+def test_parts_may_be_arrays() -> None:
+    area = StagingMap("m")
+    for at in (0, 1):
+        area.put(1, [at], [np.full(3, at, np.int32)], 2)
+    first, second = area.get(1, [0, 1], TWO).result()
+    assert [first.tolist(), second.tolist()] == [[0, 0, 0], [1, 1, 1]]
+
+
 def test_the_smallest_key_leaves_an_ordered_map_first_however_keys_come_and_go() -> None:
     area = StagingMap("m", ordered=True)
     for turn in range(50):

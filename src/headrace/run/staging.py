@@ -228,7 +228,7 @@ class StagingMap(_Area):
         for index, value in zip(indices, values, strict=True):
             found[index] = value
             self._bytes += bytes_of(value)
-        if _ABSENT in found:
+        if any(value is _ABSENT for value in found):
             self._incomplete[key] = found
             return
         self._incomplete.pop(key, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.ops.barriers import Barrier
 from headrace.ops.queues import (
     FIFOQueue,
     PaddingFIFOQueue,
@@ -16,6 +17,7 @@ from headrace.ops.staging import (
 )
 
 __all__ = [
+    "Barrier",
     "BaseStagingArea",
     "FIFOQueue",
     "MapStagingArea",
