@@ -375,3 +375,49 @@ def test_a_gradient_with_respect_to_a_variable_is_that_of_its_reads() -> None:
             [2, 0],
             [3, 4],
         ]
+
+
+def test_a_handle_can_be_fed_and_fetched_by_a_partial_run() -> None:
+    x, y = var([1.0, 2.0], name="x"), var([5.0, 6.0], name="y")
+    amount = tf.placeholder(tf.float32, [2])
+    total = x.read_value() + amount
+    with started() as session:
+        other = session.run(y.handle)
+        run_ = session.partial_run_setup([total, y.handle], [x.handle, amount])
+        assert session.partial_run(run_, y.handle).name == "y"
+        session.partial_run(run_, [], {x.handle: other})
+        assert session.partial_run(run_, total, {amount: [1.0, 1.0]}).tolist() == [6, 7]
+
+
+def test_a_handle_that_waited_in_a_queue_is_the_same_variable() -> None:
+    x = var([1.0, 2.0])
+    queue = tf.FIFOQueue(3, [tf.resource, tf.int32], shapes=[[], []])
+    put = queue.enqueue([x.handle, 3])
+    got, number = queue.dequeue()
+    added = get("AssignAddVariableOp")(got, tf.constant([1.0, 1.0]))
+    with started() as session:
+        session.run([put])
+        session.run(put)
+        assert session.run([read(got), number])[0].tolist() == [1, 2]
+        session.run(added)
+        assert session.run(x).tolist() == [2, 3]
+
+
+def test_a_loop_sums_gradients_of_a_variable_of_unknown_shape() -> None:
+    start = tf.placeholder_with_default([[1.0, 2.0]], [None, 2])
+    x = var(start, validate_shape=False)
+    _, y = tf.while_loop(
+        lambda i, y: i < 3, lambda i, y: [i + 1, y + tf.reduce_sum(x * x)], [0, tf.constant(0.0)]
+    )
+    with started() as session:
+        assert session.run([y, *tf.gradients(y, x)])[1].tolist() == [[6, 12]]
+
+
+def test_updates_in_place_are_refused_with_what_to_write_instead() -> None:
+    x = var([1.0, 2.0])
+    with pytest.raises(RuntimeError, match=r"x\.assign_add\(y\)"):
+        x += 1.0
+    with pytest.raises(RuntimeError, match=r"x\.assign\(x \* y\)"):
+        x *= 2.0
+    with pytest.raises(NotImplementedError, match="eval"):
+        np.asarray(x)

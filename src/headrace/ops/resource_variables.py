@@ -453,7 +453,10 @@ def _after_parent(method: str) -> None:
     setattr(UnreadVariable, method, apply)
 
 
+# Not the functions (tf.scatter_add, …), nor what changes a slice: as in TensorFlow.
 for _method in [
-    "assign", "assign_add", "assign_sub", "count_up_to", "_scattered", "_strided_slice_assign",
+    "assign", "assign_add", "assign_sub", "batch_scatter_update",
+    *[f"scatter_{kind}" for kind in ("update", "add", "sub", "mul", "div", "min", "max")],
+    *[f"scatter_nd_{kind}" for kind in ("update", "add", "sub", "min", "max")],
 ]:  # fmt: skip
     _after_parent(_method)

@@ -67,7 +67,7 @@ class _VariableSlice(Tensor):
         _, begin, end, strides = op.inputs
         masks = {key: op[key] for key in op.attrs if key.endswith("_mask")}
         return self._variable._strided_slice_assign(
-            begin, end, strides, value, name or f"{op.name}/_assign/", **masks
+            begin, end, strides, value, name or f"{op.name}/_assign", **masks
         )
 
 
