@@ -411,8 +411,8 @@ def test_what_takes_more_than_the_cap_is_refused_before_it_is_allocated(case: st
 
 
 def test_what_is_allowed_but_not_there_is_refused() -> None:
-    for size in (1 << 60, (1 << 63) - 1):
-        parser = Parser(1 << 64)
+    for size in (1 << 60, (1 << 63) - 1, 1 << 63, (1 << 64) - 1):
+        parser = Parser(1 << 65)
         with pytest.raises(errors.ResourceExhaustedError, match="no memory"):
             list(fed(parser, raw(entry(pb.DT_INT8, (size,), size))))
         assert parser.buffer()

@@ -39,7 +39,7 @@ def run_case(seed: int, target: Target, number: int) -> bool:
     rng = Random(f"{seed}/{target.name}/{number}")
     data = b""
     intact = number % INTACT == 0
-    began = time.monotonic()
+    began = time.thread_time()  # of this thread: the machine may be busy
     try:
         data = target.valid(rng)
         if not intact:
@@ -49,7 +49,7 @@ def run_case(seed: int, target: Target, number: int) -> bool:
         taken = tracemalloc.get_traced_memory()[1]
         assert accepted or not intact, "a valid message was refused"
         assert taken < ROOM, f"{len(data)} bytes made their reader allocate {taken}"
-        assert time.monotonic() - began < SLOW_S, "took too long"
+        assert time.thread_time() - began < SLOW_S, "took too long"
     except Exception as error:
         raise Failed(target.name, number, data) from error
     finally:

@@ -72,7 +72,8 @@ def packed(frame: frames.Frame) -> bytes:
 def check_stream(rng: Random, data: bytes) -> bool:
     """Frames or a typed error, the same however the stream is cut; what was accepted can be sent on."""
     whole, refused = parsed(data, lambda: len(data))
-    pieces, refused_in_pieces = parsed(data, lambda: rng.choice((1, 9, 64, 1000, 8191)))
+    sizes = (1, 9, 64, 1000) if len(data) < 5000 else (64, 1000, 8191, 70_000)
+    pieces, refused_in_pieces = parsed(data, lambda: rng.choice(sizes))
     assert refused == refused_in_pieces
     for one, other in zip(whole, pieces, strict=True):
         (again,), error = parsed(packed(one), lambda: 1 << 20)

@@ -311,7 +311,6 @@ class Parser:
         except KeyboardInterrupt:
             self._error = errors.cancelled("reading was interrupted within a frame")
             raise
-        self._target = None
         self._start = self._end = 0
         raise self._error
 
