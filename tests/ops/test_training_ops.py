@@ -238,27 +238,44 @@ def test_any_layout_will_do() -> None:
     np.testing.assert_allclose(v.array, start - 0.1 * grad)
 
 
-SPARSE = {
-    "SparseApplyMomentum": ({"use_nesterov": False}, [0.1, "g", "i", 0.9], momentum),
-    "SparseApplyAdagrad": ({"update_slots": True}, [0.1, "g", "i"], adagrad),
-    "SparseApplyAdagradV2": ({"update_slots": True}, [0.1, 0.2, "g", "i"], adagrad_v2),
-}
+# op -> attrs, how many variables, the inputs after them ("g" is the gradient, "i" its rows), the formula
+SPARSE: dict[str, tuple[dict[str, Any], int, list[Any], Callable[..., Any]]] = {
+    "SparseApplyMomentum": ({"use_nesterov": False}, 2, [0.1, "g", "i", 0.9], momentum),
+    "SparseApplyAdagrad": ({"update_slots": True}, 2, [0.1, "g", "i"], adagrad),
+    "SparseApplyAdagradV2": ({"update_slots": True}, 2, [0.1, 0.2, "g", "i"], adagrad_v2),
+    "SparseApplyAdadelta": ({}, 3, [0.1, 0.9, 0.01, "g", "i"], adadelta),
+    "SparseApplyRMSProp": ({}, 3, [0.1, 0.9, 0.8, 0.01, "g", "i"], rms_prop),
+    "SparseApplyCenteredRMSProp": ({}, 4, [0.1, 0.2, 0.8, 5.0, "g", "i"], centered),
+    "SparseApplyProximalGradientDescent": ({}, 1, [0.1, 0.2, 0.3, "g", "i"], proximal),
+    "SparseApplyProximalAdagrad": ({}, 2, [0.1, 0.2, 0.3, "g", "i"], proximal_adagrad),
+    "SparseApplyAdagradDA": ({}, 3, ["g", "i", 0.1, 0.2, 0.3, 4], adagrad_da),
+    "SparseApplyFtrl": (
+        {"multiply_linear_by_lr": False}, 3, ["g", "i", 0.5, 0.2, 0.3, -0.5], ftrl,
+    ),
+    "SparseApplyFtrlV2": (
+        {"multiply_linear_by_lr": False}, 3, ["g", "i", 0.5, 0.2, 0.3, 0.1, -0.7], ftrl_v2,
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("indices", [[2, 0], [1, 1, 3], []], ids=str)
+@pytest.mark.parametrize("indices", [[2, 0], [1, 1, 3], [3, 0, 3, 1, 0, 3], [2] * 5, []], ids=str)
 @pytest.mark.parametrize("name", SPARSE)
 def test_a_sparse_update_moves_the_rows_it_names_once_per_mention(name: str, indices: Any) -> None:
-    attrs, after, formula = SPARSE[name]
-    var, acc = RNG.uniform(0.5, 2, (4, 3)), RNG.uniform(0.5, 2, (4, 3))
+    attrs, count, after, formula = SPARSE[name]
+    wanted = [RNG.uniform(0.5, 2, (4, 3)) for _ in range(count)]
     grad = RNG.normal(size=(len(indices), 3))
-    v, a = variable(var), variable(acc)
+    variables = [variable(start) for start in wanted]
     given = {"g": grad, "i": np.array(indices, np.int64)}
-    run(name, v, a, *[given[x] if isinstance(x, str) else np.float64(x) for x in after], **attrs)
+    scalars = [given[x] if isinstance(x, str) else np.float64(x) for x in after]
+    run(name, *variables, *scalars, **attrs)
     for row, g in zip(indices, grad, strict=True):
         rest = [g if x == "g" else x for x in after if x != "i"]
-        var[row], acc[row] = formula(var[row], acc[row], *rest)
-    np.testing.assert_allclose(v.array, var)
-    np.testing.assert_allclose(a.array, acc)
+        for array, moved in zip(
+            wanted, formula(*[array[row] for array in wanted], *rest), strict=True
+        ):
+            array[row] = moved
+    for v, array in zip(variables, wanted, strict=True):
+        np.testing.assert_allclose(v.array, array)
 
 
 LR = np.float32(0.1)

@@ -384,6 +384,21 @@ class Graph:
             self._controllers = self._controllers[:-1]
 
     @contextmanager
+    def init_scope(self) -> Iterator[None]:
+        """Nodes made inside are outside of conditionals and loops, and wait for nothing; names stay.
+
+        Device scopes that a colocation hides come back, if it is in another init_scope or this graph's `as_default`.
+        """
+        saved = self._device_stack
+        hidden = scopes.device_stack_of_default()
+        with scopes.graph_as_default(self), self.control_dependencies(None):
+            self._device_stack = saved or hidden or []
+            try:
+                yield
+            finally:
+                self._device_stack = saved
+
+    @contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
         """Nodes made inside are placed with `op`; None clears."""
         if op is None and not ignore_existing:
@@ -398,11 +413,9 @@ class Graph:
         base = [] if ignore_existing else list(saved)
         # The anchor's device counts, and scopes outside this block do not.
         devices_before = self._device_stack
-        self._device_stack = [None]
+        self._device_stack = []
         if anchor is not None:
             base = [*base, anchor]
-            if anchor.device:
-                self._device_stack.append(anchor.device)
         self._colocation = base
         try:
             yield

@@ -78,8 +78,8 @@ def colocate_with(op: Any, ignore_existing: bool = False) -> Iterator[None]:
 
 @contextmanager
 def init_scope() -> Iterator[None]:
-    """Lift nodes out of control-dependency and control-flow scopes; names stay."""
-    with scopes.get_default_graph().control_dependencies(None):
+    """Lift nodes out of control-dependency and control-flow scopes; names stay.  See `Graph.init_scope`."""
+    with scopes.get_default_graph().init_scope():
         yield
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class _Stacks(threading.local):
     def __init__(self) -> None:
         self.graphs: list[Graph] = []
+        self.device_stacks: list[list[Any]] = []  # of each of `graphs` when it was entered
         self.sessions: list[Any] = []
 
 
@@ -56,12 +57,19 @@ def graph_as_default(graph: Graph) -> Iterator[Graph]:
     """Make `graph` the default of this thread inside the block."""
     stack = _stacks.graphs
     stack.append(graph)
+    _stacks.device_stacks.append(graph._device_stack)
     try:
         yield graph
     finally:
         if not stack or stack[-1] is not graph:
             raise AssertionError("default graphs must be left in the reverse order of entering")
         stack.pop()
+        _stacks.device_stacks.pop()
+
+
+def device_stack_of_default() -> list[Any] | None:
+    """The device scopes that the default graph had when it became this thread's; None if it did not."""
+    return _stacks.device_stacks[-1] if _stacks.device_stacks else None
 
 
 def get_default_session() -> Any:

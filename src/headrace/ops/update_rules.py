@@ -165,13 +165,20 @@ def _blocks(arrays: Sequence[Array], source: Any) -> Iterable[Sequence[Array]]:
 
 
 def _passes(indices: Array) -> Iterator[Any]:
-    """Selections of `indices` without repetition in any of them, in order of occurrence."""
-    ordered = np.sort(indices)
-    if not (ordered[1:] == ordered[:-1]).any():
+    """Selections of `indices` without repetition in any of them: first mentions, second ones, …"""
+    order = np.argsort(indices, kind="stable")
+    ordered = indices[order]
+    again = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
+    if not again.size:
         yield slice(None)
-    else:
-        for at in range(indices.size):
-            yield slice(at, at + 1)
+        return
+    place = np.arange(indices.size)
+    first = place.copy()
+    first[again] = 0
+    mention = np.empty_like(place)
+    mention[order] = place - np.maximum.accumulate(first)
+    for number in range(int(mention.max()) + 1):
+        yield np.flatnonzero(mention == number)
 
 
 def _scalars(values: Sequence[tuple[str, Any]]) -> dict[str, Any]:
