@@ -90,8 +90,9 @@ def _expand(key: Any, value: Any) -> list[tuple[Any, Any]]:
         shape = [] if key.dense_shape is None else [key.dense_shape]
         return _parts(key, [key.values, key.indices, *shape], value)
     if isinstance(key, tuple):
+        wanted = f"the feed for a tuple of {len(key)} tensors must be {len(key)} values"
         if not isinstance(value, (list, tuple)) or len(value) != len(key):
-            raise TypeError(f"the feed for a tuple of {len(key)} tensors must be {len(key)} values")
+            raise ValueError(f"{wanted}, not {value!r:.60}")
         return [pair for part in zip(key, value, strict=True) for pair in _expand(*part)]
     return [(key, value)]
 
@@ -138,7 +139,8 @@ def to_array(tensor: Tensor, value: Any) -> Any:
             strings(value) if kind.base_dtype is dtypes.string else np.asarray(value, dtype=kind.np)
         )
     except (TypeError, ValueError, OverflowError) as error:
-        raise type(error)(
+        kind_of_error = TypeError if isinstance(error, OverflowError) else type(error)
+        raise kind_of_error(
             f"cannot feed {value!r:.60} ({_describe(value)}) for tensor {tensor.name}, which is "
             f"{kind.base_dtype.name}{shape_rules.text(tensor._raw)}: {error}"
         ) from None

@@ -101,7 +101,7 @@ class LocalEngine:
                 return program.run(StepState(runtime, session_scope, next(ids)), values)
             with (
                 under_way,
-                Scope(timeout_ms / 1000 if timeout_ms else None, session_scope) as scope,
+                Scope(timeout_ms / 1000 if timeout_ms > 0 else None, session_scope) as scope,
             ):
                 return program.run(StepState(runtime, scope, next(ids), Rendezvous()), values)
 
@@ -147,7 +147,7 @@ class LocalEngine:
     ) -> list[Any]:
         """See `Engine.partial_step`."""
         timeout_ms = self._config.operation_timeout_in_ms
-        limit_s = timeout_ms / 1000 if timeout_ms else None
+        limit_s = timeout_ms / 1000 if timeout_ms > 0 else None
         with self._under_way, Scope(limit_s, self._scope) as scope:
             scope.check()
             return self._partials.step(handle, feeds, fetches, scope)
@@ -168,7 +168,7 @@ class LocalEngine:
         timeout_ms = self._config.operation_timeout_in_ms
         if options is not None:
             timeout_ms = options.timeout_in_ms or timeout_ms
-        limit_s = timeout_ms / 1000 if timeout_ms else None
+        limit_s = timeout_ms / 1000 if timeout_ms > 0 else None
         with self._under_way, Scope(limit_s, self._scope) as scope:
             step = StepState(self._runtime, scope, next(self._step_ids), Rendezvous(), stats)
             found = program.run(step, values)

@@ -249,7 +249,7 @@ class RemoteEngine:
 
 
 def _limit(timeout_ms: int, session: Scope) -> Scope:
-    return Scope(timeout_ms / 1000 if timeout_ms else None, session)
+    return Scope(timeout_ms / 1000 if timeout_ms > 0 else None, session)
 
 
 def _fill(metadata: pb.RunMetadata | None, found: pb.RunMetadata | None) -> None:
@@ -284,7 +284,7 @@ def reset(target: str, containers: list[str], config: pb.ConfigProto | None) -> 
     request = pb.ResetRequest(container=containers, device_filters=filters)
     timeout_ms = config.operation_timeout_in_ms if config is not None else 0
     try:
-        with Scope(timeout_ms / 1000 if timeout_ms else None) as scope:
+        with Scope(timeout_ms / 1000 if timeout_ms > 0 else None) as scope:
             wait_for_server(
                 master.call(wire.RESET, request, scope, wait_for_ready=True), master.name, scope
             )

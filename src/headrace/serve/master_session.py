@@ -235,7 +235,7 @@ class MasterSession:
         """The scope of a step, which counts as under way inside.  Raises Aborted if closed."""
         timeout_ms = options.timeout_in_ms if options is not None else 0
         timeout_ms = timeout_ms or self._config.operation_timeout_in_ms
-        with Scope(timeout_ms / 1000 if timeout_ms else None, scope) as running:
+        with Scope(timeout_ms / 1000 if timeout_ms > 0 else None, scope) as running:
             with self._lock:
                 self._check_open()
                 self._steps.add(running)

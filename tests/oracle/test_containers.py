@@ -1,0 +1,203 @@
+"""Containers and shared names of every kind of state, on servers of both kinds: who finds what, and what a reset takes.
+
+Each kind has a way to change its state and one to look at it.  What a second session sees of what a first one did
+must be what it sees in TensorFlow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headrace as tf
+from headrace.codec import protos as pb
+from headrace.graph.registry import OPS
+from tests.interop.clusters import TENSORFLOW, Cluster
+from tests.serve.clusters import in_process
+
+KINDS = {
+    # ops of that kind; how one is made; what changes it; what shows it
+    "variable": (
+        "Variable VariableV2",
+        "s = tf.Variable(0.0, name=shared or 'v', use_resource=False)",
+        "[s.initializer, s.assign(5.0)]",
+        "s",
+    ),
+    "resource variable": (
+        "VarHandleOp",
+        "s = tf.Variable(0.0, name=shared or 'v', use_resource=True)",
+        "[s.initializer, s.assign(5.0)]",
+        "s",
+    ),
+    "queue": (
+        "FIFOQueue FIFOQueueV2",
+        "s = tf.FIFOQueue(9, tf.float32, [[]], shared_name=shared)",
+        "[s.enqueue(1.0)]",
+        "s.size()",
+    ),
+    "shuffled queue": (
+        "RandomShuffleQueue RandomShuffleQueueV2",
+        "s = tf.RandomShuffleQueue(9, 0, tf.float32, [[]], shared_name=shared)",
+        "[s.enqueue(1.0)]",
+        "s.size()",
+    ),
+    "padding queue": (
+        "PaddingFIFOQueue PaddingFIFOQueueV2",
+        "s = tf.PaddingFIFOQueue(9, tf.float32, [[None]], shared_name=shared)",
+        "[s.enqueue([[1.0]])]",
+        "s.size()",
+    ),
+    "queue by priority": (
+        "PriorityQueue PriorityQueueV2",
+        "s = tf.PriorityQueue(9, tf.float32, [[]], shared_name=shared)",
+        "[s.enqueue((tf.constant(1, tf.int64), 1.0))]",
+        "s.size()",
+    ),
+    "reader of lines": (
+        "TextLineReader TextLineReaderV2",
+        "s = named(tf.TextLineReader(), shared)",
+        "[tf.group(*s.read(files()))]",
+        "s.num_records_produced()",
+    ),
+    "reader of files": (
+        "WholeFileReader WholeFileReaderV2",
+        "s = named(tf.WholeFileReader(), shared)",
+        "[tf.group(*s.read(files()))]",
+        "s.num_records_produced()",
+    ),
+    "reader of records": (
+        "FixedLengthRecordReader FixedLengthRecordReaderV2",
+        "s = named(tf.FixedLengthRecordReader(2), shared)",
+        "[tf.group(*s.read(files()))]",
+        "s.num_records_produced()",
+    ),
+    "reader of names": (
+        "IdentityReader IdentityReaderV2",
+        "s = named(tf.IdentityReader(), shared)",
+        "[tf.group(*s.read(files()))]",
+        "s.num_records_produced()",
+    ),
+    "reader of checked records": (
+        "TFRecordReader TFRecordReaderV2",
+        "s = named(tf.TFRecordReader(), shared)",
+        "[tf.group(*s.read_up_to(files(empty=True), 1))]",
+        "s.num_work_units_completed()",
+    ),
+    "staging area": (
+        "Stage Unstage StagePeek StageSize StageClear",
+        "s = StagingArea([tf.float32], [[]], shared_name=shared)",
+        "[s.put([tf.constant(1.0)])]",
+        "s.size()",
+    ),
+    "staging map": (
+        "MapStage MapUnstage MapUnstageNoKey MapPeek MapSize MapIncompleteSize MapClear",
+        "s = MapStagingArea([tf.float32], [[]], shared_name=shared)",
+        "[s.put(tf.constant(3, tf.int64), [tf.constant(1.0)], [0])]",
+        "s.size()",
+    ),
+    "ordered staging map": (
+        "OrderedMapStage OrderedMapUnstage OrderedMapUnstageNoKey OrderedMapPeek OrderedMapSize "
+        "OrderedMapIncompleteSize OrderedMapClear",
+        "s = MapStagingArea([tf.float32], [[]], ordered=True, shared_name=shared)",
+        "[s.put(tf.constant(3, tf.int64), [tf.constant(1.0)], [0])]",
+        "s.size()",
+    ),
+}
+ELSEWHERE = {
+    # Written and read in one step.
+    "AddSparseToTensorsMap", "AddManySparseToTensorsMap", "TakeManySparseFromTensorsMap",
+    "LMDBReader",  # TensorFlow's wheel has no LMDB
+}  # fmt: skip
+
+PROGRAM = """
+def named(reader, shared):
+    reader.reader_ref.op._set_attr("shared_name", AttrValue(s=(shared or "").encode()))
+    return reader
+
+def files(empty=False):
+    q = tf.FIFOQueue(9, tf.string, [[]])
+    fill.append(q.enqueue_many([[path + ".empty" if empty else path] * 3]))
+    fill.append(q.close())
+    return q
+
+def step(container, shared, change):
+    "What is there, or the class of the error, after a change or none, in a session and a graph of their own."
+    with tf.Graph().as_default(), tf.Session(target) as session, tf.container(container):
+        del fill[:]
+        MAKE
+        changes = CHANGED if change else []
+        look = SHOWN
+        try:
+            for op in [*fill, *changes]:
+                session.run(op)
+        except tf.errors.OutOfRangeError:
+            pass
+        try:
+            return float(session.run(look))
+        except tf.errors.OpError as error:
+            return type(error).__name__
+
+tf.Session.reset(target)
+tf.Session.reset(target, ["box", "crate"])
+fill = []
+result = {
+    "changed": step("box", "one", True),
+    "another session": step("box", "one", False),
+    "another name": step("box", "other", False),
+    "another container": step("crate", "one", False),
+    "the default container": step("", "one", False),
+    "changed again": step("box", "one", True),
+    "anonymous": step("box", None, True),
+    "anonymous in another session": step("box", None, False),
+    "in the default container": step("", "one", True),
+}
+tf.Session.reset(target, ["crate"])
+result["another was reset"] = step("box", "one", False)
+tf.Session.reset(target)
+result["the default was reset"] = step("", "one", False)
+result["and not the others"] = step("box", "one", False)
+tf.Session.reset(target, ["box", "crate"])
+result["it was reset"] = step("box", "one", False)
+"""
+ORACLE = """
+from tensorflow.core.framework.attr_value_pb2 import AttrValue
+from tensorflow.python.ops.data_flow_ops import MapStagingArea, StagingArea
+"""
+
+
+@pytest.fixture(scope="module")
+def theirs_at(oracle_python: str) -> Iterator[str]:
+    """Target of a TensorFlow server in a process of its own."""
+    cluster = Cluster({"local:0": TENSORFLOW}, oracle_python)
+    yield cluster.target("local:0")
+    cluster.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_state_is_found_and_reset_as_in_tensorflow(
+    oracle: Any, theirs_at: str, kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "lines"
+    path.write_text("one\ntwo\n")
+    (tmp_path / "lines.empty").write_text("")
+    _, make, changed, shown = KINDS[kind]
+    program = PROGRAM.replace("MAKE", make).replace("CHANGED", changed).replace("SHOWN", shown)
+    theirs = oracle.run(ORACLE + program, target=theirs_at, path=str(path))
+    with in_process({"local": 1}) as cluster:
+        names: dict[str, Any] = {
+            "tf": tf, "target": cluster.target("local:0"), "AttrValue": pb.AttrValue,
+            "StagingArea": tf.contrib.staging.StagingArea,
+            "MapStagingArea": tf.contrib.staging.MapStagingArea, "path": str(path),
+        }  # fmt: skip
+        exec(program, names)
+    assert names["result"] == theirs
+    assert len(set(map(str, theirs.values()))) > 1  # there is something to see
+
+
+def test_every_op_that_has_a_container_is_of_one_of_these_kinds() -> None:
+    asked = {op for ops, *_ in KINDS.values() for op in ops.split()} | ELSEWHERE
+    assert {name for name, spec in OPS.items() if "container" in spec.attrs} - asked == set()
+    assert asked <= set(OPS)
