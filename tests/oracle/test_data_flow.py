@@ -47,6 +47,99 @@ result = names["result"], tf.get_default_graph().as_graph_def().SerializeToStrin
 """
 
 PROGRAMS: dict[str, str] = {
+    "accumulator nodes": """
+a = tf.ConditionalAccumulator(tf.float32, shape=[2], shared_name="s", name="acc")
+a.apply_grad([1.0, 2.0], local_step=3), a.num_accumulated(), a.set_global_step(4)
+b = tf.SparseConditionalAccumulator(tf.float32, shape=[3, 2], reduction_type="SUM")
+indices, values = tf.constant([0], tf.int64), tf.constant([[1.0, 2.0]])
+b.apply_indexed_slices_grad(tf.IndexedSlices(values, indices, tf.constant([3, 2], tf.int64)), 5)
+b.apply_grad(indices, values, grad_shape=[3, 2]), b.apply_grad(indices, values)
+b.apply_grad(tf.constant([0]), values, local_step=tf.placeholder(tf.int64))
+taken, slices = b.take_grad(1), b.take_indexed_slices_grad(1)
+b.num_accumulated(), b.set_global_step(2)
+b.apply_indexed_slices_grad(tf.IndexedSlices(values, indices))
+result = [shapes_of([a.take_grad(2), *taken, slices.values, a.accumulator_ref, b.accumulator_ref]), a.name, b.name]
+result += [shapes_of([tf.ConditionalAccumulator(tf.float32, s).take_grad(1)]) for s in (None, [None])]
+result += [b.dtype.name, b.accumulator_ref.dtype.name, a.accumulator_ref.dtype.name]
+""",
+    "accumulating": """
+result = []
+with tf.Session() as session:
+    def go(*steps):
+        result.extend(ran(session, step) for step in steps)
+    for kind in ("MEAN", "SUM"):
+        for dtype in (tf.float32, tf.float64, tf.float16):
+            a = tf.ConditionalAccumulator(dtype, shape=[2], reduction_type=kind)
+            go(a.apply_grad([1, 2]), a.apply_grad([3, 5]), a.num_accumulated(), a.take_grad(1), a.num_accumulated())
+    a = tf.ConditionalAccumulator(tf.float32, shape=[2])
+    def put(step):
+        return a.apply_grad([1.0, 2.0], local_step=step)
+    count = a.num_accumulated()
+    go(put(0), a.take_grad(1), put(0), count, put(1), count, a.set_global_step(5), count, put(4), count,
+       a.set_global_step(3), a.take_grad(1), put(5), count, put(3), count, put(4), put(99), count)
+    go(a.take_grad(0), a.take_grad(-1), count)
+    vague = tf.placeholder(tf.float32)
+    for shape in ([2], None, [None]):
+        a = tf.ConditionalAccumulator(tf.float32, shape)
+        apply, take = a.apply_grad(vague), a.take_grad(1)
+        for value in ([1.0, 2.0], [1.0], [[1.0, 2.0]], 1.0):
+            result.append(ran(session, apply, {vague: value}))
+        go(take)
+        result.append(ran(session, a.apply_grad(vague, 1), {vague: [1.0]}))
+        go(a.num_accumulated())
+""",
+    "accumulating slices": """
+result = []
+with tf.Session() as session:
+    def go(*steps):
+        result.extend(ran(session, step) for step in steps)
+    def put(a, indices, values, shape=None, step=0):
+        return a.apply_grad(tf.constant(indices, tf.int64), tf.constant(values), shape, step)
+    for kind in ("MEAN", "SUM"):
+        for shape in ([4, 2], [None, 2], None):
+            a = tf.SparseConditionalAccumulator(tf.float32, shape, reduction_type=kind)
+            go(put(a, [0, 2], [[1.0, 1.0], [2.0, 2.0]], [4, 2]), put(a, [2, 3], [[4.0, 4.0], [8.0, 8.0]]))
+            go(a.num_accumulated(), put(a, [1, 2], [[1.0, 0.0], [0.0, 1.0]]), a.take_grad(2), a.num_accumulated())
+            go(put(a, [0], [[1.0, 2.0]]), a.num_accumulated())
+    for pairs in ([([3, 2], [1.0, 2.0]), ([0, 1, 9], [1.0, 2.0, 3.0])], [([2, 2], [1.0, 2.0])],
+                  [([3, 1], [1.0, 2.0]), ([2, 0], [10.0, 20.0])],
+                  [([1, 1], [1.0, 2.0]), ([1, 1, 4], [10.0, 20.0, 5.0])]):
+        a = tf.SparseConditionalAccumulator(tf.float32)
+        for pair in pairs:
+            go(put(a, *pair))
+        go(a.take_grad(1))
+    a = tf.SparseConditionalAccumulator(tf.float32)
+    go(put(a, [0], [1.0], [5]), put(a, [0], [1.0], [6]), put(a, [0], [1.0]), a.take_grad(1))
+    go(put(a, [0], [[1.0, 2.0]], step=1), put(a, [0], [[1.0]], step=1), put(a, [0], [1.0], step=1), a.num_accumulated())
+    a = tf.SparseConditionalAccumulator(tf.float32, shape=[4, 2])
+    i, v, s = tf.placeholder(tf.int64), tf.placeholder(tf.float32), tf.placeholder(tf.int64)
+    plain, shaped = a.apply_grad(i, v), a.apply_grad(i, v, s)
+    for indices, values, shape in (([0, 1], [[1.0, 2.0]], None), ([0], [[1.0]], None), ([9], [[1.0, 2.0]], None),
+                                   ([0], [[1.0, 2.0]], [5, 2]), ([[0]], [[1.0, 2.0]], None), ([0], 1.0, None)):
+        feed = {i: indices, v: values}
+        if shape:
+            feed[s] = shape
+        result.append(ran(session, shaped if shape else plain, feed))
+    go(a.num_accumulated())
+""",
+    "sharing an accumulator": """
+def made(shape=(2,), name="q", kind=tf.ConditionalAccumulator, dtype=tf.float32):
+    return kind(dtype, shape=shape, shared_name=name)
+with tf.Session() as session:
+    result = [ran(session, step) for step in (
+        made().apply_grad([1.0, 2.0]), made().num_accumulated(), made((3,)).num_accumulated(),
+        made(dtype=tf.float64).num_accumulated(), made(name=None).num_accumulated(), made(name="r").num_accumulated())]
+""",
+    "what an accumulator refuses": """
+A, S = tf.ConditionalAccumulator, tf.SparseConditionalAccumulator
+result = [error_of(lambda make=make: make() and None) for make in (
+    lambda: A(tf.float32, reduction_type="X"),
+    lambda: A(tf.string),
+    lambda: A(tf.float32, shape=[2]).apply_grad([1.0, 2.0, 3.0]),
+    lambda: A(tf.float32, shape=[2]).apply_grad(tf.constant([1, 2])),
+    lambda: S(tf.float32, reduction_type="mean"),
+)]
+""",
     "barrier": """
 barrier = data_flow.Barrier((tf.float32, tf.string), shapes=((2,), ()), shared_name="s", name="B")
 barrier.insert_many(0, ["a", "b"], [[1.0, 2.0], [3.0, 4.0]])

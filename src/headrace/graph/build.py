@@ -113,7 +113,8 @@ def _completed(spec: OpSpec, known: dict[str, Any]) -> dict[str, Any]:
         if definition.allowed is not None:
             for item in value if isinstance(value, list) else (value,):
                 if item not in definition.allowed:
-                    raise TypeError(_not_allowed(spec, definition.name, item, definition.allowed))
+                    kind = TypeError if isinstance(item, dtypes.DType) else ValueError
+                    raise kind(_not_allowed(spec, definition.name, item, definition.allowed))
         if definition.minimum is not None:
             size = len(value) if isinstance(value, list) else value
             if size < definition.minimum:

@@ -7,6 +7,7 @@ what they need from each other; a new family is added to the list below.
 from __future__ import annotations
 
 from headrace.ops import (
+    accumulators,
     activations,
     adaptive_ops,
     arithmetic,
@@ -108,17 +109,17 @@ from headrace.ops import (
 )
 
 __all__ = [
-    "activations", "adaptive_ops", "arithmetic", "asserts", "assigning", "axes", "bands",
-    "barriers", "batch_norm", "bias", "bitwise", "broadcast_ops", "broadcasting", "cases",
-    "casting", "checks", "clipping", "comparisons", "constants", "control_flow",
-    "control_flow_ops", "convolution", "csv", "decompositions", "diagonals", "elementwise",
-    "embedding", "example_ops", "flow", "functional", "fused", "gathering", "initializers",
-    "io_ops", "joining", "layers", "linear", "losses", "nn_basic", "one_hot", "operators",
-    "packing", "padding", "parallel_concat", "parsing", "partitioned", "partitioning",
-    "placeholders", "pooling", "printing", "proximal_ops", "queue_ops", "queues", "random_ops",
-    "random_streams", "ranges", "readers", "reduction_gradients", "reductions",
-    "resource_scatter", "resource_variable_ops", "resource_variables", "scans", "segments",
-    "sendrecv", "serializing", "shape_ops", "slice_info", "slicing", "softmax_ops",
+    "accumulators", "activations", "adaptive_ops", "arithmetic", "asserts", "assigning",
+    "axes", "bands", "barriers", "batch_norm", "bias", "bitwise", "broadcast_ops",
+    "broadcasting", "cases", "casting", "checks", "clipping", "comparisons", "constants",
+    "control_flow", "control_flow_ops", "convolution", "csv", "decompositions", "diagonals",
+    "elementwise", "embedding", "example_ops", "flow", "functional", "fused", "gathering",
+    "initializers", "io_ops", "joining", "layers", "linear", "losses", "nn_basic", "one_hot",
+    "operators", "packing", "padding", "parallel_concat", "parsing", "partitioned",
+    "partitioning", "placeholders", "pooling", "printing", "proximal_ops", "queue_ops",
+    "queues", "random_ops", "random_streams", "ranges", "readers", "reduction_gradients",
+    "reductions", "resource_scatter", "resource_variable_ops", "resource_variables", "scans",
+    "segments", "sendrecv", "serializing", "shape_ops", "slice_info", "slicing", "softmax_ops",
     "sparse_maps", "sparse_order", "sparse_segments", "special", "stack_ops", "staging",
     "staging_ops", "state", "string_bytes", "string_ops", "string_patterns", "summary_ops",
     "sums", "tables", "template", "tensor_array", "tensor_array_ops", "tensor_scatter",

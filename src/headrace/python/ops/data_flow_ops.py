@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from headrace.ops.accumulators import (
+    ConditionalAccumulator,
+    ConditionalAccumulatorBase,
+    SparseConditionalAccumulator,
+)
 from headrace.ops.barriers import Barrier
 from headrace.ops.queues import (
     FIFOQueue,
@@ -19,11 +24,14 @@ from headrace.ops.staging import (
 __all__ = [
     "Barrier",
     "BaseStagingArea",
+    "ConditionalAccumulator",
+    "ConditionalAccumulatorBase",
     "FIFOQueue",
     "MapStagingArea",
     "PaddingFIFOQueue",
     "PriorityQueue",
     "QueueBase",
     "RandomShuffleQueue",
+    "SparseConditionalAccumulator",
     "StagingArea",
 ]
