@@ -1,12 +1,12 @@
 """Random programs of nested branches and loops, as nested tuples: what they give in Python, and as graphs.
 
-"x" is the input, "i" and "a" are the innermost loop's counter and variable.  ("count", e) is e, and counts that it was
-needed: in Python by `Counter.add`, in a graph by a variable.
+"x" is the input, "i" and "a" are the innermost loop's counter and variable.  (kind, e) is e after something else that
+the test knows about: it says what that is in Python and in a graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -33,59 +33,57 @@ def _longer(part: st.SearchStrategy[Any], *more: st.SearchStrategy[Any]) -> st.S
 
 
 EXPRESSIONS = st.recursive(LEAVES, _longer, max_leaves=12)
-COUNTING = st.recursive(
-    LEAVES, lambda part: _longer(part, st.tuples(st.just("count"), part)), max_leaves=8
-)
 
 
-class Counter:
-    """How often a program needed what it counts."""
+def expressions_with(*kinds: str) -> st.SearchStrategy[Any]:
+    """Programs with nodes of these kinds too."""
+    return st.recursive(
+        LEAVES,
+        lambda part: _longer(part, st.tuples(st.sampled_from(kinds), part)),
+        max_leaves=8,
+    )
 
-    def __init__(self) -> None:
-        self.count = 0
 
-
-def in_python(e: Any, names: dict[str, int], counter: Counter | None = None) -> int:
-    """What the program gives."""
+def in_python(
+    e: Any, names: Mapping[str, int], kinds: Mapping[str, Callable[[int], int]] | None = None
+) -> int:
+    """What the program gives; `kinds`: what nodes of these make of a value."""
     if isinstance(e, int):
         return e
     if isinstance(e, str):
         return names[e]
-    if e[0] == "count":
-        assert counter is not None
-        value = in_python(e[1], names, counter)
-        counter.count += 1
-        return value
     if e[0] == "if":
         _, test, limit, yes, no = e
-        return in_python(yes if in_python(test, names, counter) % 7 > limit else no, names, counter)
+        return in_python(yes if in_python(test, names, kinds) % 7 > limit else no, names, kinds)
     if e[0] == "loop":
         _, times, start, body = e
-        value = in_python(start, names, counter)
+        value = in_python(start, names, kinds)
         for i in range(times):
-            value = in_python(body, {**names, "i": i, "a": value}, counter)
+            value = in_python(body, {**names, "i": i, "a": value}, kinds)
         return value
-    left, right = in_python(e[1], names, counter), in_python(e[2], names, counter)
+    if e[0] not in ("+", "-", "*"):
+        assert kinds is not None
+        return kinds[e[0]](in_python(e[1], names, kinds))
+    left, right = in_python(e[1], names, kinds), in_python(e[2], names, kinds)
     return {"+": left + right, "-": left - right, "*": left * right}[e[0]] % MODULUS
 
 
-def as_graph(e: Any, names: dict[str, Any], on: Somewhere = anywhere, counted: Any = None) -> Any:
-    """The program as a tensor; `counted`: the variable that counts."""
+def as_graph(
+    e: Any,
+    names: Mapping[str, Any],
+    on: Somewhere = anywhere,
+    kinds: Mapping[str, Callable[[Any], Any]] | None = None,
+) -> Any:
+    """The program as a tensor; `kinds`: what nodes of these make of a tensor, each called in a scope of `on`."""
 
-    def made(part: Any, inside: dict[str, Any] = names) -> Any:
-        return as_graph(part, inside, on, counted)
+    def made(part: Any, inside: Mapping[str, Any] = names) -> Any:
+        return as_graph(part, inside, on, kinds)
 
     if isinstance(e, int):
         with on():
             return tf.constant(e, tf.int64)
     if isinstance(e, str):
         return names[e]
-    if e[0] == "count":
-        value = made(e[1])
-        with on(), tf.control_dependencies([value]):
-            added = counted.assign_add(1)
-        with on(), tf.control_dependencies([added]):
-            return tf.identity(value)
     if e[0] == "if":
         _, test, limit, yes, no = e
         value = made(test)
@@ -105,6 +103,11 @@ def as_graph(e: Any, names: dict[str, Any], on: Somewhere = anywhere, counted: A
         with on():
             zero = tf.constant(0, tf.int64)
             return tf.while_loop(lambda i, a: i < times, step, [zero, begins])[1]
+    if e[0] not in ("+", "-", "*"):
+        assert kinds is not None
+        value = made(e[1])
+        with on():
+            return kinds[e[0]](value)
     left, right = made(e[1]), made(e[2])
     with on():
         return {"+": left.__add__, "-": left.__sub__, "*": left.__mul__}[e[0]](right) % MODULUS
