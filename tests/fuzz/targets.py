@@ -20,6 +20,7 @@ from headrace.codec import frames, tensors
 from headrace.codec import protos as pb
 from headrace.serve import messages as m
 from headrace.serve import wire
+from headrace.serve.lane_wire import METHODS, NUMBERS, Beside
 from tests.codec.arrays import identical
 from tests.fuzz.messages import array, message, named, text
 
@@ -221,12 +222,43 @@ def check_reply(method: wire.Method) -> Callable[[Random, bytes], bool]:
     return check
 
 
-METHODS = (*wire.MASTER_METHODS, *wire.WORKER_METHODS)
+# -- the same on the lane -------------------------------------------------------------------------
+
+
+def valid_lane_request(rng: Random) -> bytes:
+    """A request with its tensors beside it."""
+    method = rng.choice(METHODS)
+    special = tensor_messages(rng).get(method.name)
+    beside = Beside()
+    if special is None:
+        header = valid_request(method)(rng)
+    else:
+        header = method.encode_request(special[0], beside)
+    number = NUMBERS[method.path]
+    return b"".join(frames.pack(frames.Kind.REQUEST, number, 0, header, beside.values))
+
+
+def check_lane_request(rng: Random, data: bytes) -> bool:
+    """Requests or a typed error."""
+    got, refused = parsed(data, lambda: len(data))
+    for frame in got:
+        if frame.method >= len(METHODS):
+            return False
+        method = METHODS[frame.method]
+        try:
+            request = method.decode_request(frame.header, Beside(frame.values))
+        except errors.InvalidArgumentError:
+            return False
+        method.encode_request(request, Beside())
+    return not refused
+
+
 TARGETS = {
     target.name: target
     for target in (
         Target("frames", valid_stream, check_stream),
         Target("tensors", valid_tensor, check_tensor),
+        Target("lane", valid_lane_request, check_lane_request),
         *(Target(f"{e.name}.request", valid_request(e), check_request(e)) for e in METHODS),
         *(Target(f"{e.name}.reply", valid_reply(e), check_reply(e)) for e in METHODS),
     )
