@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.base import errors
+from headrace.base.device import DeviceSpec
 from headrace.codec import protos as pb
 from headrace.plan.compile import Compiled
 from headrace.run.kernel import Runtime, StepState
@@ -71,11 +72,11 @@ class Worker:
         )  # fmt: skip
 
     def device_attributes(self) -> list[pb.DeviceAttributes]:
-        """This task's CPUs."""
+        """This task's devices."""
         return [
             pb.DeviceAttributes(
                 name=device,
-                device_type="CPU",
+                device_type=DeviceSpec.from_string(device).device_type,
                 memory_limit=256 << 20,
                 incarnation=self.incarnation,
             )

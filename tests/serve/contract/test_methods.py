@@ -80,6 +80,13 @@ def transfer(op: str, name: str, *inputs: str, client: bool) -> pb.NodeDef:
     return node
 
 
+def on_host_memory(request: pb.RegisterGraphRequest) -> pb.RegisterGraphRequest:
+    """The partition with _HostSend and _HostRecv, which TensorFlow makes where values are kept off GPUs."""
+    for node in request.graph_def.node:
+        node.op = node.op.replace("_Send", "_HostSend").replace("_Recv", "_HostRecv")
+    return request
+
+
 def the_key(name: str) -> str:
     return key(DEVICE, 1, DEVICE, name)
 
@@ -251,8 +258,10 @@ def test_status_is_the_tasks_device(ask: Asker, cluster: Cluster) -> None:
     assert device.incarnation == cluster.servers["ps:0"].worker.incarnation
 
 
-def test_a_partition_takes_feeds_gives_fetches_and_sends_edges(ask: Asker) -> None:
-    handle = ask(wire.REGISTER_GRAPH, double()).graph_handle
+@pytest.mark.parametrize("host", [False, True])
+def test_a_partition_takes_feeds_gives_fetches_and_sends_edges(ask: Asker, host: bool) -> None:
+    request = on_host_memory(double()) if host else double()
+    handle = ask(wire.REGISTER_GRAPH, request).graph_handle
     step = 77
     sent = [(the_key("in"), np.float32(3.0))]
     reply = ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, step, sent, [the_key("out")]))
@@ -342,6 +351,33 @@ def receiving() -> pb.RegisterGraphRequest:
 
 WORKER_DEVICE = DEVICE.replace("ps", "worker")
 PUSHED = key(WORKER_DEVICE, 1, DEVICE, "edge")
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_an_edge_from_another_task_is_received(ask: Asker, cluster: Cluster, host: bool) -> None:
+    pool = GrowingPool("test")
+    worker = Asker(cluster, "worker:0", pool)
+    send = transfer("_Send", "edge", "x", client=False)
+    receive = transfer("_Recv", "edge", client=False)
+    for node in (send, receive):
+        node.attr["send_device"].s = WORKER_DEVICE.encode()
+    constant = pb.NodeDef(name="x", op="Const", device=WORKER_DEVICE)
+    constant.attr["dtype"].type = pb.DT_FLOAT
+    constant.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(5.0))
+    sending = part(constant, send)
+    taking = part(receive, transfer("_Send", "out", receive.name, client=True))
+    for request, asked in ((sending, worker), (taking, ask)):
+        handle = asked(
+            wire.REGISTER_GRAPH, on_host_memory(request) if host else request
+        ).graph_handle
+        wanted = [] if asked is worker else [the_key("out")]
+        reply = asked(wire.RUN_GRAPH, m.RunGraphRequest(handle, 24, [], wanted))
+    assert reply.recv == [(the_key("out"), 5.0)]
+    for asked in (worker, ask):
+        asked(wire.CLEANUP_GRAPH, pb.CleanupGraphRequest(step_id=24))
+    worker.master.close()
+    worker.worker.close()
+    pool.shutdown()
 
 
 def test_a_value_may_be_sent_before_its_partition_is_started(ask: Asker) -> None:

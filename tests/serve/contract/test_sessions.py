@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import headrace as tf
+from headrace.client import link
+from headrace.codec import protos as pb
+from headrace.graph.graphdef import graph_def
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.master import Master
 from tests.serve.clusters import Cluster, in_process
@@ -136,6 +140,24 @@ def test_a_graph_may_grow_between_steps(cluster: Cluster) -> None:
             assert session.run(total) == number + 1
 
 
+def test_every_node_is_shipped_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped: list[str] = []
+
+    def watched(graph: tf.Graph, ops: Sequence[tf.Operation]) -> pb.GraphDef:
+        shipped.extend(op.name for op in ops)
+        return graph_def(graph, ops=ops)
+
+    monkeypatch.setattr(link, "graph_def", watched)
+    with tf.Session(cluster.target("worker:0")) as session:
+        for number in range(3):
+            total = tf.constant(number) + 1
+            for _ in range(3):
+                assert session.run(total) == number + 1
+        session.list_devices()
+        names = [op.name for op in session.graph.get_operations()]
+    assert shipped == names
+
+
 def test_many_threads_may_run_one_session_and_grow_its_graph(
     cluster: Cluster, graph: tf.Graph
 ) -> None:
@@ -205,6 +227,24 @@ def test_devices_are_those_of_all_tasks_this_one_first(cluster: Cluster) -> None
         f"/job:{task}/device:CPU:0"
         for task in ("worker/replica:0/task:0", "ps/replica:0/task:0", "worker/replica:0/task:1")
     ]
+
+
+def test_what_a_task_reports_beside_cpus_is_listed_and_placed_on(cluster: Cluster) -> None:
+    gpu = "/job:worker/replica:0/task:1/device:GPU:0"
+    cluster.servers["worker:1"].worker.devices.append(gpu)
+    with tf.device("/job:worker/task:1/gpu:0"):
+        there = tf.placeholder_with_default(1.0, []) + 1.0
+    with tf.device("/job:worker/task:1/gpu:1"):
+        nowhere = tf.placeholder_with_default(1.0, []) + 1.0
+    options, metadata = tf.RunOptions(output_partition_graphs=True), tf.RunMetadata()
+    with tf.Session(cluster.target("worker:0")) as session:
+        listed = [(device.name, device.device_type) for device in session.list_devices()]
+        assert session.run(there, options=options, run_metadata=metadata) == 2.0
+        with pytest.raises(tf.errors.InvalidArgumentError, match=gpu):
+            session.run(nowhere)
+    assert (gpu, "GPU") in listed
+    devices = {node.name: node.device for part in metadata.partition_graphs for node in part.node}
+    assert devices[there.op.name] == gpu
 
 
 def test_device_filters_hide_tasks(cluster: Cluster) -> None:
