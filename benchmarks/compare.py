@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from benchmarks.child import FLOOR
+from benchmarks.child import FLOOR, Arguments
 from benchmarks.libraries import HEADRACE, LIBRARIES, TENSORFLOW, Library
-from benchmarks.processes import ProcessFailed, cluster, process
+from benchmarks.processes import ProcessFailed, Servers, cluster, process
 from benchmarks.row import Row
 
 
@@ -93,16 +93,25 @@ def run(row: Row, libraries: Sequence[Library], effort: Effort) -> Outcome:
     return outcome
 
 
-def run_once(row: Row, subject: str, effort: Effort) -> float:
-    """One run in a new process, with new servers where the row has a cluster.  Raises ProcessFailed."""
+def run_once(row: Row, subject: str, effort: Effort, arguments: Arguments = None) -> float:
+    """One run in a new process, with new servers where the row has a cluster.
+
+    arguments: of the row's function, other than it takes by itself.  Raises ProcessFailed.
+    """
     library = LIBRARIES.get(subject)
     with ExitStack() as stack:
-        addresses = {}
+        servers = Servers({}, {})
         if library is not None and row.cluster:
-            addresses = stack.enter_context(cluster(library, row.cluster))
+            servers = stack.enter_context(cluster(library, row.cluster))
         command = [
             *((library or HEADRACE).python(), "-m", "benchmarks.child"),
-            *(row.name, subject, str(effort.seconds), json.dumps(addresses)),
+            *(
+                row.name,
+                subject,
+                str(effort.seconds),
+                json.dumps(servers),
+                json.dumps(arguments or {}),
+            ),
         ]
         child = stack.enter_context(process(command))
         return float(json.loads(child.first_line(effort.within_s)))

@@ -1,6 +1,7 @@
-"""The other end of the round trips that floors measure: `python -m benchmarks.echo tcp|grpc`.
+"""The other end of the round trips that floors measure: `python -m benchmarks.echo tcp|bulk|grpc`.
 
-Writes its port on a line, sends back what it receives, and ends with its stdin.
+Writes its port on a line, sends back what it receives (bulk: so many bytes as it is asked for), and ends with its
+stdin.
 """
 
 from __future__ import annotations
@@ -26,6 +27,21 @@ def tcp() -> None:
             connection.sendall(message)
 
 
+def bulk() -> None:
+    """One connection; a request is a number of eight bytes, the answer so many bytes out of one buffer."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(listener.getsockname()[1], flush=True)
+        connection, _ = listener.accept()
+    content = memoryview(b"")
+    with connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while request := connection.recv(8):
+            wanted = int.from_bytes(request, "little")
+            if wanted != len(content):
+                content = memoryview(bytes(wanted))
+            connection.sendall(content)
+
+
 def grpc() -> None:
     """grpcio's server with its smallest handler: bytes in, the same bytes out."""
     import grpc as grpcio
@@ -44,4 +60,4 @@ def grpc() -> None:
 
 if __name__ == "__main__":
     end_with_stdin()
-    {"tcp": tcp, "grpc": grpc}[sys.argv[1]]()
+    {"tcp": tcp, "bulk": bulk, "grpc": grpc}[sys.argv[1]]()

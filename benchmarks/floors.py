@@ -86,6 +86,42 @@ def _grpc_round_trip(bench: Bench) -> None:
             bench.time(lambda: call(MESSAGE))
 
 
+def _bulk_round_trip(bench: Bench, nbytes: int) -> None:
+    with process([sys.executable, "-m", "benchmarks.echo", "bulk"]) as server:
+        port = int(server.first_line(START_WITHIN_S))
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            request, into = nbytes.to_bytes(8, "little"), memoryview(bytearray(nbytes))
+
+            def step() -> int:
+                connection.sendall(request)
+                return connection.recv_into(into, nbytes, socket.MSG_WAITALL)
+
+            bench.expect(step(), nbytes)
+            bench.time(step)
+
+
+def bulk(nbytes: int) -> Floor:
+    """So many bytes from one process to another, received into memory that is there, and 8 bytes that ask for them."""
+    return Floor(f"{nbytes / 1e6:g} MB over TCP", lambda bench: _bulk_round_trip(bench, nbytes))
+
+
+def memcpy(nbytes: int) -> Floor:
+    """So many bytes copied to memory that is there."""
+
+    def measure(bench: Bench) -> None:
+        source, target = np.ones(nbytes, np.uint8), np.zeros(nbytes, np.uint8)
+
+        def step() -> None:
+            np.copyto(target, source)
+
+        step()
+        bench.expect(target.min(), 1)
+        bench.time(step)
+
+    return Floor(f"memcpy of {nbytes / 1e6:g} MB", measure)
+
+
 def round_trips(count: int) -> tuple[Floor, Floor]:
     """So many 64-byte messages and their replies between two processes: over a raw socket, over grpcio."""
     return (

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -66,6 +67,17 @@ def losses(steps: int) -> list[float]:
     return [train_step(layers, *data) for _ in range(steps)]
 
 
+def build(tf: Any, images: Any, labels: Any) -> tuple[Any, Any]:
+    """The network in a graph: its loss, and a step of gradient descent."""
+    signal, (*hidden, last) = images, initial_layers()
+    for weights, bias in hidden:
+        signal = tf.nn.relu(tf.matmul(signal, tf.Variable(weights)) + tf.Variable(bias))
+    logits = tf.matmul(signal, tf.Variable(last[0])) + tf.Variable(last[1])
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    loss = tf.reduce_mean(losses)
+    return loss, tf.train.GradientDescentOptimizer(LEARNING_RATE).minimize(loss)
+
+
 def by_hand(bench: Bench) -> None:
     """The floor: nothing but the arithmetic."""
     layers, data = initial_layers(), batch()
@@ -74,3 +86,12 @@ def by_hand(bench: Bench) -> None:
         last = train_step(layers, *data)
     bench.expect(last < first, True)
     bench.time(lambda: train_step(layers, *data))
+
+
+def by_hand_on_threads(bench: Bench, count: int) -> None:
+    """The floor of several workers that know nothing of each other: the arithmetic on a thread each."""
+    data, of_each = batch(), [initial_layers() for _ in range(count)]
+    first = [train_step(layers, *data) for layers in of_each]
+    last = [[train_step(layers, *data) for _ in range(CHECKED_STEPS)][-1] for layers in of_each]
+    bench.expect(np.less(last, first), [True] * count)
+    bench.rate([lambda layers=layers: train_step(layers, *data) for layers in of_each])  # type: ignore[misc]

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.libraries import Library
 
@@ -27,7 +28,12 @@ PORT_ATTEMPTS = 5
 ADDRESS_IN_USE = 75  # the exit code of a server whose port was taken
 LAST_LINES = 8
 
-Addresses = dict[str, list[str]]
+
+class Servers(NamedTuple):
+    """Of a cluster, by job."""
+
+    addresses: dict[str, list[str]]
+    pids: dict[str, list[int]]
 
 
 class ProcessFailed(Exception):
@@ -110,42 +116,40 @@ def process(command: Sequence[str]) -> Iterator[Process]:
 
 
 @contextmanager
-def cluster(library: Library, sizes: Mapping[str, int]) -> Iterator[Addresses]:
+def cluster(library: Library, sizes: Mapping[str, int]) -> Iterator[Servers]:
     """A server process of the library for each task of {job: tasks}, listening on the loopback.
 
-    Yields {job: addresses}; the system chose the ports.  Raises ProcessFailed.
+    The system chooses the ports.  Raises ProcessFailed.
     """
     for attempt in range(PORT_ATTEMPTS):
-        with ExitStack() as servers:
+        with ExitStack() as stack:
             try:
-                addresses = _start(servers, library, sizes)
+                servers = _start(stack, library, sizes)
             except AddressTaken:
                 if attempt == PORT_ATTEMPTS - 1:
                     raise
                 continue
-            yield addresses
+            yield servers
             return
 
 
-def _start(servers: ExitStack, library: Library, sizes: Mapping[str, int]) -> Addresses:
+def _start(stack: ExitStack, library: Library, sizes: Mapping[str, int]) -> Servers:
     ports = iter(free_ports(sum(sizes.values())))
     addresses = {job: [f"127.0.0.1:{next(ports)}" for _ in range(n)] for job, n in sizes.items()}
     spec = ";".join(f"{job}={','.join(tasks)}" for job, tasks in addresses.items())
-    started = [
-        servers.enter_context(
-            process(
-                [
-                    *(library.python(), *library.server),
-                    *("--cluster", spec, "--job", job, "--task", str(task)),
-                ]
-            )
-        )
+    command = [library.python(), *library.server, "--cluster", spec]
+    started = {
+        job: [
+            stack.enter_context(process([*command, "--job", job, "--task", str(task)]))
+            for task in range(len(tasks))
+        ]
         for job, tasks in addresses.items()
-        for task in range(len(tasks))
-    ]
-    for server in started:
-        server.first_line(START_WITHIN_S)
-    return addresses
+    }
+    for of_job in started.values():
+        for server in of_job:
+            server.first_line(START_WITHIN_S)
+    pids = {job: [server.popen.pid for server in of_job] for job, of_job in started.items()}
+    return Servers(addresses, pids)
 
 
 def free_ports(count: int) -> list[int]:

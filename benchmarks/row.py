@@ -15,17 +15,20 @@ Used in the measuring processes (child) and in the one that compares them (compa
 from __future__ import annotations
 
 import statistics
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import repeat
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
 SAMPLE_S = 1e-4  # calls that take less are timed several at once
 FEWEST_SAMPLES = 3
+ROUNDS = 5
+LOOK_S = 1.0  # a client that failed may leave others waiting for it
 TIMES = "×"  # noqa: RUF001
 
 
@@ -45,17 +48,27 @@ class Bench:
     """A row's hands: reach the cluster, check a result, time a step."""
 
     def __init__(
-        self, seconds: float, addresses: Mapping[str, Sequence[str]] | None = None
+        self,
+        seconds: float,
+        addresses: Mapping[str, Sequence[str]] | None = None,
+        pids: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
-        """seconds: how long to time; 0 for a few calls.  addresses: of the row's servers, by job."""
+        """seconds: how long to time; 0 for a few calls.  addresses, pids: of the row's servers, by job."""
         self._seconds = seconds
         self._addresses = addresses or {}
+        self._pids = pids or {}
         self._verified = False
         self.figure: float | None = None
 
     def target(self, job: str, task: int = 0) -> str:
         """For tf.Session: that task of the row's cluster."""
         return f"grpc://{self._addresses[job][task]}"
+
+    def memory(self, job: str, task: int = 0) -> int:
+        """Bytes of memory that the server process of that task occupies just now (RSS)."""
+        status = Path(f"/proc/{self._pids[job][task]}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) * 1024
 
     def expect(self, got: object, wanted: object, relative: float = 0.0) -> None:
         """Raises WrongResult unless `got` is `wanted`, to within `relative` where they are numbers."""
@@ -74,6 +87,24 @@ class Bench:
         samples = _samples(step, batch, self._seconds)
         self.record(statistics.median(samples) / batch)
         return len(warm_up) + batch * len(samples)
+
+    def rate(self, steps: Sequence[Callable[[], object]]) -> int:
+        """Record the calls per second of all `steps` together, each in a thread of its own.
+
+        The threads make equally many calls; the rounds in which they do are repeated and their median is taken.
+        Returns how many calls each made.  Raises what a step raises.
+        """
+        each, made, rates = FEWEST_SAMPLES, 0, []
+        end = time.perf_counter() + self._seconds
+        while not rates or time.perf_counter() < end:
+            took_s = _round(steps, each)
+            made += each
+            if took_s < self._seconds / ROUNDS and not rates:
+                each *= 2  # that was the warm-up
+            else:
+                rates.append(len(steps) * each / took_s)
+        self.record(statistics.median(rates))
+        return made
 
     def record(self, figure: float) -> None:
         """The row's figure in this process, where it is not the time of a call."""
@@ -97,6 +128,32 @@ def _samples(step: Callable[[], object], batch: int, seconds: float) -> list[flo
     return samples
 
 
+def _round(steps: Sequence[Callable[[], object]], each: int) -> float:
+    """Seconds until every step was called so often, in a thread of its own.  Raises the first failure."""
+    start = threading.Barrier(len(steps) + 1)
+    failures: list[BaseException] = []
+
+    def client(step: Callable[[], object]) -> None:
+        start.wait()
+        try:
+            for _ in repeat(None, each):
+                step()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=client, args=(step,), daemon=True) for step in steps]
+    for thread in threads:
+        thread.start()
+    start.wait()
+    begin = time.perf_counter()
+    for thread in threads:
+        while thread.is_alive() and not failures:
+            thread.join(LOOK_S)
+    if failures:
+        raise failures[0]
+    return time.perf_counter() - begin
+
+
 @dataclass(frozen=True)
 class Floor:
     """What this machine needs for the bare necessities of a row; the row's figure is compared to `times` of it."""
@@ -106,7 +163,7 @@ class Floor:
     times: int = 1
 
 
-RowFunction = Callable[[Any, Bench], None]
+RowFunction = Callable[..., None]
 
 
 @dataclass(frozen=True)

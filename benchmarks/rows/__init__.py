@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from benchmarks.row import TABLE
-from benchmarks.rows import footprint, local, remote  # noqa: F401  (they register their rows)
+from benchmarks.rows import (  # noqa: F401  (they register their rows)
+    contention,
+    footprint,
+    local,
+    remote,
+    training,
+    transfer,
+)
 
-AREAS = ("footprint", "local", "remote")
+AREAS = ("footprint", "local", "remote", "transfer", "contention", "training")
 """The table's sections, in order."""
 
 __all__ = ["AREAS", "TABLE"]

@@ -1,4 +1,4 @@
-"""What it costs to have the library: time to import it, room on disk."""
+"""What it costs to have the library: time to import it, room on disk and in memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from compileall import compile_dir
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from benchmarks.libraries import Library
 from benchmarks.row import Bench, Floor, Unit, WrongResult, row
@@ -45,6 +46,39 @@ def import_time(library: Library, bench: Bench) -> None:
     """The import statement, in a Python that has just started, with every .pyc file written and read before."""
     bench.expect(in_a_new_python(USED.format(library.statement)), "42.0")
     bench.record(float(in_a_new_python(TIMED.format(library.statement))))
+
+
+def _bare_server(bench: Bench) -> None:
+    source = (
+        "import numpy, ml_dtypes, google.protobuf.message, grpc\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "server = grpc.server(ThreadPoolExecutor(2))\n"
+        "print(server.add_insecure_port('127.0.0.1:0') > 0)\n"
+        "server.start()\n"
+        "status = open('/proc/self/status').read().splitlines()\n"
+        "print(next(line for line in status if line.startswith('VmRSS')).split()[1])"
+    )
+    listens, kilobytes = in_a_new_python(source).split()
+    bench.expect(listens, "True")
+    bench.record(int(kilobytes) * 1024)
+
+
+@row(
+    "memory of a server process",
+    unit=Unit.BYTES,
+    cluster={"ps": 1},
+    faster=6,
+    floors=[Floor("numpy, ml_dtypes, protobuf and grpcio's server", _bare_server)],
+)
+def server_memory(tf: Any, bench: Bench) -> None:
+    """Resident bytes of a server that has run a client's steps: a variable, an update, a matrix product."""
+    with tf.device("/job:ps/task:0"):
+        x = tf.Variable(tf.ones([100, 100]))
+        total = tf.reduce_sum(tf.matmul(x.assign_add(tf.ones([100, 100])), x))
+    with tf.Session(bench.target("ps")) as session:
+        session.run(tf.global_variables_initializer())
+        bench.expect(session.run(total) in (2e6, 4e6), True)  # x is read before or after the update
+        bench.record(bench.memory("ps"))
 
 
 def required(distribution: str) -> dict[str, metadata.Distribution]:

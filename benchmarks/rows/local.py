@@ -66,14 +66,7 @@ def mlp_step(tf: Any, bench: Bench) -> None:
     """Feed a batch of 50 images, one step of gradient descent; the losses are those of NumPy by hand."""
     images = tf.placeholder(tf.float32, [None, mlp.SIZES[0]])
     labels = tf.placeholder(tf.int32, [None])
-    signal, (*hidden, last) = images, mlp.initial_layers()
-    for weights, bias in hidden:
-        signal = tf.nn.relu(tf.matmul(signal, tf.Variable(weights)) + tf.Variable(bias))
-    logits = tf.matmul(signal, tf.Variable(last[0])) + tf.Variable(last[1])
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    loss = tf.reduce_mean(losses)
-    train = tf.train.GradientDescentOptimizer(mlp.LEARNING_RATE).minimize(loss)
-
+    loss, train = mlp.build(tf, images, labels)
     image_batch, label_batch = mlp.batch()
     feed = {images: image_batch, labels: label_batch}
     with tf.Session() as session:

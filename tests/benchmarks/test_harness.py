@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import threading
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +70,36 @@ class TestBench:
 
     def test_a_target_names_the_address_of_a_task(self) -> None:
         assert Bench(0.0, {"ps": ["a:1", "b:2"]}).target("ps", 1) == "grpc://b:2"
+
+    def test_a_rate_is_that_of_all_clients_together_and_all_make_equally_many_calls(self) -> None:
+        bench, queue = Bench(0.01), deque[int]()
+        filled = threading.Semaphore(0)
+
+        def produce() -> None:
+            queue.append(1)
+            filled.release()
+
+        def consume() -> None:
+            filled.acquire()
+            queue.popleft()
+
+        bench.expect(len(queue), 0)
+        assert bench.rate([produce, consume, produce, consume]) >= 3
+        assert len(queue) == 0
+        assert bench.figure
+        assert bench.figure > 0
+
+    def test_a_client_that_fails_ends_the_row_though_others_wait_for_it(self) -> None:
+        bench, never = Bench(0.0), threading.Semaphore(0)
+        bench.expect(1, 1)
+        with pytest.raises(ZeroDivisionError):
+            bench.rate([lambda: never.acquire(timeout=30), lambda: 1 / 0])
+        for _ in range(3):
+            never.release()
+
+    def test_memory_is_that_of_the_tasks_process(self) -> None:
+        bench = Bench(0.0, {"ps": ["a:1"]}, {"ps": [os.getpid()]})
+        assert 10e6 < bench.memory("ps") < 10e9
 
 
 def test_a_floor_counts_as_often_as_the_row_needs_it() -> None:
@@ -193,9 +226,10 @@ class TestReadme:
 
 
 def test_a_cluster_listens_while_it_lasts() -> None:
-    with cluster(HEADRACE, {"ps": 1, "worker": 2}) as addresses:
+    with cluster(HEADRACE, {"ps": 1, "worker": 2}) as (addresses, pids):
         ports = [int(address.rpartition(":")[2]) for job in addresses.values() for address in job]
         assert {job: len(tasks) for job, tasks in addresses.items()} == {"ps": 1, "worker": 2}
+        assert {job: len(tasks) for job, tasks in pids.items()} == {"ps": 1, "worker": 2}
         for port in ports:
             socket.create_connection(("127.0.0.1", port)).close()
     for port in ports:
