@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from headrace.ops.csv import decode_csv
+from headrace.ops.image_codecs import (
+    decode_and_crop_jpeg,
+    decode_bmp,
+    decode_gif,
+    decode_image,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+    extract_jpeg_shape,
+    is_jpeg,
+)
 from headrace.ops.io_ops import matching_files, read_file, write_file
 from headrace.ops.parsing import (
     FixedLenFeature,
@@ -48,42 +60,15 @@ from headrace.ops.string_bytes import decode_base64, decode_raw, encode_base64
 from headrace.training.input import match_filenames_once
 
 __all__ = [
-    "FixedLenFeature",
-    "FixedLenSequenceFeature",
-    "FixedLengthRecordReader",
-    "IdentityReader",
-    "LMDBReader",
-    "PaddingFIFOQueue",
-    "PriorityQueue",
-    "QueueBase",
-    "RandomShuffleQueue",
-    "ReaderBase",
-    "SparseFeature",
-    "TFRecordCompressionType",
-    "TFRecordOptions",
-    "TFRecordReader",
-    "TFRecordWriter",
-    "TextLineReader",
-    "VarLenFeature",
-    "WholeFileReader",
-    "decode_base64",
-    "decode_compressed",
-    "decode_csv",
-    "decode_json_example",
-    "decode_raw",
-    "deserialize_many_sparse",
-    "encode_base64",
-    "match_filenames_once",
-    "matching_files",
-    "parse_example",
-    "parse_sequence_example",
-    "parse_single_example",
-    "parse_single_sequence_example",
-    "parse_tensor",
-    "read_file",
-    "serialize_many_sparse",
-    "serialize_sparse",
-    "serialize_tensor",
-    "tf_record_iterator",
+    "FixedLenFeature", "FixedLenSequenceFeature", "FixedLengthRecordReader", "IdentityReader",
+    "LMDBReader", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue",
+    "ReaderBase", "SparseFeature", "TFRecordCompressionType", "TFRecordOptions", "TFRecordReader",
+    "TFRecordWriter", "TextLineReader", "VarLenFeature", "WholeFileReader", "decode_and_crop_jpeg",
+    "decode_base64", "decode_bmp", "decode_compressed", "decode_csv", "decode_gif", "decode_image",
+    "decode_jpeg", "decode_json_example", "decode_png", "decode_raw", "deserialize_many_sparse",
+    "encode_base64", "encode_jpeg", "encode_png", "extract_jpeg_shape", "is_jpeg",
+    "match_filenames_once", "matching_files", "parse_example", "parse_sequence_example",
+    "parse_single_example", "parse_single_sequence_example", "parse_tensor", "read_file",
+    "serialize_many_sparse", "serialize_sparse", "serialize_tensor", "tf_record_iterator",
     "write_file",
-]
+]  # fmt: skip

@@ -1,0 +1,226 @@
+"""Images: PNG, JPEG, GIF and BMP bytes to arrays and back, through Pillow.
+
+Arrays are [height, width, channels], of 1 (gray), 2 (gray, alpha), 3 (RGB) or 4 (RGBA) channels, uint8; PNGs of 16 bits
+can be uint16.  JPEGs are decoded by libjpeg with the accurate DCT, whatever is asked for.
+Called by: ops.image_codecs.  Threads: pure functions.
+Source: TF 1.15 core/lib/png/png_io.cc, core/kernels/decode_image_op.cc, for behaviour; compared with the oracle
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+
+from headrace.base import errors
+
+Array = np.ndarray[Any, Any]
+
+_FORMATS: Final = (
+    (b"\x89PNG\r\n", "PNG"),
+    (b"\xff\xd8\xff", "JPEG"),
+    (b"GIF8", "GIF"),
+    (b"BM", "BMP"),
+)
+_MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+_GRAY: Final = np.array([9797, 19234, 3737], np.int64)  # of 2**15: 0.299, 0.587, 0.114
+_WIDE: Final = ("I;16", "I;16B", "I;16L", "I")
+
+
+def pillow() -> Any:
+    """The module PIL.Image.  Raises Unimplemented where Pillow is not installed."""
+    try:
+        return importlib.import_module("PIL.Image")
+    except ImportError as error:
+        raise errors.unimplemented(
+            "images need the package Pillow in the process of the task that decodes or encodes them: "
+            "pip install 'headrace[images]'"
+        ) from error
+
+
+def format_of(content: bytes) -> str:
+    """PNG, JPEG, GIF or BMP, by how it begins.  Raises InvalidArgument."""
+    for start, name in _FORMATS:
+        if content.startswith(start):
+            return name
+    raise errors.invalid_argument(
+        f"unknown image format: a PNG, JPEG, GIF or BMP is wanted, and the {len(content)} bytes begin with "
+        f"{content[:8]!r}"
+    )
+
+
+@contextmanager
+def _reading(kind: str, content: bytes) -> Iterator[Any]:
+    """The opened image; what Pillow says of broken ones is InvalidArgument."""
+    image = pillow()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", image.DecompressionBombWarning)
+            with image.open(io.BytesIO(content), formats=[kind]) as opened:
+                yield opened
+    except errors.OpError:
+        raise
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        EOFError,
+        Warning,
+        image.DecompressionBombError,
+    ) as error:
+        raise errors.invalid_argument(
+            f"invalid {kind} data, of {len(content)} bytes: {error}"
+        ) from error
+
+
+# -- decoding ---------------------------------------------------------------------------------
+
+
+def decode_png(content: bytes, channels: int, wide: bool) -> Array:
+    """channels 0: as in the file.  wide: uint16.  Raises InvalidArgument, Unimplemented (colours of 16 bits)."""
+    with _reading("PNG", content) as opened:
+        colours16 = content[24:25] == b"\x10" and opened.mode not in _WIDE
+        if wide and colours16:
+            raise errors.unimplemented(
+                "a PNG with several channels of 16 bits cannot be decoded as uint16; decode it as uint8"
+            )
+        pixels = _pixels(opened)
+    deep = pixels.dtype == np.uint16
+    if wide and not deep:
+        pixels = pixels.astype(np.uint16) * np.uint16(257)
+    elif deep and not wide:
+        pixels = (pixels >> 8).astype(np.uint8)
+    return _with_channels(pixels, channels)
+
+
+def _pixels(opened: Any) -> Array:
+    """As in the file: palettes as colours, bits as bytes."""
+    mode = opened.mode
+    if mode in _WIDE:
+        return np.asarray(opened).astype(np.uint16)[..., None]
+    if mode in ("P", "PA"):
+        opened = opened.convert("RGBA" if "transparency" in opened.info or mode == "PA" else "RGB")
+    elif mode == "1":
+        opened = opened.convert("L")
+    elif mode not in _MODES.values():
+        opened = opened.convert("RGB")
+    pixels = np.asarray(opened)
+    return pixels if pixels.ndim == 3 else pixels[..., None]
+
+
+def _with_channels(pixels: Array, channels: int) -> Array:
+    """`channels` of them: gray of colours, opaque where there was no alpha."""
+    there = pixels.shape[2]
+    if channels in (0, there):
+        return np.ascontiguousarray(pixels)
+    alpha = pixels[..., -1:] if there in (2, 4) else None
+    colours = pixels if alpha is None else pixels[..., :-1]
+    if channels in (1, 2) and colours.shape[2] == 3:
+        colours = _gray(colours)
+    elif channels in (3, 4) and colours.shape[2] == 1:
+        colours = np.repeat(colours, 3, axis=2)
+    if channels in (1, 3):
+        return np.ascontiguousarray(colours)
+    if alpha is None:
+        alpha = np.full((*pixels.shape[:2], 1), np.iinfo(pixels.dtype).max, pixels.dtype)
+    return np.concatenate([colours, alpha], axis=2)
+
+
+def _gray(colours: Array) -> Array:
+    found: Array = (colours.astype(np.int64) @ _GRAY) >> 15
+    return found.astype(colours.dtype)[..., None]
+
+
+def decode_jpeg(content: bytes, channels: int, ratio: int = 1, truncated: bool = False) -> Array:
+    """uint8; ratio: 1, 2, 4 or 8 times smaller; truncated: what is missing is gray.  Raises InvalidArgument."""
+    if channels not in (0, 1, 3):
+        raise errors.invalid_argument(f"a JPEG has 1 or 3 channels, and {channels} are wanted")
+    if truncated:
+        content += b"\xff\xd9"
+    with _reading("JPEG", content) as opened:
+        size = tuple(-(-side // ratio) for side in opened.size)
+        opened.draft("L" if channels == 1 else None, [max(1, s // ratio) for s in opened.size])
+        picture = opened.convert("RGB") if opened.mode == "CMYK" else opened
+        pixels = np.asarray(picture if picture.size == size else picture.resize(size))
+    pixels = pixels if pixels.ndim == 3 else pixels[..., None]
+    return _with_channels(pixels, channels)
+
+
+def jpeg_shape(content: bytes) -> list[int]:
+    """[height, width, channels] without decoding.  Raises InvalidArgument."""
+    with _reading("JPEG", content) as opened:
+        return [opened.size[1], opened.size[0], len(opened.getbands())]
+
+
+def decode_bmp(content: bytes, channels: int) -> Array:
+    """uint8, in colours or as it is.  Raises InvalidArgument."""
+    if channels == 1:
+        raise errors.invalid_argument(
+            "a BMP is not made gray; decode it as it is, with channels=0, or in colours, with channels=3"
+        )
+    with _reading("BMP", content) as opened:
+        pixels = _pixels(opened)
+    return _with_channels(pixels, channels)
+
+
+def decode_gif(content: bytes) -> Array:
+    """[frames, height, width, 3] uint8.  Raises InvalidArgument."""
+    with _reading("GIF", content) as opened:
+        frames = []
+        for number in range(getattr(opened, "n_frames", 1)):
+            opened.seek(number)
+            frames.append(np.asarray(opened.convert("RGB")))
+    return np.stack(frames)
+
+
+# -- encoding ---------------------------------------------------------------------------------
+
+
+def encode_png(pixels: Array, level: int) -> bytes:
+    """uint8, or uint16 of one channel; level: zlib's, -1 for its default.  Raises InvalidArgument, Unimplemented."""
+    height, width, channels = pixels.shape
+    if not height or not width or channels not in _MODES:
+        raise errors.invalid_argument(
+            f"an image must have pixels and 1 to 4 channels, and has shape {list(pixels.shape)}"
+        )
+    if not -1 <= level <= 9:
+        raise errors.invalid_argument(f"compression must be between -1 and 9, and is {level}")
+    if pixels.dtype == np.uint16 and channels > 1:
+        raise errors.unimplemented(
+            "a PNG of 16 bits is written with one channel only; encode several as uint8"
+        )
+    return _saved(pixels, "PNG", compress_level=6 if level < 0 else level)
+
+
+def _saved(pixels: Array, kind: str, **options: Any) -> bytes:
+    plain = pixels[..., 0] if pixels.shape[2] == 1 else pixels
+    out = io.BytesIO()
+    try:
+        pillow().fromarray(np.ascontiguousarray(plain)).save(out, kind, **options)
+    except (OSError, ValueError) as error:
+        raise errors.invalid_argument(
+            f"an image of shape {list(pixels.shape)} could not be encoded as {kind}: {error}"
+        ) from error
+    return out.getvalue()
+
+
+def encode_jpeg(
+    pixels: Array,
+    quality: int,
+    progressive: bool,
+    optimize: bool,
+    downsample: bool,
+    density: tuple[int, int],
+    xmp: bytes,
+) -> bytes:
+    """uint8 of 1 or 3 channels; density in dots per inch.  Raises InvalidArgument."""
+    more: dict[str, Any] = {"xmp": xmp} if xmp else {}
+    return _saved(
+        pixels, "JPEG", quality=quality, progressive=progressive, optimize=optimize, dpi=density,
+        subsampling=2 if downsample else 0, **more,
+    )  # fmt: skip
