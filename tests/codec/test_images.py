@@ -62,7 +62,7 @@ def test_a_truncated_jpeg_is_refused_or_filled_up() -> None:
     recovered = images.decode_jpeg(content[: len(content) // 2], 3, truncated=True)
     assert recovered.shape == (160, 224, 3)
     whole = images.decode_jpeg(content, 3)
-    np.testing.assert_array_equal(recovered[:16], whole[:16])
+    np.testing.assert_array_equal(recovered[:8], whole[:8])
     assert (recovered[-1] == 128).all()
 
 
