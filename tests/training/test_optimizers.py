@@ -108,6 +108,21 @@ def test_a_slot_takes_the_shape_that_its_variable_has_at_run_time() -> None:
         assert session.run(w).shape == (2,)
 
 
+def test_a_slot_lies_with_its_variable() -> None:
+    with tf.device("/job:ps/task:1"):
+        placed = tf.Variable([1.0], name="placed")
+    free = tf.Variable([1.0], name="free")
+    with tf.device("/job:worker"):
+        optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+        train = optimizer.minimize(tf.reduce_sum(placed * free))
+    slots = [optimizer.get_slot(v, "momentum").op for v in (placed, free)]
+    assert [slot.device for slot in slots] == ["/job:ps/task:1", "/job:worker"]
+    assert [slot.colocation_groups() for slot in slots] == [[b"loc:@placed"], [b"loc:@free"]]
+    updates = {op.inputs[0].op.name: op.device for op in train.graph.get_operations()
+               if op.type == "ApplyMomentum"}  # fmt: skip
+    assert updates == {"placed": "/job:ps/task:1", "free": ""}
+
+
 def test_a_constraint_holds_after_every_step() -> None:
     w = tf.Variable([0.5], constraint=lambda x: tf.maximum(x, 0.25))
     train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(w))

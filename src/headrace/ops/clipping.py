@@ -150,9 +150,14 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Ten
         return clipped
 
 
-def _checked_list(t_list: Any) -> list[Any]:
+def _check_list(t_list: Any) -> None:
     if isinstance(t_list, (str, Tensor)) or not isinstance(t_list, Sequence):
         raise TypeError(f"t_list must be a sequence of tensors, not {t_list!r:.80}")
+
+
+def _converted(t_list: Any) -> list[Any]:
+    """Tensors, IndexedSlices and None in the place of what was given."""
+    _check_list(t_list)
     return [item if item is None or isinstance(item, IndexedSlices) else convert(item, name=f"t_{i}")
             for i, item in enumerate(t_list)]  # fmt: skip
 
@@ -164,7 +169,7 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
     """
     with name_scope(name, "global_norm", [item for item in _sequence(t_list) if item is not None]):
         parts = []
-        for item in _checked_list(t_list):
+        for item in _converted(t_list):
             if item is not None:
                 values = item.values if isinstance(item, IndexedSlices) else item
                 with colocate_with(values):
@@ -189,11 +194,10 @@ def clip_by_global_norm(
     use_norm: the global norm if it is known already.  None stays None.  An infinite or NaN norm
     makes all NaN.  Raises TypeError if t_list is no sequence.
     """
-    tensors = _checked_list(t_list)
-    norm = global_norm(tensors, name) if use_norm is None else convert(use_norm)
-    with name_scope(
-        name, "clip_by_global_norm", [*(t for t in tensors if t is not None), clip_norm]
-    ) as scope:
+    _check_list(t_list)
+    norm = global_norm(t_list, name) if use_norm is None else convert(use_norm)
+    given = [*(item for item in t_list if item is not None), clip_norm]
+    with name_scope(name, "clip_by_global_norm", given) as scope:
         inverse = truediv(constant(1.0, norm.dtype.base_dtype, name="truediv/x"), norm)
         kind = norm.dtype.base_dtype
         limit = truediv(constant(1.0, kind), _operand(clip_norm, norm, "truediv_1/y"))
@@ -202,7 +206,7 @@ def clip_by_global_norm(
         # Adds 0, or NaN if the norm is not finite, so that bad gradients show.
         factor = make.AddV2(factor, make.Sub(norm, norm, name="sub"), name="add")
         clipped: list[Any] = []
-        for index, item in enumerate(tensors):
+        for index, item in enumerate(_converted(t_list)):
             clipped.append(None if item is None else _scaled(item, factor, f"{scope}_{index}"))
     return clipped, norm
 
