@@ -71,20 +71,23 @@ from headrace.training.proximal_adagrad import ProximalAdagradOptimizer
 from headrace.training.proximal_gradient_descent import ProximalGradientDescentOptimizer
 from headrace.training.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
 from headrace.training.rmsprop import RMSPropOptimizer
+from headrace.training.sync_replicas import SyncReplicasOptimizer
 
 __all__ = [
-    "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "BytesList",
-    "ClusterDef", "ClusterSpec", "Coordinator", "Example", "ExponentialMovingAverage", "Feature",
-    "FeatureList", "FeatureLists", "Features", "FloatList", "FtrlOptimizer",
-    "GradientDescentOptimizer", "Int64List", "JobDef", "LooperThread", "MomentumOptimizer",
-    "Optimizer", "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "QueueRunner",
-    "RMSPropOptimizer", "SaverDef", "SequenceExample", "Server", "ServerDef", "add_queue_runner",
+    "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer",
+    "BytesList", "ClusterDef", "ClusterSpec", "Coordinator", "Example",
+    "ExponentialMovingAverage", "Feature", "FeatureList", "FeatureLists", "Features",
+    "FloatList", "FtrlOptimizer", "GradientDescentOptimizer", "Int64List", "JobDef",
+    "LooperThread", "MomentumOptimizer", "Optimizer", "ProximalAdagradOptimizer",
+    "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "SaverDef",
+    "SequenceExample", "Server", "ServerDef", "SyncReplicasOptimizer", "add_queue_runner",
     "assert_global_step", "batch", "batch_join", "cosine_decay", "cosine_decay_restarts",
     "create_global_step", "exponential_decay", "get_global_step", "get_or_create_global_step",
-    "global_step", "input_producer", "inverse_time_decay", "limit_epochs", "linear_cosine_decay",
-    "match_filenames_once", "maybe_batch", "maybe_batch_join", "maybe_shuffle_batch",
-    "maybe_shuffle_batch_join", "natural_exp_decay", "noisy_linear_cosine_decay",
-    "piecewise_constant", "piecewise_constant_decay", "polynomial_decay", "range_input_producer",
-    "replica_device_setter", "shuffle_batch", "shuffle_batch_join", "slice_input_producer",
-    "start_queue_runners", "string_input_producer",
+    "global_step", "input_producer", "inverse_time_decay", "limit_epochs",
+    "linear_cosine_decay", "match_filenames_once", "maybe_batch", "maybe_batch_join",
+    "maybe_shuffle_batch", "maybe_shuffle_batch_join", "natural_exp_decay",
+    "noisy_linear_cosine_decay", "piecewise_constant", "piecewise_constant_decay",
+    "polynomial_decay", "range_input_producer", "replica_device_setter", "shuffle_batch",
+    "shuffle_batch_join", "slice_input_producer", "start_queue_runners",
+    "string_input_producer",
 ]  # fmt: skip

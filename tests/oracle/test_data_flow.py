@@ -47,6 +47,52 @@ result = names["result"], tf.get_default_graph().as_graph_def().SerializeToStrin
 """
 
 PROGRAMS: dict[str, str] = {
+    "replicas in step": """
+gs = tf.train.get_or_create_global_step()
+with tf.device("/job:ps/task:0"):
+    v = tf.get_variable("v", [2], initializer=tf.zeros_initializer())
+w = tf.get_variable("w", [3, 1], initializer=tf.zeros_initializer())
+loss = tf.reduce_sum(v * 2.0) + tf.reduce_sum(tf.gather(w, [0, 2]))
+opt = tf.train.SyncReplicasOptimizer(
+    tf.train.GradientDescentOptimizer(0.5), replicas_to_aggregate=2, total_num_replicas=4)
+train = opt.minimize(loss, global_step=gs)
+hook = opt.make_session_run_hook(True)
+hook.begin()
+runner = opt.get_chief_queue_runner()
+result = [train.name, runner.name, [op.name for op in runner.enqueue_ops], runner.close_op.name, runner.cancel_op.name]
+result += [opt.chief_init_op.name, opt.local_step_init_op.name, opt.ready_for_local_init_op.name]
+result += [sorted(v.name for v in tf.get_collection(key)) for key in ("variables", "local_variables")]
+result += [opt.get_init_tokens_op(0).name, opt.get_init_tokens_op(3).name, opt.get_slot_names()]
+""",
+    "too early for replicas": """
+def made(**options):
+    return tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.5), 4, **options)
+v = tf.Variable([1.0])
+result = [error_of(lambda make=make: make() and None) for make in (
+    lambda: made().get_chief_queue_runner(),
+    lambda: made().get_init_tokens_op(),
+    lambda: made().apply_gradients([]),
+    lambda: made().apply_gradients([(tf.constant([1.0]), v)]),
+)]
+""",
+    "one replica": """
+gs, v = tf.train.get_or_create_global_step(), tf.Variable([1.0, 2.0])
+opt = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.5), 2, 1)
+x = tf.placeholder(tf.float32, [])
+train = opt.minimize(tf.reduce_sum(v * x), global_step=gs)
+hook = opt.make_session_run_hook(True, 1)
+hook.begin()
+coord = tf.train.Coordinator()
+with tf.Session() as session:
+    result = [error_of(lambda: hook.after_create_session(session, coord))]
+    session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+    hook.after_create_session(session, coord)
+    for value in (1.0, 3.0, 5.0):
+        result.append(ran(session, train, {x: value}))
+    result += [ran(session, v), ran(session, gs)]
+    coord.request_stop()  # the runner goes on waiting for gradients until the session closes
+coord.join(stop_grace_period_secs=30)
+""",
     "accumulator nodes": """
 a = tf.ConditionalAccumulator(tf.float32, shape=[2], shared_name="s", name="acc")
 a.apply_grad([1.0, 2.0], local_step=3), a.num_accumulated(), a.set_global_step(4)
@@ -96,7 +142,7 @@ with tf.Session() as session:
     def put(a, indices, values, shape=None, step=0):
         return a.apply_grad(tf.constant(indices, tf.int64), tf.constant(values), shape, step)
     for kind in ("MEAN", "SUM"):
-        for shape in ([4, 2], [None, 2], None):
+        for shape in ([4, 2], [None, 2], None, []):
             a = tf.SparseConditionalAccumulator(tf.float32, shape, reduction_type=kind)
             go(put(a, [0, 2], [[1.0, 1.0], [2.0, 2.0]], [4, 2]), put(a, [2, 3], [[4.0, 4.0], [8.0, 8.0]]))
             go(a.num_accumulated(), put(a, [1, 2], [[1.0, 0.0], [0.0, 1.0]]), a.take_grad(2), a.num_accumulated())

@@ -132,6 +132,10 @@ Slices = tuple[Array, Array, Array]
 class SparseAccumulator(_Accumulator):
     """Of slices."""
 
+    def __init__(self, name: str, dtype: dtypes.DType, shape: Shape, mean: bool) -> None:
+        """As the base, but [] for a shape says nothing, as in TensorFlow."""
+        super().__init__(name, dtype, shape or None, mean)
+
     _indices: Array
     _values: Array
     _counts: Array  # how many gradients have each index
