@@ -120,7 +120,7 @@ def test_a_slot_lies_with_its_variable() -> None:
     assert [slot.colocation_groups() for slot in slots] == [[b"loc:@placed"], [b"loc:@free"]]
     updates = {op.inputs[0].op.name: op.device for op in train.graph.get_operations()
                if op.type == "ApplyMomentum"}  # fmt: skip
-    assert updates == {"placed": "/job:ps/task:1", "free": ""}
+    assert updates == {"placed": "/job:ps/task:1", "free": "/job:worker"}
 
 
 def test_a_constraint_holds_after_every_step() -> None:
