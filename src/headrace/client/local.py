@@ -15,13 +15,12 @@ from headrace.base import dtypes, errors
 from headrace.client.engine import CallFunction, Release, StepFunction
 from headrace.client.local_callable import local_callable
 from headrace.client.partial import LocalPartials
-from headrace.client.placement_log import log_placement
 from headrace.client.underway import UnderWay
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
-from headrace.plan.partition import partition
+from headrace.plan.partition import shown
 from headrace.plan.place import place
 from headrace.plan.prune import needed
 from headrace.run import handles
@@ -29,6 +28,7 @@ from headrace.run.kernel import Memos, Runtime, StepState
 from headrace.run.rendezvous import Rendezvous
 from headrace.run.scope import Scope
 from headrace.run.trace import StatsCollector
+from headrace.serve.placement_log import log_placement
 
 _TASK = "/job:localhost/replica:0/task:0"
 _CLOSE_WITHIN_S = 5.0
@@ -133,8 +133,7 @@ class LocalEngine:
         pruned = needed(feeds, fetches, targets)
         everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
         devices = self._place(everything)
-        parts = partition(pruned, feeds, fetches, devices, lambda _: self._incarnation)
-        return [part.graph_def for part in parts]
+        return shown(pruned, feeds, fetches, devices, self._incarnation)
 
     def begin_partial(
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]

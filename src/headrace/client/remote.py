@@ -18,15 +18,15 @@ import numpy as np
 from headrace.base import errors
 from headrace.client.engine import CallFunction, Release, StepFunction
 from headrace.client.link import CLOSE_WITHIN_S, Link
-from headrace.client.placement_log import log_placement
 from headrace.client.underway import UnderWay
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
-from headrace.serve import wire
+from headrace.serve import registry, wire
 from headrace.serve.peers import Peer, connect
+from headrace.serve.placement_log import log_placement
 from headrace.serve.pool import GrowingPool
 from headrace.serve.waiting import follow, wait_for_server
 
@@ -59,6 +59,9 @@ class RemoteEngine:
         self._known: Link | None = None
         self._closed = False
         self._placed: set[str] = set()  # nodes whose placement has been logged
+        self._logs_placement = self._config.log_device_placement and (
+            registry.find(_address(target)) is None  # else the master does, for the same reader
+        )
         _open_engines.add(self)
 
     def step(
@@ -79,7 +82,7 @@ class RemoteEngine:
                 link = self._link()
                 link.ship(scope)
                 sent = self._sent_options(options, scope)
-                log_now = self._config.log_device_placement and not logged
+                log_now = self._logs_placement and not logged
                 if log_now:
                     sent = sent or pb.RunOptions()
                     sent.output_partition_graphs = True

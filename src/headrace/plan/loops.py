@@ -54,12 +54,17 @@ class LoopFrames:
         frame = self._runs_in.get(op, ())
         return frame[:-1] if op.type in _EXITS else frame
 
-    def divided(self, devices: Mapping[Operation, str]) -> list[tuple[Frame, str]]:
-        """(frame, device) for each task of each frame that has nodes on more than one; inner frames later."""
+    def divided(
+        self, devices: Mapping[Operation, str], part_of: Callable[[str], str] = task_of
+    ) -> list[tuple[Frame, str]]:
+        """(frame, device) for each task of each frame that has nodes on more than one; inner frames later.
+
+        part_of: what stands for a task, given a device.
+        """
         found: dict[Frame, dict[str, str]] = {}
         for op, frame in self._runs_in.items():
             for depth in range(1, len(frame) + 1):
-                found.setdefault(frame[:depth], {}).setdefault(task_of(devices[op]), devices[op])
+                found.setdefault(frame[:depth], {}).setdefault(part_of(devices[op]), devices[op])
         return [
             (frame, device)
             for frame in sorted(found, key=len)

@@ -1,10 +1,11 @@
-"""Partition: a placed, pruned graph → one GraphDef per task, joined by Send and Recv.
+"""Partition: a placed, pruned graph → one GraphDef per task, or per device, joined by Send and Recv.
 
 Feeds become client-terminated `_Recv` nodes and fetches client-terminated `_Send` nodes on the
 device of the tensor; an edge between devices becomes a `_Send` and a `_Recv`, one pair for all
 consumers on a device; a control edge between tasks carries an empty tensor.  A loop that is on several tasks
 has a skeleton on each (plan.loops).
-Called by: serve.master_session.  Threads: any.
+Called by: serve.master_session, plan.partial; by device, for who asks to see its graphs: client.local,
+serve.registered.  Threads: any.
 Source: TensorFlow's wire (DESIGN decision 1); the same nodes and attrs, names of our own.
 """
 
@@ -27,7 +28,7 @@ from headrace.run.keys import key, task_of
 
 @dataclass(slots=True)
 class Partition:
-    """The part of one task: its GraphDef and the rendezvous keys of its feeds and fetches."""
+    """The part of one task, or device: its GraphDef and the rendezvous keys of its feeds and fetches."""
 
     task: str
     graph_def: pb.GraphDef = field(default_factory=pb.GraphDef)
@@ -52,6 +53,25 @@ def partition(
     return _Partitioner(pruned, feeds, fetches, devices, incarnation).run()
 
 
+def shown(
+    pruned: Pruned,
+    feeds: Sequence[Tensor],
+    fetches: Sequence[Tensor],
+    devices: Mapping[Operation, str],
+    incarnation: int,
+) -> list[pb.GraphDef]:
+    """What runs on one task, as its owner is shown it: a graph per device, `_Arg` and `_Retval` for feeds and fetches.
+
+    devices, incarnation: see `partition`.
+    """
+    numbers = (lambda _: incarnation), True
+    try:
+        parts = _Partitioner(pruned, feeds, fetches, devices, *numbers, str).run()
+    except errors.OpError:  # a loop goes from device to device, which only a task can run
+        parts = _Partitioner(pruned, feeds, fetches, devices, *numbers).run()
+    return [part.graph_def for part in parts]
+
+
 class _Partitioner:
     def __init__(
         self,
@@ -60,7 +80,12 @@ class _Partitioner:
         fetches: Sequence[Tensor],
         devices: Mapping[Operation, str],
         incarnation: Callable[[str], int],
+        arguments: bool = False,
+        part_of: Callable[[str], str] = task_of,
     ) -> None:
+        """arguments: feeds are `_Arg` nodes, fetches `_Retval`.  part_of: what a partition is all of, of a device."""
+        self._arguments = arguments
+        self._part_of = part_of
         self._ops = pruned.ops
         self._controls = pruned.controls
         self._feeds = list(dict.fromkeys(feeds))
@@ -71,7 +96,7 @@ class _Partitioner:
         self._fed_name: dict[Tensor, str] = {}
         self._edges: dict[tuple[Tensor, str], str] = {}
         self._control_edges: dict[tuple[Operation, str], str] = {}
-        self._count = 0
+        self._count = max(map(_number, self._ops), default=0)
         self._loops = LoopFrames(self._ops)
         self._merges: dict[tuple[Frame, str], str] = {}
         self._shapes: dict[Frame, str] = {}
@@ -80,7 +105,7 @@ class _Partitioner:
         for tensor in self._feeds:
             self._feed(tensor)
         if self._loops:
-            for frame, device in self._loops.divided(self._devices):
+            for frame, device in self._loops.divided(self._devices, self._part_of):
                 self._skeleton(frame, device)
         for op in self._ops:
             self._node(op)
@@ -92,7 +117,7 @@ class _Partitioner:
         return parts
 
     def _part(self, device: str) -> Partition:
-        task = task_of(device)
+        task = self._part_of(device)
         part = self._parts.get(task)
         if part is None:
             part = self._parts[task] = Partition(task)
@@ -102,6 +127,9 @@ class _Partitioner:
     def _feed(self, tensor: Tensor) -> None:
         device = self._devices[tensor.op]
         part = self._part(device)
+        if self._arguments:
+            self._fed_name[tensor] = self._argument("_Arg", tensor, self._feeds, device).name
+            return
         name = f"_recv_{tensor.op.name}_{tensor.value_index}"
         text = key(device, self._incarnation(device), device, tensor.name)
         self._transfer(
@@ -113,13 +141,28 @@ class _Partitioner:
     def _fetch(self, tensor: Tensor) -> None:
         device = self._devices[tensor.op]
         part = self._part(device)
-        name = f"_send_{tensor.op.name}_{tensor.value_index}"
         source = self._fed_name.get(tensor, input_name(tensor))
+        if self._arguments:
+            self._argument("_Retval", tensor, self._fetches, device).input.append(source)
+            return
+        name = f"_send_{tensor.op.name}_{tensor.value_index}"
         node = self._transfer(
             part, "_Send", name, tensor, tensor.name, device, device, device, client=True
         )
         node.input.append(source)
         part.fetches[tensor] = key(device, self._incarnation(device), device, tensor.name)
+
+    def _argument(
+        self, op: str, tensor: Tensor, among: Sequence[Tensor], device: str
+    ) -> pb.NodeDef:
+        """A feed or fetch of who runs this by itself; they are numbered in the order of their names."""
+        in_order = sorted(among, key=lambda tensor: (tensor.op.name, tensor.value_index))
+        number = in_order.index(tensor)
+        name = f"{op.lower()}_{tensor.op.name}_{tensor.value_index}_{number}"
+        node = self._part(device).graph_def.node.add(name=name, op=op, device=device)
+        node.attr["T"].CopyFrom(to_proto(tensor._dtype.base_dtype))
+        node.attr["index"].i = number
+        return node
 
     def _node(self, op: Operation) -> None:
         device = self._devices[op]
@@ -142,7 +185,7 @@ class _Partitioner:
         self._count += 1
 
         def received(merge: str) -> str:
-            self._merges[frame, task_of(device)] = merge
+            self._merges[frame, self._part_of(device)] = merge
             return self._input(condition.outputs[0], device)
 
         name = f"{condition.name}/_{self._count}"
@@ -164,7 +207,7 @@ class _Partitioner:
             node.attr["T"].CopyFrom(to_proto(entered._dtype.base_dtype))
             node.attr["out_type"].type = pb.DT_INT32
             source = self._shapes[frame] = node.name
-        if task_of(source_device) == task_of(device):
+        if self._part_of(source_device) == self._part_of(device):
             return source
         return self._pass(entered.op.name, source, dtypes.int32, source_device, device, frame[:-1])
 
@@ -172,7 +215,7 @@ class _Partitioner:
         """What a node on `device` calls `tensor`: its name, a feed, or a Recv made for it."""
         fed = self._fed_name.get(tensor)
         source_device = self._devices[tensor.op]
-        if task_of(source_device) == task_of(device):
+        if self._part_of(source_device) == self._part_of(device):
             return fed if fed is not None else input_name(tensor)
         known = self._edges.get((tensor, device))
         if known is None:
@@ -225,7 +268,7 @@ class _Partitioner:
 
     def _control(self, op: Operation, device: str) -> str:
         source_device = self._devices[op]
-        if task_of(source_device) == task_of(device):
+        if self._part_of(source_device) == self._part_of(device):
             return op.name
         known = self._control_edges.get((op, device))
         if known is not None:
@@ -280,3 +323,10 @@ class _Partitioner:
         node.attr["recv_device"].s = recv_device.encode()
         node.attr["client_terminated"].b = client
         return node
+
+
+def _number(op: Operation) -> int:
+    """That of a name that looks like one of ours; 0 for others."""
+    _, ours, rest = op.name.rpartition("/_")
+    digits = rest.partition("_")[0]
+    return int(digits) if ours and digits.isdecimal() else 0

@@ -35,6 +35,7 @@ from headrace.serve.clocks import to_one_clock
 from headrace.serve.cluster_view import ClusterView
 from headrace.serve.partials import Partials
 from headrace.serve.peers import Peers
+from headrace.serve.placement_log import MASTER, log_placement
 from headrace.serve.plans import Known, Part, Plan, Signature, tensor_name
 from headrace.serve.step import run_parts
 from headrace.serve.waiting import follow
@@ -71,6 +72,7 @@ class MasterSession:
         self._known_by_names: dict[Names, Known] = {}
         self._known_by_number: dict[int, Known] = {}
         self._steps: set[Scope] = set()
+        self._placed: set[str] = set()  # nodes whose placement has been logged
         self._closed: errors.OpError | None = None
         self._partials = Partials(handle, self._run_parts, self._clean_up)
         self._callables = Callables()
@@ -156,6 +158,9 @@ class MasterSession:
                 own_task=self.own_task if own_first else None,
                 groups=groups,
             )
+            if self._config.log_device_placement:
+                placed = ((op.name, op.type, devices[op]) for op in everything)
+                log_placement(placed, self._placed, MASTER)
         incarnations = self.cluster.incarnations(devices.values(), scope)
         parts = partition(pruned, feeds, fetches, devices, incarnations.__getitem__)
         created = self._own_workers.create([part.task for part in parts], scope)

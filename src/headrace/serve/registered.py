@@ -17,7 +17,8 @@ from headrace.graph.graphdef import Importer, graph_def
 from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.partial import compile_partial
-from headrace.plan.prune import CONTROL_FLOW, needed
+from headrace.plan.partition import shown
+from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
 from headrace.run import handles
 from headrace.run.keys import key, tensor_name
 from headrace.serve import messages as m
@@ -93,10 +94,14 @@ class Registered:
                 )
             return self._partial
 
-    def graph_def(self) -> pb.GraphDef:
-        """The partition as it was registered."""
-        found: pb.GraphDef = graph_def(self._graph)
-        return found
+    def graph_defs(self) -> list[pb.GraphDef]:
+        """The partition as it was registered, a graph per device."""
+        ops = self._graph.get_operations()
+        devices = {op: op.device or self.session.runtime.device for op in ops}
+        if len(set(devices.values())) == 1:
+            return [graph_def(self._graph)]
+        pruned = Pruned(ops, {op: list(op.control_inputs) for op in ops})
+        return shown(pruned, [], [], devices, 0)
 
     def arguments(self, sent: m.Named) -> list[Any]:
         """The values of all feeds, in order.  Raises InvalidArgument, NotFound (a handle of nothing here)."""

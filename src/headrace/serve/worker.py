@@ -480,5 +480,5 @@ def _again(error: errors.OpError) -> errors.OpError:
 def _reply(
     registered: Registered, request: m.RunGraphRequest, recv: m.Named, stats: StatsCollector | None
 ) -> m.RunGraphReply:
-    graphs = [registered.graph_def()] if request.record_partition_graphs else []
+    graphs = registered.graph_defs() if request.record_partition_graphs else []
     return m.RunGraphReply(recv, stats.proto() if stats is not None else None, graphs)
