@@ -15,7 +15,7 @@ PROTOC := grpcio-tools==1.72.2
 HEADRACE_ORACLE_PYTHON ?= $(CURDIR)/.oracle/bin/python
 export HEADRACE_ORACLE_PYTHON
 
-.PHONY: demo test check bench fuzz protos oracle clean
+.PHONY: demo test check bench bench-scaling fuzz protos oracle clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -36,6 +36,9 @@ oracle: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
 
 bench: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-scaling: $(VENV)/installed-plots $(HEADRACE_ORACLE_PYTHON)
+	@$(BIN)/python -m benchmarks.scaling $(ARGS)
 
 # Until stopped, or until something fails; ARGS="--help" tells how to choose.
 fuzz: $(VENV)/installed-dev
@@ -62,6 +65,11 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 $(VENV)/installed-dev: $(VENV)/installed
 	@echo "installing the tools for tests and checks into $(VENV)"
 	@$(BIN)/python $(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/installed-plots: $(VENV)/installed-dev
+	@echo "installing matplotlib into $(VENV)"
+	@$(BIN)/python $(PIP) -e '.[plots]'
 	@touch $@
 
 # pip last: the interpreter's time stamp says that TensorFlow is there.

@@ -134,11 +134,10 @@ def markdown(
     return "\n".join(lines)
 
 
-def write(section: str, path: Path = README) -> None:
+def write(section: str, path: Path = README, begin: str = BEGIN, end: str = END) -> None:
     """Put the section between the markers.  Raises ValueError if they are not there once each, in order."""
-    text = path.read_text()
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end or BEGIN in rest or END in after:
-        raise ValueError(f"{path.name} needs the lines {BEGIN!r} and {END!r}, once each")
-    path.write_text(f"{before}{BEGIN}\n\n{section.strip()}\n\n{END}{after}")
+    before, found, rest = path.read_text().partition(begin)
+    _, found_too, after = rest.partition(end)
+    if not found or not found_too or begin in rest or end in after:
+        raise ValueError(f"{path.name} needs the lines {begin!r} and {end!r}, once each")
+    path.write_text(f"{before}{begin}\n\n{section.strip()}\n\n{end}{after}")

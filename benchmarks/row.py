@@ -94,7 +94,8 @@ class Bench:
         The threads make equally many calls; the rounds in which they do are repeated and their median is taken.
         Returns how many calls each made.  Raises what a step raises.
         """
-        each, made, rates = FEWEST_SAMPLES, 0, []
+        each, made = FEWEST_SAMPLES, 0
+        rates: list[float] = []
         end = time.perf_counter() + self._seconds
         while not rates or time.perf_counter() < end:
             took_s = _round(steps, each)

@@ -6,6 +6,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def sessions_on_one_variable(tf: Any, bench: Bench, clients: int = 8) -> None:
         sessions[0].run(tf.global_variables_initializer())
         for number, session in enumerate(sessions):
             bench.expect(session.run(count), 1 + number)
-        calls = bench.rate([lambda session=session: session.run(count) for session in sessions])
+        calls = bench.rate([partial(session.run, count) for session in sessions])
         bench.expect(sessions[0].run(x), clients * (1 + calls))
 
 
@@ -47,8 +48,8 @@ def producers_and_consumers(tf: Any, bench: Bench, clients: int = 8) -> None:
         for producer, consumer in pairs:
             producer.run(put)
             bench.expect(consumer.run(get), 42.0)
-        steps = [lambda session=session: session.run(put) for session, _ in pairs]
-        steps += [lambda session=session: session.run(get) for _, session in pairs]
+        steps = [partial(session.run, put) for session, _ in pairs]
+        steps += [partial(session.run, get) for _, session in pairs]
         bench.rate(steps)
         bench.expect(pairs[0][0].run(size), 0)
 
