@@ -275,7 +275,7 @@ class _Partitioner:
             return known
         number = self._count + 1
         trigger = self._part(source_device).graph_def.node.add(
-            name=f"{op.name}/_{number}_trigger",
+            name=f"{op.name}/ctrl/_{number}",
             op="Const",
             device=source_device,
             input=[f"^{op.name}"],
