@@ -7,7 +7,8 @@ The programs are the blocks of programs/*.txt, separated by lines of dashes.  A 
     first    operations to run, one after the other, before `fetch`
     fetch    tensors to compare the values of (bit for bit for integers, and floats if `exact` is set)
 
-A program that raises must raise the same class on both sides.
+A program that raises must raise the same class on both sides.  Programs with variables run a second time, with resource
+variables, unless a line of theirs says "references only" and why.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ BLOCKS = [
     for path in sorted(FOLDER.glob("*.txt"))
     for index in range(len(path.read_text().split("\n---\n")))
 ]
+RESOURCES = "tf.enable_resource_variables()\n"
+REFERENCES_ONLY = "# references only: "  # and why
 TOLERANCE = {
     "float64": 1e-9,
     "complex128": 1e-9,
@@ -72,6 +75,12 @@ def values(tf, session, names):
 
 def run(source):
     tf.reset_default_graph()
+    try:
+        return outcome_of(source)
+    finally:
+        tf.disable_resource_variables()
+
+def outcome_of(source):
     random = np.random.RandomState(0)
     names = {
         "tf": tf, "np": np,
@@ -104,12 +113,29 @@ def programs(family: str) -> list[str]:
     return (FOLDER / f"{family}.txt").read_text().split("\n---\n")
 
 
+def can_have_resources(program: str) -> bool:
+    """Whether the program's variables may as well be resource variables."""
+    return (
+        any(word in program for word in ("ariable", "Optimizer", "layers"))
+        and "resource" not in program
+        and REFERENCES_ONLY not in program
+    )
+
+
+WITH_RESOURCES = [
+    pytest.param(family, index, id=f"{family}-{index}")
+    for family in sorted(path.stem for path in FOLDER.glob("*.txt"))
+    for index, program in enumerate(programs(family))
+    if can_have_resources(program)
+]
+
+
 @pytest.fixture(scope="module")
 def theirs(oracle: Any) -> Any:
     @cache
-    def outcomes(family: str) -> list[dict[str, Any]]:
-        source = RUNNER + "\nresult = [run(program) for program in programs]"
-        found: list[dict[str, Any]] = oracle.run(source, programs=programs(family))
+    def outcomes(family: str, before: str) -> list[dict[str, Any]]:
+        source = RUNNER + "\nresult = [run(before + program) for program in programs]"
+        found: list[dict[str, Any]] = oracle.run(source, programs=programs(family), before=before)
         return found
 
     return outcomes
@@ -134,8 +160,16 @@ class _WithoutReset:
 
 @pytest.mark.parametrize(("family", "index"), BLOCKS)
 def test_a_program_does_what_it_does_in_tensorflow(family: str, index: int, theirs: Any) -> None:
-    program = programs(family)[index]
-    want, got = theirs(family)[index], ours(program)
+    check(programs(family)[index], theirs(family, "")[index])
+
+
+@pytest.mark.parametrize(("family", "index"), WITH_RESOURCES)
+def test_so_it_does_with_resource_variables(family: str, index: int, theirs: Any) -> None:
+    check(RESOURCES + programs(family)[index], theirs(family, RESOURCES)[index])
+
+
+def check(program: str, want: dict[str, Any]) -> None:
+    got = ours(program)
     assert got.get("error") == want.get("error"), program
     if "error" in want:
         return

@@ -148,7 +148,7 @@ def gradients(
     stop_gradients: tensors taken as constants.
     Raises LookupError (an op without gradient), TypeError, ValueError.
     """
-    ys, xs = [_read(y) for y in _as_list(ys)], _as_list(xs)
+    ys, xs = [read_first(y) for y in _as_list(ys)], _as_list(xs)
     stops = [] if stop_gradients is None else _as_list(stop_gradients)
     given = [None] * len(ys) if grad_ys is None else _as_list(grad_ys)
     method = AggregationMethod.DEFAULT if aggregation_method is None else aggregation_method
@@ -181,14 +181,16 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _read(value: Any) -> Any:
-    """A resource variable among the ys is read before anything else is done, as in TensorFlow."""
+def read_first(value: Any) -> Any:
+    """A resource variable is read, where TensorFlow does so before anything else; anything else is itself."""
     return value.value() if handle_of(value) is not None else value
 
 
 def handle_of(value: Any) -> Tensor | None:
     """The handle of a resource variable; None of anything else."""
-    handle = None if isinstance(value, Tensor) else getattr(value, "handle", None)
+    if isinstance(value, Tensor) or not hasattr(value, "_as_graph_element"):
+        return None  # other things have handles too
+    handle = getattr(value, "handle", None)
     return handle if isinstance(handle, Tensor) and handle.dtype == dtypes.resource else None
 
 

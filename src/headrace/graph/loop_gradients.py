@@ -14,7 +14,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from headrace.base import dtypes
+from headrace.base.shapes import is_fully_defined
 from headrace.graph import flow_nodes as nodes
 from headrace.graph import registry
 from headrace.graph.control_flow import (
@@ -345,7 +348,13 @@ class LoopGradient:
                 with inside(self.context.outer):
                     values = nodes.constant(0, grad.values.dtype, (1, *shape[1:]), "b_acc")
             else:
-                sizes = nodes.shape_of(value)[1:]
+                held = behind(value)
+                sizes: Any
+                if held is not None and is_fully_defined(held[1]):
+                    assert held[1] is not None
+                    sizes = np.array(held[1][1:], np.int32)
+                else:
+                    sizes = nodes.shape_of(value)[1:]
                 sizes = registry.get("ConcatV2")([[1], sizes], 0, name="concat")
                 values = nodes.zeros(sizes, grad.values.dtype)
             indices = nodes.constant(0, grad.indices.dtype, (1,))

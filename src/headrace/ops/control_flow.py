@@ -19,6 +19,7 @@ from headrace.graph import scopes
 from headrace.graph.const_value import constant_value
 from headrace.graph.control_flow import CondContext
 from headrace.graph.convert import convert
+from headrace.graph.gradients import read_first
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import name_scope
@@ -196,6 +197,7 @@ def while_loop(
         raise TypeError(
             f"parallel_iterations must be a positive integer, not {parallel_iterations}"
         )
+    loop_vars = nest.map_structure(read_first, loop_vars)
     with name_scope(name, "while", [t for t in nest.flatten(loop_vars) if isinstance(t, Tensor)]):
         if not nest.is_nested(loop_vars) or not len(loop_vars):
             raise ValueError("while_loop needs loop_vars, a list or tuple of at least one")

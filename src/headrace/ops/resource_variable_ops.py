@@ -22,7 +22,7 @@ from headrace.base.shapes import Shape, TensorShape, text
 from headrace.graph.flow_nodes import variable_shape
 from headrace.graph.graph import Operation
 from headrace.graph.handles import behind
-from headrace.graph.indexed_slices import IndexedSlices, to_dense
+from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.registry import ShapeFn, op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.ops import state
@@ -373,7 +373,7 @@ def _(op: Operation, dout: Any) -> tuple[IndexedSlices, None]:
     whole = variable_shape(handle)
     count = expand_dims(size(indices), 0)
     rows = concat([count, whole[1:]], 0)
-    return IndexedSlices(reshape(to_dense(dout), rows), reshape(indices, count), whole), None
+    return IndexedSlices(reshape(dout, rows), reshape(indices, count), whole), None
 
 
 def _gathered_at(c: ShapeContext) -> Shape:

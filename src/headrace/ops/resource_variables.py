@@ -269,15 +269,14 @@ class ResourceVariable(Variable):
         read_value: bool = True,
     ) -> Any:
         """x = value: the variable afterwards, or the operation if `read_value` is False."""
-        with self._after_cached():
-            tensor = convert(value, self.dtype)
-            if not self.shape.is_compatible_with(tensor.shape):
-                raise ValueError(
-                    f"variable {self.name} has shape {self.shape}, and the assigned value {tensor.name} "
-                    f"shape {tensor.shape}"
-                )
-            checked = self._validate_shape and self.shape.is_fully_defined()
-            op = raw.assign_variable_op(self._handle, tensor, validate_shape=checked, name=name)
+        tensor = convert(value, self.dtype)
+        if not self.shape.is_compatible_with(tensor.shape):
+            raise ValueError(
+                f"variable {self.name} has shape {self.shape}, and the assigned value {tensor.name} "
+                f"shape {tensor.shape}"
+            )
+        checked = self._validate_shape and self.shape.is_fully_defined()
+        op = raw.assign_variable_op(self._handle, tensor, validate_shape=checked, name=name)
         return self._after(op) if read_value else op
 
     def assign_add(
@@ -355,12 +354,12 @@ class ResourceVariable(Variable):
     def _strided_slice_assign(
         self, begin: Any, end: Any, strides: Any, value: Any, name: str | None, **masks: int
     ) -> Any:
-        tensor = convert(value, self.dtype)
-        return self._after(
-            raw.resource_strided_slice_assign_op(
+        with self._after_cached():
+            tensor = convert(value, self.dtype)
+            op = raw.resource_strided_slice_assign_op(
                 self._handle, begin, end, strides, tensor, name=name, **masks
             )
-        )
+            return self._after(op)
 
     # -- as Python sees it --------------------------------------------------------------------
 
