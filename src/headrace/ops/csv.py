@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-import re
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -25,6 +23,7 @@ from headrace.base.shapes import Shape, text
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops.number_text import doubles, parse_int, singles
 from headrace.ops.readers import origin_of
 from headrace.run.kernel import KernelContext
 
@@ -38,66 +37,11 @@ class _Malformed(Exception):
     """A record that cannot be decoded; the text says why, with "record N" still to be filled in."""
 
 
-# -- numbers ----------------------------------------------------------------------------------
-
-_DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
-_HEX = re.compile(rb"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)([pP][+-]?\d+)?\Z")
-_SAFE_DIGITS = 17  # a float64 tells decimals of so many digits apart
-_WORD = re.compile(rb"[+-]?(inf|infinity|nan(\(\w*\))?)\Z", re.IGNORECASE)
-
-
-def _float(field: bytes) -> float:
-    """A float as C's strtod reads it, blanks around it allowed.  Raises ValueError."""
-    word = field.strip()
-    if _DECIMAL.match(word):
-        return float(word)
-    if _HEX.match(word):
-        return float.fromhex(word.decode())
-    if _WORD.match(word):
-        return float(word.partition(b"(")[0])
-    raise ValueError(field)
-
-
-def _int(field: bytes) -> int:
-    """A decimal integer, blanks around it allowed.  Raises ValueError."""
-    if b"_" in field:
-        raise ValueError(field)
-    return int(field)
-
-
-def _doubles(fields: Fields, careful: bool) -> Array:
-    if not careful:
-        try:
-            return np.array(list(map(float, fields)), np.float64)
-        except ValueError:
-            pass  # a hexadecimal number perhaps, which Python's float does not read
-    return np.array([_float(field) for field in fields], np.float64)
-
-
-def _singles(fields: Fields, careful: bool) -> Array:
-    """Rounded once: through float64 and then again would differ where that lands on a tie."""
-    doubles = _doubles(fields, careful)
-    singles = doubles.astype(np.float32)
-    if fields and max(map(len, fields)) > _SAFE_DIGITS:
-        ties = (doubles.view(np.int64) & 0x1FFFFFFF) == 0x10000000
-        for at in np.flatnonzero(ties & np.isfinite(doubles)).tolist():
-            word = fields[at].strip()
-            if _DECIMAL.match(word):
-                singles[at] = _rounded(word, doubles[at])
-    return singles
-
-
-def _rounded(word: bytes, double: Any) -> np.float32:
-    """The float32 nearest to a decimal whose float64 lies exactly between two of them."""
-    exact = Fraction(word.decode())
-    side = (exact > Fraction(float(double))) - (exact < Fraction(float(double)))
-    if side == 0:
-        return np.float32(double)
-    return np.float32(np.nextafter(double, np.inf if side > 0 else -np.inf))
+# -- fields of one type -----------------------------------------------------------------------
 
 
 def _integers(fields: Fields, careful: bool, dtype: DType) -> Array:
-    numbers = list(map(_int if careful else int, fields))
+    numbers = list(map(parse_int if careful else int, fields))
     wide = np.array(numbers, np.int64)  # raises OverflowError
     if dtype is dtypes.int32 and wide.size:
         narrow = wide.astype(np.int32)
@@ -115,8 +59,8 @@ def _strings(fields: Fields, careful: bool) -> Array:
 
 _Converter = Callable[[Fields, bool], Array]
 _CONVERTERS: dict[DType, _Converter] = {
-    dtypes.float32: _singles,
-    dtypes.float64: _doubles,
+    dtypes.float32: singles,
+    dtypes.float64: doubles,
     dtypes.int32: lambda fields, careful: _integers(fields, careful, dtypes.int32),
     dtypes.int64: lambda fields, careful: _integers(fields, careful, dtypes.int64),
     dtypes.string: _strings,

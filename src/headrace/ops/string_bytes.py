@@ -49,9 +49,13 @@ def _decoded(
     whole = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), length)
     if not little_endian and kind.size > 1:
         unit = kind.size // 2 if kind.is_complex else kind.size
-        whole = whole.reshape(len(rows), -1, unit)[..., ::-1]
+        whole = whole.reshape(len(rows), length // unit, unit)[..., ::-1]
     data = np.ascontiguousarray(whole).reshape(-1)
-    out = (data != 0) if kind is dtypes.bool else data.view(kind.np)
+    if kind is dtypes.bool and data.size and data.max() > 1:
+        raise errors.invalid_argument(
+            "bytes of bools must be 0 or 1, and one of the input is neither"
+        )
+    out = data.view(kind.np)
     return out.reshape(*sizes, length // kind.size).copy()
 
 

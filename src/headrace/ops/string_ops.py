@@ -25,6 +25,7 @@ from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
 from headrace.ops.axes import static_axis
 from headrace.ops.constants import constant
+from headrace.ops.number_text import doubles, singles
 from headrace.ops.shape_ops import rank
 
 __all__ = [
@@ -255,29 +256,23 @@ def as_string(
     return made
 
 
-_FLOAT = re.compile(
-    rb"\s*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)\s*\Z", re.IGNORECASE
-)
-_HEX = re.compile(rb"\s*[+-]?0x[0-9a-f]*\.?[0-9a-f]*(?:p[+-]?\d+)?\s*\Z", re.IGNORECASE)
 _INT = re.compile(rb"\s*[+-]?\d+\s*\Z")
 
 
-def _parser(kind: DType) -> Callable[[bytes], Any]:
-    def parse(value: bytes) -> Any:
-        if kind.is_floating:
-            if _FLOAT.match(value):
-                return float(value)
-            if _HEX.match(value):
-                return float.fromhex(value.decode())
-        elif _INT.match(value):
-            number = int(value)
-            if kind.min <= number <= kind.max:
-                return number
-        raise errors.invalid_argument(
-            f"string {value.decode(errors='replace')!r} cannot be converted to {kind.name}"
-        )
+def _integer(value: bytes, kind: DType) -> int:
+    """Raises ValueError."""
+    if not _INT.match(value) or not kind.min <= int(value) <= kind.max:
+        raise ValueError(value)
+    return int(value)
 
-    return parse
+
+def _numbers(strings: list[bytes], kind: DType) -> Any:
+    """Raises ValueError."""
+    if kind is dtypes.float32:
+        return singles(strings, True)
+    if kind is dtypes.float64:
+        return doubles(strings, True)
+    return np.array([_integer(value, kind) for value in strings], kind.np)
 
 
 @op(
@@ -293,10 +288,18 @@ def string_to_number_op(xp: Any, string_tensor: Any, *, out_type: DType) -> Any:
 
     Raises InvalidArgument on a string that is no number, or no number of out_type.
     """
-    with np.errstate(over="ignore"):
-        return mapped(
-            _parser(out_type), string_tensor, np.float64 if out_type.is_floating else out_type.np
-        ).astype(out_type.np, copy=False)
+    flat = np.reshape(string_tensor, -1).tolist()
+    try:
+        return _numbers(flat, out_type).reshape(np.shape(string_tensor))
+    except ValueError:
+        for value in flat:
+            try:
+                _numbers([value], out_type)
+            except ValueError:
+                raise errors.invalid_argument(
+                    f"string {value.decode(errors='replace')!r} cannot be converted to {out_type.name}"
+                ) from None
+        raise
 
 
 def string_to_number(
