@@ -43,6 +43,23 @@ def _array_add(bench: Bench) -> None:
 ARRAY_ADD = Floor("np.add in place and a copy", _array_add)
 
 
+def _counting(bench: Bench) -> None:
+    limit, one = np.int32(LOOPS), np.int32(1)
+
+    def step() -> np.int32:
+        count = np.int32(0)
+        while np.less(count, limit):
+            count = np.add(count, one)
+        return count
+
+    bench.expect(step(), LOOPS)
+    bench.time(step)
+
+
+LOOPS = 10_000
+COUNTING = Floor("the same in Python and NumPy", _counting)
+
+
 def _deque_under_a_lock(bench: Bench) -> None:
     items: collections.deque[np.float32] = collections.deque()
     changed, item = threading.Condition(), np.float32(42.0)

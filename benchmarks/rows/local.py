@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks import mlp
-from benchmarks.floors import ARRAY_ADD, ARRAY_COPY, LOCKED_DEQUE
+from benchmarks.floors import ARRAY_ADD, ARRAY_COPY, COUNTING, LOCKED_DEQUE, LOOPS
 from benchmarks.row import Bench, Floor, row
 
 
@@ -55,6 +55,28 @@ def enqueue_dequeue(tf: Any, bench: Bench) -> None:
         bench.expect(step(), 42.0)
         bench.time(step)
         bench.expect(session.run(queue.size()), 0)
+
+
+@row("while_loop, 10,000 iterations", floors=[COUNTING])
+def while_loop(tf: Any, bench: Bench) -> None:
+    """A loop that counts: what an iteration costs beside its kernels."""
+    limit = tf.placeholder(tf.int32, [])
+    count = tf.while_loop(lambda i: i < limit, lambda i: i + 1, [0])
+    with tf.Session() as session:
+        bench.expect(session.run(count, {limit: 3}), 3)
+        bench.expect(session.run(count, {limit: LOOPS}), LOOPS)
+        bench.time(lambda: session.run(count, {limit: LOOPS}))
+
+
+@row("cond", floors=[ARRAY_COPY])
+def cond(tf: Any, bench: Bench) -> None:
+    """A step that decides by a feed which of two sums to compute."""
+    pred, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [])
+    chosen = tf.cond(pred, lambda: x + 1.0, lambda: x - 1.0)
+    with tf.Session() as session:
+        bench.expect(session.run(chosen, {pred: False, x: 3.0}), 2.0)
+        bench.expect(session.run(chosen, {pred: True, x: 3.0}), 4.0)
+        bench.time(lambda: session.run(chosen, {pred: True, x: 3.0}))
 
 
 @row(

@@ -49,6 +49,23 @@ def remote_run_assign_add(tf: Any, bench: Bench) -> None:
         bench.expect(session.run(x), 1.0 + calls)
 
 
+@row("while_loop, 100 iterations over two tasks", cluster=CLUSTER, floors=round_trips(100))
+def remote_while_loop(tf: Any, bench: Bench) -> None:
+    """A loop of the worker whose body is on the parameter server: there and back in every iteration."""
+    with tf.device("/job:worker/task:0"):
+
+        def body(i: Any) -> Any:
+            with tf.device("/job:ps/task:0"):
+                return i + 1
+
+        limit = tf.placeholder(tf.int32, [])
+        count = tf.while_loop(lambda i: i < limit, body, [tf.constant(0)])
+    with tf.Session(bench.target("worker")) as session:
+        bench.expect(session.run(count, {limit: 3}), 3)
+        bench.expect(session.run(count, {limit: 100}), 100)
+        bench.time(lambda: session.run(count, {limit: 100}))
+
+
 @row("scalar from ps to worker", cluster=CLUSTER, faster=10, floors=round_trips(2))
 def remote_scalar(tf: Any, bench: Bench) -> None:
     """A worker computes with a variable of the parameter server: client → worker, ps → worker."""
