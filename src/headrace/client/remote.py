@@ -78,6 +78,15 @@ class RemoteEngine:
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
         ) -> list[Any]:
             nonlocal number
+            if number and metadata is None and (options is None or not _asks_for_more(options)):
+                link = self._link()
+                with self._under_way:
+                    unlimited = options is None and not self._config.operation_timeout_in_ms
+                    whole = unlimited and link.master.remote
+                    scope = self._scope if whole else self._limited(options)
+                    known = m.RunKnownRequest(link.handle, number, list(values))
+                    done: m.ValuesReply = link.master.call_now(wire.RUN_KNOWN, known, scope)
+                return [_writable(value) for value in done.fetches]
             with self._under_way, self._limited(options) as scope:
                 link = self._link()
                 link.ship(scope)
@@ -86,14 +95,13 @@ class RemoteEngine:
                 if log_now:
                     sent = sent or pb.RunOptions()
                     sent.output_partition_graphs = True
-                if number:
-                    feeding = [("", value) for value in values]
-                    request = m.RunStepRequest(link.handle, feeding, [], [], sent, signature=number)
-                else:
-                    feeding = list(zip(feed_names, values, strict=True))
-                    request = m.RunStepRequest(
-                        link.handle, feeding, fetch_names, target_names, sent
-                    )
+                request = m.RunStepRequest(
+                    link.handle,
+                    list(zip(feed_names, values, strict=True)),
+                    fetch_names,
+                    target_names,
+                    sent,
+                )
                 reply: m.RunStepReply = link.master.call_now(wire.RUN_STEP, request, scope)
             if log_now and reply.metadata is not None:
                 self._log_placement(reply.metadata)
@@ -101,8 +109,6 @@ class RemoteEngine:
                 if options is None or not options.output_partition_graphs:
                     del reply.metadata.partition_graphs[:]
             _fill(metadata, reply.metadata)
-            if request.signature:
-                return [_writable(value) for _, value in reply.tensors]
             number = reply.signature
             found = dict(reply.tensors)
             return [_writable(found[name]) for name in fetch_names]
@@ -253,6 +259,11 @@ class RemoteEngine:
 
 def _limit(timeout_ms: int, session: Scope) -> Scope:
     return Scope(timeout_ms / 1000 if timeout_ms > 0 else None, session)
+
+
+def _asks_for_more(options: pb.RunOptions) -> bool:
+    """Whether a step's options want more than its fetches."""
+    return bool(options.trace_level or options.output_partition_graphs)
 
 
 def _fill(metadata: pb.RunMetadata | None, found: pb.RunMetadata | None) -> None:

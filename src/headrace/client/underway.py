@@ -13,16 +13,19 @@ from headrace.run.scope import Scope
 
 
 class UnderWay:
-    """Counts the steps that run, by thread; a context manager around each."""
+    """Counts the steps that run, by thread; a context manager around each.
+
+    A thread changes nothing but its own entry, which takes no lock.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._threads: dict[int, int] = {}
+        self._awaited = False
 
     def __enter__(self) -> None:
         me = threading.get_ident()
-        with self._changed:
-            self._threads[me] = self._threads.get(me, 0) + 1
+        self._threads[me] = self._threads.get(me, 0) + 1
 
     def __exit__(
         self,
@@ -31,10 +34,11 @@ class UnderWay:
         trace: TracebackType | None,
     ) -> None:
         me = threading.get_ident()
-        with self._changed:
-            self._threads[me] -= 1
-            if not self._threads[me]:
-                del self._threads[me]
+        left = self._threads.pop(me) - 1
+        if left:
+            self._threads[me] = left
+        elif self._awaited:
+            with self._changed:
                 self._changed.notify_all()
 
     def wait_until_none(self, timeout_s: float) -> bool:
@@ -45,7 +49,8 @@ class UnderWay:
         me = threading.get_ident()
         try:
             with self._changed, Scope(timeout_s) as scope:
-                scope.wait_for(self._changed, lambda: not self._threads.keys() - {me})
+                self._awaited = True
+                scope.wait_for(self._changed, lambda: not set(self._threads) - {me})
         except errors.DeadlineExceededError:
             return False
         return True

@@ -54,6 +54,8 @@ ELEMENT_WEIGHT: Final = 64
 """What a bytes object takes beside its bytes."""
 MAX_EXTENT: Final = (1 << 63) - 1  # NumPy refuses larger arrays even if another size of theirs is 0
 
+_BRISK: Final = BUFFER * 64
+
 Part: TypeAlias = bytes | memoryview
 
 
@@ -264,6 +266,7 @@ class Parser:
         self._target: memoryview | None = None  # where bytes go instead
         self._filled = 0
         self._inside = False
+        self._brisk = max_bytes >= _BRISK  # then whatever fits into `_ahead` is allowed
         self._frames = self._all()
         self._error: errors.OpError | None = None
 
@@ -300,6 +303,10 @@ class Parser:
         """
         if self._error is not None:
             raise self._error
+        if self._brisk and not self._inside and self._end - self._start >= PREFIX.size:
+            frame = self._whole()
+            if frame is not None:
+                return frame
         try:
             return next(self._frames)
         except errors.OpError as error:
@@ -313,6 +320,44 @@ class Parser:
             raise
         self._start = self._end = 0
         raise self._error
+
+    def _whole(self) -> Frame | None:
+        """A frame that is here already, with nothing but plain tensors: most are.  None: look closer."""
+        ahead, start = self._ahead, self._start
+        magic, version, kind, method, zero, call, count, timeout_us, header_length, table_length = (
+            PREFIX.unpack_from(ahead, start)
+        )
+        at = start + PREFIX.size
+        table = at + header_length
+        data = table + table_length
+        if magic != MAGIC or version != VERSION or kind >= len(_KINDS) or zero or data > self._end:
+            return None
+        values: list[Array] = []
+        entry = table
+        for _ in range(count):
+            if entry + ENTRY.size > data:
+                return None
+            number, rank, zero, elsewhere, nbytes = ENTRY.unpack_from(ahead, entry)
+            entry += ENTRY.size
+            element = _TYPES.get(number)
+            if element is None or zero or elsewhere or not element[3] or rank > MAX_RANK:
+                return None
+            shape: tuple[int, ...] = ()
+            size = element[2]
+            if rank:
+                if entry + 8 * rank > data:
+                    return None
+                shape = SIZES[rank].unpack_from(ahead, entry)
+                entry += 8 * rank
+                size *= math.prod(shape)
+            if not size or size != nbytes or data + size > self._end:
+                return None
+            values.append(np.ndarray(shape, element[1], ahead, data).copy())
+            data += size
+        if entry != table + table_length:
+            return None
+        self._start = data
+        return Frame(_KINDS[kind], method, call, timeout_us, bytes(ahead[at:table]), values)
 
     def _all(self) -> Generator[Frame | None, None, None]:
         """A frame at a time; None stands for: more bytes are needed."""

@@ -14,7 +14,6 @@ Source: the execution rules of TF 1.15's core/common_runtime/executor.cc, restat
 
 from __future__ import annotations
 
-import contextlib
 import queue
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ from headrace.run.kernel import StepState
 from headrace.run.keys import child_frame
 from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
+from headrace.run.program import LONG_WAIT_S
 
 _LOOK_EVERY = 256  # nodes between looks at the scope
 
@@ -140,6 +140,7 @@ class _Execution:
         self._step = step
         self._ready: deque[tuple[Node, _Iteration, list[Any], bool]] = deque()
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._waited_long = False
         self._outstanding: dict[int, tuple[Node, _Iteration, Pending[Any], int]] = {}
         self._ended: dict[int, int] = {}  # of traced steps, by ticket
         self._next_ticket = 0
@@ -275,8 +276,13 @@ class _Execution:
         scope = self._step.scope
         while True:
             ticket = -1
-            with contextlib.suppress(queue.Empty):
-                ticket = self._done.get(timeout=scope.nap())
+            patient = self._waited_long or scope.on_long_wait is None
+            try:
+                ticket = self._done.get(timeout=scope.nap() if patient else LONG_WAIT_S)
+            except queue.Empty:
+                if not patient and scope.on_long_wait is not None:
+                    self._waited_long = True
+                    scope.on_long_wait()
             if ticket >= 0:
                 return ticket
             error = scope.error

@@ -197,6 +197,9 @@ class Pending(Generic[T]):
                     return
         callback(self)
 
+    def watch(self) -> None:
+        """See to it that it completes though nobody waits.  Most do so by themselves."""
+
     def wait(self, scope: Scope) -> T:
         """Block until done and return the value, or raise its error.
 

@@ -14,7 +14,6 @@ Called by: client (local sessions), serve.worker.  Threads: `run` in any number 
 
 from __future__ import annotations
 
-import contextlib
 import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,8 @@ from headrace.base import errors
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
+
+LONG_WAIT_S = 0.005
 
 Registers = list[Any]
 Instruction = Callable[[Registers], None]
@@ -162,6 +163,7 @@ class _Execution:
         self._outstanding: dict[int, Pending[Any]] = {}
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._started: dict[int, int] = {}
+        self._waited_long = False
         self._end_times: dict[int, int] = {}  # of traced steps
 
     def run(self) -> None:
@@ -182,8 +184,13 @@ class _Execution:
         scope = self._step.scope
         while True:
             index = -1
-            with contextlib.suppress(queue.Empty):
-                index = self._done.get(timeout=scope.nap())
+            patient = self._waited_long or scope.on_long_wait is None
+            try:
+                index = self._done.get(timeout=scope.nap() if patient else LONG_WAIT_S)
+            except queue.Empty:
+                if not patient and scope.on_long_wait is not None:
+                    self._waited_long = True
+                    scope.on_long_wait()
             if index >= 0:
                 return index
             error = scope.error

@@ -35,7 +35,11 @@ def wait_until_set(event: threading.Event) -> None:
 
 
 class Scope:
-    """A deadline and a cancellation; as a context manager it detaches from its parent on leaving."""
+    """A deadline and a cancellation; as a context manager it detaches from its parent on leaving.
+
+    on_long_wait: called by a step that is about to wait for long; children have their parent's.  For
+    whoever would rather not watch over what is done in an instant.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -45,6 +49,7 @@ class Scope:
         "_lock",
         "_timeout_s",
         "deadline",
+        "on_long_wait",
         "parent",
     )
 
@@ -52,6 +57,7 @@ class Scope:
         """`timeout_s` counts from now; the parent's deadline holds too when it is earlier."""
         self.deadline: float | None = None if timeout_s is None else time.monotonic() + timeout_s
         self.parent = parent
+        self.on_long_wait: Callback | None = None if parent is None else parent.on_long_wait
         self._timeout_s = timeout_s
         self._error: errors.OpError | None = None
         self._lock = threading.Lock()

@@ -26,6 +26,8 @@ _PATIENCE = ((PATIENCE_KEY, str(_PATIENCE_S)),)
 class GrpcPeer:
     """A `Peer` over gRPC."""
 
+    remote = True
+
     def __init__(self, address: str, name: str = "") -> None:
         self.name = f"{name} at {address}" if name else address
         self._channel = grpc.insecure_channel(
@@ -48,7 +50,12 @@ class GrpcPeer:
         return False
 
     def call(
-        self, method: Method, request: Any, scope: Scope, wait_for_ready: bool = False
+        self,
+        method: Method,
+        request: Any,
+        scope: Scope,
+        wait_for_ready: bool = False,
+        watched: bool = True,
     ) -> Pending[Any]:
         """See `Peer`.  Fails with Unavailable naming the address if nobody answers there."""
         stub = self._stubs.get(method.path)

@@ -51,8 +51,12 @@ class LanePeer:
         self._idle: list[Connection] = []
         self._closed = False
 
-    def call(self, method: Method, request: Any, scope: Scope) -> Pending[Any]:
+    def call(
+        self, method: Method, request: Any, scope: Scope, watched: bool = True
+    ) -> Pending[Any]:
         """Send a request; the reply comes later.  Abandoning the result cancels the call.
+
+        watched: whether the watcher is to look for the reply from the beginning.
 
         Raises Unreachable.
         """
@@ -69,7 +73,7 @@ class LanePeer:
             if isinstance(failure, (OSError, EOFError)):
                 return Pending.failed_with(self.broken(method, scope, failure))
             raise
-        call.begin()
+        call.begin(watched)
         return call
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
@@ -297,7 +301,7 @@ def result_of(frame: Frame, method: Method) -> Any:
     return method.decode_reply(frame.header, Beside(frame.values))
 
 
-_WATCHED, _IN_PERSON, _OVER = range(3)
+_NOBODY, _WATCHED, _IN_PERSON, _OVER = range(4)
 
 
 class _Call(Pending[Any]):
@@ -314,10 +318,10 @@ class _Call(Pending[Any]):
         self._method = method
         self._scope = scope
         self._turn = threading.Lock()
-        self._reader = _WATCHED
+        self._reader = _NOBODY
         self._unregister: Any = None
 
-    def begin(self) -> None:
+    def begin(self, watched: bool) -> None:
         """The request has been sent.  The scope's end ends the call; a deadline is the server's to keep."""
         scope = self._scope
 
@@ -326,18 +330,29 @@ class _Call(Pending[Any]):
                 self.abandon(scope.error or errors.cancelled("the call was cancelled"))
 
         self._unregister = scope.on_cancel(ended)
+        if watched:
+            self.watch()
+
+    def watch(self) -> None:
+        """See `Pending.watch`."""
+        with self._turn:
+            if self._reader != _NOBODY:
+                return
+            self._reader = _WATCHED
         watcher().arm(self._connection.socket, wants_input=True)
 
     def wait(self, scope: Scope) -> Any:
         """See `Pending.wait`.  Reads the reply itself, unless another thread is at it."""
         with self._turn:
-            mine = self._reader == _WATCHED
+            was_watched = self._reader == _WATCHED
+            mine = was_watched or self._reader == _NOBODY
             if mine:
                 self._reader = _IN_PERSON
         if not mine:
             return super().wait(scope)
         connection = self._connection
-        watcher().arm(connection.socket, wants_input=False)
+        if was_watched:
+            watcher().arm(connection.socket, wants_input=False)
         unregister = scope.on_cancel(lambda: connection.follow(scope))
         try:
             frame = connection.wait(scope)
@@ -361,15 +376,18 @@ class _Call(Pending[Any]):
         broken: errors.OpError | None = None
         frame: Frame | None = None
         with self._turn:
-            if self._reader != _WATCHED:
+            if self._reader not in (_NOBODY, _WATCHED):
                 return
+            watched = self._reader == _WATCHED
             try:
                 frame = self._connection.socket.read_available()
             except (OSError, EOFError) as failure:
                 broken = self._peer.broken(self._method, self._scope, failure)
             except errors.OpError as error:
                 broken = error
-            watcher().arm(self._connection.socket, wants_input=frame is None and broken is None)
+            watcher().arm(
+                self._connection.socket, wants_input=watched and frame is None and broken is None
+            )
             if frame is None and broken is None:
                 return
             self._reader = _OVER

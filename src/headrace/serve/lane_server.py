@@ -221,7 +221,7 @@ class _Connection:
                     scope.cancel(errors.cancelled("the caller is gone"))
                 try:
                     request = method.decode_request(frame.header, Beside(frame.values))
-                    frame.values = []
+                    frame.values = []  # theirs alone, so that they go when they are used up
                     reply = handler(request, scope)
                     if isinstance(reply, Pending):
                         reply = reply.wait(scope)

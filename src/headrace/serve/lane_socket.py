@@ -26,7 +26,8 @@ class LaneSocket:
         """max_bytes: the most that one frame may announce."""
         self._sock = sock
         self._parser = Parser(max_bytes)
-        self._limits: dict[int, float | None] = {}
+        self._send_limit_s: float | None = None
+        self._read_limit_s: float | None = None
         sock.setblocking(True)
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -44,11 +45,18 @@ class LaneSocket:
         check: Callable[[], None] | None = None,
     ) -> None:
         """Write all of `buffers`.  Calls `check`, which may raise, whenever it has waited for `limit_s`."""
-        self._limit(socket.SO_SNDTIMEO, limit_s)
-        left = list(buffers)
+        if limit_s != self._send_limit_s:
+            self._limit(socket.SO_SNDTIMEO, limit_s)
+            self._send_limit_s = limit_s
+        sock, left = self._sock, buffers
         while left:
             try:
-                sent = self._sock.sendmsg(left[:_MOST_BUFFERS])
+                if len(left) == 1:
+                    sent = sock.send(left[0])
+                    if sent == len(left[0]):
+                        return
+                else:
+                    sent = sock.sendmsg(left[:_MOST_BUFFERS])
             except BlockingIOError:
                 if check is not None:
                     check()
@@ -62,8 +70,9 @@ class LaneSocket:
         """
         parser = self._parser
         frame = parser.next()
-        if frame is None:
+        if frame is None and limit_s != self._read_limit_s:
             self._limit(socket.SO_RCVTIMEO, limit_s)
+            self._read_limit_s = limit_s
         while frame is None:
             try:
                 count = self._sock.recv_into(parser.buffer())
@@ -92,12 +101,10 @@ class LaneSocket:
 
     def _limit(self, which: int, limit_s: float | None) -> None:
         """Let a blocking call give up after `limit_s`: one system call less than poll before each."""
-        if self._limits.get(which) != limit_s:
-            seconds = 0.0 if limit_s is None else max(limit_s, 1e-6)
-            whole = int(seconds)
-            timeval = struct.pack("@ll", whole, round((seconds - whole) * 1e6))
-            self._sock.setsockopt(socket.SOL_SOCKET, which, timeval)
-            self._limits[which] = limit_s
+        seconds = 0.0 if limit_s is None else max(limit_s, 1e-6)
+        whole = int(seconds)
+        timeval = struct.pack("@ll", whole, round((seconds - whole) * 1e6))
+        self._sock.setsockopt(socket.SOL_SOCKET, which, timeval)
 
     def hung_up(self) -> bool:
         """Whether the other side has gone away."""

@@ -5,9 +5,8 @@ Called by: serve.lane_server, serve.lane_client.
 
 from __future__ import annotations
 
-import itertools
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,13 @@ GREETING = 0xFFFF
 class Beside:
     """Tensors beside the message (see `wire.Tensors`)."""
 
-    __slots__ = ("_left", "values")
+    __slots__ = ("_taken", "values")
 
-    def __init__(self, values: Sequence[Any] = ()) -> None:
-        self.values: list[Any] = list(values)
-        self._left: Iterator[Any] = iter(self.values)
+    inline = False
+
+    def __init__(self, values: list[Any] | None = None) -> None:
+        self.values: list[Any] = [] if values is None else values
+        self._taken = 0
 
     def put(self, value: Any, into: pb.TensorProto) -> None:
         """Put it beside; its place in the message stays empty."""
@@ -43,10 +44,15 @@ class Beside:
 
     def get(self, protos: Sequence[pb.TensorProto], writable: bool = False) -> list[Any]:
         """The next ones.  Raises InvalidArgument if there are fewer than the message says."""
-        found = list(itertools.islice(self._left, len(protos)))
-        if len(found) < len(protos):
+        start, end = self._taken, self._taken + len(protos)
+        if end > len(self.values):
             raise errors.invalid_argument("a message has more places for tensors than came with it")
-        return found
+        self._taken = end
+        return self.values[start:end]
+
+    def rest(self) -> list[Any]:
+        """The ones that are left."""
+        return self.values[self._taken :] if self._taken else self.values
 
 
 def greeting(server: int) -> list[Any]:

@@ -123,6 +123,14 @@ class Master:
         self._check_serving()
         return self._session(request.session_handle).run(request, scope)
 
+    def run_known(self, request: m.RunKnownRequest, scope: Scope) -> m.ValuesReply:
+        """Run a step by its number, in this thread.  Raises what its nodes raise."""
+        session = self._sessions.get(request.session_handle)
+        if session is None or self._refusing is not None:
+            self._check_serving()
+            session = self._session(request.session_handle)
+        return session.run_known(request, scope)
+
     def make_callable(
         self, request: pb.MakeCallableRequest, scope: Scope
     ) -> pb.MakeCallableResponse:

@@ -10,6 +10,7 @@ asked for anything.
 from __future__ import annotations
 
 import contextlib
+import random
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -71,8 +72,10 @@ class MasterSession:
         self._planning: dict[Signature, Pending[None]] = {}
         self._known_by_names: dict[Names, Known] = {}
         self._known_by_number: dict[int, Known] = {}
-        self._steps: set[Scope] = set()
         self._placed: set[str] = set()  # nodes whose placement has been logged
+        self._steps: dict[object, Scope] = {}
+        self._step_ids = random.Random(secrets.randbits(64))
+        self._awaited = False  # whether somebody waits for the steps to end
         self._closed: errors.OpError | None = None
         self._partials = Partials(handle, self._run_parts, self._clean_up)
         self._callables = Callables()
@@ -194,6 +197,8 @@ class MasterSession:
                 headrace_all_alive=alive,
                 headrace_pushes_to=others,
                 headrace_pushed_by=others,
+                headrace_feed_keys=part.feeds.values(),
+                headrace_fetch_keys=part.fetches.values(),
                 create_worker_session_called=created,
                 config_proto=self._config,
             )
@@ -241,14 +246,15 @@ class MasterSession:
         timeout_ms = options.timeout_in_ms if options is not None else 0
         timeout_ms = timeout_ms or self._config.operation_timeout_in_ms
         with Scope(timeout_ms / 1000 if timeout_ms > 0 else None, scope) as running:
+            token = object()
             with self._lock:
                 self._check_open()
-                self._steps.add(running)
+                self._steps[token] = running
             try:
                 yield running
             finally:
                 with self._lock:
-                    self._steps.discard(running)
+                    del self._steps[token]
                     if not self._steps:
                         self._idle.notify_all()
 
@@ -269,12 +275,48 @@ class MasterSession:
             found, metadata = self._run_plan(
                 plan, feeds, request.options, running, request.takes_leases
             )
-        if request.signature:
-            values = [("", found[name]) for name in known.fetches]
-        else:
-            pairs = zip(known.given, known.fetches, strict=True)
-            values = [(given, found[name]) for given, name in pairs]
+        pairs = zip(known.given, known.fetches, strict=True)
+        values = [(given, found[name]) for given, name in pairs]
         return m.RunStepReply(values, metadata, known.number)
+
+    def run_known(self, request: m.RunKnownRequest, scope: Scope) -> m.ValuesReply:
+        """Run a step by its number.  Raises as `run`."""
+        known = self._numbered(request.signature, request.feeds)
+        if self._config.operation_timeout_in_ms > 0:
+            with self._step(None, scope) as running:
+                return m.ValuesReply(self._run_numbered(known, request, running))
+        token = object()
+        self._steps[token] = scope
+        try:
+            self._check_open()
+            return m.ValuesReply(self._run_numbered(known, request, scope))
+        finally:
+            del self._steps[token]
+            if self._awaited:
+                with self._lock:
+                    self._idle.notify_all()
+
+    def _run_numbered(self, known: Known, request: m.RunKnownRequest, scope: Scope) -> list[Any]:
+        plan = known.plan
+        if plan is None:
+            plan = known.plan = self._plan(known.signature(False), scope)
+        feeds = dict(zip(known.feeds, request.feeds, strict=True))
+        leases = request.takes_leases
+        if not plan.ends_itself:
+            found, _ = self._run_plan(plan, feeds, None, scope, leases)
+            return [found[name] for name in known.fetches]
+        step_id = self._step_ids.getrandbits(56) | 1
+        parts = plan.parts
+        requests = [part.brief(step_id, feeds, leases) for part in parts]
+        try:
+            replies = run_parts(self.cluster, self.own_task, parts, wire.RUN_PART, requests, scope)
+        except BaseException:
+            self._clean_up(plan, step_id)
+            raise
+        values: dict[str, Any] = {}
+        for part, reply in zip(parts, replies, strict=True):
+            values.update(zip(part.fetches, reply.fetches, strict=True))
+        return [values[name] for name in known.fetches]
 
     def _run_partial(self, request: m.RunStepRequest, scope: Scope) -> m.RunStepReply:
         feeds = {tensor_name(name): value for name, value in request.feeds}
@@ -286,15 +328,7 @@ class MasterSession:
         return m.RunStepReply(values, _metadata(replies))
 
     def _known(self, request: m.RunStepRequest) -> Known:
-        """The names of a request, which may be a number.  Raises InvalidArgument for an unknown one."""
-        if request.signature:
-            known = self._known_by_number.get(request.signature)
-            if known is None or len(known.feeds) != len(request.feeds):
-                raise errors.invalid_argument(
-                    f"no step of session {self.handle!r} with {len(request.feeds)} feeds has the number "
-                    f"{request.signature}"
-                )
-            return known
+        """The names of a request, and the number that stands for them from now on."""
         names = tuple(name for name, _ in request.feeds)
         key = (names, tuple(request.fetches), tuple(request.targets))
         known = self._known_by_names.get(key)
@@ -302,6 +336,14 @@ class MasterSession:
             with self._lock:
                 known = Known(len(self._known_by_number) + 1, request)
                 self._known_by_number[known.number] = self._known_by_names[key] = known
+        return known
+
+    def _numbered(self, number: int, feeds: Sequence[Any]) -> Known:
+        known = self._known_by_number.get(number)
+        if known is None or len(known.feeds) != len(feeds):
+            raise errors.invalid_argument(
+                f"no step of session {self.handle!r} with {len(feeds)} feeds has the number {number}"
+            )
         return known
 
     def _run_plan(
@@ -314,7 +356,7 @@ class MasterSession:
     ) -> tuple[dict[str, Any], pb.RunMetadata | None]:
         """The values of the plan's fetches by tensor name, and what `options` asks for beside."""
         options = options or pb.RunOptions()
-        step_id = secrets.randbits(56) | 1
+        step_id = self._step_ids.getrandbits(56) | 1
         requests = [
             m.RunGraphRequest(
                 part.graph_handle, step_id,
@@ -337,7 +379,9 @@ class MasterSession:
     def _run_parts(
         self, plan: Plan, requests: Sequence[m.RunGraphRequest], scope: Scope
     ) -> list[m.RunGraphReply]:
-        replies = run_parts(self.cluster, self.own_task, plan.parts, requests, scope)
+        replies: list[m.RunGraphReply] = run_parts(
+            self.cluster, self.own_task, plan.parts, wire.RUN_GRAPH, requests, scope
+        )
         if any(reply.step_stats is not None for reply in replies):
             stats = [(part.task, r.step_stats) for part, r in zip(plan.parts, replies, strict=True)]
             try:
@@ -421,13 +465,14 @@ class MasterSession:
     def wait_until_idle(self, scope: Scope) -> None:
         """Block until no step is under way.  Raises the scope's error."""
         with self._idle:
+            self._awaited = True
             scope.wait_for(self._idle, lambda: not self._steps, "the steps to end")
 
     def cancel(self, error: errors.OpError) -> None:
         """Refuse steps, and end those under way, with `error`."""
         with self._lock:
             self._closed = error
-            steps = list(self._steps)
+            steps = list(self._steps.values())
         for running in steps:
             running.cancel(error)
 

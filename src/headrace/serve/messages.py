@@ -39,11 +39,7 @@ def release(reply: Any) -> None:
 
 @dataclass(slots=True)
 class RunStepRequest:
-    """One step of a session.  `feeds` by tensor name; `fetches` and `targets` are names.
-
-    signature: what an earlier reply gave for the same names; then feeds are in that order, with or
-    without names, and fetches and targets are not named.
-    """
+    """One step of a session.  `feeds` by tensor name; `fetches` and `targets` are names."""
 
     session_handle: str
     feeds: Named
@@ -54,15 +50,13 @@ class RunStepRequest:
     store_errors_in_response_body: bool = True
     request_id: int = 0
     takes_leases: bool = False
-    signature: int = 0
 
 
 @dataclass(slots=True)
 class RunStepReply(Reply):
     """Values of the fetches by name, and the metadata if it was asked for.
 
-    signature: a number for the request's names in later requests, 0 for none; the reply to a request
-    by number has the fetches in order, without names.
+    signature: a number for the request's names, for RunKnown; 0 for none.
     """
 
     tensors: Named
@@ -141,6 +135,37 @@ class SendTensorRequest:
     rendezvous_key: str
     value: Any
     is_dead: bool = False
+
+
+@dataclass(slots=True)
+class RunKnownRequest:
+    """Run a step that an earlier RunStep gave a number for; `feeds` in the order of then."""
+
+    session_handle: str
+    signature: int
+    feeds: list[Any]
+    takes_leases: bool = False
+
+
+@dataclass(slots=True)
+class RunPartRequest:
+    """Run a partition that ends its step on the task; `feeds` in the order of its registration."""
+
+    graph_handle: str
+    step_id: int
+    feeds: list[Any]
+    takes_leases: bool = False
+
+
+@dataclass(slots=True)
+class ValuesReply(Reply):
+    """Values of all fetches, in order."""
+
+    fetches: list[Any]
+
+    def values(self) -> Iterable[Any]:
+        """See `Reply`."""
+        return self.fetches
 
 
 @dataclass(slots=True)

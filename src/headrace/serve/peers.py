@@ -20,20 +20,30 @@ from headrace.serve.wire import Method
 
 
 class Peer(Protocol):
-    """A service that can be asked.  `name`: what errors call it."""
+    """A service that can be asked.
+
+    name: what errors call it.  remote: it runs a call under a scope of its own, not the caller's.
+    """
 
     name: str
+    remote: bool
 
     @property
     def stale(self) -> bool:
         """Whether it has ended for good; its successor at the same address wants a new Peer."""
 
     def call(
-        self, method: Method, request: Any, scope: Scope, wait_for_ready: bool = False
+        self,
+        method: Method,
+        request: Any,
+        scope: Scope,
+        wait_for_ready: bool = False,
+        watched: bool = True,
     ) -> Pending[Any]:
         """Send a request; the reply comes later.  Abandoning the result cancels the call.
 
         wait_for_ready: for a server that is not up yet, else that is Unavailable.
+        watched: false if the result need not complete before somebody waits for it, or watches it.
         """
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
@@ -53,6 +63,8 @@ class Peer(Protocol):
 class DirectPeer:
     """A service object of this process."""
 
+    remote = False
+
     def __init__(self, service: Any, pool: GrowingPool, name: str = "") -> None:
         self.name = name
         self._service = service
@@ -65,7 +77,12 @@ class DirectPeer:
         return closed
 
     def call(
-        self, method: Method, request: Any, scope: Scope, wait_for_ready: bool = False
+        self,
+        method: Method,
+        request: Any,
+        scope: Scope,
+        wait_for_ready: bool = False,
+        watched: bool = True,
     ) -> Pending[Any]:
         """See `Peer`.  A handler that gives a Pending is called right here, others on the pool."""
         handler = getattr(self._service, method.handler)

@@ -6,6 +6,7 @@ Called by: serve.master_session, serve.partials, serve.callables.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from headrace.serve import messages as m
 
@@ -24,6 +25,11 @@ class Part:
     feeds: dict[str, str]
     fetches: dict[str, str]
 
+    def brief(self, step_id: int, feeds: dict[str, Any], takes_leases: bool) -> m.RunPartRequest:
+        """The request to run it for the whole of a step."""
+        values = [feeds[name] for name in self.feeds]
+        return m.RunPartRequest(self.graph_handle, step_id, values, takes_leases)
+
 
 @dataclass(slots=True)
 class Plan:
@@ -40,7 +46,7 @@ class Plan:
 class Known:
     """Feeds, fetches and targets that have been named once: later requests say the number."""
 
-    __slots__ = ("feeds", "fetches", "given", "number", "targets")
+    __slots__ = ("feeds", "fetches", "given", "number", "plan", "targets")
 
     def __init__(self, number: int, request: m.RunStepRequest) -> None:
         self.number = number
@@ -48,6 +54,7 @@ class Known:
         self.fetches = tuple(tensor_name(name) for name in request.fetches)
         self.given = list(request.fetches)
         self.targets = tuple(request.targets)
+        self.plan: Plan | None = None  # for steps that are not traced, once it is made
 
     def signature(self, exact: bool) -> Signature:
         """What a plan is made for."""

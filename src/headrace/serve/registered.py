@@ -69,6 +69,9 @@ class Registered:
                 sends.append(op)
             else:
                 others.append(op)
+        self._known_args = [self.args[key] for key in request.headrace_feed_keys]
+        self._known_returns = [self.returns[key] for key in request.headrace_fetch_keys]
+        self.alone = not any(op.type in _TRANSFERS for op in [*sends, *others])
         self._kinds = [tensor._dtype.base_dtype for tensor in arg_tensors]
         pruned = needed(arg_tensors, return_tensors, [*sends, *others], exact=True)
         devices = {op: op.device or self.session.runtime.device for op in pruned.ops}
@@ -117,6 +120,23 @@ class Registered:
                 raise errors.invalid_argument(f"the partition needs a value for the feed {name!r}")
         return args
 
+    def arguments_in_order(self, feeds: Sequence[Any]) -> list[Any]:
+        """As `arguments`, of values in the order that was registered."""
+        if len(feeds) != len(self._known_args) or len(feeds) != len(self.args):
+            raise errors.invalid_argument(
+                f"the partition takes {len(self.args)} feeds; {len(feeds)} came"
+            )
+        if not feeds:
+            return []
+        keys = list(self.args)
+        return self.arguments(
+            [(keys[index], value) for index, value in zip(self._known_args, feeds, strict=True)]
+        )
+
+    def fetches_in_order(self, values: list[Any]) -> list[Any]:
+        """The values of the registered fetches."""
+        return [values[index] for index in self._known_returns]
+
     def check_feeds(self, sent: m.Named) -> None:
         """Raise InvalidArgument unless these are values for feeds."""
         for name, value in sent:
@@ -135,6 +155,9 @@ class Registered:
         unknown = [name for name in keys if name not in self.returns]
         if unknown:
             raise errors.invalid_argument(f"the partition has no fetch with the key {unknown[0]!r}")
+
+
+_TRANSFERS = frozenset(("_Send", "_Recv", "_HostSend", "_HostRecv"))
 
 
 def _imported(proto: pb.GraphDef) -> Graph:

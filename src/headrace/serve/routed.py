@@ -25,6 +25,8 @@ _log = logging.getLogger("headrace")
 class RoutedPeer:
     """A `Peer` at a gRPC address."""
 
+    remote = True
+
     def __init__(self, address: str, name: str) -> None:
         self._grpc = GrpcPeer(address, name)
         self.name = self._grpc.name
@@ -39,13 +41,18 @@ class RoutedPeer:
         return False
 
     def call(
-        self, method: Method, request: Any, scope: Scope, wait_for_ready: bool = False
+        self,
+        method: Method,
+        request: Any,
+        scope: Scope,
+        wait_for_ready: bool = False,
+        watched: bool = True,
     ) -> Pending[Any]:
         """See `Peer`."""
         lane = self._lane
         if lane is not None:
             try:
-                return lane.call(method, request, scope)
+                return lane.call(method, request, scope, watched)
             except Unreachable as error:
                 self._give_up(lane, error)
         pending = self._grpc.call(method, request, scope, wait_for_ready)

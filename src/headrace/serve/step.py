@@ -33,18 +33,19 @@ def run_parts(
     cluster: ClusterView,
     own_task: str,
     parts: Sequence[Part],
-    requests: Sequence[m.RunGraphRequest],
+    method: wire.Method,
+    requests: Sequence[Any],
     scope: Scope,
-) -> list[m.RunGraphReply]:
-    """The replies of `parts` to their `requests`, in order.
+) -> list[Any]:
+    """The replies of `parts` to their `requests`, of RunGraph or RunPart, in order.
 
     Raises the first error of any of them; of several that ran into the deadline the one that says
     most.
     """
     if len(parts) == 1:
-        return [cluster.worker(parts[0].task).call_now(wire.RUN_GRAPH, requests[0], scope)]
+        return [cluster.worker(parts[0].task).call_now(method, requests[0], scope)]
     with Scope(parent=scope) as step:
-        return _Step(step).run(cluster, own_task, parts, requests)
+        return _Step(step).run(cluster, own_task, parts, method, requests)
 
 
 class _Step:
@@ -58,20 +59,26 @@ class _Step:
         cluster: ClusterView,
         own_task: str,
         parts: Sequence[Part],
-        requests: Sequence[m.RunGraphRequest],
-    ) -> list[m.RunGraphReply]:
-        replies: dict[int, m.RunGraphReply] = {}
+        method: wire.Method,
+        requests: Sequence[Any],
+    ) -> list[Any]:
+        replies: dict[int, Any] = {}
         own = next((i for i, part in enumerate(parts) if part.task == own_task), None)
         try:
             for index, part in enumerate(parts):
                 if index != own:
                     worker = cluster.worker(part.task)
-                    self._asked[index] = worker.call(wire.RUN_GRAPH, requests[index], self._scope)
+                    self._asked[index] = worker.call(
+                        method, requests[index], self._scope, watched=False
+                    )
             for pending in self._asked.values():
                 pending.on_done(self._note)
             if own is not None:
+                self._scope.on_long_wait = self._watch
                 worker = cluster.worker(own_task)
-                replies[own] = worker.call_now(wire.RUN_GRAPH, requests[own], self._scope)
+                replies[own] = worker.call_now(method, requests[own], self._scope)
+            if len(self._asked) > 1:
+                self._watch()
             with patient(self._scope, _PATIENCE_S) as late:
                 for index, pending in self._asked.items():
                     replies[index] = pending.wait(late)
@@ -92,6 +99,11 @@ class _Step:
             m.release(reply)
         for pending in self._asked.values():
             pending.on_done(lambda done: m.release(done.result()) if done.error is None else None)
+
+    def _watch(self) -> None:
+        """Have replies noticed as they come: one may be the error that ends what the others wait for."""
+        for pending in self._asked.values():
+            pending.watch()
 
     def _note(self, reply: Pending[Any]) -> None:
         """A partition has ended; if it failed, so do the others."""

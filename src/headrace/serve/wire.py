@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError
@@ -26,15 +27,27 @@ from headrace.serve import status
 class Tensors(Protocol):
     """Where the tensors of a message are: `put` and `get` are called in the same order."""
 
+    inline: bool
+    """Whether they are in the message."""
+
     def put(self, value: Any, into: pb.TensorProto) -> None:
         """Send `value`, an array or a Lease of one, for which `into` has a place in the message."""
 
     def get(self, protos: Sequence[pb.TensorProto], writable: bool = False) -> list[Any]:
         """The values that were put for `protos`.  writable: they are to belong to the caller."""
 
+    def rest(self) -> list[Any]:
+        """All values that are left, if they are not inline."""
+
+
+_NOWHERE = pb.TensorProto()
+"""The place of a tensor that is beside a message without places."""
+
 
 class _Inline:
     """Tensors in the message itself, as TensorFlow has them."""
+
+    inline = True
 
     def put(self, value: Any, into: pb.TensorProto) -> None:
         if isinstance(value, Lease):
@@ -50,6 +63,9 @@ class _Inline:
 
     def get(self, protos: Sequence[pb.TensorProto], writable: bool = False) -> list[Any]:
         return tensors.decode_all(protos, writable=writable)
+
+    def rest(self) -> list[Any]:
+        raise TypeError("an inline tensor has a place in its message")
 
 
 INLINE: Tensors = _Inline()
@@ -98,7 +114,6 @@ def _encode_run_step(r: m.RunStepRequest, t: Tensors) -> bytes:
         session_handle=r.session_handle, fetch=r.fetches, target=r.targets,
         partial_run_handle=r.partial_run_handle, request_id=r.request_id,
         store_errors_in_response_body=r.store_errors_in_response_body,
-        headrace_signature=r.signature,
     )  # fmt: skip
     _put_named(r.feeds, proto.feed, t)
     if r.options is not None:
@@ -112,7 +127,7 @@ def _decode_run_step(data: bytes, t: Tensors) -> m.RunStepRequest:
         proto.session_handle, _unnamed(proto.feed, t), list(proto.fetch), list(proto.target),
         proto.options if proto.HasField("options") else None,
         proto.partial_run_handle, proto.store_errors_in_response_body, proto.request_id,
-        takes_leases=True, signature=proto.headrace_signature,
+        takes_leases=True,
     )  # fmt: skip
 
 
@@ -273,6 +288,64 @@ def _decode_run_callable_reply(data: bytes, t: Tensors) -> m.RunCallableReply:
     )
 
 
+_NUMBER = Struct("<Q")
+
+
+def _encode_run_known(r: m.RunKnownRequest, t: Tensors) -> bytes:
+    return _encode_brief(r.session_handle, r.signature, r.feeds, t)
+
+
+def _decode_run_known(data: bytes, t: Tensors) -> m.RunKnownRequest:
+    return m.RunKnownRequest(*_decode_brief(data, t), takes_leases=True)
+
+
+def _encode_run_part(r: m.RunPartRequest, t: Tensors) -> bytes:
+    return _encode_brief(r.graph_handle, r.step_id, r.feeds, t)
+
+
+def _decode_run_part(data: bytes, t: Tensors) -> m.RunPartRequest:
+    return m.RunPartRequest(*_decode_brief(data, t), takes_leases=True)
+
+
+def _encode_brief(handle: str, number: int, feeds: list[Any], t: Tensors) -> bytes:
+    """Where the tensors are beside it, a message of a number and a handle; nothing is parsed sooner."""
+    if not t.inline:
+        for value in feeds:
+            t.put(value, _NOWHERE)
+        return _NUMBER.pack(number) + handle.encode()
+    proto = pb.RunCallableRequest(session_handle=handle, handle=number)
+    for value in feeds:
+        t.put(value, proto.feed.add())
+    return proto.SerializeToString()
+
+
+def _decode_brief(data: bytes, t: Tensors) -> tuple[str, int, list[Any]]:
+    if not t.inline:
+        if len(data) < _NUMBER.size:
+            raise errors.invalid_argument(f"{len(data)} bytes are no request to run a known step")
+        handle = data[_NUMBER.size :].decode("utf-8", "replace")
+        return handle, _NUMBER.unpack_from(data)[0], t.rest()
+    proto = _parse(pb.RunCallableRequest, data)
+    return proto.session_handle, proto.handle, t.get(proto.feed)
+
+
+def _encode_values(r: m.ValuesReply, t: Tensors) -> bytes:
+    if not t.inline:
+        for value in r.fetches:
+            t.put(value, _NOWHERE)
+        return b""
+    proto = pb.RunCallableResponse()
+    for value in r.fetches:
+        t.put(value, proto.fetch.add())
+    return proto.SerializeToString()
+
+
+def _decode_values(data: bytes, t: Tensors) -> m.ValuesReply:
+    if not t.inline:
+        return m.ValuesReply(t.rest())
+    return m.ValuesReply(t.get(_parse(pb.RunCallableResponse, data).fetch, True))
+
+
 def _plain(service: str, name: str, handler: str, request: Any, reply: Any) -> Method:
     """A method whose messages are the protobuf ones."""
     return Method(
@@ -321,6 +394,10 @@ RUN_STEP = Method(
     _MASTER, "RunStep", "run_step", _encode_run_step, _decode_run_step,
     _encode_run_step_reply, _decode_run_step_reply, _run_step_error,
 )  # fmt: skip
+RUN_KNOWN = Method(
+    _MASTER, "RunKnown", "run_known", _encode_run_known, _decode_run_known,
+    _encode_values, _decode_values,
+)  # fmt: skip
 GET_STATUS = _plain(_WORKER, "GetStatus", "get_status", pb.GetStatusRequest, pb.GetStatusResponse)
 CREATE_WORKER_SESSION = _plain(
     _WORKER, "CreateWorkerSession", "create_worker_session",
@@ -358,6 +435,10 @@ SEND_TENSOR = Method(
     _WORKER, "SendTensor", "send_tensor", _encode_send_tensor, _decode_send_tensor,
     lambda message, _: message.SerializeToString(), lambda data, _: _parse(pb.SendTensorResponse, data),
 )  # fmt: skip
+RUN_PART = Method(
+    _WORKER, "RunPart", "run_part", _encode_run_part, _decode_run_part,
+    _encode_values, _decode_values,
+)  # fmt: skip
 MARK_RECV_FINISHED = _plain(
     _WORKER, "MarkRecvFinished", "mark_recv_finished",
     pb.MarkRecvFinishedRequest, pb.MarkRecvFinishedResponse,
@@ -376,10 +457,10 @@ RECV_BUF, GET_STEP_SEQUENCE, COMPLETE_GROUP, COMPLETE_INSTANCE = (
 
 MASTER_METHODS = (
     CREATE_SESSION, EXTEND_SESSION, PARTIAL_RUN_SETUP, RUN_STEP, CLOSE_SESSION, LIST_DEVICES, RESET,
-    MAKE_CALLABLE, RUN_CALLABLE, RELEASE_CALLABLE,
+    MAKE_CALLABLE, RUN_CALLABLE, RELEASE_CALLABLE, RUN_KNOWN,
 )  # fmt: skip
 WORKER_METHODS = (
     GET_STATUS, CREATE_WORKER_SESSION, DELETE_WORKER_SESSION, REGISTER_GRAPH, DEREGISTER_GRAPH, RUN_GRAPH,
     CLEANUP_GRAPH, CLEANUP_ALL, RECV_TENSOR, MARK_RECV_FINISHED, LOGGING, TRACING, RECV_BUF,
-    GET_STEP_SEQUENCE, COMPLETE_GROUP, COMPLETE_INSTANCE, SEND_TENSOR,
+    GET_STEP_SEQUENCE, COMPLETE_GROUP, COMPLETE_INSTANCE, SEND_TENSOR, RUN_PART,
 )  # fmt: skip

@@ -59,6 +59,7 @@ class Worker:
         self._ended_steps: OrderedDict[int, errors.OpError | None] = OrderedDict()
         self._running: dict[Scope, WorkerSession] = {}
         self._idle = threading.Condition(self._lock)
+        self._awaited = False  # whether somebody waits for steps to end
         self._refusing: errors.OpError | None = None
         self._closed: errors.OpError | None = None
 
@@ -112,15 +113,16 @@ class Worker:
                 for handle, graph in self._graphs.items()
                 if graph.session is not session
             }
-            steps = [step for step, owner in self._running.items() if owner is session]
+            steps = [step for step, owner in list(self._running.items()) if owner is session]
         if session is not None:
             for step in steps:
                 step.cancel(errors.cancelled("the session was closed"))
             try:
                 with self._idle:
+                    self._awaited = True
                     scope.wait_for(
                         self._idle,
-                        lambda: session not in self._running.values(),
+                        lambda: session not in list(self._running.values()),
                         "the session's steps to end",
                     )
             finally:
@@ -204,6 +206,48 @@ class Worker:
             asked = {registered.returns[name] for name in request.recv_keys}
             release(value for index, value in enumerate(values) if index not in asked)
         return _reply(registered, request, recv, stats if request.record_timeline else None)
+
+    def run_part(self, request: m.RunPartRequest, scope: Scope) -> m.ValuesReply:
+        """As `run_graph` with all feeds and fetches in order, and no statistics; ends the step."""
+        registered = self._graphs.get(request.graph_handle)
+        if registered is None:
+            raise self._unknown_graph(request.graph_handle)
+        args = registered.arguments_in_order(request.feeds)
+        step_id, lends = request.step_id, request.takes_leases
+        if registered.alone and not self._log.recording:
+            values = self._run_alone(registered, args, step_id, scope, lends)
+        else:
+            scope.check()
+            exchange = self._exchange(step_id)
+            stats = StatsCollector(self.clock_ns) if self._log.recording else None
+            try:
+                with Scope(parent=scope) as running:
+                    values = self._run(
+                        registered, registered.program, args, step_id, exchange, running, stats,
+                        lends,
+                    )  # fmt: skip
+            finally:
+                if stats is not None:
+                    self._log.add(step_id, stats.proto())
+            self._end_step(step_id, None)
+        return m.ValuesReply(registered.fetches_in_order(values))
+
+    def _run_alone(
+        self, registered: Registered, args: list[Any], step_id: int, scope: Scope, lends: bool
+    ) -> list[Any]:
+        """Run a partition that neither sends nor receives: it needs no exchange, and no scope of its own."""
+        session = registered.session
+        self._running[scope] = session
+        try:
+            if self._closed is not None or self._refusing is not None:
+                raise _again(self._closed or self._refusing)  # type: ignore[arg-type]
+            step = StepState(session.runtime, scope, step_id, None, None, session.handle, lends)
+            return registered.program.run(step, args)
+        finally:
+            del self._running[scope]
+            if self._awaited:
+                with self._lock:
+                    self._idle.notify_all()
 
     def _run_partial(
         self, registered: Registered, request: m.RunGraphRequest, scope: Scope
@@ -441,6 +485,7 @@ class Worker:
         """
         with self._idle:
             self._refusing = error
+            self._awaited = True
             scope.wait_for(self._idle, lambda: not self._running, "the steps to end")
 
     def close(self, error: errors.OpError) -> None:

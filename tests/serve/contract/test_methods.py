@@ -606,6 +606,52 @@ def test_a_session_that_ends_takes_its_partitions_with_it(ask: Asker) -> None:
         ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, 51, [], []))
 
 
+def test_a_step_that_has_been_named_is_run_by_number(ask: Asker, graph: tf.Graph) -> None:
+    x = tf.placeholder(tf.float32, [], name="x")
+    tf.add(x, 1.0, name="y")
+    handle, _ = new_session(ask, graph)
+    one = [("x:0", np.float32(1))]
+    named = m.RunStepRequest(handle, one, ["y:0", "x:0", "y:0"], [])
+    number = ask(wire.RUN_STEP, named).signature
+    assert ask(wire.RUN_STEP, named).signature == number
+    known = m.RunKnownRequest(handle, number, [np.float32(2)])
+    assert ask(wire.RUN_KNOWN, known).fetches == [3.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(("number", "feeds"), [(99, []), (1, []), (1, [1.0, 2.0])])
+def test_a_number_that_nothing_was_given_for(
+    ask: Asker, graph: tf.Graph, number: int, feeds: list[float]
+) -> None:
+    tf.placeholder(tf.float32, [], name="x")
+    handle, _ = new_session(ask, graph)
+    ask(wire.RUN_STEP, m.RunStepRequest(handle, [("x:0", np.float32(1))], ["x:0"], []))
+    values = [np.float32(value) for value in feeds]
+    with pytest.raises(errors.InvalidArgumentError, match=f"has the number {number}"):
+        ask(wire.RUN_KNOWN, m.RunKnownRequest(handle, number, values))
+
+
+def in_order() -> pb.RegisterGraphRequest:
+    request = double()
+    request.headrace_feed_keys.append(the_key("in"))
+    request.headrace_fetch_keys.append(the_key("out"))
+    return request
+
+
+def test_a_partition_is_run_for_the_whole_of_a_step(ask: Asker, cluster: Cluster) -> None:
+    handle = ask(wire.REGISTER_GRAPH, in_order()).graph_handle
+    reply = ask(wire.RUN_PART, m.RunPartRequest(handle, 31, [np.float32(3)]))
+    assert reply.fetches == [6.0]
+    assert not cluster.servers["ps:0"].worker._steps
+
+
+def test_a_partition_gets_as_many_feeds_as_it_takes(ask: Asker) -> None:
+    handle = ask(wire.REGISTER_GRAPH, in_order()).graph_handle
+    with pytest.raises(errors.InvalidArgumentError, match="takes 1 feeds; 2 came"):
+        ask(wire.RUN_PART, m.RunPartRequest(handle, 32, [np.float32(3)] * 2))
+    with pytest.raises(errors.AbortedError, match="not registered"):
+        ask(wire.RUN_PART, m.RunPartRequest("nothing", 33, []))
+
+
 def test_every_method_is_asked_here() -> None:
     source = Path(__file__).read_text()
     for method in (*wire.MASTER_METHODS, *wire.WORKER_METHODS):

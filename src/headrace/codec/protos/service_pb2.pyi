@@ -80,7 +80,7 @@ class ExtendSessionResponse(_message.Message):
     def __init__(self, new_graph_version: _Optional[int] = ...) -> None: ...
 
 class RunStepRequest(_message.Message):
-    __slots__ = ("session_handle", "feed", "fetch", "target", "options", "partial_run_handle", "store_errors_in_response_body", "request_id", "headrace_signature")
+    __slots__ = ("session_handle", "feed", "fetch", "target", "options", "partial_run_handle", "store_errors_in_response_body", "request_id")
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
     FEED_FIELD_NUMBER: _ClassVar[int]
     FETCH_FIELD_NUMBER: _ClassVar[int]
@@ -89,7 +89,6 @@ class RunStepRequest(_message.Message):
     PARTIAL_RUN_HANDLE_FIELD_NUMBER: _ClassVar[int]
     STORE_ERRORS_IN_RESPONSE_BODY_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
-    HEADRACE_SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
     feed: _containers.RepeatedCompositeFieldContainer[_framework_pb2.NamedTensorProto]
     fetch: _containers.RepeatedScalarFieldContainer[str]
@@ -98,8 +97,7 @@ class RunStepRequest(_message.Message):
     partial_run_handle: str
     store_errors_in_response_body: bool
     request_id: int
-    headrace_signature: int
-    def __init__(self, session_handle: _Optional[str] = ..., feed: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., fetch: _Optional[_Iterable[str]] = ..., target: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[_config_pb2.RunOptions, _Mapping]] = ..., partial_run_handle: _Optional[str] = ..., store_errors_in_response_body: bool = ..., request_id: _Optional[int] = ..., headrace_signature: _Optional[int] = ...) -> None: ...
+    def __init__(self, session_handle: _Optional[str] = ..., feed: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., fetch: _Optional[_Iterable[str]] = ..., target: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[_config_pb2.RunOptions, _Mapping]] = ..., partial_run_handle: _Optional[str] = ..., store_errors_in_response_body: bool = ..., request_id: _Optional[int] = ...) -> None: ...
 
 class RunStepResponse(_message.Message):
     __slots__ = ("tensor", "metadata", "status_code", "status_error_message", "headrace_error", "headrace_signature")
@@ -268,7 +266,7 @@ class DeleteWorkerSessionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RegisterGraphRequest(_message.Message):
-    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto", "headrace_all_alive", "headrace_pushes_to", "headrace_pushed_by")
+    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto", "headrace_all_alive", "headrace_pushes_to", "headrace_pushed_by", "headrace_feed_keys", "headrace_fetch_keys")
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
     GRAPH_DEF_FIELD_NUMBER: _ClassVar[int]
     HAS_CONTROL_FLOW_FIELD_NUMBER: _ClassVar[int]
@@ -280,6 +278,8 @@ class RegisterGraphRequest(_message.Message):
     HEADRACE_ALL_ALIVE_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_PUSHES_TO_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_PUSHED_BY_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_FEED_KEYS_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_FETCH_KEYS_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
     graph_def: _framework_pb2.GraphDef
     has_control_flow: bool
@@ -291,7 +291,9 @@ class RegisterGraphRequest(_message.Message):
     headrace_all_alive: bool
     headrace_pushes_to: _containers.RepeatedScalarFieldContainer[str]
     headrace_pushed_by: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., headrace_all_alive: bool = ..., headrace_pushes_to: _Optional[_Iterable[str]] = ..., headrace_pushed_by: _Optional[_Iterable[str]] = ...) -> None: ...
+    headrace_feed_keys: _containers.RepeatedScalarFieldContainer[str]
+    headrace_fetch_keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., headrace_all_alive: bool = ..., headrace_pushes_to: _Optional[_Iterable[str]] = ..., headrace_pushed_by: _Optional[_Iterable[str]] = ..., headrace_feed_keys: _Optional[_Iterable[str]] = ..., headrace_fetch_keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RegisterGraphResponse(_message.Message):
     __slots__ = ("graph_handle",)
