@@ -28,6 +28,7 @@ _KINDS: Final = {
     "int64_list": dtypes.int64,
     "bytes_list": dtypes.string,
 }
+_FIELDS: Final = {dtype: kind for kind, dtype in _KINDS.items()}
 _MANY: Final = 16  # from so many floats on it pays to take them from their serialized form
 
 
@@ -100,7 +101,7 @@ def _values(feature: Any, dtype: dtypes.DType, key: str, where: str) -> Any:
 def _vector(values: Any, dtype: dtypes.DType, feature: Any = None) -> Array:
     if dtype is dtypes.string:
         found: Array = np.empty(len(values), object)
-        found[:] = list(values)
+        found[:] = values[:]
         return found
     if dtype is dtypes.float32 and feature is not None and len(values) >= _MANY:
         packed = feature.float_list.SerializeToString()  # a tag, a length, the floats
@@ -117,8 +118,12 @@ def _joined(parts: list[Array], dtype: dtypes.DType) -> Array:
 
 def dense(features: Sequence[Mapping[str, Any]], spec: DenseSpec, batch: Batch) -> Array:
     """[batch, *shape], or with `varies` [batch, longest, *shape].  Raises InvalidArgument."""
-    parts = []
     size = math.prod(spec.shape)
+    if not spec.varies:
+        usual = _all_there(features, spec, size)
+        if usual is not None:
+            return usual.reshape(len(features), *spec.shape)
+    parts = []
     for number, feature in enumerate(features):
         part = _dense_part(feature, spec, batch, number)
         if spec.varies and size and len(part) % size:
@@ -135,6 +140,28 @@ def dense(features: Sequence[Mapping[str, Any]], spec: DenseSpec, batch: Batch) 
     for row, part in zip(out, parts, strict=True):
         row[: len(part)] = part
     return out.reshape(len(parts), longest // size if size else 0, *spec.shape)
+
+
+def _all_there(features: Sequence[Mapping[str, Any]], spec: DenseSpec, size: int) -> Array | None:
+    """All values, flat, if every example has as many as it should; else None, and it has to be looked at."""
+    if not size:
+        return None
+    key, kind = spec.key, _FIELDS[spec.dtype]
+    flat: list[Any] = []
+    packed: list[Array] = []
+    many = spec.dtype is dtypes.float32 and size >= _MANY
+    for each in features:
+        feature = each.get(key)
+        if feature is None:
+            return None
+        values = getattr(feature, kind).value
+        if len(values) != size:
+            return None
+        if many:
+            packed.append(_vector(values, spec.dtype, feature))
+        else:
+            flat.extend(values)
+    return _joined(packed, spec.dtype) if many else _vector(flat, spec.dtype)
 
 
 def _zero(dtype: dtypes.DType) -> Any:
@@ -166,19 +193,22 @@ def _dense_part(features: Mapping[str, Any], spec: DenseSpec, batch: Batch, numb
 
 def sparse(features: Sequence[Mapping[str, Any]], spec: SparseSpec, batch: Batch) -> Sparse:
     """Of shape [batch, longest].  Raises InvalidArgument."""
-    parts: list[Any] = []
+    kind = _FIELDS[spec.dtype]
+    flat: list[Any] = []
+    counts = []
     for number, each in enumerate(features):
         feature = each.get(spec.key)
-        values = None
-        if feature is not None:
-            values = _values(feature, spec.dtype, spec.key, batch.where(number))
-        parts.append([] if values is None else _vector(values, spec.dtype, feature))
-    lengths = np.array([len(part) for part in parts], np.int64)
+        values: Any = () if feature is None else getattr(feature, kind).value
+        if feature is not None and not values:
+            _values(feature, spec.dtype, spec.key, batch.where(number))
+        counts.append(len(values))
+        flat.extend(values)
+    lengths = np.array(counts, np.int64)
     indices = np.empty((int(lengths.sum()), 2), np.int64)
-    indices[:, 0] = np.repeat(np.arange(len(parts)), lengths)
+    indices[:, 0] = np.repeat(np.arange(len(counts)), lengths)
     indices[:, 1] = _counted(lengths)
-    shape = np.array([len(parts), lengths.max(initial=0)], np.int64)
-    return indices, _joined([p for p in parts if len(p)], spec.dtype), shape
+    shape = np.array([len(counts), lengths.max(initial=0)], np.int64)
+    return indices, _vector(flat, spec.dtype), shape
 
 
 def _counted(lengths: Array) -> Array:

@@ -25,6 +25,8 @@ COMPRESSIONS: Final = (NONE, ZLIB, GZIP)
 
 _HEADER: Final = struct.Struct("<QI")
 _CRC: Final = struct.Struct("<I")
+_HEADER_BYTES: Final = _HEADER.size
+_FRAME_BYTES: Final = _HEADER.size + _CRC.size
 _MASK_DELTA: Final = 0xA282EAD8
 _INFLATED_BYTES: Final = 1 << 20
 _WINDOW: Final = {ZLIB: zlib.MAX_WBITS, GZIP: zlib.MAX_WBITS + 16}
@@ -84,29 +86,36 @@ def records(pieces: Iterable[bytes], name: str) -> Iterator[tuple[int, bytes]]:
     Raises DataLoss, naming file and offset, for a wrong checksum or a record that stops short.
     """
     source = iter(pieces)
+    value, unpack = google_crc32c.value, _CRC.unpack_from
     held, at, base = b"", 0, 0  # `held[at:]` is unread; `held` begins at `base` of the file
+    known, length = b"", 0  # a header that was checked: many records are as long as the one before
     while True:
-        if len(held) - at < _HEADER.size:
+        if len(held) - at < _HEADER_BYTES:
             base += at
-            held, at = _more(held[at:], _HEADER.size, source), 0
-            if len(held) < _HEADER.size:
+            held, at = _more(held[at:], _HEADER_BYTES, source), 0
+            if len(held) < _HEADER_BYTES:
                 return
         offset = base + at
-        length, crc = _HEADER.unpack_from(held, at)
-        if masked_crc(held[at : at + 8]) != crc:
-            raise _corrupt(name, offset, "the checksum of its length is wrong", first=offset == 0)
-        whole = _HEADER.size + length + _CRC.size
+        header = held[at : at + _HEADER_BYTES]
+        if header != known:
+            length, crc = _HEADER.unpack(header)
+            if masked_crc(header[:8]) != crc:
+                raise _corrupt(name, offset, "the checksum of its length is wrong", offset == 0)
+            known = header
+        whole = _FRAME_BYTES + length
         if len(held) - at < whole:
             base += at
             held, at = _more(held[at:], whole, source), 0
             if len(held) < whole:
                 raise errors.data_loss(
                     f"{name}: truncated record at offset {offset}: it should have {length} bytes, and the file "
-                    f"ends after {max(0, len(held) - _HEADER.size)} of them"
+                    f"ends after {max(0, len(held) - _HEADER_BYTES)} of them"
                 )
-        start = at + _HEADER.size
+        start = at + _HEADER_BYTES
         record = held[start : start + length]
-        if masked_crc(record) != _CRC.unpack_from(held, start + length)[0]:
+        found = value(record)  # masked_crc, written out: this is the inner loop of reading
+        found = ((found >> 15 | found << 17) + _MASK_DELTA) & 0xFFFFFFFF
+        if found != unpack(held, start + length)[0]:
             raise _corrupt(name, offset, f"the checksum of its {length} bytes is wrong")
         at += whole
         yield offset, record
