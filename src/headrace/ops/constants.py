@@ -278,9 +278,9 @@ def shape_constant(
     return constant(list(raw), dtype, name=name)
 
 
-def shape_tensor(tensor: Tensor, optimize: bool = True) -> Tensor:
-    """The shape of `tensor` as zeros_like and its kin have it in their graphs."""
-    raw = tensor.raw_shape
+def shape_tensor(tensor: Any, optimize: bool = True) -> Tensor:
+    """The shape of `tensor` (or variable) as zeros_like and its kin have it in their graphs."""
+    raw = as_raw(tensor.get_shape())
     if optimize and shape_rules.is_fully_defined(raw):
         with name_scope("Shape"):
             return shape_constant(raw)  # type: ignore[arg-type]
@@ -296,9 +296,10 @@ def zeros_like(
     With `optimize` a statically known shape makes a constant.
     """
     with name_scope(name, "zeros_like", [tensor]) as scope:
-        tensor = convert(tensor, name="tensor")
+        if not hasattr(tensor, "_as_graph_element"):  # a variable need not be read for its shape
+            tensor = convert(tensor, name="tensor")
         kind = (tensor.dtype if dtype is None else dtypes.as_dtype(dtype)).base_dtype
-        raw = tensor.raw_shape
+        raw = as_raw(tensor.get_shape())
         if optimize and shape_rules.is_fully_defined(raw) and kind is not dtypes.variant:
             return zeros(raw, kind, name=scope)
         if kind is not tensor.dtype.base_dtype and kind is not dtypes.variant:
