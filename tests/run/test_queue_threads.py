@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import sys
 import threading
@@ -15,7 +16,9 @@ import pytest
 from headrace.base import dtypes, errors
 from headrace.run.crew import Crew
 from headrace.run.fifo_queue import FIFOQueue
+from headrace.run.padding_queue import PaddingFIFOQueue
 from headrace.run.pending import Pending
+from headrace.run.priority_queue import PriorityQueue
 from headrace.run.queues import Queue, QueueSpec
 from headrace.run.scope import Scope
 from headrace.run.shuffle_queue import RandomShuffleQueue
@@ -130,3 +133,84 @@ def test_abandoning_races_with_serving_and_one_of_them_wins() -> None:
         else:
             assert pending.result()[0].tolist() == [-1, number]
         assert queue.size() == 0
+
+
+Operation = tuple[str, int, int, int]
+"""Kind, value, and when it was called and returned, by one clock."""
+
+
+def history(queue: Queue, threads: int, each: int) -> list[Operation]:
+    """Half of the threads enqueue single elements, half dequeue them; note when."""
+    ticks = itertools.count()  # next() is atomic
+    operations: list[Operation] = []
+
+    def work(number: int, scope: Scope) -> None:
+        kind = "put" if number % 2 else "take"
+        for turn in range(2 * each):
+            value = number * 2 * each + turn
+            called = next(ticks)
+            if kind == "put":
+                queue.enqueue((np.int64(value), np.int64(-value))).wait(scope)
+            else:
+                value = int(queue.dequeue().wait(scope)[0])
+            operations.append((kind, value, called, next(ticks)))
+
+    with Crew("threads", Scope(timeout_s=100)) as crew:
+        for number in range(threads):
+            crew.start(work, number, crew.scope)
+    return operations
+
+
+def disorder(operations: list[Operation]) -> list[str]:
+    """Why a history of a FIFO queue with distinct values is not linearizable; [] if it is.
+
+    Without dequeues of an empty queue it is, just when no value comes twice or from nowhere or before
+    it was put, and no two leave in an order opposite to the one in which they certainly came.
+    """
+    puts = {value: (called, done) for kind, value, called, done in operations if kind == "put"}
+    takes: dict[int, tuple[int, int]] = {}
+    found = []
+    for kind, value, called, done in operations:
+        if kind == "put":
+            continue
+        if value in takes:
+            found.append(f"{value} was taken twice")
+        if value not in puts or done < puts[value][0]:
+            found.append(f"{value} was taken before it was put")
+        takes[value] = called, done
+    never = (2**62, 2**62)
+    for a, (_, a_put) in puts.items():
+        for b, (b_put, _) in puts.items():
+            if a_put < b_put and b in takes and takes[b][1] < takes.get(a, never)[0]:
+                found.append(f"{a} was put before {b}, and {b} taken before {a}")
+    return found
+
+
+def test_what_the_check_calls_disorder() -> None:
+    fine = [("put", 1, 0, 1), ("put", 2, 2, 3), ("take", 1, 4, 7), ("take", 2, 5, 6)]
+    assert disorder(fine) == []
+    assert disorder([*fine[:2], ("take", 2, 4, 5), ("take", 1, 6, 7)]) != []
+    assert disorder([*fine[:2], ("take", 2, 4, 5)]) != []
+    assert (
+        disorder([("put", 1, 0, 3), ("put", 2, 1, 2), ("take", 2, 4, 5), ("take", 1, 6, 7)]) == []
+    )
+    assert disorder([("take", 1, 0, 1), ("put", 1, 2, 3)]) != []
+    assert disorder([*fine, ("take", 1, 8, 9)]) != []
+
+
+@pytest.mark.parametrize("cls", [FIFOQueue, PaddingFIFOQueue])
+@pytest.mark.parametrize("capacity", [1, 3, -1])
+def test_histories_of_a_fifo_queue_are_linearizable(cls: type[Queue], capacity: int) -> None:
+    spec = QueueSpec.make([dtypes.int64, dtypes.int64], [(), ()], capacity, sizes_vary=True)
+    for _ in range(3):
+        operations = history(cls("q", spec), 4, 60)
+        assert len(operations) == 2 * 4 * 60
+        assert disorder(operations) == []
+
+
+@pytest.mark.parametrize("cls", [RandomShuffleQueue, PriorityQueue])
+def test_histories_of_other_queues_lose_and_repeat_nothing(cls: type[Queue]) -> None:
+    spec = QueueSpec.make([dtypes.int64, dtypes.int64], [(), ()], 5)
+    operations = history(cls("q", spec), 4, 60)
+    out = Counter(value for kind, value, _, _ in operations if kind == "take")
+    assert out == Counter(value for kind, value, _, _ in operations if kind == "put")
