@@ -53,6 +53,28 @@ def test_sending_a_key_twice_is_an_internal_error(taken: bool) -> None:
         rendezvous.send("k", 2)
 
 
+def test_a_long_loop_leaves_little_behind() -> None:
+    rendezvous = Rendezvous()
+    rendezvous.send("a;1;b;outside;0:0", 0)
+    assert rendezvous.recv("a;1;b;outside;0:0").done
+
+    def held() -> int:
+        return len(rendezvous._slots)
+
+    for iteration in range(20_000):
+        key = f"a;1;b;inside;77:{iteration}"
+        if iteration % 2:
+            rendezvous.send(key, iteration)
+        pending = rendezvous.recv(key)
+        if not iteration % 2:
+            rendezvous.send(key, iteration)
+        assert pending.result() == (iteration, False)
+    assert held() < 10_000
+    for again in ("a;1;b;outside;0:0", "a;1;b;inside;77:19999"):
+        with pytest.raises(errors.InternalError, match="sent twice"):
+            rendezvous.send(again, 0)
+
+
 @pytest.mark.parametrize("sent", [False, True])
 def test_a_second_taker_is_refused(sent: bool) -> None:
     rendezvous = Rendezvous()

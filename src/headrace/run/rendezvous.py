@@ -2,7 +2,8 @@
 
 The value may come before or after the one who wants it.  A dead value (the untaken side of a
 Switch) travels like any other, with its flag.  Nothing is copied: the receiver gets the object that
-was sent.
+was sent.  Which keys have been taken is remembered, so that one that comes again is an error: to the end of the step,
+but of keys inside loops, which may go on for long, only the latest.
 
 Called by: run's executor (edges between local partitions), serve (RecvTensor, feeds and fetches).
 Never does I/O.
@@ -14,6 +15,7 @@ are dropped, leases among them released.  Whoever takes a lease releases it.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from typing import Any, Final
 
 from headrace.base import errors
@@ -32,16 +34,19 @@ class _Sent:
 
 
 _TAKEN: Final = object()
+_REMEMBERED = 4096  # keys of loops
+_OUTSIDE_LOOPS = ";0:0"
 
 
 class Rendezvous:
     """Values of one step by rendezvous key."""
 
-    __slots__ = ("_error", "_lock", "_slots")
+    __slots__ = ("_error", "_lock", "_slots", "_taken_in_loops")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._slots: dict[str, Any] = {}  # key -> _Sent | the receiver's Pending | _TAKEN
+        self._taken_in_loops: deque[str] | None = None
         self._error: errors.OpError | None = None
 
     @property
@@ -66,7 +71,7 @@ class Rendezvous:
                 raise errors.internal(
                     f"{key!r} was sent twice in one step; the first value is {taken}"
                 )
-            self._slots[key] = _TAKEN
+            self._take(key)
             slot.settle((value, dead))
         slot.announce()
 
@@ -85,10 +90,22 @@ class Rendezvous:
                 self._slots[key] = pending
                 return pending
             if isinstance(slot, _Sent):
-                self._slots[key] = _TAKEN
+                self._take(key)
                 return Pending.done_with(slot.delivery)
         what = "was taken by" if slot is _TAKEN else "is awaited by"
         return Pending.failed_with(errors.already_exists(f"{key!r} {what} another receiver"))
+
+    def _take(self, key: str) -> None:
+        """`key` is taken.  Under the lock."""
+        self._slots[key] = _TAKEN
+        if key.endswith(_OUTSIDE_LOOPS):
+            return
+        taken = self._taken_in_loops
+        if taken is None:
+            taken = self._taken_in_loops = deque()
+        taken.append(key)
+        if len(taken) > _REMEMBERED:
+            del self._slots[taken.popleft()]
 
     def _withdraw(self, pending: Pending[Delivery]) -> bool:
         """The receiver gives up; the key may be asked for again."""
