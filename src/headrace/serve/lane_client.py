@@ -15,7 +15,6 @@ import time
 from typing import Any
 
 from headrace.base import errors
-from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind
 from headrace.run.pending import Pending, WaitInfo
@@ -125,8 +124,9 @@ class LanePeer:
         remaining = scope.remaining()
         timeout_us = 0 if remaining is None else max(1, round(remaining * 1e6))
         number = NUMBERS[method.path]
-        buffers = frames.pack(kind, number, 0, header, beside.values, timeout_us)
-        connection.socket.send(buffers, _LOOK_S, scope.check)
+        connection.socket.send_frame(
+            kind, number, header, beside.values, timeout_us, _LOOK_S, scope.check
+        )
 
     # -- connections ----------------------------------------------------------------------------
 

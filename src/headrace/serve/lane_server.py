@@ -20,7 +20,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from headrace.base import errors
-from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind
 from headrace.run.pending import Pending
@@ -206,43 +205,40 @@ class _Connection:
         """Say why the connection is closed."""
         with contextlib.suppress(OSError):
             detail = to_detail(error).SerializeToString()
-            self._lane.send(frames.pack(Kind.ERROR, 0, 0, detail), _GREET_WITHIN_S, _too_slow)
+            self._lane.send_frame(Kind.ERROR, 0, detail, limit_s=_GREET_WITHIN_S, check=_too_slow)
 
     def _answer(self, frame: Frame) -> None:
         reply: Any = None
         what = f"method {frame.method}"
+        kind, values = Kind.REPLY, []
         try:
             method, handler = self._shell.handler(frame.method)
             what = method.name
             timeout_s = frame.timeout_us / 1e6 if frame.timeout_us else None
-            with Scope(timeout_s) as scope:
-                self._scope = scope
-                if self._gone:
-                    scope.cancel(errors.cancelled("the caller is gone"))
-                try:
-                    request = method.decode_request(frame.header, Beside(frame.values))
-                    frame.values = []  # theirs alone, so that they go when they are used up
-                    reply = handler(request, scope)
-                    if isinstance(reply, Pending):
-                        reply = reply.wait(scope)
-                    if frame.kind is Kind.ONE_WAY:
-                        return
-                    beside = Beside()
-                    header = method.encode_reply(reply, beside)
-                finally:
-                    self._scope = None
-            buffers = frames.pack(Kind.REPLY, frame.method, 0, header, beside.values)
+            scope = self._scope = Scope(timeout_s)
+            if self._gone:
+                scope.cancel(errors.cancelled("the caller is gone"))
+            request = method.decode_request(frame.header, Beside(frame.values))
+            frame.values = []  # theirs alone, so that they go when they are used up
+            reply = handler(request, scope)
+            del request
+            if isinstance(reply, Pending):
+                reply = reply.wait(scope)
+            beside = Beside()
+            header, values = method.encode_reply(reply, beside), beside.values
         except Exception as error:  # the caller gets every failure
             found = as_op_error(error, what)
-            m.release(reply)
             if frame.kind is Kind.ONE_WAY:
                 _log.warning("%s failed, whose caller waits for no reply: %s", what, found)
-                return
-            detail = to_detail(found).SerializeToString()
-            buffers = frames.pack(Kind.ERROR, frame.method, 0, detail)
+            kind, header = Kind.ERROR, to_detail(found).SerializeToString()
+        finally:
+            self._scope = None
         try:
-            if not self._gone:
-                self._lane.send(buffers)
+            if not self._gone and frame.kind is not Kind.ONE_WAY:
+                self._lane.send_frame(kind, frame.method, header, values)
+        except errors.OpError as error:  # a value that no message can hold; nothing has been sent
+            detail = to_detail(error).SerializeToString()
+            self._lane.send_frame(Kind.ERROR, frame.method, detail)
         finally:
             m.release(reply)
 

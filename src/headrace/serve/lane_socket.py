@@ -1,5 +1,6 @@
 """One connection of the lane: frames in, frames out, on a socket that blocks.
 
+On one host large tensors go through shared memory (serve.shared_memory) instead.
 Called by: serve.lane_server, serve.lane_client.  Threads: one reads and one writes at a time;
 `shut` from any, and whoever reads or writes finds out at once.
 """
@@ -7,16 +8,25 @@ Called by: serve.lane_server, serve.lane_client.  Threads: one reads and one wri
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import socket
 import struct
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace.codec.frames import Frame, Parser
+from headrace.codec.frames import Frame, Kind, Parser, pack
+from headrace.serve.shared_memory import AVAILABLE, Borrower, Lender
 
 _MOST_BUFFERS = 512  # a sendmsg takes 1,024 (IOV_MAX)
-_BUFFER_BYTES = 4 << 20  # of the socket; larger ones took no less time for 100 MB
+_BUFFER_BYTES = (
+    1 << 20
+)  # of a unix socket; 100 MB took 33 ms with that, 36 ms with 4 MB, 52 ms by default
+_SHARED_FROM = 1 << 19  # bytes of a tensor
+_SHARED_BYTES = 1 << 30  # that one connection may have, in each direction
+_MOST_SHARED = 16  # tensors of a frame: their descriptors are received with it
+_ANCILLARY = socket.CMSG_SPACE(4 * _MOST_SHARED)
 
 
 class LaneSocket:
@@ -25,7 +35,14 @@ class LaneSocket:
     def __init__(self, sock: socket.socket, max_bytes: int) -> None:
         """max_bytes: the most that one frame may announce."""
         self._sock = sock
-        self._parser = Parser(max_bytes)
+        self._lender: Lender | None = None
+        self._borrower: Borrower | None = None
+        if sock.family == socket.AF_UNIX and AVAILABLE:
+            self._lender = Lender(_SHARED_BYTES)
+            self._borrower = Borrower(min(max_bytes, _SHARED_BYTES))
+            self._parser = Parser(max_bytes, self._borrower.array)
+        else:
+            self._parser = Parser(max_bytes)
         self._send_limit_s: float | None = None
         self._read_limit_s: float | None = None
         sock.setblocking(True)
@@ -37,6 +54,38 @@ class LaneSocket:
     def fileno(self) -> int:
         """For the watcher; -1 once closed."""
         return self._sock.fileno()
+
+    def send_frame(
+        self,
+        kind: Kind,
+        method: int,
+        header: bytes,
+        values: Sequence[Any] = (),
+        timeout_us: int = 0,
+        limit_s: float | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        """Send a frame; see `codec.frames.pack` and `send`."""
+        lender = self._lender
+        descriptors: list[int] = []
+        if lender is not None and any(value.nbytes >= _SHARED_FROM for value in values):
+            values = _lent(values, lender)
+            descriptors = lender.descriptors()
+        buffers = pack(kind, method, 0, header, values, timeout_us)
+        if descriptors:
+            buffers = self._send_descriptors(buffers, descriptors)
+        self.send(buffers, limit_s, check)
+
+    def _send_descriptors(self, buffers: Sequence[Any], descriptors: list[int]) -> list[Any]:
+        """Send file descriptors with the first bytes; what is left of these."""
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))
+        self._limit(socket.SO_SNDTIMEO, None)
+        self._send_limit_s = None
+        try:
+            return _after(buffers, self._sock.sendmsg(buffers[:_MOST_BUFFERS], [rights]))
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
 
     def send(
         self,
@@ -75,7 +124,7 @@ class LaneSocket:
             self._read_limit_s = limit_s
         while frame is None:
             try:
-                count = self._sock.recv_into(parser.buffer())
+                count = self._receive(parser.buffer(), 0)
             except BlockingIOError:
                 return None
             if not count:
@@ -90,7 +139,7 @@ class LaneSocket:
         frame = parser.next()
         while frame is None:
             try:
-                count = self._sock.recv_into(parser.buffer(), 0, socket.MSG_DONTWAIT)
+                count = self._receive(parser.buffer(), socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return None
             if not count:
@@ -98,6 +147,16 @@ class LaneSocket:
             parser.received(count)
             frame = parser.next()
         return frame
+
+    def _receive(self, buffer: memoryview, flags: int) -> int:
+        borrower = self._borrower
+        if borrower is None:
+            return self._sock.recv_into(buffer, 0, flags)
+        count, extra, _, _ = self._sock.recvmsg_into([buffer], _ANCILLARY, flags)
+        for level, kind, data in extra:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                _accept(borrower, data)
+        return count
 
     def _limit(self, which: int, limit_s: float | None) -> None:
         """Let a blocking call give up after `limit_s`: one system call less than poll before each."""
@@ -127,6 +186,35 @@ class LaneSocket:
     def close(self) -> None:
         """Give the socket back to the system; nobody may be reading or writing."""
         self._sock.close()
+        if self._lender is not None:
+            self._lender.close()
+
+
+def _lent(values: Sequence[Any], lender: Lender) -> list[Any]:
+    """`values`, the large ones in shared memory where that is possible."""
+    found: list[Any] = []
+    shared = 0
+    for value in values:
+        if value.nbytes >= _SHARED_FROM and shared < _MOST_SHARED:
+            instead = lender.lend(value)
+            if instead is not None:
+                shared += 1
+                value = instead
+        found.append(value)
+    return found
+
+
+def _accept(borrower: Borrower, data: bytes) -> None:
+    """Take the descriptors that came; if one is refused, all that follow it are closed."""
+    descriptors = array("i")
+    descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+    left = list(descriptors)
+    try:
+        while left:
+            borrower.accept(left.pop(0))
+    finally:
+        for descriptor in left:
+            os.close(descriptor)
 
 
 def _after(buffers: Sequence[Any], sent: int) -> list[Any]:
