@@ -175,6 +175,7 @@ CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     ("TensorScatterAdd", (f(1, 2, 3), i([1], [1]), f(7, 8)), STRICT, f(1, 17, 3)),
     ("TensorScatterAdd", (f(1, 2), i([0], [9]), f(1, 2)), {"bad_indices_policy": b"IGNORE"}, f(2, 2)),
     ("TensorScatterAdd", (f(1), i([], []), f([1], [2])), STRICT, f(4)),
+    ("ScatterNdNonAliasingAdd", (f(1, 2), i([1], [1]), f(1, 1)), STRICT, f(1, 4)),
     ("TensorScatterSub", (M, i([0, 1], [1, 0]), f(1, 2)), STRICT, f([1, 1], [1, 4])),
     ("TensorScatterMin", (M, i([1]), f([0, 9])), STRICT, f([1, 2], [0, 4])),
     ("TensorScatterMax", (M, i([1]), f([0, 9])), STRICT, f([1, 2], [3, 9])),

@@ -107,8 +107,16 @@ CASES: dict[str, tuple[Function, list[Any]]] = {
             lambda x, u, name=name: get(name)(x, np.array([[1], [0]], np.int32), u),
             [M34, M34[:2] * 2],
         )
-        for name in ("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub")
+        for name in (
+            "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "ScatterNdNonAliasingAdd",
+        )
     },
+    "SparseReorder": (
+        lambda x: get("SparseReorder")(
+            np.array([[1, 0], [0, 1], [0, 0]], np.int64), x, np.array([2, 2], np.int64)
+        )[1],
+        [V3],
+    ),
     # joining and splitting
     "ConcatV2": (listed("ConcatV2", 1), [M23, M23[:, :2] * 2]),
     "ConcatV2 negative axis": (listed("ConcatV2", -2), [M23, M23[:1] * 2]),

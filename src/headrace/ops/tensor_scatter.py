@@ -7,7 +7,7 @@ Source: TF 1.15 core/kernels/scatter_nd_op.cc; values, nodes and errors checked 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -35,7 +35,11 @@ __all__ = [
 
 
 def _shape(c: ShapeContext) -> Shape:
-    whole, indices, updates = c.shape("tensor"), c.shape("indices"), c.shape("updates")
+    return _into(c, "tensor")
+
+
+def _into(c: ShapeContext, arg: str) -> Shape:
+    whole, indices, updates = c.shape(arg), c.shape("indices"), c.shape("updates")
     if indices == ():
         raise ValueError("indices of a tensor_scatter must have at least one dimension")
     if whole is None or indices is None or indices[-1] is None or indices[-1] > len(whole):
@@ -110,6 +114,18 @@ tensor_scatter_nd_sub = tensor_scatter_sub
 tensor_scatter_nd_min, tensor_scatter_nd_max = tensor_scatter_min, tensor_scatter_max
 
 
+# TensorScatterAdd of older graphs.
+scatter_nd_non_aliasing_add = op(
+    "ScatterNdNonAliasingAdd",
+    inputs="input: T; indices: Tindices; updates: T",
+    outputs="output: T",
+    attrs="T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, "
+    "quint16, uint16, complex128, half, uint32, uint64, bool}; Tindices: {int32, int64}; "
+    "bad_indices_policy: string = ''",
+    shape=lambda c: _into(c, "input"),
+)(cast("Callable[..., Any]", tensor_scatter_add.kernel))
+
+
 @tensor_scatter_update.gradient
 def _(op: Operation, dout: Tensor) -> tuple[Tensor, None, Tensor]:
     _, indices, updates = op.inputs
@@ -120,6 +136,11 @@ def _(op: Operation, dout: Tensor) -> tuple[Tensor, None, Tensor]:
 @tensor_scatter_add.gradient
 def _(op: Operation, dout: Tensor) -> tuple[Tensor, None, Tensor]:
     return identity(dout), None, gather_nd(dout, op.inputs[1])
+
+
+@scatter_nd_non_aliasing_add.gradient
+def _(op: Operation, dout: Tensor) -> tuple[Tensor, None, Tensor]:
+    return dout, None, gather_nd(dout, op.inputs[1])
 
 
 @tensor_scatter_sub.gradient
