@@ -90,16 +90,17 @@ class Server:
         if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
             sys.setswitchinterval(_SWITCH_INTERVAL_S)
         services = [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)]
+        self._lane = self._open_lane(services, host, task)  # first: its sockets can be closed again
         shell = GrpcShell(services, self._pool, max_message_bytes=-1)
         try:
             bound = shell.bind(f"{host}:{port}")
         except RuntimeError as error:
+            self._lane.stop()
             self._pool.shutdown(wait=False)
             raise errors.unknown(
                 f"could not start a gRPC server for {task} on {host}:{port}: the port is taken or the address is "
                 "not this host's; stop what listens there, or give the task another port (0: the system chooses)"
             ) from error
-        self._lane = self._open_lane(services, host, task)
         shell.start()
         self._address = f"{host}:{bound}"
         self._shell = shell

@@ -1,0 +1,129 @@
+"""A proxy before a server's lane that breaks what passes through it, by a seeded plan for every connection."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headrace.codec import protos as pb
+from headrace.serve.server import Server
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What becomes of a connection.
+
+    cut_up, cut_down: it ends after so many bytes from the client, or from the server; None: it lasts.
+    piece: at most so many bytes pass at once.
+    """
+
+    cut_up: int | None = None
+    cut_down: int | None = None
+    piece: int = 1 << 16
+
+
+WHOLE = Fate()
+
+
+@dataclass(eq=False)
+class Proxy:
+    """A TCP listener before the lane at `target`; fate() is asked once per connection.  A context manager."""
+
+    target: tuple[str, int]
+    fate: Callable[[], Fate] = lambda: WHOLE
+    connections: int = 0
+    cuts: int = 0
+    _sockets: list[socket.socket] = field(default_factory=list)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def __enter__(self) -> Proxy:
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port: int = self._listener.getsockname()[1]
+        self._start(self._accept)
+        return self
+
+    def _start(self, call: Callable[..., None], *args: object) -> None:
+        thread = threading.Thread(target=call, args=args, daemon=True, name="proxy")
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self._sockets.append(client)
+                self.connections += 1
+                fate = self.fate()
+                try:
+                    server = socket.create_connection(self.target)
+                except OSError:
+                    client.close()
+                    continue
+                self._sockets.append(server)
+                for sock in (client, server):
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._start(self._pass_on, client, server, fate.cut_up, fate.piece)
+                self._start(self._pass_on, server, client, fate.cut_down, fate.piece)
+
+    def _pass_on(
+        self, source: socket.socket, sink: socket.socket, left: int | None, piece: int
+    ) -> None:
+        """Forward; at the end of the source end the sink's input, at a cut both."""
+        try:
+            while left is None or left > 0:
+                content = source.recv(piece if left is None else min(piece, left))
+                if not content:
+                    sink.shutdown(socket.SHUT_WR)
+                    return
+                sink.sendall(content)
+                if left is not None:
+                    left -= len(content)
+            self.cuts += 1
+        except OSError:
+            pass
+        for sock in (source, sink):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def __exit__(self, *exc: object) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for sock in self._sockets:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(30)
+        for sock in self._sockets:
+            sock.close()
+
+    def stand_before(self, server: Server) -> None:
+        """Have the server tell its peers that its lane is here."""
+        lane = server.worker.lane
+        server.worker.lane = pb.LaneAddress(
+            version=lane.version, server=lane.server, tcp_port=self.port
+        )
+
+
+def before(server: Server, fate: Callable[[], Fate] = lambda: WHOLE) -> Proxy:
+    """A proxy for the server's lane, which must have a TCP port; see `Proxy.stand_before`."""
+    return Proxy(("127.0.0.1", server.worker.lane.tcp_port), fate)
+
+
+def seeded(seed: int, most: int) -> Callable[[], Fate]:
+    """Fates out of a seed: some connections last, others are cut within `most` bytes, some pass crumbs."""
+    source = random.Random(seed)
+
+    def fate() -> Fate:
+        kind = source.randrange(5)
+        piece = source.choice([7, 1 << 16])
+        cut = int(most ** source.random())  # every order of magnitude is as likely
+        if kind == 0:
+            return Fate(piece=piece)
+        return Fate(cut, None, piece) if kind < 3 else Fate(None, cut + 60, piece)
+
+    return fate

@@ -1,0 +1,445 @@
+"""The lane between headrace processes: how peers find it, when they do without, who may speak there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.codec import frames
+from headrace.codec import protos as pb
+from headrace.codec.frames import Kind
+from headrace.run.scope import Scope
+from headrace.serve import lane_client, wire
+from headrace.serve.grpc_client import GrpcPeer
+from headrace.serve.lane_client import LanePeer
+from headrace.serve.lane_options import lane_options
+from headrace.serve.lane_socket import LaneSocket
+from headrace.serve.lane_wire import NUMBERS
+from headrace.serve.routed import RoutedPeer
+from tests.serve.clusters import Cluster, addresses, in_process
+from tests.serve.conftest import SHELLS, Background
+from tests.serve.proxies import before
+
+Start = Callable[[Callable[[], Any]], Background]
+STATUS = pb.GetStatusRequest()
+WITHIN_S = 30.0
+
+
+class Carried:
+    """The shells that calls took: ("lane" or "grpc", method), in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[tuple[str, str]] = []
+        monkeypatch.setattr(GrpcPeer, "call", self._noting("grpc", GrpcPeer.call))
+        for name in ("call", "call_now", "tell"):
+            monkeypatch.setattr(LanePeer, name, self._noting("lane", getattr(LanePeer, name)))
+
+    def _noting(self, kind: str, call: Any) -> Any:
+        def noting(peer: Any, method: wire.Method, *args: Any, **kwargs: Any) -> Any:
+            result = call(peer, method, *args, **kwargs)
+            self.calls.append((kind, method.name))
+            return result
+
+        return noting
+
+    def take(self) -> list[tuple[str, str]]:
+        """Those since the last time."""
+        taken, self.calls = self.calls, []
+        return taken
+
+
+@pytest.fixture
+def carried(monkeypatch: pytest.MonkeyPatch) -> Carried:
+    return Carried(monkeypatch)
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    SHELLS[request.param](monkeypatch)
+    return str(request.param)
+
+
+@pytest.fixture
+def cluster(lane: str) -> Iterator[Cluster]:
+    with in_process({"ps": 1, "worker": 1}) as cluster:
+        yield cluster
+
+
+def status(peer: RoutedPeer) -> pb.GetStatusResponse:
+    reply: pb.GetStatusResponse = peer.call_now(wire.GET_STATUS, STATUS, Scope(WITHIN_S))
+    return reply
+
+
+@contextmanager
+def routed(cluster: Cluster, task: str = "ps:0") -> Iterator[RoutedPeer]:
+    """A peer that has been told where the lane is, if there is one."""
+    with closing(RoutedPeer(cluster.address(task), task)) as peer:
+        introduce(peer)
+        yield peer
+
+
+def introduce(peer: RoutedPeer) -> None:
+    """Ask over gRPC, and wait until the answer has been understood."""
+    known, learn = threading.Event(), peer._learn
+    peer._learn = lambda reply: (learn(reply), known.set())[0]  # type: ignore[method-assign,func-returns-value]
+    peer.call(wire.GET_STATUS, STATUS, Scope(WITHIN_S), wait_for_ready=True)
+    assert known.wait(WITHIN_S)
+
+
+# -- discovery ------------------------------------------------------------------------------------
+
+
+def test_a_peer_asks_over_grpc_and_then_takes_the_lane(cluster: Cluster, carried: Carried) -> None:
+    with routed(cluster) as peer:
+        assert carried.take() == [("grpc", "GetStatus")]
+        for _ in range(3):
+            status(peer)
+        peer.call(wire.GET_STATUS, STATUS, Scope(WITHIN_S)).wait(Scope(WITHIN_S))
+        assert carried.take() == [("lane", "GetStatus")] * 4
+
+
+def test_all_that_a_session_does_after_its_start_goes_over_the_lane(
+    cluster: Cluster, carried: Carried
+) -> None:
+    with tf.device("/job:ps"):
+        x = tf.Variable(1.0)
+    with tf.device("/job:worker"):
+        y = x + 1.0
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(x.initializer)
+        assert session.run(y) == 2.0
+        carried.take()
+        assert session.run(y) == 2.0
+        calls = carried.take()
+    assert {"SendTensor"} < {method for _, method in calls}
+    assert {kind for kind, _ in calls} == {"lane"}
+
+
+SETTINGS = {
+    "": (True, True), "on": (True, True), "ON ": (True, True),
+    "unix": (True, False), "tcp": (False, True), "off": (False, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_environment_says_which_sockets_there_are(
+    setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_LANE", setting)
+    with tf.train.Server.create_local_server() as server:
+        offered = server.worker.lane or pb.LaneAddress()
+        assert (bool(offered.unix_path), bool(offered.tcp_port)) == SETTINGS[setting]
+        path = offered.unix_path
+        assert os.path.exists(path) == bool(path)
+    assert not os.path.exists(os.path.dirname(path) or "/nothing")
+
+
+def test_the_environment_fixes_the_tcp_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, port = addresses({"any": 1})["any"][0].rpartition(":")
+    monkeypatch.setenv("HEADRACE_LANE_PORT", port)
+    with tf.train.Server.create_local_server() as server:
+        assert server.worker.lane.tcp_port == int(port)
+        with pytest.raises(tf.errors.UnknownError, match=f"{port}.*HEADRACE_LANE_PORT"):
+            tf.train.Server.create_local_server()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("HEADRACE_LANE", "udp"), ("HEADRACE_LANE_PORT", "65536"), ("HEADRACE_LANE_PORT", "-1"),
+     ("HEADRACE_LANE_PORT", "first")],
+)  # fmt: skip
+def test_a_setting_that_means_nothing_is_refused(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{name}='{value}'"):
+        lane_options()
+
+
+def test_a_client_may_do_without_though_the_server_has_a_lane(
+    cluster: Cluster, carried: Carried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_LANE", "off")
+    with routed(cluster) as peer:
+        assert status(peer).headrace_lane.server
+    assert {kind for kind, _ in carried.take()} == {"grpc"}
+
+
+def test_a_restarted_server_is_found_again(cluster: Cluster, carried: Carried) -> None:
+    with routed(cluster) as peer:
+        first = status(peer).headrace_lane.server
+        cluster.servers["ps:0"].stop()
+        with pytest.raises(tf.errors.UnavailableError):
+            status(peer)
+        cluster.start("ps:0")
+        introduce(peer)
+        carried.take()
+        assert status(peer).headrace_lane.server not in (0, first)
+        assert carried.take() == [("lane", "GetStatus")]
+
+
+# -- without --------------------------------------------------------------------------------------
+
+
+class Warnings(logging.Handler):
+    """What headrace warns of."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+        self._come = threading.Semaphore(0)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+        self._come.release()
+
+    def wait(self) -> None:
+        """Block until there is one more."""
+        assert self._come.acquire(timeout=WITHIN_S)
+
+
+@pytest.fixture
+def warnings() -> Iterator[Warnings]:
+    handler = Warnings()
+    logger = logging.getLogger("headrace")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+def nobody_listens(cluster: Cluster) -> pb.LaneAddress:
+    lane = cluster.servers["ps:0"].worker.lane
+    _, _, port = addresses({"any": 1})["any"][0].rpartition(":")
+    return pb.LaneAddress(
+        version=lane.version, server=lane.server, host=lane.host,
+        unix_path="/nowhere/lane", tcp_port=int(port),
+    )  # fmt: skip
+
+
+def another_server(cluster: Cluster) -> pb.LaneAddress:
+    lane = pb.LaneAddress()
+    lane.CopyFrom(cluster.servers["worker:0"].worker.lane)
+    lane.server = cluster.servers["ps:0"].worker.lane.server
+    return lane
+
+
+@pytest.mark.parametrize("offer", [nobody_listens, another_server])
+def test_a_lane_that_cannot_be_reached_is_given_up_once_and_said_once(
+    cluster: Cluster,
+    carried: Carried,
+    warnings: Warnings,
+    offer: Callable[[Cluster], pb.LaneAddress],
+) -> None:
+    cluster.servers["ps:0"].worker.lane = offer(cluster)
+    with routed(cluster) as peer:
+        status(peer)
+        warnings.wait()
+        for _ in range(5):
+            status(peer)
+            introduce(peer)
+    assert {kind for kind, _ in carried.take()} == {"grpc"}
+    (warning,) = warnings.texts
+    assert "the lane of ps:0" in warning
+    assert "cannot be reached" in warning
+    assert "going on over gRPC" in warning
+
+
+def test_steps_go_on_over_grpc_when_no_lane_can_be_reached(
+    cluster: Cluster, warnings: Warnings
+) -> None:
+    for server in cluster.servers.values():
+        server.worker.lane = nobody_listens(cluster)
+    with tf.device("/job:ps"):
+        x = tf.Variable(tf.ones([10_000]))
+    with tf.device("/job:worker"):
+        y = tf.reduce_sum(x)
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(x.initializer)
+        assert [session.run(y) for _ in range(3)] == [10_000.0] * 3
+    assert all("going on over gRPC" in warning for warning in warnings.texts)
+
+
+def test_a_server_of_another_version_is_asked_over_grpc(
+    cluster: Cluster, carried: Carried, warnings: Warnings
+) -> None:
+    cluster.servers["ps:0"].worker.lane.version += 1
+    with routed(cluster) as peer:
+        status(peer)
+        status(peer)
+    assert carried.take() == [("grpc", "GetStatus")] * 3
+    assert warnings.texts == []
+
+
+# -- who may speak --------------------------------------------------------------------------------
+
+PREFIX = frames.PREFIX
+HOSTILE = {
+    "HTTP": b"GET / HTTP/1.1\r\nHost: here\r\n\r\n" + bytes(32),
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64),
+    "zeros": bytes(64),
+    "another version of frames": PREFIX.pack(b"HR", frames.VERSION + 1, 0, 0, 0, 0, 0, 0, 0, 0),
+    "an unknown kind": PREFIX.pack(b"HR", frames.VERSION, 9, 0, 0, 0, 0, 0, 0, 0),
+    "a table that is too large": PREFIX.pack(
+        b"HR", frames.VERSION, 0, 0, 0, 0, 1, 0, 0, 0xFFFFFFFF
+    ),
+    "a tensor of 2**62 bytes": PREFIX.pack(b"HR", frames.VERSION, 0, 0, 0, 0, 1, 0, 0, 24)
+    + frames.ENTRY.pack(1, 1, 0, 0, 1 << 62)
+    + frames.SIZES[1].pack(1 << 60),
+    "random bytes": random.Random(4).randbytes(4096),
+}
+
+
+def raw(cluster: Cluster, lane: str) -> socket.socket:
+    """A connection to the ps's lane that has been greeted."""
+    address = cluster.servers["ps:0"].worker.lane
+    family = socket.AF_UNIX if lane == "unix" else socket.AF_INET
+    sock = socket.socket(family)
+    sock.settimeout(WITHIN_S)
+    sock.connect(address.unix_path if lane == "unix" else ("127.0.0.1", address.tcp_port))
+    parser = frames.Parser(1 << 20)
+    while parser.next() is None:
+        parser.received(sock.recv_into(parser.buffer()))
+    return sock
+
+
+def read_to_end(sock: socket.socket) -> bytes:
+    received = b""
+    try:
+        while content := sock.recv(1 << 16):
+            received += content
+    except ConnectionResetError:  # the server had not read everything
+        pass
+    return received
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_what_is_no_frame_closes_its_connection_and_no_other(
+    cluster: Cluster, lane: str, what: str, warnings: Warnings
+) -> None:
+    with routed(cluster) as peer, raw(cluster, lane) as sock:
+        status(peer)
+        sock.sendall(HOSTILE[what])
+        read_to_end(sock)
+        warnings.wait()
+        (warning,) = warnings.texts
+        assert "a connection of the lane was closed" in warning
+        assert status(peer).headrace_pushes
+
+
+@pytest.mark.parametrize("bytes_sent", [0, 1, 31, 32, 40])
+def test_a_connection_that_ends_within_a_frame_leaves_nothing(
+    cluster: Cluster, lane: str, bytes_sent: int
+) -> None:
+    shell = cluster.servers["ps:0"]._lane
+    gone = threading.Event()
+    forget = shell.forget
+    shell.forget = lambda connection: (forget(connection), gone.set())  # type: ignore[method-assign,func-returns-value,assign]
+    number = NUMBERS[wire.GET_STATUS.path]
+    whole = b"".join(frames.pack(Kind.REQUEST, number, 0, b"", [np.zeros(4)]))
+    with raw(cluster, lane) as sock:
+        sock.sendall(whole[:bytes_sent])
+    assert gone.wait(WITHIN_S)
+    assert not shell._connections
+
+
+def test_a_method_that_does_not_exist_is_answered_with_an_error(
+    cluster: Cluster, lane: str
+) -> None:
+    connection = LaneSocket(raw(cluster, lane), 1 << 20)
+    for number in (len(NUMBERS), 0xFFFF):
+        connection.send(frames.pack(Kind.REQUEST, number, 0))
+        frame = connection.read(WITHIN_S)
+        assert frame is not None
+        assert frame.kind is Kind.ERROR
+        detail = pb.ErrorDetail.FromString(frame.header)
+        assert detail.code == errors.UNIMPLEMENTED
+    connection.close()
+
+
+# -- giving up ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["call", "call_now"])
+def test_a_dequeue_that_was_given_up_has_ended_before_the_caller_goes_on(
+    cluster: Cluster, background: Start, blocked: Any, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(lane_client, "_CONFIRM_WITHIN_S", WITHIN_S)  # however busy the machine is
+    with tf.device("/job:worker"):
+        queue = tf.FIFOQueue(10, [tf.int32], [[]], shared_name="q")
+        take, size = queue.dequeue(), queue.size()
+    with tf.Session(cluster.target("worker:0")) as session, routed(cluster, "worker:0") as peer:
+        session.run(size)
+        (held,) = cluster.servers["worker:0"].worker.runtime.resources.all()
+        link = session._engine._known
+        request = wire.m.RunStepRequest(link.handle, [], [take.name], [])
+        for number in range(10):
+            scope = Scope()
+
+            def step(scope: Scope = scope, number: int = number) -> Any:
+                if how == "call":
+                    return peer.call(wire.RUN_STEP, request, scope).wait(scope)
+                try:
+                    return peer.call_now(wire.RUN_STEP, request, scope)
+                finally:
+                    held.enqueue([np.int32(number)])  # right behind the call, in the same thread
+
+            waiting = background(step)
+            blocked.wait()
+            scope.cancel(errors.cancelled("changed my mind"))
+            assert isinstance(waiting.error(), tf.errors.CancelledError)
+            if how == "call":
+                held.enqueue([np.int32(number)])
+            assert held.size() == 1
+            assert session.run(take) == number
+
+
+# -- the end --------------------------------------------------------------------------------------
+
+
+def test_a_stopped_server_leaves_no_connection_busy_or_parked(
+    lane: str, graph: tf.Graph, background: Start, blocked: Any
+) -> None:
+    with in_process({"ps": 1, "worker": 1}) as cluster:
+        with tf.device("/job:ps"):
+            take = tf.FIFOQueue(10, [tf.int32], [[]]).dequeue()
+        session = tf.Session(cluster.target("worker:0"))
+        steps = [background(lambda: session.run(take)) for _ in range(3)]
+        blocked.wait(3)
+        parked = [raw(cluster, lane) for _ in range(20)]
+        shell = cluster.servers["ps:0"]._lane
+        assert len(shell._connections) > 20
+        cluster.servers["ps:0"].stop()
+        for sock in parked:
+            assert read_to_end(sock) == b""
+            sock.close()
+        for step in steps:
+            assert isinstance(step.error(), tf.errors.UnavailableError)
+        with shell._lock:
+            assert shell._idle.wait_for(lambda: not shell._connections, WITHIN_S)
+        session.close()
+
+
+def test_a_proxy_that_breaks_nothing_is_not_noticed(
+    monkeypatch: pytest.MonkeyPatch, carried: Carried
+) -> None:
+    """What the tests of broken connections rest on."""
+    SHELLS["tcp"](monkeypatch)
+    with in_process({"ps": 1}) as cluster, before(cluster.servers["ps:0"]) as proxy:
+        proxy.stand_before(cluster.servers["ps:0"])
+        with routed(cluster) as peer:
+            for _ in range(2):
+                status(peer)
+    assert [kind for kind, _ in carried.take()] == ["grpc", "lane", "lane"]
+    assert proxy.connections == 1
+    assert proxy.cuts == 0
