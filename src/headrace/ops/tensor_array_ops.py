@@ -122,15 +122,15 @@ def tensor_array_op(
 
 
 @op("TensorArrayGradV3", inputs="handle: resource; flow_in: float", outputs="grad_handle: resource; flow_out: float",
-    attrs="source: string", stateful=True, shape=_graded, differentiable=False)  # fmt: skip
+    attrs="source: string", stateful=True, aliases=True, shape=_graded, differentiable=False)  # fmt: skip
 def tensor_array_grad_op(xp: Any, handle: TensorArray, flow_in: Any, *, source: bytes) -> Any:
     """The array of the gradients that `source` accumulates, the same for all who ask in a step."""
     return handle.gradient(source.decode()), flow_in
 
 
 @op("TensorArrayGradWithShape", inputs="handle: resource; flow_in: float; shape_to_prepend: int32",
-    outputs="grad_handle: resource; flow_out: float", attrs="source: string", stateful=True, shape=_graded,
-    differentiable=False)  # fmt: skip
+    outputs="grad_handle: resource; flow_out: float", attrs="source: string", stateful=True, aliases=True,
+    shape=_graded, differentiable=False)  # fmt: skip
 def tensor_array_grad_with_shape_op(
     xp: Any, handle: TensorArray, flow_in: Any, shape_to_prepend: Any, *, source: bytes
 ) -> Any:
@@ -139,7 +139,7 @@ def tensor_array_grad_with_shape_op(
 
 
 @op("TensorArrayWriteV3", inputs="handle: resource; index: int32; value: T; flow_in: float", outputs="flow_out: float",
-    attrs="T: type", stateful=True, shape=scalar, snapshots=True)  # fmt: skip
+    attrs="T: type", stateful=True, aliases=True, shape=scalar, snapshots=True)  # fmt: skip
 def write_op(
     xp: Any, handle: TensorArray, index: Any, value: Any, flow_in: Any, *, T: DType
 ) -> Any:
@@ -184,7 +184,7 @@ def gather_op(
 
 
 @op("TensorArrayScatterV3", inputs="handle: resource; indices: int32; value: T; flow_in: float",
-    outputs="flow_out: float", attrs="T: type", stateful=True, shape=scalar, snapshots=True)  # fmt: skip
+    outputs="flow_out: float", attrs="T: type", stateful=True, aliases=True, shape=scalar, snapshots=True)  # fmt: skip
 def scatter_op(
     xp: Any, handle: TensorArray, indices: Any, value: Any, flow_in: Any, *, T: DType
 ) -> Any:
@@ -240,7 +240,7 @@ def concat_op(
 
 
 @op("TensorArraySplitV3", inputs="handle: resource; value: T; lengths: int64; flow_in: float",
-    outputs="flow_out: float", attrs="T: type", stateful=True, shape=scalar, snapshots=True)  # fmt: skip
+    outputs="flow_out: float", attrs="T: type", stateful=True, aliases=True, shape=scalar, snapshots=True)  # fmt: skip
 def split_op(
     xp: Any, handle: TensorArray, value: Any, lengths: Any, flow_in: Any, *, T: DType
 ) -> Any:
