@@ -47,6 +47,14 @@ result = names["result"], tf.get_default_graph().as_graph_def().SerializeToStrin
 """
 
 PROGRAMS: dict[str, str] = {
+    "record input": """
+plain = data_flow.RecordInput("/nowhere/*", batch_size=3, buffer_size=7, seed=5, shift_ratio=0.5).get_yield_op()
+named = data_flow.RecordInput("/nowhere/*", 2, name="records", compression_type="GZIP").get_yield_op()
+lists = data_flow.RecordInput("/nowhere/*", batch_size=2, batches=3, name="lists").get_yield_op()
+result = shapes_of([plain, named]), [shapes_of(batch) for batch in lists], [[t.name for t in batch] for batch in lists]
+with tf.Session() as session:
+    result += (ran(session, plain),)
+""",
     "replicas in step": """
 gs = tf.train.get_or_create_global_step()
 with tf.device("/job:ps/task:0"):

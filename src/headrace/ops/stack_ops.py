@@ -71,3 +71,29 @@ def stack_pop_op(xp: Any, handle: Stack, *, elem_type: DType) -> Any:
 def stack_close_op(xp: Any, handle: Stack) -> None:
     """Nothing; the stack is empty and refuses values."""
     handle.close()
+
+
+# -- the first generation: handles are string references, and there is no max_size ----------------
+
+
+@op("Stack", outputs="handle: Ref(string)", attrs="elem_type: type; stack_name: string = ''", stateful=True,
+    shape=_pair, differentiable=False)  # fmt: skip
+def stack_v1_op(ctx: KernelContext, *, elem_type: DType, stack_name: bytes) -> Stack:
+    """A new stack, of any number of values."""
+    return Stack(stack_name.decode() or ctx.node.name, elem_type, -1)
+
+
+for _name, _spec, _block in (
+    ("StackPush", stack_push_op, {
+        "inputs": "; elem: T", "outputs": "output: T", "attrs": "T: type; swap_memory: bool = false",
+        "aliases": True, "snapshots": True, "shape": _pushed,
+    }),
+    ("StackPop", stack_pop_op, {
+        "outputs": "elem: elem_type", "attrs": "elem_type: type", "aliases": True, "shape": unknown,
+    }),
+    ("StackClose", stack_close_op, {}),
+):  # fmt: skip
+    _more: dict[str, Any] = {**_block}
+    _inputs = "handle: Ref(string)" + _more.pop("inputs", "")
+    assert _spec.kernel is not None
+    op(_name, inputs=_inputs, foldable=False, differentiable=False, **_more)(_spec.kernel)

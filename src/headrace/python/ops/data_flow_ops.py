@@ -15,6 +15,7 @@ from headrace.ops.queues import (
     QueueBase,
     RandomShuffleQueue,
 )
+from headrace.ops.record_input import RecordInput
 from headrace.ops.staging import (
     BaseStagingArea,
     MapStagingArea,
@@ -32,6 +33,7 @@ __all__ = [
     "PriorityQueue",
     "QueueBase",
     "RandomShuffleQueue",
+    "RecordInput",
     "SparseConditionalAccumulator",
     "StagingArea",
 ]
