@@ -13,10 +13,12 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.graph.names import name_scope
-from headrace.graph.registry import get, op
+from headrace.graph.registry import op
 from headrace.graph.shape_fns import unknown
 from headrace.graph.tensor import Tensor
 from headrace.ops.io_ops import matching_files
+from headrace.ops.joining import split
+from headrace.ops.shape_ops import reshape
 from headrace.run.kernel import KernelContext
 from headrace.run.record_yielder import RecordYielder
 
@@ -102,6 +104,6 @@ class RecordInput:
         if self._batches is None:
             return records
         with name_scope(self._name):
-            parts = get("Split")(0, records, num_split=self._batch_size)
-            scalars = [get("Reshape")(part, []) for part in parts]
+            parts = split(records, self._batch_size, 0)
+            scalars = [reshape(part, []) for part in parts]
         return [scalars[first :: self._batches] for first in range(self._batches)]

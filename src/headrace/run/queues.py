@@ -10,6 +10,9 @@ order of arrival by whichever thread next changes the queue.  What an attempt wa
 Closed: enqueues are Cancelled; dequeues go on until too few elements are left for them, which is
 OutOfRange, or the short rest for dequeue_up_to.  min_after_dequeue holds only while open.
 
+An operation that is settled has happened, whoever is left to hear of it: what was dequeued for a
+remote caller that dies while the reply is under way is gone, as in TensorFlow.
+
 Every error arrives in the returned Pending; nothing is raised.  Enqueued values are copied,
 dequeued ones are the caller's own.  Elements are tuples with one value per component.
 
