@@ -214,11 +214,13 @@ def test_state_is_taken_up_where_it_was() -> None:
         TextLineReader("r").serialize()
 
 
-def test_work_under_way_is_restored_with_the_state() -> None:
-    reader = IdentityReader("r")
-    reader.restore(b'\x08\x02\x10\x01\x18\x01"\x01z')  # 2 started, 1 finished, 1 record, work "z"
-    assert record(reader.read(names_queue()))[0] == b"z"
-    assert reader.work_units_completed() == 2
+def test_a_state_that_cannot_be_taken_up_leaves_the_reader_at_its_beginning() -> None:
+    reader, queue = IdentityReader("r"), names_queue("a", "b")
+    reader.read(queue).result()
+    with pytest.raises(errors.InvalidArgumentError, match="2 work items were started, 1 finished"):
+        reader.restore(b'\x08\x02\x10\x01\x18\x01"\x01z')
+    assert (reader.records_produced(), reader.work_units_completed()) == (0, 0)
+    assert record(reader.read(queue))[0] == b"b"
 
 
 def test_a_line_is_traced_to_its_origin(lines: Path) -> None:

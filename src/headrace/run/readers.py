@@ -72,6 +72,7 @@ class Reader(Resource):
         self._line: deque[_Read] = deque()
         self._serving = False
         self._work: bytes | None = None  # what is being read
+        self._latest = b""  # what was begun last
         self._next: bytes | None = None  # has come from the queue
         self._started = 0
         self._finished = 0
@@ -232,6 +233,7 @@ class Reader(Resource):
             if self._next is None:
                 return False
             self._work, self._next = self._next, None
+            self._latest = self._work
             self.begin(self._work)
             self._started += 1
         return True
@@ -277,8 +279,12 @@ class Reader(Resource):
     def reset(self) -> None:
         """Back to the beginning: counters at 0, no work under way."""
         with self._lock:
-            self._forget()
-            self._started = self._finished = self._produced = 0
+            self._reset()
+
+    def _reset(self) -> None:
+        self._forget()
+        self._latest = b""
+        self._started = self._finished = self._produced = 0
 
     def _forget(self) -> None:
         if self._work is not None:
@@ -286,20 +292,25 @@ class Reader(Resource):
         self._work = self._next = None
 
     def serialize(self) -> bytes:
-        """The counters and the work under way.  Raises Unimplemented for readers of parts of files."""
+        """The counters and the latest work.  Raises Unimplemented for readers of parts of files."""
         self._check_serializes("serialize")
         with self._lock:
             state = pb.ReaderBaseState(
                 work_started=self._started,
                 work_finished=self._finished,
                 num_records_produced=self._produced,
-                current_work=self._work or b"",
+                current_work=self._latest,
             )
         return state.SerializeToString()
 
     def restore(self, serialized: bytes) -> None:
-        """Take up what `serialize` gave.  Raises Unimplemented, InvalidArgument."""
+        """Take up what `serialize` gave; what cannot be taken up leaves the reader as `reset` does.
+
+        Raises Unimplemented, InvalidArgument.
+        """
         self._check_serializes("restore")
+        with self._lock:
+            self._reset()
         try:
             state = pb.ReaderBaseState.FromString(serialized)
         except DecodeError:
@@ -308,19 +319,16 @@ class Reader(Resource):
             ) from None
         if (
             min(state.work_started, state.work_finished, state.num_records_produced) < 0
-            or not 0 <= state.work_started - state.work_finished <= 1
+            or state.work_started > state.work_finished
         ):
             raise errors.invalid_argument(
                 f"inconsistent state for {self}: {state.work_started} work items were started, "
                 f"{state.work_finished} finished, {state.num_records_produced} records produced"
             )
         with self._lock:
-            self._forget()
             self._started, self._finished = state.work_started, state.work_finished
             self._produced = state.num_records_produced
-            if self._started > self._finished:
-                self._next = state.current_work
-                self._started -= 1
+            self._latest = state.current_work
 
     def _check_serializes(self, what: str) -> None:
         if not self.serializes:
