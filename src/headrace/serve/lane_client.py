@@ -12,6 +12,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from headrace.base import errors
@@ -19,6 +20,7 @@ from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
+from headrace.serve import messages as m
 from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.lane_wire import NUMBERS, Beside, greets, host_id
 from headrace.serve.status import as_op_error, from_detail
@@ -31,7 +33,12 @@ _CONNECT_WITHIN_S = 5.0
 _MOST_IDLE = 64
 _IDLE_S = 60.0
 _CONFIRM_WITHIN_S = 0.08  # for the server to end a call that was given up
+_MOST_TOLD = 256  # steps of which a connection remembers that they were told something
 _LOOK_S = 1.0  # between looks at the scope while a large message is being sent
+
+
+Told = dict[int, str]
+"""By step, the key of the last value that was sent for it."""
 
 
 class Unreachable(OSError):
@@ -41,9 +48,20 @@ class Unreachable(OSError):
 class LanePeer:
     """A service behind a lane address."""
 
-    def __init__(self, lane: pb.LaneAddress, host: str, name: str, max_message_bytes: int) -> None:
-        """host: of the server's gRPC address, where its TCP port is too."""
+    def __init__(
+        self,
+        lane: pb.LaneAddress,
+        host: str,
+        name: str,
+        max_message_bytes: int,
+        lost: Callable[[Told], object] = lambda told: None,
+    ) -> None:
+        """host: of the server's gRPC address, where its TCP port is too.
+
+        lost: called, from any thread, with what was told over a connection that has broken since.
+        """
         self.lane = lane
+        self._lost = lost
         self.name = name
         self._host = host
         self._max_message_bytes = max_message_bytes
@@ -70,7 +88,7 @@ class LanePeer:
         except BaseException as failure:
             self.drop(connection)
             if isinstance(failure, (OSError, EOFError)):
-                return Pending.failed_with(self.broken(method, scope, failure))
+                return Pending.failed_with(self.broken(connection, method, scope, failure))
             raise
         call.begin(watched)
         return call
@@ -86,17 +104,18 @@ class LanePeer:
             frame = connection.wait(scope)
         except (OSError, EOFError) as failure:
             self.drop(connection)
-            raise self.broken(method, scope, failure) from failure
+            raise self.broken(connection, method, scope, failure) from failure
         except BaseException:  # the deadline, Ctrl-C
             connection.take_back()
             self.drop(connection)
             raise
         finally:
             unregister()
+        connection.told.clear()  # frames are handled in order: it has all arrived
         self.give_back(connection)
         return result_of(frame, method)
 
-    def tell(self, method: Method, request: Any, scope: Scope) -> None:
+    def tell(self, method: Method, request: m.SendTensorRequest, scope: Scope) -> None:
         """Send what needs no reply.  Blocks while the other side is behind with reading.
 
         Raises Unreachable, Unavailable.
@@ -108,12 +127,16 @@ class LanePeer:
             self._send(connection, method, request, scope, Kind.ONE_WAY)
         except (OSError, EOFError) as failure:
             self.drop(connection)
-            raise self.broken(method, scope, failure) from failure
+            raise self.broken(connection, method, scope, failure) from failure
         except BaseException:
             self.drop(connection)
             raise
         finally:
             unregister()
+        told = connection.told
+        told[request.step_id] = request.rendezvous_key
+        if len(told) > _MOST_TOLD:
+            del told[next(iter(told))]
         self.give_back(connection)
 
     def _send(
@@ -134,8 +157,10 @@ class LanePeer:
         while self._idle:
             with contextlib.suppress(IndexError):
                 connection = self._idle.pop()
-                if connection.usable:
+                if not connection.gone:
                     return connection
+                self._report(connection)
+                connection.close()
         if self._closed:
             raise Unreachable("the peer has been closed")
         return Connection(self, self._connect())
@@ -182,6 +207,9 @@ class LanePeer:
             connection.close()
             return
         idle.append(connection)
+        if connection.gone:
+            self.forget(connection)
+            return
         oldest = idle[0]
         if now - oldest.idle_since > _IDLE_S:
             with contextlib.suppress(ValueError):
@@ -194,15 +222,29 @@ class LanePeer:
         connection.close()
 
     def forget(self, connection: Connection) -> None:
-        """An idle connection was closed by the other side."""
-        with contextlib.suppress(ValueError):
+        """A connection was closed by the other side; if it is not idle, who has it finds out."""
+        try:
             self._idle.remove(connection)
+        except ValueError:
+            return
+        self._report(connection)
+        connection.close()
 
-    def broken(self, method: Method, scope: Scope, failure: BaseException) -> errors.OpError:
+    def _report(self, connection: Connection) -> None:
+        """Its end was none of ours."""
+        told = connection.told
+        if told and not self._closed:
+            connection.told = {}
+            self._lost(told)
+
+    def broken(
+        self, connection: Connection, method: Method, scope: Scope, failure: BaseException
+    ) -> errors.OpError:
         """The error of a call whose connection broke, or was shut because the scope has ended."""
         error = scope.error
         if error is not None:
             return error
+        self._report(connection)
         return errors.unavailable(
             f"the connection to {self.name} broke while {method.name} was under way ({failure}): "
             "its process has ended, or the network between"
@@ -219,22 +261,18 @@ class LanePeer:
 class Connection:
     """A connection: idle, or with one call."""
 
-    __slots__ = ("_peer", "_shut", "call", "idle_since", "in_person", "socket")
+    __slots__ = ("_peer", "call", "gone", "idle_since", "in_person", "socket", "told")
 
     def __init__(self, peer: LanePeer, lane: LaneSocket) -> None:
-        """in_person: the thread that calls also reads."""
+        """in_person: the thread that calls also reads.  gone: the other side has closed it."""
         self._peer = peer
-        self._shut = False
+        self.gone = False
+        self.told: Told = {}
         self.socket = lane
         self.call: _Call | None = None
         self.in_person = False
         self.idle_since = 0.0
         watcher().add(lane, self._event)
-
-    @property
-    def usable(self) -> bool:
-        """Whether the other side is believed to be there."""
-        return not self._shut
 
     def wait(self, scope: Scope) -> Frame:
         """Read the reply in this thread.
@@ -257,14 +295,12 @@ class Connection:
         call = self.call
         if call is not None:
             call.event()
-        elif hung_up and not self.in_person and self.socket.hung_up():
-            self._shut = True
+        elif hung_up and self.socket.hung_up():
+            self.gone = True
             self._peer.forget(self)
-            self.close()
 
     def withdraw(self) -> None:
         """Have the server end the call; who reads finds out when it has, or soon after."""
-        self._shut = True
         self.socket.half_close()
         watcher().later(_CONFIRM_WITHIN_S, self.socket.shut)
 
@@ -283,7 +319,6 @@ class Connection:
 
     def close(self) -> None:
         """Give it back to the system; nobody may be reading."""
-        self._shut = True
         watcher().remove(self.socket)
         self.socket.close()
 
@@ -357,7 +392,7 @@ class _Call(Pending[Any]):
         try:
             frame = connection.wait(scope)
         except (OSError, EOFError) as failure:
-            self._broke(self._peer.broken(self._method, scope, failure))
+            self._broke(self._peer.broken(connection, self._method, scope, failure))
         except errors.OpError as error:
             connection.take_back()
             self._broke(error)
@@ -382,7 +417,7 @@ class _Call(Pending[Any]):
             try:
                 frame = self._connection.socket.read_available()
             except (OSError, EOFError) as failure:
-                broken = self._peer.broken(self._method, self._scope, failure)
+                broken = self._peer.broken(self._connection, self._method, self._scope, failure)
             except errors.OpError as error:
                 broken = error
             watcher().arm(
@@ -399,6 +434,7 @@ class _Call(Pending[Any]):
     def _take(self, frame: Frame) -> None:
         """The reply has come."""
         self._end()
+        self._connection.told.clear()
         self._peer.give_back(self._connection)
         try:
             value = result_of(frame, self._method)

@@ -9,13 +9,14 @@ import logging
 from typing import Any
 
 from headrace.codec import protos as pb
+from headrace.run.keys import source_device, task_of
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.grpc_client import GrpcPeer
-from headrace.serve.lane_client import LanePeer, Unreachable
+from headrace.serve.lane_client import LanePeer, Told, Unreachable
 from headrace.serve.lane_options import MAX_MESSAGE_BYTES, lane_options
 from headrace.serve.lane_wire import VERSION
-from headrace.serve.wire import CREATE_SESSION, GET_STATUS, Method
+from headrace.serve.wire import CREATE_SESSION, GET_STATUS, PUSHES_LOST, Method
 
 _ASK_WITHIN_S = 5.0
 
@@ -103,7 +104,7 @@ class RoutedPeer:
         if lane_options().on and (self._lane is None or self._lane.lane.server != offered.server):
             earlier, self._lane = (
                 self._lane,
-                LanePeer(offered, self._host, self.name, MAX_MESSAGE_BYTES),
+                LanePeer(offered, self._host, self.name, MAX_MESSAGE_BYTES, self._lost),
             )
             if earlier is not None:
                 earlier.close()
@@ -126,6 +127,12 @@ class RoutedPeer:
 
         asking = Scope(_ASK_WITHIN_S)
         self._grpc.call(GET_STATUS, pb.GetStatusRequest(), asking).on_done(answered)
+
+    def _lost(self, told: Told) -> None:
+        """Tell a worker for which steps it may wait in vain."""
+        source = task_of(source_device(next(reversed(told.values()))))
+        request = pb.PushesLostRequest(source=source, step_id=told)
+        self._grpc.call(PUSHES_LOST, request, Scope(_ASK_WITHIN_S))
 
     def close(self) -> None:
         """See `Peer`."""

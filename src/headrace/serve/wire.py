@@ -439,6 +439,9 @@ RUN_PART = Method(
     _WORKER, "RunPart", "run_part", _encode_run_part, _decode_run_part,
     _encode_values, _decode_values,
 )  # fmt: skip
+PUSHES_LOST = _plain(
+    _WORKER, "PushesLost", "pushes_lost", pb.PushesLostRequest, pb.PushesLostResponse
+)
 MARK_RECV_FINISHED = _plain(
     _WORKER, "MarkRecvFinished", "mark_recv_finished",
     pb.MarkRecvFinishedRequest, pb.MarkRecvFinishedResponse,
@@ -462,5 +465,5 @@ MASTER_METHODS = (
 WORKER_METHODS = (
     GET_STATUS, CREATE_WORKER_SESSION, DELETE_WORKER_SESSION, REGISTER_GRAPH, DEREGISTER_GRAPH, RUN_GRAPH,
     CLEANUP_GRAPH, CLEANUP_ALL, RECV_TENSOR, MARK_RECV_FINISHED, LOGGING, TRACING, RECV_BUF,
-    GET_STEP_SEQUENCE, COMPLETE_GROUP, COMPLETE_INSTANCE, SEND_TENSOR, RUN_PART,
+    GET_STEP_SEQUENCE, COMPLETE_GROUP, COMPLETE_INSTANCE, SEND_TENSOR, PUSHES_LOST, RUN_PART,
 )  # fmt: skip

@@ -400,6 +400,16 @@ class Worker:
                     raise  # sent twice; else the step has just ended
         return pb.SendTensorResponse()
 
+    def pushes_lost(self, request: pb.PushesLostRequest, scope: Scope) -> pb.PushesLostResponse:
+        """End the steps for which values may have been lost, if they are not over."""
+        for step_id in request.step_id:
+            error = errors.unavailable(
+                f"a connection from {request.source} to {self.task} broke, and what was sent over it for this step "
+                "may be lost"
+            )
+            self._end_step(step_id, error)
+        return pb.PushesLostResponse()
+
     def _forget_unstarted(self) -> None:
         """Drop what was sent for steps that nobody began here for long: their masters are gone."""
         oldest = time.monotonic() - _UNSTARTED_S

@@ -407,6 +407,29 @@ def test_a_value_for_a_step_that_is_over_is_dropped(ask: Asker, cluster: Cluster
     assert 23 not in cluster.servers["ps:0"].worker._steps
 
 
+def test_steps_that_wait_for_what_was_lost_end_and_others_go_on(
+    ask: Asker, cluster: Cluster
+) -> None:
+    handle = ask(wire.REGISTER_GRAPH, receiving()).graph_handle
+    scope = Scope(30.0)
+    lost, fine = (
+        ask.worker.call(
+            wire.RUN_GRAPH, m.RunGraphRequest(handle, step, [], [the_key("out")]), scope
+        )
+        for step in (31, 32)
+    )
+    source = "/job:worker/replica:0/task:1"
+    ask(wire.PUSHES_LOST, pb.PushesLostRequest(source=source, step_id=[31, 33]))
+    for wait in (
+        lambda: lost.wait(scope),
+        lambda: ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, 33, [], [the_key("out")])),
+    ):
+        with pytest.raises(errors.UnavailableError, match=f"connection from {source}.* broke"):
+            wait()
+    ask(wire.SEND_TENSOR, m.SendTensorRequest(32, PUSHED, np.float32(5)))
+    assert fine.wait(scope).recv == [(the_key("out"), 5.0)]
+
+
 def test_a_value_is_sent_once(ask: Asker) -> None:
     ask(wire.SEND_TENSOR, m.SendTensorRequest(24, PUSHED, np.float32(5)))
     with pytest.raises(errors.InternalError, match="twice"):

@@ -441,6 +441,18 @@ class SendTensorResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class PushesLostRequest(_message.Message):
+    __slots__ = ("source", "step_id")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    step_id: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, source: _Optional[str] = ..., step_id: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PushesLostResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class MarkRecvFinishedRequest(_message.Message):
     __slots__ = ("request_id",)
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]

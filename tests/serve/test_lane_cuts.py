@@ -1,0 +1,179 @@
+"""Connections of the lane that break at any moment: calls end with an error that names the peer, nothing hangs, and
+nothing is applied twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.run.keys import key
+from headrace.run.scope import Scope
+from headrace.serve import messages as m
+from headrace.serve import wire
+from headrace.serve.lane_client import LanePeer, Told
+from tests.serve.clusters import Cluster, in_process
+from tests.serve.conftest import SHELLS
+from tests.serve.proxies import Fate, before, seeded
+
+SEEDS = 24
+STEPS = 12
+HUNG_AFTER_S = 30.0
+ELEMENTS = 10_000
+MOST_BYTES = 60_000  # before a cut; the tensor has 40,000
+PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"
+KEY = key(f"{PS}/device:CPU:0", 1, f"{WORKER}/device:CPU:0", "edge")
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    SHELLS["tcp"](monkeypatch)
+    with in_process({"ps": 1, "worker": 2}) as cluster:
+        yield cluster
+
+
+@contextmanager
+def broken(cluster: Cluster, seed: int) -> Iterator[None]:
+    """Connections that are made from now on pass through proxies with fates of their own."""
+    with ExitStack() as stack:
+        for number, server in enumerate(cluster.servers.values()):
+            proxy = stack.enter_context(before(server, seeded(100 * seed + number, MOST_BYTES)))
+            proxy.stand_before(server)
+        yield
+
+
+class Program:
+    """Steps that update a counter and a queue of the ps; some take a large value to another worker as well."""
+
+    def __init__(self) -> None:
+        self.number = tf.placeholder(tf.int32, [])
+        with tf.device("/job:ps"):
+            self.counter = tf.Variable(0, name="counter")
+            large = tf.Variable(tf.ones([ELEMENTS]), name="large")
+            queue = tf.FIFOQueue(10 * STEPS, [tf.int32], [[]], shared_name="numbers")
+            self.size, self.put = queue.size(), queue.enqueue(self.number)
+            self.all = queue.dequeue_up_to(self.size)
+            self.add = self.counter.assign_add(1)
+        with tf.device("/job:worker/task:1"):
+            computed = tf.reduce_sum(large) + tf.to_float(self.add)
+        self.init = tf.global_variables_initializer()
+        self.steps = [self.add, computed, [self.add, large], self.add.op, [self.put, self.add]]
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_step_whose_connections_break_ends_and_is_not_applied_twice(
+    cluster: Cluster, seed: int
+) -> None:
+    program = Program()
+    with tf.Session(cluster.target("worker:1")) as other:
+        other.run(program.init)
+        done, put = 0, []
+        failures: list[Any] = []
+        options = tf.RunOptions(timeout_in_ms=round(HUNG_AFTER_S * 1000))
+        with broken(cluster, seed), tf.Session(cluster.target("worker:0")) as session:
+            for number in range(STEPS):
+                step = program.steps[number % len(program.steps)]
+                try:
+                    session.run(step, {program.number: number}, options)
+                except tf.errors.OpError as error:
+                    failures.append(error)
+                else:
+                    done += 1
+                    if step is program.steps[-1]:
+                        put.append(number)
+        assert done <= other.run(program.counter) <= STEPS
+        if other.run(program.size):
+            found = other.run(program.all).tolist()
+            assert set(put) <= set(found)
+            assert len(set(found)) == len(found)
+    names = [server.worker.task for server in cluster.servers.values()]
+    names += [cluster.address(task) for task in cluster.servers]
+    for error in failures:
+        assert isinstance(error, tf.errors.UnavailableError), error
+        assert any(name in str(error) for name in names), error
+
+
+# -- what was pushed and may not have arrived -----------------------------------------------------
+
+
+@pytest.fixture
+def lost() -> list[Told]:
+    return []
+
+
+@pytest.fixture
+def connect(cluster: Cluster, lost: list[Told]) -> Iterator[Callable[[Fate], LanePeer]]:
+    """connect(fate) is a peer for the worker over a proxy; `lost` gets what it reports."""
+    with ExitStack() as stack:
+
+        def made(fate: Fate) -> LanePeer:
+            server = cluster.servers["worker:0"]
+            proxy = stack.enter_context(before(server, lambda: fate))
+            proxy.stand_before(server)
+            peer = LanePeer(server.worker.lane, "127.0.0.1", WORKER, 1 << 30, lost.append)
+            stack.callback(peer.close)
+            return peer
+
+        yield made
+
+
+def pushed(step_id: int, elements: int = 1) -> m.SendTensorRequest:
+    return m.SendTensorRequest(step_id, KEY, np.zeros(elements))
+
+
+def tell(peer: LanePeer, step_id: int, elements: int = 1) -> None:
+    peer.tell(wire.SEND_TENSOR, pushed(step_id, elements), Scope(HUNG_AFTER_S))
+
+
+def ask(peer: LanePeer) -> None:
+    peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(HUNG_AFTER_S))
+
+
+def test_pushes_before_a_call_that_was_answered_have_arrived(
+    connect: Callable[[Fate], LanePeer], lost: list[Told]
+) -> None:
+    peer = connect(Fate(cut_up=600))
+    for step_id in (1, 2):
+        tell(peer, step_id)
+    ask(peer)
+    tell(peer, 3)
+    with pytest.raises(tf.errors.UnavailableError, match=WORKER):
+        ask_too_much(peer)
+    assert lost == [{3: KEY}]
+
+
+def test_pushes_over_a_connection_that_broke_are_reported_once(
+    connect: Callable[[Fate], LanePeer], lost: list[Told]
+) -> None:
+    peer = connect(Fate(cut_up=400))
+    for step_id in (1, 2):
+        tell(peer, step_id)
+    with pytest.raises(tf.errors.UnavailableError):
+        ask_too_much(peer)
+    assert lost == [{1: KEY, 2: KEY}]
+
+
+def ask_too_much(peer: LanePeer) -> None:
+    """A call larger than what passes through."""
+    request = m.RunGraphRequest("none", 1, [("x", np.zeros(1000))], [])
+    peer.call_now(wire.RUN_GRAPH, request, Scope(HUNG_AFTER_S))
+
+
+def test_a_push_that_was_cancelled_does_not_cost_the_steps_before_it(
+    connect: Callable[[Fate], LanePeer], lost: list[Told]
+) -> None:
+    peer = connect(Fate())
+    tell(peer, 1)
+    scope = Scope()
+    scope.cancel(errors.cancelled("changed my mind"))
+    with pytest.raises(tf.errors.CancelledError):
+        peer.call_now(wire.SEND_TENSOR, pushed(2), scope)
+    ask(peer)
+    assert lost == []
