@@ -7,15 +7,15 @@ Source: TF 1.15 python/training/adagrad.py, for names
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from headrace.graph.convert import convert
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
-from headrace.ops.constants import fill
 from headrace.ops.initializers import constant_initializer
-from headrace.training.optimizer import Optimizer
+from headrace.training.optimizer import Optimizer, cast_like
 
 __all__ = ["AdagradOptimizer"]
 
@@ -42,17 +42,18 @@ class AdagradOptimizer(Optimizer):
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for var in var_list:
-            kind = var.dtype.base_dtype
-            shape = var.get_shape()
-            if shape.is_fully_defined():
-                initializer = constant_initializer(self._initial_accumulator_value, dtype=kind)
-                self._get_or_make_slot_with_initializer(
-                    var, initializer, shape, kind, "accumulator", self._name
-                )
-            else:
-                value = convert(self._initial_accumulator_value, kind)
-                filled = fill(get("Shape")(var.initialized_value()), value)
-                self._get_or_make_slot(var, filled, "accumulator", self._name)
+            kind, shape = var.dtype.base_dtype, var.get_shape()
+            initializer: Any = constant_initializer(self._initial_accumulator_value, dtype=kind)
+            if not shape.is_fully_defined():
+                initializer = partial(self._filled, var)
+            self._get_or_make_slot_with_initializer(
+                var, initializer, shape, kind, "accumulator", self._name
+            )
+
+    def _filled(self, var: Any) -> Tensor:
+        """The initial value, in the shape that `var` has when the accumulator is initialized."""
+        filled = get("Fill")(get("Shape")(var), self._initial_accumulator_value)
+        return cast_like(filled, var)
 
     def _prepare(self) -> None:
         rate = self._call_if_callable(self._learning_rate)
