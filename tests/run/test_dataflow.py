@@ -288,6 +288,24 @@ def test_a_wait_in_a_loop_ends_with_the_scope_and_says_where_it_was(general: Any
         general(loop, None, (), Scope(0.02))
 
 
+@pytest.mark.parametrize("parallel", [1, 3])
+def test_no_more_iterations_are_under_way_than_may_be(general: Any, parallel: int) -> None:
+    begun, queue = tf.Variable(0), tf.FIFOQueue(100, tf.int32, [[]], shared_name="slow")
+    put = tf.placeholder(tf.int32, [None])
+
+    def body(i: Any, total: Any) -> Any:
+        with tf.control_dependencies([begun.assign_add(1)]):
+            return i + 1, total + queue.dequeue()
+
+    _, total = tf.while_loop(lambda i, _: i < 9, body, [0, 0], parallel_iterations=parallel)
+    general([], targets=[begun.initializer])
+    with pytest.raises(tf.errors.DeadlineExceededError):
+        general(total, None, (), Scope(0.02))
+    assert general(begun.value()) == parallel
+    general([], {put: np.arange(9, dtype=np.int32)}, targets=[queue.enqueue_many([put])])
+    assert general(total) == sum(range(9))
+
+
 def test_a_branch_that_is_not_taken_does_not_wait(general: Any) -> None:
     queue = tf.FIFOQueue(10, tf.int32, [[]])
     pred = tf.placeholder(tf.bool, [])
