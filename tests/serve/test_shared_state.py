@@ -111,3 +111,30 @@ def test_a_step_that_runs_out_of_time_has_taken_nothing(
             for _ in range(2):
                 session.run(put)
             assert plain(session.run(take)) == expected
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+def test_a_session_that_closes_while_its_step_waits_has_taken_nothing(
+    cluster: ProcessCluster, family: Callable[[], tuple[Any, Any, Any]]
+) -> None:
+    ended: list[tf.errors.OpError | RuntimeError] = []
+
+    def waits(session: tf.Session, take: Any) -> None:
+        try:
+            session.run(take)
+        except (tf.errors.OpError, RuntimeError) as error:  # before or after it has begun
+            ended.append(error)
+
+    with tf.Graph().as_default(), tf.container(f"{family.__name__}.closed"):
+        put, take, expected = family()
+        target = cluster.target("local:0")
+        with tf.Session(target) as other:
+            closing = tf.Session(target)
+            thread = threading.Thread(target=waits, args=(closing, take))
+            thread.start()
+            closing.close()
+            thread.join(30)
+            assert len(ended) == 1
+            for _ in range(2):
+                other.run(put)
+            assert plain(other.run(take)) == expected
