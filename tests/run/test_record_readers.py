@@ -116,10 +116,11 @@ def test_readers_share_a_database(tmp_path: Path) -> None:
 def test_what_is_no_database_is_refused_and_given_up(tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(b"text" * 5000)
     good = database(tmp_path / "good", k=b"v")
-    (kind, _), (other, text), last = read_all(
-        LMDBReader("r"), names_queue(tmp_path / "nobody", tmp_path / "text", good)
+    (kind, _), (empty, _), (other, text), last = read_all(
+        LMDBReader("r"), names_queue(tmp_path / "nobody", tmp_path, tmp_path / "text", good)
     )
-    assert (kind, other, last) == ("NotFoundError", "DataLossError", ("k", b"v"))
+    assert (kind, empty) == ("NotFoundError", "NotFoundError")
+    assert (other, last) == ("DataLossError", ("k", b"v"))
     assert b"text cannot be read as an LMDB database" in text
     assert record_readers._OPEN == {}
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from headrace.base import errors
 from headrace.codec import records
-from headrace.run.files import file_error, pieces
+from headrace.run.files import pieces
 from headrace.run.readers import FileReader, Reader, Record
 
 
@@ -96,6 +96,7 @@ class LMDBReader(Reader):
     def begin(self, work: bytes) -> None:
         """Open the database.  Raises NotFound, DataLoss and other errors of files."""
         path = os.path.realpath(os.fsdecode(work))
+        os.stat(os.path.join(path, "data.mdb") if os.path.isdir(path) else path)  # a plain OSError
         try:
             with _OPEN_LOCK:
                 database = _OPEN.get(path)
@@ -121,9 +122,6 @@ class LMDBReader(Reader):
             raise self._failed(self._work, error) from error
 
     def _failed(self, work: bytes, error: Any) -> errors.OpError:
-        number = getattr(error, "code", 0)
-        if number > 0:
-            return file_error(work, OSError(number, os.strerror(number)))
         return errors.data_loss(f"{os.fsdecode(work)} cannot be read as an LMDB database: {error}")
 
     def end(self) -> None:
