@@ -170,6 +170,8 @@ def tensor_messages(rng: Random) -> dict[str, tuple[Any, Any]]:
             m.RunCallableRequest(word, number, values, number),
             m.RunCallableReply(values, message(rng, pb.RunMetadata)),
         ),
+        "RunKnown": (m.RunKnownRequest(word, number, values), m.ValuesReply(values)),
+        "RunPart": (m.RunPartRequest(word, number, values), m.ValuesReply(values)),
     }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from headrace.serve.peers import DirectPeer
 from headrace.serve.pool import GrowingPool
 from headrace.serve.worker import Worker
 from tests.serve.clusters import Cluster, ProcessCluster, in_process, processes
-from tests.serve.conftest import Background
+from tests.serve.conftest import SHELLS, Background
 
 Start = Callable[[Callable[[], Any]], Background]
 
@@ -34,9 +34,12 @@ MB = 1 << 20
 ELEMENTS = 10 * MB // 4
 
 
-@pytest.fixture(params=["grpc"])
-def cluster(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
+@pytest.fixture(params=["grpc", "unix", "tcp"])
+def cluster(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ProcessCluster]:
     """Servers in processes of their own, reached over the shell that the parameter names."""
+    SHELLS[request.param](monkeypatch)  # processes that are started inherit the environment
     with processes({"ps": 1, "worker": 1}) as cluster:
         yield cluster
 
