@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -329,3 +331,36 @@ def test_nodes_run_where_tensorflow_runs_them(
         common
     )
     assert {name: ours[name] for name in common} == {name: theirs[name] for name in common}
+
+
+LOGGED = """
+with tf.device("/cpu:1"):
+    a = tf.placeholder(tf.float32, [2], name="a")
+    b = tf.add(a, 1.0, name="b")
+v = tf.Variable([0.0, 0.0], name="v")
+c = v.assign_add(b, name="c")
+config = tf.ConfigProto(log_device_placement=True, device_count={"CPU": 2})
+with tf.Session(config=config) as session:
+    session.run(tf.global_variables_initializer())
+    for _ in range(2):
+        session.run(c, {a: [1.0, 2.0]})
+"""
+THEIRS = (
+    "import tensorflow.compat.v1 as tf\ntf.disable_v2_behavior()\ntf.disable_resource_variables()\n"
+)
+
+
+def test_placement_is_logged_in_tensorflows_words(oracle_python: str) -> None:
+    """TensorFlow logs the whole graph, and each line twice; headrace what it runs."""
+
+    def said(python: str, source: str) -> list[str]:
+        done = subprocess.run(
+            [python, "-c", source], capture_output=True, text=True, check=True, timeout=60
+        )
+        return [line for line in (done.stderr + done.stdout).splitlines() if ": (" in line]
+
+    theirs = said(oracle_python, THEIRS + LOGGED)
+    ours = said(sys.executable, "import headrace as tf\n" + LOGGED)
+    assert len(set(ours)) == len(ours)
+    assert {line.partition(":")[0] for line in ours} >= {"b", "b/y", "c", "v", "v/Assign", "init"}
+    assert set(ours) <= set(theirs)

@@ -174,3 +174,31 @@ def a_container_may_have_any_name(tf: Any, here: Here) -> Any:
         found = [session.run(v)]
     tf.Session.reset(here.worker, ["my_container of mine"])
     return found
+
+
+@TABLE.gives(
+    [[None, 2.0], [None, None]],
+    unless=Unless("client", "tensorflow", "it sends no filters with a reset"),
+)
+def a_reset_may_be_limited_to_some_tasks(tf: Any, here: Here) -> Any:
+    def variable(device: str) -> Any:
+        with tf.device(device), tf.container("seventh"):
+            return tf.Variable(2.0, name="v")
+
+    def values_there() -> list[Any]:
+        found = []
+        for device in (WORKER, PS):
+            with tf.Graph().as_default(), tf.Session(here.worker) as session:
+                v = variable(device)
+                is_set = session.run(tf.is_variable_initialized(v))
+                found.append(session.run(v) if is_set else None)
+        return found
+
+    for device in (WORKER, PS):
+        with tf.Graph().as_default(), tf.Session(here.worker) as session:
+            session.run(variable(device).initializer)
+    config = tf.ConfigProto(device_filters=["/job:worker"])
+    tf.Session.reset(here.worker, ["seventh"], config)
+    limited = values_there()
+    tf.Session.reset(here.worker, ["seventh"])
+    return [limited, values_there()]
