@@ -221,6 +221,22 @@ def test_a_loop_without_end_ends_with_the_deadline(execute: Execute) -> None:
         execute(counted(1, inner), None, (), Scope(0.05))
 
 
+def test_what_does_not_need_a_loop_does_not_wait_for_its_end(execute: Execute) -> None:
+    """The loop goes on until it sees what runs beside it."""
+    seen = tf.Variable(0)
+    execute([], targets=[seen.initializer])
+
+    def until_seen(i: Any) -> Any:
+        return tf.logical_and(seen + 0 < 1, i >= 0)
+
+    loop = tf.while_loop(until_seen, lambda i: i + 1, [tf.constant(0)])
+    one = x = tf.placeholder(tf.int32, [])
+    for _ in range(5):  # the loop could begin before
+        one = one * x
+    values = execute([loop, seen.assign(one)], {x: np.int32(1)}, (), Scope(30.0))
+    assert values[1] == 1
+
+
 def test_memory_does_not_grow_with_iterations(execute: Execute) -> None:
     limit = tf.placeholder(tf.int32, [])
     start = tf.zeros([100, 100])

@@ -162,7 +162,7 @@ class Structure:
     def _analyze(self, frame: Frame) -> None:
         """Order the frame's units, find their guards, and do the same for the loops inside."""
         sources = self._sources(frame)
-        plain = list(_ordered(sources, lambda unit: None))
+        plain = list(_ordered(sources, lambda unit: ALWAYS))
         if frame.parent is not None:
             for merge in frame.merges:
                 self.guards[merge] = ALWAYS
@@ -329,9 +329,10 @@ def _is_loop_merge(op: Operation) -> bool:
 
 
 def _ordered(
-    sources: Mapping[Unit, Sequence[Unit]], group: Callable[[Unit], object]
+    sources: Mapping[Unit, Sequence[Unit]], group: Callable[[Unit], Guard]
 ) -> Iterator[Unit]:
-    """The units, each after its sources; units of one group together where that can be.
+    """The units, each after its sources; units of one group together where that can be, and loops after all else
+    that can run: what does not need a loop does not wait for its end.
 
     Raises Unstructured if there is no such order.
     """
@@ -340,15 +341,19 @@ def _ordered(
     for unit, before in sources.items():
         for source in before:
             users.setdefault(source, []).append(unit)
-    ready: dict[object, deque[Unit]] = {}
+    ready: dict[tuple[bool, Guard], deque[Unit]] = {}
+
+    def add(unit: Unit) -> None:
+        ready.setdefault((isinstance(unit, Frame), group(unit)), deque()).append(unit)
+
     for unit in sources:
         if not left[unit]:
-            ready.setdefault(group(unit), deque()).append(unit)
-    current: object = None
+            add(unit)
+    current = True, ALWAYS
     done = 0
     while ready:
-        if current not in ready:
-            current = next(iter(ready))
+        if current not in ready or current[0]:
+            current = next((key for key in ready if not key[0]), next(iter(ready)))
         unit = ready[current].popleft()
         if not ready[current]:
             del ready[current]
@@ -357,6 +362,6 @@ def _ordered(
         for user in users.get(unit, ()):
             left[user] -= 1
             if not left[user]:
-                ready.setdefault(group(user), deque()).append(user)
+                add(user)
     if done < len(sources):
         raise Unstructured("a loop has to run before what it waits for")
