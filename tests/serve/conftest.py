@@ -10,6 +10,7 @@ import pytest
 
 import headrace as tf
 from headrace.plan import check
+from headrace.run.lines import Shared
 from headrace.run.pending import Pending
 from headrace.run.queues import Queue
 from headrace.serve import registry
@@ -67,10 +68,11 @@ def cluster(shell: str) -> Iterator[Cluster]:
 
 
 class Blocked:
-    """Counts queue operations of this process that have to wait."""
+    """Counts operations of this process, on queues and their relatives, that have to wait."""
 
     def __init__(self) -> None:
         self._blocked = threading.Semaphore(0)
+        self._pendings: list[Pending[Any]] = []
 
     def wait(self, count: int = 1) -> None:
         """Block until `count` more operations wait in queues."""
@@ -80,8 +82,16 @@ class Blocked:
     def seen(self, pending: Pending[Any]) -> Pending[Any]:
         """Count `pending` if it waits."""
         if not pending.done:
+            self._pendings.append(pending)
             self._blocked.release()
         return pending
+
+    def wait_until_all_ended(self) -> None:
+        """Block until no operation that was seen waits any longer."""
+        for pending in self._pendings:
+            ended = threading.Event()
+            pending.on_done(lambda _, ended=ended: ended.set())  # type: ignore[misc]
+            assert ended.wait(30), f"it still waits: {pending.wait_info}"
 
 
 @pytest.fixture
@@ -89,16 +99,17 @@ def blocked(monkeypatch: pytest.MonkeyPatch) -> Blocked:
     """Says when operations of queues in this process have begun to wait."""
     blocked = Blocked()
 
-    def watch(name: str) -> None:
-        operation = getattr(Queue, name)
+    def watch(owner: type, name: str) -> None:
+        operation = getattr(owner, name)
         monkeypatch.setattr(
-            Queue,
+            owner,
             name,
             lambda self, *args, **kwargs: blocked.seen(operation(self, *args, **kwargs)),
         )
 
     for name in ("enqueue", "enqueue_many", "dequeue", "dequeue_many", "dequeue_up_to"):
-        watch(name)
+        watch(Queue, name)
+    watch(Shared, "wait_in")
     return blocked
 
 

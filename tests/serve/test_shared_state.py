@@ -5,8 +5,11 @@ One session's step waits until the other's releases it; a container separates wh
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,10 @@ import pytest
 import headrace as tf
 from headrace.contrib.staging import MapStagingArea, StagingArea
 from headrace.python.ops import data_flow_ops
-from tests.serve.clusters import ProcessCluster, processes
+from tests.serve.clusters import ProcessCluster, in_process, processes
+from tests.serve.conftest import Blocked
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +144,35 @@ def test_a_session_that_closes_while_its_step_waits_has_taken_nothing(
             for _ in range(2):
                 other.run(put)
             assert plain(other.run(take)) == expected
+
+
+CLIENT = """
+import sys
+import headrace as tf
+from tests.serve.test_shared_state import FAMILIES
+family = FAMILIES[int(sys.argv[2])]
+with tf.container(family.__name__):
+    tf.Session(sys.argv[1]).run(family()[1])
+"""
+
+
+@pytest.mark.parametrize("number", range(len(FAMILIES)))
+def test_a_client_that_is_killed_while_it_waits_has_taken_nothing(
+    blocked: Blocked, number: int
+) -> None:
+    family = FAMILIES[number]
+    with in_process({"local": 1}) as running:
+        target = running.target("local:0")
+        client = subprocess.Popen([sys.executable, "-c", CLIENT, target, str(number)], cwd=ROOT)
+        try:
+            blocked.wait()
+        finally:
+            client.kill()
+            client.wait()
+        blocked.wait_until_all_ended()
+        with tf.Graph().as_default(), tf.container(family.__name__):
+            put, take, expected = family()
+            with tf.Session(target) as session:
+                for _ in range(2):
+                    session.run(put)
+                assert plain(session.run(take)) == expected
