@@ -198,12 +198,15 @@ TestResourceLeases = ResourceLeases.TestCase
 # -- every op that updates ----------------------------------------------------------------------
 
 _FLOW = {"RefEnter", "RefExit", "RefIdentity", "RefMerge", "RefNextIteration", "RefSwitch"}
-_READS = {"IsVariableInitialized", "ResourceGather", "ResourceGatherNd"}
+_READS = {
+    "DestroyTemporaryVariable", "IsVariableInitialized", "ResourceGather", "ResourceGatherNd",
+}  # fmt: skip
+_NO_VARIABLES = ("ResourceAccumulator", "ResourceConditionalAccumulator")
 
 
 def updates(spec: OpSpec) -> bool:
     """Whether `spec` changes a variable that it is given."""
-    if spec.kernel is None or spec.name in _FLOW | _READS:
+    if spec.kernel is None or spec.name in _FLOW | _READS or spec.name.startswith(_NO_VARIABLES):
         return False
     if any(arg.is_ref and arg.type is None for arg in spec.inputs):
         return True
