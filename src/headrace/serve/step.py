@@ -121,8 +121,11 @@ class _Step:
                         pending.wait(late)
             for pending in self._asked.values():  # TensorFlow's tasks know of no deadline
                 pending.abandon(error)
-            told = [e for e in (error, *self._failed) if e.node and e.op_type not in _RECEIVES]
-            return told[0] if told else error
+            late_ones = [  # a task that only knows that it was to stop says Cancelled
+                e for e in (error, *self._failed) if not isinstance(e, errors.CancelledError)
+            ]
+            told = [e for e in late_ones if e.node and e.op_type not in _RECEIVES]
+            return (told or late_ones or [self._scope.deadline_error()])[0]
         self._end(error)
         return self._failed[0] if self._failed else error
 
