@@ -472,3 +472,19 @@ def test_arbitrary_bytes_give_a_typed_error(data: bytes, begin_well: bool) -> No
     except OUTCOMES:
         return
     assert len(data) < frames.PREFIX.size or begin_well
+
+
+def test_a_parser_that_rests_between_frames_goes_on_with_the_next() -> None:
+    stream = b"".join(bytes(part) for part in pack(Kind.REQUEST, 1, 2, b"header", [np.arange(3)]))
+    parser = Parser(1 << 20)
+    for cut in (0, 10, len(stream)):
+        parser.rest()
+        for piece in (stream[:cut], stream[cut:]):
+            buffer = parser.buffer()
+            buffer[: len(piece)] = piece
+            parser.received(len(piece))
+            frame = parser.next()
+            parser.rest()  # within a frame, this does nothing
+        assert frame is not None
+        assert frame.values[0].tolist() == [0, 1, 2]
+        assert parser.at_boundary

@@ -241,6 +241,9 @@ _Entry: TypeAlias = tuple[_Type, tuple[int, ...], int, int]  # type, shape, nbyt
 _Wait: TypeAlias = Generator[None, None, None]
 
 
+_NO_ROOM: Final = memoryview(b"")
+
+
 class Parser:
     """Frames out of a stream.
 
@@ -281,12 +284,19 @@ class Parser:
             return self._target[self._filled :]
         if self._start == self._end:
             self._start = self._end = 0
+            if not self._ahead:
+                self._ahead = memoryview(bytearray(BUFFER))
             return self._ahead
         if self._start:
             rest = self._end - self._start
             self._ahead[:rest] = self._ahead[self._start : self._end]
             self._start, self._end = 0, rest
         return self._ahead[self._end :]
+
+    def rest(self) -> None:
+        """Give back the room for reading ahead, until there is more to read.  Nothing happens within a frame."""
+        if self.at_boundary:
+            self._ahead = _NO_ROOM
 
     def received(self, count: int) -> None:
         """`count` bytes have been written to the beginning of `buffer()`."""

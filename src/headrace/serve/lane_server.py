@@ -1,9 +1,9 @@
 """The lane, server side: both services on framed sockets.
 
 A connection has one call at a time.  The thread that reads a request runs it and writes the reply;
-then it waits for the next one, for about a second.  An idle connection has no thread: the watcher
-hands it to one of the pool when something comes.  While a call runs, the watcher looks for the
-caller going away, which cancels the call's scope.
+then it waits for the next one, for about a second, or less if many threads do.  An idle connection
+has no thread and no buffer: the watcher hands it to one of the pool when something comes.  While a
+call runs, the watcher looks for the caller going away, which cancels the call's scope.
 Called by: serve.server.  Threads: one of the pool per connection that is not idle; the watcher's.
 """
 
@@ -32,7 +32,9 @@ from headrace.serve.status import as_op_error, to_detail
 from headrace.serve.watcher import watcher
 from headrace.serve.wire import Method
 
+_SOON_S = 0.02  # within which the next call of a busy client comes
 _LINGER_S = 1.0
+_MOST_LINGERING = 32  # threads that wait longer than that
 _GREET_WITHIN_S = 1.0
 _BACKLOG = 1024
 
@@ -61,6 +63,7 @@ class LaneShell:
         self._greeting = b"".join(greeting(server))
         self._listeners: list[socket.socket] = []
         self._folder = ""
+        self.lingering = threading.Semaphore(_MOST_LINGERING)
         self._lock = threading.Lock()
         self._connections: set[_Connection] = set()
         self._idle = threading.Condition(self._lock)
@@ -156,6 +159,7 @@ class _Connection:
 
     def begin(self, greeting: bytes) -> None:
         """Greet, and wait for the first request.  A new socket has room for the greeting."""
+        self._lane.rest()
         watcher().add(self._lane, self._event)
         try:
             self._lane.send([greeting], _GREET_WITHIN_S, _too_slow)
@@ -185,7 +189,7 @@ class _Connection:
         watcher().arm(lane, wants_input=False)
         try:
             while True:
-                frame = lane.read(_LINGER_S)
+                frame = self._next()
                 if frame is None:
                     break
                 self._answer(frame)
@@ -197,9 +201,20 @@ class _Connection:
             self._refuse(error)
             self._end()
         else:
+            lane.rest()
             with self._lock:
                 self._parked = True
             watcher().arm(lane, wants_input=True)
+
+    def _next(self) -> Frame | None:
+        """The next call; None if there is none for a while, or soon if many threads wait for one."""
+        frame = self._lane.read(_SOON_S)
+        if frame is None and self._shell.lingering.acquire(blocking=False):
+            try:
+                frame = self._lane.read(_LINGER_S)
+            finally:
+                self._shell.lingering.release()
+        return frame
 
     def _refuse(self, error: errors.OpError) -> None:
         """Say why the connection is closed."""

@@ -173,6 +173,10 @@ class LaneSocket:
         poll.register(self._sock, getattr(select, "POLLRDHUP", select.POLLHUP))
         return bool(poll.poll(0))
 
+    def rest(self) -> None:
+        """Nothing will be read for a while: keep no memory for it.  For the thread that reads."""
+        self._parser.rest()
+
     def half_close(self) -> None:
         """Say that nothing more is sent; the other side's last word can still be read."""
         with contextlib.suppress(OSError):
@@ -188,6 +192,8 @@ class LaneSocket:
         self._sock.close()
         if self._lender is not None:
             self._lender.close()
+        if self._borrower is not None:
+            self._borrower.close()
 
 
 def _lent(values: Sequence[Any], lender: Lender) -> list[Any]:

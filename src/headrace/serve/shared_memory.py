@@ -195,6 +195,10 @@ class Borrower:
         loan = _Loan(segment, nbytes, self._lent, number)
         return np.asarray(loan).view(dtype).reshape(shape)
 
+    def close(self) -> None:
+        """Let go of all segments but those whose tensors are in use."""
+        self._segments.clear()
+
 
 def _seals(fd: int) -> int:
     """0 for what has none."""

@@ -122,6 +122,8 @@ if sys.platform == "linux":
             with self._lock:
                 os.eventfd_read(self._wake)
                 self._watching = bool(self._callbacks)
+                if not self._watching:
+                    self._timers.clear()
                 return not self._watching
 
 else:
