@@ -129,6 +129,16 @@ class ProcessCluster:
         """grpc://host:port of a task."""
         return f"grpc://{self.address(task)}"
 
+    @staticmethod
+    def full_name(task: str) -> str:
+        """The name of a task in device strings."""
+        job, _, index = task.partition(":")
+        return f"/job:{job}/replica:0/task:{index}"
+
+    def signal(self, task: str, number: int) -> None:
+        """Send a signal to a task's process."""
+        self.processes[task].send_signal(number)
+
     def kill(self, task: str) -> None:
         """kill -9, and wait for the end."""
         self.processes[task].kill()

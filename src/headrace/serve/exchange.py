@@ -54,9 +54,12 @@ class Exchange:
         self.partials: dict[str, tuple[PartialRun, StatsCollector | None]] = {}
         self.step_id = step_id
 
-    def seen_from(self, task: str, peers: Peers, routes: Routes) -> View:
-        """The exchange for a partition that knows this task as `task` and the others as `peers`."""
-        return View(self, task, peers, routes)
+    def seen_from(self, task: str, peers: Peers, routes: Routes, scope: Scope) -> View:
+        """The exchange for a partition that knows this task as `task` and the others as `peers`.
+
+        scope: the partition's, which ends when the step here does.
+        """
+        return View(self, task, peers, routes, scope)
 
     def abort(self, error: errors.OpError) -> bool:
         """End the step on this task: whoever waits here or asks later gets `error`."""
@@ -67,8 +70,11 @@ class Exchange:
 class View:
     """An exchange as one partition sees it: values pass to and from other tasks too."""
 
-    def __init__(self, exchange: Exchange, own_task: str, peers: Peers, routes: Routes) -> None:
+    def __init__(
+        self, exchange: Exchange, own_task: str, peers: Peers, routes: Routes, scope: Scope
+    ) -> None:
         self._exchange = exchange
+        self._scope = scope
         self._own_task = own_task
         self._peers = peers
         self._routes = routes
@@ -86,7 +92,7 @@ class View:
                 request = m.SendTensorRequest(exchange.step_id, key, value, dead)
                 peer = self._peers.get(task)
                 try:
-                    if not peer.tell(SEND_TENSOR, request, exchange.scope):
+                    if not peer.tell(SEND_TENSOR, request, self._scope):
                         if isinstance(value, Lease):
                             request.value = value.detach()
                         self._sent.append(Persistent(peer, SEND_TENSOR, request, exchange.scope))

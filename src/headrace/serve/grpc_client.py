@@ -15,12 +15,19 @@ from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.grpc_server import DETAIL_KEY, PATIENCE_KEY
 from headrace.serve.grpcio import grpc
+from headrace.serve.liveness import Debts
 from headrace.serve.status import as_op_error, from_detail, from_text
 from headrace.serve.waiting import passed_deadline, patient
 from headrace.serve.wire import INLINE, Method
 
 _PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
+_CONNECT_WITHIN_S = 0.1
 _PATIENCE = ((PATIENCE_KEY, str(_PATIENCE_S)),)
+
+
+def peer_name(address: str, name: str) -> str:
+    """What errors call a peer."""
+    return f"{name} at {address}" if name else address
 
 
 class GrpcPeer:
@@ -28,15 +35,26 @@ class GrpcPeer:
 
     remote = True
 
-    def __init__(self, address: str, name: str = "") -> None:
-        self.name = f"{name} at {address}" if name else address
+    def __init__(
+        self,
+        address: str,
+        name: str = "",
+        debts: Debts | None = None,
+        connect_within_s: float = _CONNECT_WITHIN_S,
+    ) -> None:
+        """debts: of that server, if it is to be seen whether it lives.
+
+        connect_within_s: how long one attempt to connect may take.
+        """
+        self.name = peer_name(address, name)
+        self._debts = debts
         self._channel = grpc.insecure_channel(
             address,
             options=[
                 ("grpc.max_receive_message_length", -1),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.initial_reconnect_backoff_ms", 100),
-                ("grpc.min_reconnect_backoff_ms", 100),
+                ("grpc.min_reconnect_backoff_ms", round(connect_within_s * 1000)),
                 ("grpc.max_reconnect_backoff_ms", 1000),
                 ("grpc.enable_http_proxy", 0),
                 ("grpc.use_local_subchannel_pool", 1),
@@ -81,12 +99,24 @@ class GrpcPeer:
             if not passed_deadline(scope):  # which gRPC sees to
                 pending.abandon(scope.error or errors.cancelled("the call was cancelled"))
 
+        def lost(failure: errors.OpError) -> None:
+            pending.reject(failure)
+            future.cancel()
+
+        debts = None if wait_for_ready else self._debts  # it need not be up yet
+        if debts is not None:
+            debts.add(pending, lost)
         unregister = scope.on_cancel(ended)
 
         def arrived(done: Any) -> None:
             unregister()
+            if debts is not None:
+                debts.settle(pending)
             try:
-                pending.resolve(method.decode_reply(done.result(), INLINE))
+                result = done.result()
+                if debts is not None:
+                    debts.answered()
+                pending.resolve(method.decode_reply(result, INLINE))
             except grpc.FutureCancelledError:
                 pending.reject(errors.cancelled(f"{method.name} to {self.name} was cancelled"))
             except grpc.RpcError as failure:

@@ -125,6 +125,7 @@ def _handler(service: Any, method: Method) -> Callable[[bytes, grpc.ServicerCont
             try:
                 request = method.decode_request(data, INLINE)
                 stored = getattr(request, "store_errors_in_response_body", False)
+                scope.check()  # this process may have been stopped, and the caller gone long ago
                 reply = handle(request, scope)
                 if isinstance(reply, Pending):
                     reply = reply.wait(scope)

@@ -23,6 +23,7 @@ from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.lane_wire import NUMBERS, Beside, greets, host_id
+from headrace.serve.liveness import Debts
 from headrace.serve.status import as_op_error, from_detail
 from headrace.serve.waiting import passed_deadline
 from headrace.serve.watcher import watcher
@@ -30,11 +31,13 @@ from headrace.serve.wire import Method
 
 _PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
 _CONNECT_WITHIN_S = 5.0
+_CONNECT_PATIENCE_S = 0.01  # past the deadline, so that it has passed
 _MOST_IDLE = 64
 _IDLE_S = 60.0
 _CONFIRM_WITHIN_S = 0.08  # for the server to end a call that was given up
 _MOST_TOLD = 256  # steps of which a connection remembers that they were told something
 _LOOK_S = 1.0  # between looks at the scope while a large message is being sent
+_LOOK_AT_DEADLINE_S = 0.05  # the same if the scope has a deadline
 
 
 Told = dict[int, str]
@@ -54,9 +57,10 @@ class LanePeer:
         host: str,
         name: str,
         max_message_bytes: int,
+        debts: Debts,
         lost: Callable[[Told], object] = lambda told: None,
     ) -> None:
-        """host: of the server's gRPC address, where its TCP port is too.
+        """host: of the server's gRPC address, where its TCP port is too.  debts: of the server.
 
         lost: called, from any thread, with what was told over a connection that has broken since.
         """
@@ -65,6 +69,7 @@ class LanePeer:
         self.name = name
         self._host = host
         self._max_message_bytes = max_message_bytes
+        self._debts = debts
         self._idle: list[Connection] = []
         self._closed = False
 
@@ -80,7 +85,10 @@ class LanePeer:
         error = scope.error
         if error is not None:
             return Pending.failed_with(error)
-        connection = self._take()
+        try:
+            connection = self._take(scope)
+        except errors.OpError as lost:
+            return Pending.failed_with(lost)
         call = _Call(self, connection, method, scope)
         connection.call = call
         try:
@@ -96,7 +104,7 @@ class LanePeer:
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
         """Send a request and wait for the reply.  Raises Unreachable."""
         scope.check()
-        connection = self._take()
+        connection = self._take(scope)
         connection.in_person = True
         unregister = scope.on_cancel(lambda: connection.follow(scope))
         try:
@@ -120,7 +128,7 @@ class LanePeer:
 
         Raises Unreachable, Unavailable.
         """
-        connection = self._take()
+        connection = self._take(scope)
         connection.in_person = True
         unregister = scope.on_cancel(connection.withdraw)
         try:
@@ -142,18 +150,20 @@ class LanePeer:
     def _send(
         self, connection: Connection, method: Method, request: Any, scope: Scope, kind: Kind
     ) -> None:
+        self._debts.add(connection, connection.lost)
         beside = Beside()
         header = method.encode_request(request, beside)
         remaining = scope.remaining()
         timeout_us = 0 if remaining is None else max(1, round(remaining * 1e6))
         number = NUMBERS[method.path]
+        look_s = _LOOK_S if remaining is None else _LOOK_AT_DEADLINE_S
         connection.socket.send_frame(
-            kind, number, header, beside.values, timeout_us, _LOOK_S, scope.check
+            kind, number, header, beside.values, timeout_us, look_s, scope.check
         )
 
     # -- connections ----------------------------------------------------------------------------
 
-    def _take(self) -> Connection:
+    def _take(self, scope: Scope) -> Connection:
         while self._idle:
             with contextlib.suppress(IndexError):
                 connection = self._idle.pop()
@@ -163,24 +173,42 @@ class LanePeer:
                 connection.close()
         if self._closed:
             raise Unreachable("the peer has been closed")
-        return Connection(self, self._connect())
+        return Connection(self, self._connect(scope))
 
-    def _connect(self) -> LaneSocket:
+    def _connect(self, scope: Scope) -> LaneSocket:
+        attempt = _Attempt()
+        self._debts.add(attempt, attempt.stop)
+        unregister = scope.on_cancel(lambda: attempt.stop(scope.error))
         found: OSError | None = None
-        for family, address in self._addresses():
-            sock = socket.socket(family, socket.SOCK_STREAM)
-            try:
-                sock.settimeout(_CONNECT_WITHIN_S)
-                sock.connect(address)
-                lane = LaneSocket(sock, self._max_message_bytes)
-                frame = lane.read(_CONNECT_WITHIN_S)
-                if frame is None or not greets(frame, self.lane.server):
-                    raise ConnectionRefusedError(f"{address} is not the server's lane")
-                return lane
-            except (OSError, EOFError, errors.OpError) as error:
-                sock.close()
-                found = error if isinstance(error, OSError) else ConnectionError(str(error))
+        try:
+            for family, address in self._addresses():
+                sock = socket.socket(family, socket.SOCK_STREAM)
+                attempt.sock = sock
+                try:
+                    return self._greeted(sock, address, scope)
+                except (OSError, EOFError, errors.OpError) as error:
+                    sock.close()
+                    if attempt.error is not None:
+                        raise attempt.error from error
+                    scope.check()
+                    found = error if isinstance(error, OSError) else ConnectionError(str(error))
+                except BaseException:  # Ctrl-C
+                    sock.close()
+                    raise
+        finally:
+            unregister()
+            self._debts.settle(attempt)
         raise Unreachable(f"the lane of {self.name} cannot be reached: {found}")
+
+    def _greeted(self, sock: socket.socket, address: Any, scope: Scope) -> LaneSocket:
+        """Connect to an address and see that it is the server's."""
+        sock.settimeout(_within(scope, _CONNECT_WITHIN_S))
+        sock.connect(address)
+        lane = LaneSocket(sock, self._max_message_bytes)
+        frame = lane.read(_within(scope, _CONNECT_WITHIN_S))
+        if frame is None or not greets(frame, self.lane.server):
+            raise ConnectionRefusedError(f"{address} is not the server's lane")
+        return lane
 
     def _addresses(self) -> list[tuple[int, Any]]:
         """Where to try, best first."""
@@ -199,6 +227,7 @@ class LanePeer:
 
     def give_back(self, connection: Connection) -> None:
         """A call has ended well: the next one may have the connection."""
+        self._debts.settle(connection)
         connection.call = None
         connection.in_person = False
         connection.idle_since = now = time.monotonic()
@@ -218,6 +247,7 @@ class LanePeer:
 
     def drop(self, connection: Connection) -> None:
         """A call has not ended well: its connection is of no more use."""
+        self._debts.settle(connection)
         connection.call = None
         connection.close()
 
@@ -240,8 +270,10 @@ class LanePeer:
     def broken(
         self, connection: Connection, method: Method, scope: Scope, failure: BaseException
     ) -> errors.OpError:
-        """The error of a call whose connection broke, or was shut because the scope has ended."""
-        error = scope.error
+        """The error of a call whose connection broke, or was shut because the scope has ended, or the
+        server was found not to live.
+        """
+        error = scope.error or connection.error
         if error is not None:
             return error
         self._report(connection)
@@ -258,10 +290,25 @@ class LanePeer:
                 self._idle.pop().close()
 
 
-class Connection:
-    """A connection: idle, or with one call."""
+class _Attempt:
+    """To connect; `stop` ends it with an error, from any thread."""
 
-    __slots__ = ("_peer", "call", "gone", "idle_since", "in_person", "socket", "told")
+    def __init__(self) -> None:
+        self.sock: socket.socket | None = None
+        self.error: errors.OpError | None = None
+
+    def stop(self, error: errors.OpError | None) -> None:
+        """Have whoever connects find out at once."""
+        self.error = error
+        if self.sock is not None:
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+
+class Connection:
+    """A connection: idle, or with one call.  `error`: why it was shut, if the server does not live."""
+
+    __slots__ = ("_peer", "call", "error", "gone", "idle_since", "in_person", "socket", "told")
 
     def __init__(self, peer: LanePeer, lane: LaneSocket) -> None:
         """in_person: the thread that calls also reads.  gone: the other side has closed it."""
@@ -270,6 +317,7 @@ class Connection:
         self.told: Told = {}
         self.socket = lane
         self.call: _Call | None = None
+        self.error: errors.OpError | None = None
         self.in_person = False
         self.idle_since = 0.0
         watcher().add(lane, self._event)
@@ -299,6 +347,11 @@ class Connection:
             self.gone = True
             self._peer.forget(self)
 
+    def lost(self, error: errors.OpError) -> None:
+        """The server does not live: whoever reads or writes finds out at once."""
+        self.error = error
+        self.socket.shut()
+
     def withdraw(self) -> None:
         """Have the server end the call; who reads finds out when it has, or soon after."""
         self.socket.half_close()
@@ -321,6 +374,12 @@ class Connection:
         """Give it back to the system; nobody may be reading."""
         watcher().remove(self.socket)
         self.socket.close()
+
+
+def _within(scope: Scope, most_s: float) -> float:
+    """Seconds until the scope's deadline, and a little longer; no more than `most_s`."""
+    remaining = scope.remaining()
+    return most_s if remaining is None else min(most_s, remaining + _CONNECT_PATIENCE_S)
 
 
 def _read_limit(scope: Scope) -> float | None:

@@ -16,6 +16,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -35,6 +36,7 @@ from headrace.serve.wire import Method
 _SOON_S = 0.02  # within which the next call of a busy client comes
 _LINGER_S = 1.0
 _MOST_LINGERING = 32  # threads that wait longer than that
+_STALLED_S = 2.0  # for a read of at most _LINGER_S: this process was stopped
 _GREET_WITHIN_S = 1.0
 _BACKLOG = 1024
 
@@ -173,6 +175,7 @@ class _Connection:
         with self._lock:
             parked, self._parked = self._parked, False
         if parked:
+            self._gone = hung_up  # while this process was stopped, say
             try:
                 self._shell.pool.submit(self._serve)
             except RuntimeError:  # no thread to be had
@@ -189,9 +192,12 @@ class _Connection:
         watcher().arm(lane, wants_input=False)
         try:
             while True:
+                began = time.monotonic()
                 frame = self._next()
                 if frame is None:
                     break
+                if time.monotonic() - began > _STALLED_S and lane.hung_up():
+                    self._gone = True  # while this process was stopped
                 self._answer(frame)
                 del frame
         except (OSError, EOFError):
@@ -233,6 +239,8 @@ class _Connection:
             scope = self._scope = Scope(timeout_s)
             if self._gone:
                 scope.cancel(errors.cancelled("the caller is gone"))
+                if frame.kind is Kind.REQUEST:
+                    scope.check()
             request = method.decode_request(frame.header, Beside(frame.values))
             frame.values = []  # theirs alone, so that they go when they are used up
             reply = handler(request, scope)

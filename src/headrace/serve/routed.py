@@ -12,13 +12,16 @@ from headrace.codec import protos as pb
 from headrace.run.keys import source_device, task_of
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.grpc_client import GrpcPeer
+from headrace.serve.grpc_client import GrpcPeer, peer_name
 from headrace.serve.lane_client import LanePeer, Told, Unreachable
 from headrace.serve.lane_options import MAX_MESSAGE_BYTES, lane_options
 from headrace.serve.lane_wire import VERSION
+from headrace.serve.liveness import Debts, Revived
+from headrace.serve.waiting import patient
 from headrace.serve.wire import CREATE_SESSION, GET_STATUS, PUSHES_LOST, Method
 
 _ASK_WITHIN_S = 5.0
+_PATIENCE_S = 0.01  # past the deadline, so that its error says what was waited for
 
 _log = logging.getLogger("headrace")
 
@@ -29,8 +32,11 @@ class RoutedPeer:
     remote = True
 
     def __init__(self, address: str, name: str) -> None:
-        self._grpc = GrpcPeer(address, name)
-        self.name = self._grpc.name
+        self.name = peer_name(address, name)
+        self._debts = Debts(
+            self.name, lambda answer_s: GrpcPeer(address, name, connect_within_s=answer_s)
+        )
+        self._grpc = GrpcPeer(address, name, self._debts)
         self._host = address.rpartition(":")[0]
         self._lane: LanePeer | None = None
         self._asked = False
@@ -50,8 +56,11 @@ class RoutedPeer:
         watched: bool = True,
     ) -> Pending[Any]:
         """See `Peer`."""
+        silent = self._debts.silent
+        if silent and not wait_for_ready:
+            return Revived(self, self._debts, method, request, scope)
         lane = self._lane
-        if lane is not None:
+        if not silent and lane is not None:
             try:
                 return lane.call(method, request, scope, watched)
             except Unreachable as error:
@@ -66,6 +75,9 @@ class RoutedPeer:
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
         """See `Peer`."""
+        if self._debts.silent:
+            with patient(scope, _PATIENCE_S) as late:
+                return self.call(method, request, scope).wait(late)
         lane = self._lane
         if lane is not None:
             try:
@@ -79,7 +91,7 @@ class RoutedPeer:
     def tell(self, method: Method, request: Any, scope: Scope) -> bool:
         """See `Peer`.  Only over the lane."""
         lane = self._lane
-        if lane is not None:
+        if lane is not None and not self._debts.silent:
             try:
                 lane.tell(method, request, scope)
                 return True
@@ -104,7 +116,9 @@ class RoutedPeer:
         if lane_options().on and (self._lane is None or self._lane.lane.server != offered.server):
             earlier, self._lane = (
                 self._lane,
-                LanePeer(offered, self._host, self.name, MAX_MESSAGE_BYTES, self._lost),
+                LanePeer(
+                    offered, self._host, self.name, MAX_MESSAGE_BYTES, self._debts, self._lost
+                ),
             )
             if earlier is not None:
                 earlier.close()
@@ -140,3 +154,4 @@ class RoutedPeer:
         if lane is not None:
             lane.close()
         self._grpc.close()
+        self._debts.close()

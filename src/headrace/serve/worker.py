@@ -287,7 +287,7 @@ class Worker:
             lambda: running.cancel(exchange.scope.error or _over(step_id))
         )
         try:
-            view = exchange.seen_from(session.task, session.peers, registered.routes)
+            view = exchange.seen_from(session.task, session.peers, registered.routes, running)
             step = StepState(session.runtime, running, step_id, view, stats, session.handle, lends)
             values = program.run(step, args)
             view.finish(running)

@@ -1,0 +1,182 @@
+"""Processes that are stopped (SIGSTOP) under a step, and go on later, or that only take long."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.serve.liveness import Debts
+from headrace.serve.wire import Method
+from tests.serve.clusters import ProcessCluster, processes
+from tests.serve.conftest import Background
+
+Start = Callable[[Callable[[], Any]], Background]
+
+LANES = ["off", "unix", "tcp"]
+
+
+@pytest.fixture(scope="module", params=LANES)
+def cluster(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
+    """A process each for a ps and two workers, who find out about each other sooner than usual."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HEADRACE_LANE", request.param)
+        environment.setenv("HEADRACE_FROZEN_AFTER_S", "2.4")
+        with processes({"ps": 1, "worker": 2}) as cluster:
+            yield cluster
+
+
+_numbers = itertools.count()
+
+
+class Program:
+    """A queue and a counter on the ps; a step through worker:1 that blocks in the queue."""
+
+    def __init__(self) -> None:
+        with tf.container(f"program{next(_numbers)}"), tf.device("/job:ps"):
+            begun = tf.FIFOQueue(1, [tf.int32], [[]], shared_name="begun")
+            self.queue = tf.FIFOQueue(9, [tf.float32], [[]], shared_name="queue")
+            self.counter = tf.Variable(0.0, name="counter")
+            with tf.control_dependencies([begun.enqueue(1)]):
+                self.taken = self.queue.dequeue()
+            self.has_begun = begun.dequeue()
+            with tf.control_dependencies([self.taken]):
+                counted = self.counter.assign_add(1.0)
+            self.put = self.queue.enqueue(5.0)
+            self.size = self.queue.size()
+        with tf.device("/job:worker/task:1"):
+            self.step = self.taken + 1.0
+            self.counting = counted + 0.0
+        self.init = tf.global_variables_initializer()
+
+
+@pytest.mark.parametrize("task", ["ps:0", "worker:0", "worker:1"])
+def test_a_task_that_is_stopped_under_a_step_fails_it_by_name(
+    cluster: ProcessCluster, background: Start, task: str
+) -> None:
+    """worker:0 is the master, which only the client can find out about."""
+    program = Program()
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(program.init)
+        step = background(lambda: session.run([program.step, program.counting]))
+        session.run(program.has_begun)
+        cluster.signal(task, signal.SIGSTOP)
+        began = time.monotonic()
+        try:
+            error = step.error()
+            took = time.monotonic() - began
+        finally:
+            cluster.signal(task, signal.SIGCONT)
+        assert isinstance(error, tf.errors.UnavailableError)
+        assert cluster.address(task) in str(error)
+        assert "stopped or frozen" in str(error)
+        if task != "worker:0":
+            assert cluster.full_name(task) in str(error)
+        assert took < 4.0
+        session.run(program.put)
+        assert session.run(program.size) == 1  # the step that was given up takes nothing
+        assert session.run(program.counter) == 0.0
+
+
+def test_a_request_that_a_stopped_task_did_not_read_is_not_run_when_it_goes_on(
+    cluster: ProcessCluster, background: Start
+) -> None:
+    program = Program()
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(program.init)
+        with tf.device("/job:ps"):
+            add = program.counter.assign_add(1.0)
+        assert session.run(add) == 1.0
+        cluster.signal("ps:0", signal.SIGSTOP)
+        with pytest.raises(tf.errors.UnavailableError, match="/job:ps/replica:0/task:0"):
+            session.run(add)
+        limited = tf.RunOptions(timeout_in_ms=300)
+        began = time.monotonic()
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.run(add, options=limited)
+        assert time.monotonic() - began < 0.4 + 0.1
+        cluster.signal("ps:0", signal.SIGCONT)
+        assert session.run(program.counter) == 1.0
+
+
+def test_a_step_that_only_waits_long_is_left_alone(
+    cluster: ProcessCluster, background: Start
+) -> None:
+    program = Program()
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(program.init)
+        step = background(lambda: session.run(program.step))
+        session.run(program.has_begun)
+        with pytest.raises(tf.errors.DeadlineExceededError):  # the time of several questions
+            session.run(program.queue.dequeue(), options=tf.RunOptions(timeout_in_ms=5000))
+        assert not step.done
+        session.run(program.put)
+        assert step.value() == 6.0
+
+
+class Silent:
+    """A connection whose other side answers when the test wants it to."""
+
+    name, remote, stale = "it", True, False
+
+    def __init__(self) -> None:
+        self.asked: list[Pending[Any]] = []
+
+    def call(
+        self, method: Method, request: Any, scope: Scope, wait_for_ready: bool
+    ) -> Pending[Any]:
+        reply: Pending[Any] = Pending()
+        self.asked.append(reply)
+        return reply
+
+    def close(self) -> None: ...
+
+
+def test_only_what_was_owed_before_the_question_is_lost_without_an_answer() -> None:
+    peer = Silent()
+    debts = Debts("it", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
+    lost: list[str] = []
+    debts._observed = True  # looked at by hand
+    debts.add("old", lambda error: lost.append("old"))
+    debts.add("settled", lambda error: lost.append("settled"))
+    debts._owed = {what: (since - 60.0, call) for what, (since, call) in debts._owed.items()}
+    debts.look()
+    debts.add("new", lambda error: lost.append("new"))
+    debts.settle("settled")
+    peer.asked[0].reject(errors.deadline_exceeded("no answer"))
+    assert lost == ["old"]
+    debts.close()
+
+
+def test_a_peer_that_answers_loses_nothing_however_long_it_owes() -> None:
+    peer = Silent()
+    debts = Debts("it", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
+    lost: list[errors.OpError] = []
+    debts._observed = True
+    debts.add("old", lost.append)
+    debts._owed = {what: (since - 60.0, call) for what, (since, call) in debts._owed.items()}
+    for count in range(3):
+        debts.look()
+        assert len(peer.asked) == count + 1
+        peer.asked[count].resolve(pb.GetStatusResponse())
+    assert not lost
+    debts.close()
+
+
+def test_a_peer_that_owes_nothing_is_not_asked() -> None:
+    peer = Silent()
+    debts = Debts("it", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
+    debts.add("done", lambda error: None)
+    debts.settle("done")
+    assert debts.look() is None
+    assert not peer.asked
+    debts.close()
