@@ -5,6 +5,8 @@ Addresses are ports that the system says are free; if another program takes one 
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -135,9 +137,14 @@ class ProcessCluster:
         job, _, index = task.partition(":")
         return f"/job:{job}/replica:0/task:{index}"
 
-    def signal(self, task: str, number: int) -> None:
-        """Send a signal to a task's process."""
-        self.processes[task].send_signal(number)
+    def freeze(self, task: str) -> None:
+        """SIGSTOP, and wait until the process has stopped."""
+        self.processes[task].send_signal(signal.SIGSTOP)
+        os.waitpid(self.processes[task].pid, os.WUNTRACED)
+
+    def thaw(self, task: str) -> None:
+        """Let a process go on."""
+        self.processes[task].send_signal(signal.SIGCONT)
 
     def kill(self, task: str) -> None:
         """kill -9, and wait for the end."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -69,13 +68,13 @@ def test_a_task_that_is_stopped_under_a_step_fails_it_by_name(
         session.run(program.init)
         step = background(lambda: session.run([program.step, program.counting]))
         session.run(program.has_begun)
-        cluster.signal(task, signal.SIGSTOP)
+        cluster.freeze(task)
         began = time.monotonic()
         try:
             error = step.error()
             took = time.monotonic() - began
         finally:
-            cluster.signal(task, signal.SIGCONT)
+            cluster.thaw(task)
         assert isinstance(error, tf.errors.UnavailableError)
         assert cluster.address(task) in str(error)
         assert "stopped or frozen" in str(error)
@@ -96,7 +95,7 @@ def test_a_request_that_a_stopped_task_did_not_read_is_not_run_when_it_goes_on(
         with tf.device("/job:ps"):
             add = program.counter.assign_add(1.0)
         assert session.run(add) == 1.0
-        cluster.signal("ps:0", signal.SIGSTOP)
+        cluster.freeze("ps:0")
         with pytest.raises(tf.errors.UnavailableError, match="/job:ps/replica:0/task:0"):
             session.run(add)
         limited = tf.RunOptions(timeout_in_ms=300)
@@ -104,7 +103,7 @@ def test_a_request_that_a_stopped_task_did_not_read_is_not_run_when_it_goes_on(
         with pytest.raises(tf.errors.DeadlineExceededError):
             session.run(add, options=limited)
         assert time.monotonic() - began < 0.4 + 0.1
-        cluster.signal("ps:0", signal.SIGCONT)
+        cluster.thaw("ps:0")
         assert session.run(program.counter) == 1.0
 
 
