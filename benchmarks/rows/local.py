@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from benchmarks import mlp
-from benchmarks.floors import ARRAY_ADD, ARRAY_COPY, COUNTING, LOCKED_DEQUE, LOOPS
+from benchmarks.floors import ARRAY_ADD, ARRAY_COPY, COUNTING, LOCKED_DEQUE, LOOPS, memcpy
 from benchmarks.row import Bench, Floor, row
 
 
@@ -40,7 +42,7 @@ def run_assign_add(tf: Any, bench: Bench) -> None:
         bench.expect(session.run(x), 1.0 + calls)
 
 
-@row("enqueue + dequeue", floors=[LOCKED_DEQUE])
+@row("enqueue + dequeue", faster=10, floors=[LOCKED_DEQUE])
 def enqueue_dequeue(tf: Any, bench: Bench) -> None:
     """One element into a queue and out again, in two steps."""
     queue = tf.FIFOQueue(10, [tf.float32], shapes=[[]])
@@ -77,6 +79,62 @@ def cond(tf: Any, bench: Bench) -> None:
         bench.expect(session.run(chosen, {pred: False, x: 3.0}), 2.0)
         bench.expect(session.run(chosen, {pred: True, x: 3.0}), 4.0)
         bench.time(lambda: session.run(chosen, {pred: True, x: 3.0}))
+
+
+def _many(tf: Any, bench: Bench, width: int) -> None:
+    """100 elements of so many floats, made in the graph, in and out of a queue; fetches one number."""
+    elements = np.arange(100 * width, dtype=np.float32).reshape(100, width)
+    kept = tf.Variable(elements)
+    queue = tf.FIFOQueue(1000, [tf.float32], shapes=[[width]])
+    put, last = queue.enqueue_many([kept]), queue.dequeue_many(100)[-1, -1]
+
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+
+        def step() -> Any:
+            session.run(put)
+            return session.run(last)
+
+        bench.expect(step(), elements[-1, -1])
+        bench.time(step)
+        bench.expect(session.run(queue.size()), 0)
+
+
+@row("enqueue_many + dequeue_many, 100 of 2 floats", faster=15)
+def enqueue_dequeue_many(tf: Any, bench: Bench) -> None:
+    """100 small elements into a queue and out again, in two steps."""
+    _many(tf, bench, 2)
+
+
+@row("enqueue_many + dequeue_many, 100 of 40 kB", faster=15, floors=[memcpy(2 * 100 * 40_000)])
+def enqueue_dequeue_many_large(tf: Any, bench: Bench) -> None:
+    """100 elements of 10,000 floats into a queue and out again, in two steps."""
+    _many(tf, bench, 10_000)
+
+
+@row("shuffle queue of 1e6, 100 at a time", faster=10)
+def shuffle_queue(tf: Any, bench: Bench) -> None:
+    """100 of a million elements out of a shuffle queue, and as many in, in two steps."""
+    count = 1_000_000
+    fill, refill = tf.range(count, dtype=tf.int64), tf.range(count, count + 100, dtype=tf.int64)
+    queue = tf.RandomShuffleQueue(count + 100, 0, [tf.int64], shapes=[[]])
+    put_all, put, get = (
+        queue.enqueue_many([fill]),
+        queue.enqueue_many([refill]),
+        queue.dequeue_many(100),
+    )
+
+    with tf.Session() as session:
+        session.run(put_all)
+
+        def step() -> Any:
+            session.run(put)
+            return session.run(get)
+
+        taken = step()
+        bench.expect(len(np.unique(taken)), 100)
+        bench.expect(session.run(queue.size()), count)
+        bench.time(step)
 
 
 @row(
