@@ -19,6 +19,8 @@ from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
 from headrace.serve.lane_client import LanePeer, Told
+from headrace.serve.liveness import Debts
+from headrace.serve.security import Security
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
 from tests.serve.proxies import Fate, before, seeded
@@ -117,7 +119,15 @@ def connect(cluster: Cluster, lost: list[Told]) -> Iterator[Callable[[Fate], Lan
             server = cluster.servers["worker:0"]
             proxy = stack.enter_context(before(server, lambda: fate))
             proxy.stand_before(server)
-            peer = LanePeer(server.worker.lane, "127.0.0.1", WORKER, 1 << 30, lost.append)
+            peer = LanePeer(
+                server.worker.lane,
+                "127.0.0.1",
+                WORKER,
+                1 << 30,
+                Debts(WORKER, pytest.fail),
+                Security(),
+                lost.append,
+            )
             stack.callback(peer.close)
             return peer
 

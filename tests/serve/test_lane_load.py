@@ -28,6 +28,8 @@ from headrace.serve.grpc_client import GrpcPeer
 from headrace.serve.lane_client import LanePeer
 from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.lane_wire import NUMBERS
+from headrace.serve.liveness import Debts
+from headrace.serve.security import Security
 from tests.serve.clusters import ProcessCluster, in_process, processes
 from tests.serve.conftest import SHELLS
 
@@ -106,7 +108,9 @@ def test_a_thousand_idle_clients_cost_little_and_delay_nobody(
     SHELLS["unix"](monkeypatch)
     with ExitStack() as stack:
         server = Process(stack.enter_context(processes({"ps": 1})), "ps:0")
-        peer = LanePeer(server.lane, "127.0.0.1", "ps", 1 << 20)
+        peer = LanePeer(
+            server.lane, "127.0.0.1", "ps", 1 << 20, Debts("ps", pytest.fail), Security()
+        )
         stack.enter_context(closing(peer))
         alone_s, memory_mb, threads = latency_s(peer), server.memory_mb, server.threads
         for _ in range(IDLE):

@@ -13,9 +13,11 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
-from headrace.serve.grpc_server import DETAIL_KEY, PATIENCE_KEY
+from headrace.serve.grpc_server import DETAIL_KEY, GRPC_MOST_BYTES, PATIENCE_KEY, TOKEN_KEY
 from headrace.serve.grpcio import grpc
+from headrace.serve.lane_options import max_message_bytes
 from headrace.serve.liveness import Debts
+from headrace.serve.security import Security, security
 from headrace.serve.status import as_op_error, from_detail, from_text
 from headrace.serve.waiting import passed_deadline, patient
 from headrace.serve.wire import INLINE, Method
@@ -41,25 +43,34 @@ class GrpcPeer:
         name: str = "",
         debts: Debts | None = None,
         connect_within_s: float = _CONNECT_WITHIN_S,
+        trusting: Security | None = None,
     ) -> None:
         """debts: of that server, if it is to be seen whether it lives.
 
-        connect_within_s: how long one attempt to connect may take.
+        connect_within_s: how long one attempt to connect may take.  trusting: None: as the
+        environment says.
         """
+        trusting = security() if trusting is None else trusting
         self.name = peer_name(address, name)
         self._debts = debts
-        self._channel = grpc.insecure_channel(
-            address,
-            options=[
-                ("grpc.max_receive_message_length", -1),
-                ("grpc.max_send_message_length", -1),
-                ("grpc.initial_reconnect_backoff_ms", 100),
-                ("grpc.min_reconnect_backoff_ms", round(connect_within_s * 1000)),
-                ("grpc.max_reconnect_backoff_ms", 1000),
-                ("grpc.enable_http_proxy", 0),
-                ("grpc.use_local_subchannel_pool", 1),
-            ],
-        )
+        options = [
+            ("grpc.max_receive_message_length", min(max_message_bytes(), GRPC_MOST_BYTES)),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.min_reconnect_backoff_ms", round(connect_within_s * 1000)),
+            ("grpc.max_reconnect_backoff_ms", 1000),
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        if trusting.tls:
+            credentials = grpc.ssl_channel_credentials(
+                trusting.authorities, trusting.key, trusting.certificate
+            )
+            self._channel = grpc.secure_channel(address, credentials, options=options)
+        else:
+            self._channel = grpc.insecure_channel(address, options=options)
+        token = trusting.token
+        self._shown = ((TOKEN_KEY, token),) if token else ()
         self._stubs: dict[str, Any] = {}
 
     @property
@@ -85,7 +96,9 @@ class GrpcPeer:
         remaining = scope.remaining()
         limit: dict[str, Any] = {}
         if remaining is not None:
-            limit = {"timeout": remaining + _PATIENCE_S, "metadata": _PATIENCE}
+            limit = {"timeout": remaining + _PATIENCE_S, "metadata": (*_PATIENCE, *self._shown)}
+        elif self._shown:
+            limit = {"metadata": self._shown}
         data = method.encode_request(request, INLINE)
         try:
             future = stub.future(data, wait_for_ready=wait_for_ready, **limit)

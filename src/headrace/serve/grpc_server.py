@@ -19,11 +19,14 @@ from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve.grpcio import grpc
 from headrace.serve.pool import GrowingPool
+from headrace.serve.security import Security
 from headrace.serve.status import as_op_error, text_of, to_detail
 from headrace.serve.wire import INLINE, Method
 
 DETAIL_KEY = "headrace-error-bin"
 PATIENCE_KEY = "headrace-patience-s"
+TOKEN_KEY = "headrace-token"
+GRPC_MOST_BYTES = (1 << 31) - 1
 _NO_LIMIT_S = 1e9  # grpcio's way to say that there is none
 _HEAD_START, _MOST_HEAD_START_S = 0.1, 0.1  # as a share of the time that is left
 _MOST_TEXT = 3000  # characters of an error's text; HTTP/2 headers are small
@@ -31,11 +34,29 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class _Services(grpc.GenericRpcHandler):  # type: ignore[misc]
-    def __init__(self, handlers: dict[str, grpc.RpcMethodHandler]) -> None:
+    def __init__(self, handlers: dict[str, grpc.RpcMethodHandler], trusting: Security) -> None:
         self._handlers = handlers
+        self._trusting = trusting
+        self._refusing = grpc.unary_unary_rpc_method_handler(_refuse)
 
     def service(self, handler_call_details: Any) -> Any:
+        """The handler of a call; one that refuses it, whatever is in it, if the caller is a stranger."""
+        if self._trusting.secret:
+            shown = dict(handler_call_details.invocation_metadata).get(TOKEN_KEY, "")
+            if not self._trusting.may_call(shown if isinstance(shown, str) else ""):
+                return self._refusing
         return self._handlers.get(handler_call_details.method)
+
+
+def _refuse(data: bytes, context: grpc.ServicerContext) -> bytes:
+    _fail(
+        context,
+        errors.unauthenticated(
+            "the caller does not know the secret of this server; set HEADRACE_SECRET_FILE to the file that the server "
+            "has"
+        ),
+    )
+    return b""
 
 
 class GrpcShell:
@@ -46,8 +67,10 @@ class GrpcShell:
         services: Iterable[tuple[Any, Iterable[Method]]],
         pool: GrowingPool,
         max_message_bytes: int,
+        trusting: Security,
     ) -> None:
-        """services: (service object, its methods).  max_message_bytes: -1 for gRPC's own 2 GB."""
+        """services: (service object, its methods)."""
+        self._trusting = trusting
         handlers = {
             method.path: grpc.unary_unary_rpc_method_handler(_handler(service, method))
             for service, methods in services
@@ -55,10 +78,10 @@ class GrpcShell:
         }
         self._server = grpc.server(
             pool,
-            handlers=[_Services(handlers)],
+            handlers=[_Services(handlers, trusting)],
             options=[
                 ("grpc.so_reuseport", 0),
-                ("grpc.max_receive_message_length", max_message_bytes),
+                ("grpc.max_receive_message_length", min(max_message_bytes, GRPC_MOST_BYTES)),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.http2.min_ping_interval_without_data_ms", 5000),
                 ("grpc.http2.max_ping_strikes", 0),
@@ -73,8 +96,17 @@ class GrpcShell:
         """
         host, _, text = address.rpartition(":")
         port = int(text)
-        for ip in _addresses(host):
-            bound: int = self._server.add_insecure_port(f"{ip}:{port}")
+        trusting = self._trusting
+        for ip in addresses_of(host):
+            if trusting.certificate is not None:
+                credentials = grpc.ssl_server_credentials(
+                    [(trusting.key, trusting.certificate)],
+                    trusting.authorities,
+                    trusting.clients_too,
+                )
+                bound: int = self._server.add_secure_port(f"{ip}:{port}", credentials)
+            else:
+                bound = self._server.add_insecure_port(f"{ip}:{port}")
             if bound == 0:
                 raise RuntimeError(f"cannot listen on {ip}:{port}")
             port = bound
@@ -89,7 +121,7 @@ class GrpcShell:
         self._server.stop(grace_s).wait()
 
 
-def _addresses(host: str) -> list[str]:
+def addresses_of(host: str) -> list[str]:
     """The IP addresses of a host name that are this machine's, as gRPC wants them written.
 
     Raises RuntimeError if there are none.

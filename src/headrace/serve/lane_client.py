@@ -22,8 +22,17 @@ from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve.lane_socket import LaneSocket
-from headrace.serve.lane_wire import NUMBERS, Beside, greets, host_id
+from headrace.serve.lane_wire import (
+    GREETING,
+    HELLO,
+    NUMBERS,
+    UNTRUSTED_BYTES,
+    Beside,
+    greeted,
+    host_id,
+)
 from headrace.serve.liveness import Debts
+from headrace.serve.security import Security, new_nonce
 from headrace.serve.status import as_op_error, from_detail
 from headrace.serve.waiting import passed_deadline
 from headrace.serve.watcher import watcher
@@ -58,12 +67,14 @@ class LanePeer:
         name: str,
         max_message_bytes: int,
         debts: Debts,
+        trusting: Security,
         lost: Callable[[Told], object] = lambda told: None,
     ) -> None:
         """host: of the server's gRPC address, where its TCP port is too.  debts: of the server.
 
         lost: called, from any thread, with what was told over a connection that has broken since.
         """
+        self._security = trusting
         self.lane = lane
         self._lost = lost
         self.name = name
@@ -111,7 +122,10 @@ class LanePeer:
             self._send(connection, method, request, scope, Kind.REQUEST)
             frame = connection.wait(scope)
         except (OSError, EOFError) as failure:
+            last = connection.last_word()
             self.drop(connection)
+            if last is not None:
+                return result_of(last, method)
             raise self.broken(connection, method, scope, failure) from failure
         except BaseException:  # the deadline, Ctrl-C
             connection.take_back()
@@ -120,7 +134,7 @@ class LanePeer:
         finally:
             unregister()
         connection.told.clear()  # frames are handled in order: it has all arrived
-        self.give_back(connection)
+        self.after(frame, connection)
         return result_of(frame, method)
 
     def tell(self, method: Method, request: m.SendTensorRequest, scope: Scope) -> None:
@@ -204,11 +218,30 @@ class LanePeer:
         """Connect to an address and see that it is the server's."""
         sock.settimeout(_within(scope, _CONNECT_WITHIN_S))
         sock.connect(address)
-        lane = LaneSocket(sock, self._max_message_bytes)
-        frame = lane.read(_within(scope, _CONNECT_WITHIN_S))
-        if frame is None or not greets(frame, self.lane.server):
-            raise ConnectionRefusedError(f"{address} is not the server's lane")
+        lane = LaneSocket(sock, UNTRUSTED_BYTES)
+        self._introduce(lane, scope)
+        lane.trust(self._max_message_bytes)
         return lane
+
+    def _introduce(self, lane: LaneSocket, scope: Scope) -> None:
+        """Hear who it is; if either side has a secret, both prove that they know it.
+
+        Raises ConnectionRefusedError, and Unauthenticated from the other side.
+        """
+        nonce = greeted(_due(lane, scope), self.lane.server)
+        if bool(nonce) != bool(self._security.secret):
+            who = "the server asks for a secret" if nonce else "this process has a secret"
+            raise ConnectionRefusedError(f"{who}, and the other side has none")
+        if nonce:
+            mine = new_nonce()
+            lane.send_frame(
+                Kind.REQUEST, HELLO, mine + self._security.proof(b"client", nonce, mine)
+            )
+            answer = _due(lane, scope)
+            if answer.kind is Kind.ERROR:
+                raise from_detail(pb.ErrorDetail.FromString(answer.header))
+            if not self._security.proves(b"server", nonce, mine, answer.header):
+                raise ConnectionRefusedError("what listens there does not know our secret")
 
     def _addresses(self) -> list[tuple[int, Any]]:
         """Where to try, best first."""
@@ -224,6 +257,13 @@ class LanePeer:
                 ):
                     found.append((int(family), address))
         return found
+
+    def after(self, frame: Frame, connection: Connection) -> None:
+        """A call has been answered; by an error that is not its own the connection ends."""
+        if frame.method == GREETING:
+            self.drop(connection)
+        else:
+            self.give_back(connection)
 
     def give_back(self, connection: Connection) -> None:
         """A call has ended well: the next one may have the connection."""
@@ -338,6 +378,14 @@ class Connection:
             frame = lane.read(_read_limit(scope))
         return frame
 
+    def last_word(self) -> Frame | None:
+        """Why the other side has closed the connection, if it says so."""
+        with contextlib.suppress(OSError, EOFError, errors.OpError):
+            frame = self.socket.read_available()
+            if frame is not None and frame.kind is Kind.ERROR:
+                return frame
+        return None
+
     def _event(self, hung_up: bool) -> None:
         """The watcher's."""
         call = self.call
@@ -380,6 +428,14 @@ def _within(scope: Scope, most_s: float) -> float:
     """Seconds until the scope's deadline, and a little longer; no more than `most_s`."""
     remaining = scope.remaining()
     return most_s if remaining is None else min(most_s, remaining + _CONNECT_PATIENCE_S)
+
+
+def _due(lane: LaneSocket, scope: Scope) -> Frame:
+    """The next frame, which is due.  Raises ConnectionRefusedError if it does not come."""
+    frame = lane.read(_within(scope, _CONNECT_WITHIN_S))
+    if frame is None:
+        raise ConnectionRefusedError("what listens there does not answer")
+    return frame
 
 
 def _read_limit(scope: Scope) -> float | None:
@@ -494,7 +550,7 @@ class _Call(Pending[Any]):
         """The reply has come."""
         self._end()
         self._connection.told.clear()
-        self._peer.give_back(self._connection)
+        self._peer.after(frame, self._connection)
         try:
             value = result_of(frame, self._method)
         except Exception as error:  # the other side's, or a reply that cannot be understood

@@ -1,4 +1,5 @@
-"""What the environment says of the lane: ``HEADRACE_LANE``, ``HEADRACE_LANE_PORT``.
+"""What the environment says of transports: ``HEADRACE_LANE``, ``HEADRACE_LANE_PORT``,
+``HEADRACE_MAX_MESSAGE_BYTES``.
 
 Called by: serve.server, serve.lane_client.
 """
@@ -11,8 +12,21 @@ from dataclasses import dataclass
 from headrace.base import errors
 from headrace.serve import watcher
 
-MAX_MESSAGE_BYTES = 1 << 36
+_MAX_MESSAGE_BYTES = 1 << 34
 _KINDS = {"": "unix tcp", "on": "unix tcp", "unix": "unix", "tcp": "tcp", "off": ""}
+
+
+def max_message_bytes() -> int:
+    """The most that one message may hold: ``HEADRACE_MAX_MESSAGE_BYTES``, else 16 GiB (gRPC itself: 2).
+
+    Raises InvalidArgument.
+    """
+    text = os.environ.get("HEADRACE_MAX_MESSAGE_BYTES", "").strip() or str(_MAX_MESSAGE_BYTES)
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise errors.invalid_argument(
+            f"HEADRACE_MAX_MESSAGE_BYTES={text!r} is not a number of bytes above 0"
+        )
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,19 @@ from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve.lane_socket import LaneSocket
-from headrace.serve.lane_wire import METHODS, NUMBERS, VERSION, Beside, greeting, host_id
+from headrace.serve.lane_wire import (
+    GREETING,
+    HELLO,
+    METHODS,
+    NUMBERS,
+    UNTRUSTED_BYTES,
+    VERSION,
+    Beside,
+    greeting,
+    host_id,
+)
 from headrace.serve.pool import GrowingPool
+from headrace.serve.security import NONCE_BYTES, Security, new_nonce
 from headrace.serve.status import as_op_error, to_detail
 from headrace.serve.watcher import watcher
 from headrace.serve.wire import Method
@@ -52,8 +63,11 @@ class LaneShell:
         pool: GrowingPool,
         server: int,
         max_message_bytes: int,
+        trusting: Security,
     ) -> None:
         """services: (service object, its methods).  server: a number of this start of the server."""
+        self.trusting = trusting
+        self.server = server
         self.pool = pool
         self.max_message_bytes = max_message_bytes
         self._handlers = {
@@ -61,8 +75,6 @@ class LaneShell:
             for service, methods in services
             for method in methods
         }
-        self._server = server
-        self._greeting = b"".join(greeting(server))
         self._listeners: list[socket.socket] = []
         self._folder = ""
         self.lingering = threading.Semaphore(_MOST_LINGERING)
@@ -76,7 +88,7 @@ class LaneShell:
 
         port: of TCP, 0 for one that the system chooses, None for none.  Raises OSError.
         """
-        address = pb.LaneAddress(version=VERSION, server=self._server)
+        address = pb.LaneAddress(version=VERSION, server=self.server)
         if unix:
             self._folder = tempfile.mkdtemp(prefix="headrace-")  # for this user only
             path = os.path.join(self._folder, "lane")
@@ -98,13 +110,13 @@ class LaneShell:
     def accept(self, sock: socket.socket) -> None:
         """Take a connection: greet it and wait for its first request."""
         with contextlib.suppress(OSError):
-            connection = _Connection(self, LaneSocket(sock, self.max_message_bytes))
+            connection = _Connection(self, LaneSocket(sock, UNTRUSTED_BYTES))
             with self._lock:
                 if self._stopped:
                     sock.close()
                     return
                 self._connections.add(connection)
-            connection.begin(self._greeting)
+            connection.begin()
 
     def handler(self, number: int) -> tuple[Method, Any]:
         """A method and what serves it.  Raises Unimplemented."""
@@ -156,15 +168,21 @@ class _Connection:
         self._lane = lane
         self._lock = threading.Lock()
         self._parked = True
+        self._trusted = False
+        self._nonce = b""
         self._gone = False
         self._scope: Scope | None = None
 
-    def begin(self, greeting: bytes) -> None:
+    def begin(self) -> None:
         """Greet, and wait for the first request.  A new socket has room for the greeting."""
+        if self._shell.trusting.secret:
+            self._nonce = new_nonce()
+        else:
+            self._trust()
         self._lane.rest()
         watcher().add(self._lane, self._event)
         try:
-            self._lane.send([greeting], _GREET_WITHIN_S, _too_slow)
+            self._lane.send([greeting(self._shell.server, self._nonce)], _GREET_WITHIN_S, _too_slow)
         except OSError:
             self._end()
             return
@@ -198,7 +216,10 @@ class _Connection:
                     break
                 if time.monotonic() - began > _STALLED_S and lane.hung_up():
                     self._gone = True  # while this process was stopped
-                self._answer(frame)
+                if self._trusted:
+                    self._answer(frame)
+                else:
+                    self._hear(frame)
                 del frame
         except (OSError, EOFError):
             self._end()
@@ -222,11 +243,34 @@ class _Connection:
                 self._shell.lingering.release()
         return frame
 
+    def _trust(self) -> None:
+        self._trusted = True
+        self._lane.trust(self._shell.max_message_bytes)
+
+    def _hear(self, frame: Frame) -> None:
+        """The first frame must prove that the caller knows the secret; then it is proved to them.
+
+        Raises Unauthenticated.
+        """
+        trusting, shown = self._shell.trusting, frame.header
+        theirs = shown[:NONCE_BYTES]
+        told = frame.method == HELLO and len(theirs) == NONCE_BYTES
+        if not told or not trusting.proves(b"client", self._nonce, theirs, shown[NONCE_BYTES:]):
+            raise errors.unauthenticated(
+                "the caller does not know the secret of this server; set HEADRACE_SECRET_FILE to the file that the "
+                "server has"
+            )
+        answer = trusting.proof(b"server", self._nonce, theirs)
+        self._lane.send_frame(Kind.REPLY, HELLO, answer)
+        self._trust()
+
     def _refuse(self, error: errors.OpError) -> None:
         """Say why the connection is closed."""
         with contextlib.suppress(OSError):
             detail = to_detail(error).SerializeToString()
-            self._lane.send_frame(Kind.ERROR, 0, detail, limit_s=_GREET_WITHIN_S, check=_too_slow)
+            self._lane.send_frame(
+                Kind.ERROR, GREETING, detail, limit_s=_GREET_WITHIN_S, check=_too_slow
+            )
 
     def _answer(self, frame: Frame) -> None:
         reply: Any = None

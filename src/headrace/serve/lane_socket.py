@@ -33,16 +33,11 @@ class LaneSocket:
     """See the module header.  Reading and writing raise OSError when the connection is gone."""
 
     def __init__(self, sock: socket.socket, max_bytes: int) -> None:
-        """max_bytes: the most that one frame may announce."""
+        """max_bytes: the most that one frame may announce until `trust` says otherwise."""
         self._sock = sock
         self._lender: Lender | None = None
         self._borrower: Borrower | None = None
-        if sock.family == socket.AF_UNIX and AVAILABLE:
-            self._lender = Lender(_SHARED_BYTES)
-            self._borrower = Borrower(min(max_bytes, _SHARED_BYTES))
-            self._parser = Parser(max_bytes, self._borrower.array)
-        else:
-            self._parser = Parser(max_bytes)
+        self._parser = Parser(max_bytes)
         self._send_limit_s: float | None = None
         self._read_limit_s: float | None = None
         sock.setblocking(True)
@@ -50,6 +45,15 @@ class LaneSocket:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         else:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+
+    def trust(self, max_bytes: int) -> None:
+        """From now on frames may be that large, and use shared memory.  Between two frames."""
+        if self._sock.family == socket.AF_UNIX and AVAILABLE:
+            self._lender = Lender(_SHARED_BYTES)
+            self._borrower = Borrower(min(max_bytes, _SHARED_BYTES))
+            self._parser = Parser(max_bytes, self._borrower.array)
+        else:
+            self._parser = Parser(max_bytes)
 
     def fileno(self) -> int:
         """For the watcher; -1 once closed."""

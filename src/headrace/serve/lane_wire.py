@@ -5,10 +5,13 @@ Called by: serve.lane_server, serve.lane_client.
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from google.protobuf.message import DecodeError
 
 from headrace.base import errors
 from headrace.codec import frames
@@ -24,7 +27,15 @@ VERSION = (frames.VERSION << 32) | zlib.crc32(" ".join(NUMBERS).encode())
 """Of frames and of the table of methods; peers of different versions talk gRPC."""
 
 GREETING = 0xFFFF
-"""The number of the frame that a server sends first: a LaneAddress that says who it is."""
+"""The number of the frame that a server sends first, a LaneAddress that says who it is; and of the error
+that it sends last.
+"""
+
+HELLO = 0xFFFE
+"""The number of the frames that prove to either side that the other knows the secret."""
+
+UNTRUSTED_BYTES = 4096
+"""The most that a frame may announce before that."""
 
 
 class Beside:
@@ -55,18 +66,20 @@ class Beside:
         return self.values[self._taken :] if self._taken else self.values
 
 
-def greeting(server: int) -> list[Any]:
-    """The frame that a server sends first."""
-    header = pb.LaneAddress(version=VERSION, server=server).SerializeToString()
-    return frames.pack(Kind.REPLY, GREETING, 0, header)
+def greeting(server: int, nonce: bytes) -> bytes:
+    """The frame that a server sends first.  nonce: empty if it takes everybody."""
+    header = pb.LaneAddress(version=VERSION, server=server, nonce=nonce).SerializeToString()
+    return b"".join(frames.pack(Kind.REPLY, GREETING, 0, header))
 
 
-def greets(frame: Frame, server: int) -> bool:
-    """Whether `frame` is the greeting of that server."""
-    if frame.kind is not Kind.REPLY or frame.method != GREETING:
-        return False
-    found = pb.LaneAddress.FromString(frame.header)
-    return found.version == VERSION and found.server == server
+def greeted(frame: Frame, server: int) -> bytes:
+    """The nonce in the greeting of that server.  Raises ConnectionRefusedError for any other frame."""
+    if frame.kind is Kind.REPLY and frame.method == GREETING:
+        with contextlib.suppress(DecodeError):
+            found = pb.LaneAddress.FromString(frame.header)
+            if found.version == VERSION and found.server == server:
+                return found.nonce
+    raise ConnectionRefusedError("what listens there is not the server's lane")
 
 
 def host_id() -> str:

@@ -14,9 +14,10 @@ from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.grpc_client import GrpcPeer, peer_name
 from headrace.serve.lane_client import LanePeer, Told, Unreachable
-from headrace.serve.lane_options import MAX_MESSAGE_BYTES, lane_options
+from headrace.serve.lane_options import lane_options, max_message_bytes
 from headrace.serve.lane_wire import VERSION
 from headrace.serve.liveness import Debts, Revived
+from headrace.serve.security import security
 from headrace.serve.waiting import patient
 from headrace.serve.wire import CREATE_SESSION, GET_STATUS, PUSHES_LOST, Method
 
@@ -33,10 +34,13 @@ class RoutedPeer:
 
     def __init__(self, address: str, name: str) -> None:
         self.name = peer_name(address, name)
-        self._debts = Debts(
-            self.name, lambda answer_s: GrpcPeer(address, name, connect_within_s=answer_s)
-        )
-        self._grpc = GrpcPeer(address, name, self._debts)
+        self._security = trusting = security()
+
+        def probe(answer_s: float) -> GrpcPeer:
+            return GrpcPeer(address, name, connect_within_s=answer_s, trusting=trusting)
+
+        self._debts = Debts(self.name, probe)
+        self._grpc = GrpcPeer(address, name, self._debts, trusting=trusting)
         self._host = address.rpartition(":")[0]
         self._lane: LanePeer | None = None
         self._asked = False
@@ -117,7 +121,13 @@ class RoutedPeer:
             earlier, self._lane = (
                 self._lane,
                 LanePeer(
-                    offered, self._host, self.name, MAX_MESSAGE_BYTES, self._debts, self._lost
+                    offered,
+                    self._host,
+                    self.name,
+                    max_message_bytes(),
+                    self._debts,
+                    self._security,
+                    self._lost,
                 ),
             )
             if earlier is not None:

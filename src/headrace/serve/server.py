@@ -7,6 +7,7 @@ Threads: those of the pool, all daemons; `stop` ends them.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,11 @@ from headrace.codec import protos as pb
 from headrace.run.scope import Scope, wait_until_set
 from headrace.serve import registry
 from headrace.serve.cluster import ClusterSpec
-from headrace.serve.lane_options import MAX_MESSAGE_BYTES, lane_options
+from headrace.serve.lane_options import lane_options, max_message_bytes
 from headrace.serve.lane_server import LaneShell
 from headrace.serve.master import Master
 from headrace.serve.pool import GrowingPool
+from headrace.serve.security import security
 from headrace.serve.wire import MASTER_METHODS, WORKER_METHODS
 from headrace.serve.worker import Worker
 
@@ -74,14 +76,19 @@ class Server:
                 self._start()
 
     def _start(self) -> None:
-        from headrace.serve.grpc_server import GrpcShell
+        from headrace.serve.grpc_server import GrpcShell, addresses_of
 
         definition = self._server_def
         job, index = definition.job_name, definition.task_index
-        cluster = ClusterSpec(definition.cluster)
-        addresses = cluster.task_names()
+        addresses = ClusterSpec(definition.cluster).task_names()
         task = f"/job:{job}/replica:0/task:{index}"
         host, port = _host_and_port(addresses[task], task)
+        trusting, most = security(), max_message_bytes()
+        bind = os.environ.get("HEADRACE_BIND", "").strip() or host
+        try:
+            trusting.check_may_listen(addresses_of(bind), task)
+        except RuntimeError as error:
+            raise _cannot_listen(task, bind, port) from error
         self._pool = GrowingPool(f"headrace {job}:{index}")
         config = definition.default_session_config
         cpus = config.device_count.get("CPU", 0) or 1
@@ -90,38 +97,38 @@ class Server:
         if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
             sys.setswitchinterval(_SWITCH_INTERVAL_S)
         services = [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)]
-        self._lane = self._open_lane(services, host, task)  # first: its sockets can be closed again
-        shell = GrpcShell(services, self._pool, max_message_bytes=-1)
+        self._lane = LaneShell(services, self._pool, self.worker.incarnation, most, trusting)
+        self._open_lane(self._lane, bind, task)  # first: its sockets can be closed again
+        shell = GrpcShell(services, self._pool, most, trusting)
         try:
-            bound = shell.bind(f"{host}:{port}")
+            bound = shell.bind(f"{bind}:{port}")
         except RuntimeError as error:
             self._lane.stop()
             self._pool.shutdown(wait=False)
-            raise errors.unknown(
-                f"could not start a gRPC server for {task} on {host}:{port}: the port is taken or the address is "
-                "not this host's; stop what listens there, or give the task another port (0: the system chooses)"
-            ) from error
+            raise _cannot_listen(task, bind, port) from error
         shell.start()
         self._address = f"{host}:{bound}"
         self._shell = shell
         registry.add(self._address, self)
 
-    def _open_lane(self, services: Any, host: str, task: str) -> LaneShell:
-        """Listen for peers of ours; before gRPC does, which tells them where."""
+    def _open_lane(self, lane: LaneShell, host: str, task: str) -> None:
+        """Listen for peers of ours; before gRPC does, which tells them where.
+
+        Where gRPC goes over TLS there is no TCP port beside it that does not.
+        """
         options = lane_options()
-        lane = LaneShell(services, self._pool, self.worker.incarnation, MAX_MESSAGE_BYTES)
-        if options.on:
-            port = options.tcp_port if options.tcp else None
-            try:
-                self.worker.lane = lane.listen(host.strip("[]"), port, options.unix)
-            except OSError as error:
-                lane.stop()
-                self._pool.shutdown(wait=False)
-                raise errors.unknown(
-                    f"could not listen for headrace peers of {task} on {host}:{port}: {error}; another "
-                    "HEADRACE_LANE_PORT, or HEADRACE_LANE=off, helps"
-                ) from error
-        return lane
+        if not options.on:
+            return
+        port = options.tcp_port if options.tcp and not lane.trusting.tls else None
+        try:
+            self.worker.lane = lane.listen(host.strip("[]"), port, options.unix)
+        except OSError as error:
+            lane.stop()
+            self._pool.shutdown(wait=False)
+            raise errors.unknown(
+                f"could not listen for headrace peers of {task} on {host}:{port}: {error}; another "
+                "HEADRACE_LANE_PORT, or HEADRACE_LANE=off, helps"
+            ) from error
 
     @property
     def target(self) -> str:
@@ -241,6 +248,13 @@ def _complete(found: pb.ServerDef, guess_task: bool) -> None:
         found.protocol = "grpc"
     if found.protocol != "grpc":
         raise errors.not_found(f"no server speaks the protocol {found.protocol!r}; use 'grpc'")
+
+
+def _cannot_listen(task: str, host: str, port: int) -> errors.OpError:
+    return errors.unknown(
+        f"could not start a gRPC server for {task} on {host}:{port}: the port is taken or the address is "
+        "not this host's; stop what listens there, or give the task another port (0: the system chooses)"
+    )
 
 
 def _host_and_port(address: str, task: str) -> tuple[str, int]:

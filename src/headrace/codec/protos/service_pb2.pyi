@@ -30,18 +30,20 @@ class ErrorDetail(_message.Message):
     def __init__(self, node: _Optional[str] = ..., op_type: _Optional[str] = ..., device: _Optional[str] = ..., step: _Optional[int] = ..., built_at: _Optional[str] = ..., chain: _Optional[_Iterable[str]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class LaneAddress(_message.Message):
-    __slots__ = ("version", "server", "host", "unix_path", "tcp_port")
+    __slots__ = ("version", "server", "host", "unix_path", "tcp_port", "nonce")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SERVER_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     UNIX_PATH_FIELD_NUMBER: _ClassVar[int]
     TCP_PORT_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
     version: int
     server: int
     host: str
     unix_path: str
     tcp_port: int
-    def __init__(self, version: _Optional[int] = ..., server: _Optional[int] = ..., host: _Optional[str] = ..., unix_path: _Optional[str] = ..., tcp_port: _Optional[int] = ...) -> None: ...
+    nonce: bytes
+    def __init__(self, version: _Optional[int] = ..., server: _Optional[int] = ..., host: _Optional[str] = ..., unix_path: _Optional[str] = ..., tcp_port: _Optional[int] = ..., nonce: _Optional[bytes] = ...) -> None: ...
 
 class CreateSessionRequest(_message.Message):
     __slots__ = ("graph_def", "config", "target")

@@ -1,0 +1,358 @@
+"""Who is let in: secrets, TLS, and addresses that strangers can reach."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trustme
+
+import headrace as tf
+from headrace.base import errors
+from headrace.codec import frames
+from headrace.codec import protos as pb
+from headrace.codec.frames import Kind, Parser
+from headrace.run.scope import Scope
+from headrace.serve import messages as m
+from headrace.serve import wire
+from headrace.serve.lane_client import LanePeer, Unreachable
+from headrace.serve.lane_wire import HELLO, METHODS, NUMBERS, Beside
+from headrace.serve.liveness import Debts
+from headrace.serve.peers import connect
+from headrace.serve.pool import GrowingPool
+from headrace.serve.security import Security, security
+from tests.serve.clusters import Cluster, in_process
+from tests.serve.conftest import SHELLS
+
+SECRET = "correct horse battery staple"
+WRONG = {
+    "none": "",
+    "another": "incorrect horse battery staple",
+    "truncated": SECRET[:-1],
+}
+SOCKETS = ["grpc", "unix", "tcp"]
+
+
+@pytest.fixture(params=SOCKETS)
+def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A ps and a worker that ask for SECRET, over each kind of socket."""
+    SHELLS[request.param](monkeypatch)
+    monkeypatch.setenv("HEADRACE_SECRET", SECRET)
+    with in_process({"ps": 1, "worker": 1}) as cluster:
+        yield cluster
+
+
+REQUESTS: dict[str, Any] = {
+    "RunStep": m.RunStepRequest("s", [], [], []),
+    "RunKnown": m.RunKnownRequest("s", 1, []),
+    "RunCallable": m.RunCallableRequest("s", 1, []),
+    "RunGraph": m.RunGraphRequest("g", 1, [], []),
+    "RunPart": m.RunPartRequest("g", 1, []),
+    "RecvTensor": m.RecvTensorRequest(1, "k"),
+    "SendTensor": m.SendTensorRequest(1, "k", np.float32(1)),
+}
+
+
+def request_of(method: wire.Method) -> Any:
+    """Some request of a method."""
+    made = REQUESTS.get(method.name)
+    kind = getattr(pb, f"{method.name}Request", None)
+    return made if made is not None else b"" if kind is None else kind()
+
+
+def test_who_knows_the_secret_is_let_in(cluster: Cluster) -> None:
+    with tf.device("/job:ps"):
+        x = tf.Variable(2.0)
+    with tf.device("/job:worker"):
+        y = x * np.ones(100_000, np.float32)
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            assert session.run(y).sum() == 200_000
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_stranger_can_call_no_method(
+    cluster: Cluster, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_SECRET", WRONG[wrong])
+    pool = GrowingPool("stranger")
+    peer = connect(cluster.address("ps:0"), "worker", pool, "the server")
+    try:
+        for method in METHODS:
+            with pytest.raises(errors.UnauthenticatedError, match="HEADRACE_SECRET_FILE"):
+                peer.call_now(method, request_of(method), Scope(30.0))
+    finally:
+        peer.close()
+        pool.shutdown()
+    with (
+        tf.Session(cluster.target("ps:0")) as session,
+        pytest.raises(tf.errors.UnauthenticatedError),
+    ):
+        session.run(tf.constant(1))
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """The same, only where there is a lane."""
+    SHELLS[request.param](monkeypatch)
+    monkeypatch.setenv("HEADRACE_SECRET", SECRET)
+    with in_process({"ps": 1}) as cluster:
+        yield cluster
+
+
+def lane_of(cluster: Cluster) -> pb.LaneAddress:
+    found = cluster.servers["ps:0"].worker.lane
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_the_lane_lets_no_stranger_in(lane: Cluster, wrong: str) -> None:
+    stranger = Security(WRONG[wrong].encode())
+    peer = LanePeer(
+        lane_of(lane), "127.0.0.1", "the server", 1 << 20, Debts("", pytest.fail), stranger
+    )
+    with pytest.raises(Unreachable, match="secret"):
+        peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
+
+
+def connected(lane: pb.LaneAddress) -> socket.socket:
+    if lane.tcp_port:
+        return socket.create_connection(("127.0.0.1", lane.tcp_port), 30)
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(30)
+    sock.connect(lane.unix_path)
+    return sock
+
+
+def frames_from(sock: socket.socket) -> Iterator[frames.Frame]:
+    """What the server says, to the end of the connection."""
+    parser = Parser(1 << 20)
+    while True:
+        while (frame := parser.next()) is not None:
+            yield frame
+        count = 0
+        with contextlib.suppress(ConnectionResetError):
+            count = sock.recv_into(parser.buffer())
+        if not count:
+            return
+        parser.received(count)
+
+
+STATUS = frames.pack(Kind.REQUEST, NUMBERS[wire.GET_STATUS.path], 0, b"")
+FIRST = {
+    "a call": STATUS,
+    "a proof too short": frames.pack(Kind.REQUEST, HELLO, 0, b"short"),
+    "a proof that is none": frames.pack(Kind.REQUEST, HELLO, 0, bytes(48)),
+    "a frame too large": frames.pack(Kind.REQUEST, HELLO, 0, bytes(100_000)),
+    "no frame": [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" + bytes(64)],
+}
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_what_is_said_before_the_proof_ends_the_connection(lane: Cluster, first: str) -> None:
+    with connected(lane_of(lane)) as sock:
+        said = frames_from(sock)
+        next(said)
+        sock.sendall(b"".join([*FIRST[first], *STATUS]))
+        replies = list(said)
+    assert [frame.kind for frame in replies] in ([Kind.ERROR], [])
+    with tf.Session(lane.target("ps:0")) as session:
+        assert session.run(tf.constant(1)) == 1
+
+
+def test_an_answer_does_for_one_connection(lane: Cluster) -> None:
+    address = lane_of(lane)
+    knows = Security(SECRET.encode())
+    said: list[bytes] = []
+    for _ in range(2):
+        with connected(address) as sock:
+            heard = frames_from(sock)
+            nonce = pb.LaneAddress.FromString(next(heard).header).nonce
+            said = said or [bytes(16) + knows.proof(b"client", nonce, bytes(16))]
+            sock.sendall(b"".join(frames.pack(Kind.REQUEST, HELLO, 0, said[0])))
+            reply = next(heard)
+            if reply.kind is Kind.REPLY:
+                assert knows.proves(b"server", nonce, bytes(16), reply.header)
+    assert reply.kind is Kind.ERROR  # the second time
+
+
+def test_who_has_a_secret_does_not_talk_to_a_lane_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    SHELLS["unix"](monkeypatch)
+    with in_process({"ps": 1}) as cluster:
+        knows = Security(SECRET.encode())
+        peer = LanePeer(
+            lane_of(cluster), "127.0.0.1", "the server", 1 << 20, Debts("", pytest.fail), knows
+        )
+        with pytest.raises(Unreachable, match="this process has a secret"):
+            peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
+
+
+@pytest.mark.parametrize(
+    ("ips", "settings", "allowed"),
+    [
+        (["127.0.0.1", "[::1]"], Security(), True),
+        (["127.0.0.1", "192.0.2.1"], Security(), False),
+        (["0.0.0.0"], Security(), False),
+        (["[::]"], Security(insecure=True), True),
+        (["192.0.2.1"], Security(SECRET.encode()), True),
+        (["192.0.2.1"], Security(certificate=b"c", key=b"k"), False),
+        (["192.0.2.1"], Security(certificate=b"c", key=b"k", clients_too=True), True),
+    ],
+)
+def test_an_address_that_strangers_reach_needs_something_that_keeps_them_out(
+    ips: list[str], settings: Security, allowed: bool
+) -> None:
+    if allowed:
+        settings.check_may_listen(ips, "/job:ps/task:0")
+    else:
+        with pytest.raises(errors.FailedPreconditionError, match="HEADRACE_INSECURE=1"):
+            settings.check_may_listen(ips, "/job:ps/task:0")
+
+
+def test_a_server_refuses_to_start_where_strangers_reach_it() -> None:
+    with pytest.raises(tf.errors.FailedPreconditionError, match=r"/job:local/.*0\.0\.0\.0"):
+        tf.train.Server({"local": ["0.0.0.0:0"]})
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"HEADRACE_SECRET_FILE": "/no/such/file"}, "cannot be read"),
+        ({"HEADRACE_SECRET": "short"}, "has 5 bytes"),
+        ({"HEADRACE_TLS_CERT": __file__}, "go together"),
+        ({"HEADRACE_TLS_CLIENTS": "1"}, "HEADRACE_TLS_CA"),
+        ({"HEADRACE_INSECURE": "maybe"}, "say 1 or 0"),
+        ({"HEADRACE_MAX_MESSAGE_BYTES": "much"}, "number of bytes"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(
+    settings: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(errors.InvalidArgumentError, match=said):
+        tf.train.Server.create_local_server()
+
+
+def test_a_secret_is_read_from_its_file_without_its_last_newline(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text(SECRET + "\n")
+    assert security({"HEADRACE_SECRET_FILE": str(path)}).secret == SECRET.encode()
+    assert SECRET not in repr(Security(SECRET.encode()))
+
+
+# -- TLS ------------------------------------------------------------------------------------------
+
+
+class Authority:
+    """Certificates for localhost, as files."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.ca = str(folder / "ca.pem")
+        self.cert, self.key = str(folder / "cert.pem"), str(folder / "key.pem")
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(self.ca)
+        made = authority.issue_cert("localhost", "127.0.0.1")
+        made.private_key_pem.write_to_path(self.key)
+        made.cert_chain_pems[0].write_to_path(self.cert)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "ours")
+
+
+def use(monkeypatch: pytest.MonkeyPatch, **settings: str | None) -> None:
+    for name in ("CERT", "KEY", "CA", "CLIENTS"):
+        value = settings.get(name.lower())
+        if value is None:
+            monkeypatch.delenv(f"HEADRACE_TLS_{name}", raising=False)
+        else:
+            monkeypatch.setenv(f"HEADRACE_TLS_{name}", value)
+
+
+def quickly() -> tf.ConfigProto:
+    return tf.ConfigProto(operation_timeout_in_ms=1500)
+
+
+@pytest.mark.parametrize("shell", SOCKETS)
+def test_a_cluster_over_tls(
+    shell: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SHELLS[shell](monkeypatch)
+    use(monkeypatch, cert=authority.cert, key=authority.key, ca=authority.ca, clients="1")
+    with in_process({"ps": 1, "worker": 1}) as cluster:
+        lane = cluster.servers["ps:0"].worker.lane
+        assert lane is None or not lane.tcp_port  # a port beside TLS would be one without
+        with tf.device("/job:ps"):
+            x = tf.Variable(3.0)
+        with tf.Session(cluster.target("worker:0")) as session:
+            session.run(x.initializer)
+            assert session.run(x) == 3.0
+
+
+def test_a_client_needs_a_certificate_where_servers_ask_for_one(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SHELLS["grpc"](monkeypatch)
+    use(monkeypatch, cert=authority.cert, key=authority.key, ca=authority.ca, clients="1")
+    other = Authority(tmp_path / "others")
+    with in_process({"local": 1}) as cluster:
+        for settings in (
+            {"ca": authority.ca},
+            {"ca": authority.ca, "cert": other.cert, "key": other.key},
+            {},
+        ):
+            use(monkeypatch, **settings)
+            with (
+                tf.Session(cluster.target("local:0"), config=quickly()) as session,
+                pytest.raises(tf.errors.OpError),
+            ):
+                session.run(tf.constant(1))
+
+
+def test_a_server_that_somebody_else_vouches_for_is_not_believed(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SHELLS["grpc"](monkeypatch)
+    use(monkeypatch, cert=authority.cert, key=authority.key)
+    with in_process({"local": 1}) as cluster:
+        use(monkeypatch, ca=Authority(tmp_path / "others").ca)
+        with (
+            tf.Session(cluster.target("local:0"), config=quickly()) as session,
+            pytest.raises(tf.errors.OpError),
+        ):
+            session.run(tf.constant(1))
+
+
+# -- the cap ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", SOCKETS)
+def test_a_message_beyond_the_cap_is_refused_and_the_server_goes_on(
+    shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SHELLS[shell](monkeypatch)
+    monkeypatch.setenv("HEADRACE_MAX_MESSAGE_BYTES", str(1 << 20))
+    x = tf.placeholder(tf.float32, [None])
+    y = tf.reduce_sum(x)
+    with in_process({"local": 1}) as cluster, tf.Session(cluster.target("local:0")) as session:
+        assert session.run(y, {x: np.ones(1000, np.float32)}) == 1000
+        with pytest.raises((tf.errors.ResourceExhaustedError, tf.errors.UnavailableError)):
+            session.run(y, {x: np.ones(1 << 20, np.float32)})
+        assert session.run(y, {x: np.ones(1000, np.float32)}) == 1000
+
+
+def test_places_for_tensors_that_did_not_come_are_an_error() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="more places"):
+        Beside([np.float32(1)]).get([pb.TensorProto()] * 2)
