@@ -24,7 +24,10 @@ CLOSE_WITHIN_S = 5.0
 
 
 class Link:
-    """A session on `master` with the nodes of `graph`; `handle` is "" until it is there."""
+    """A session on `master` with the nodes of `graph`; `handle` is "" until it is there.
+
+    incarnation: of the server that has the session, 0 if it does not tell.
+    """
 
     def __init__(
         self, master: Peer, target: str, graph: Graph, config: pb.ConfigProto, scope: Scope
@@ -32,6 +35,7 @@ class Link:
         """scope: the session's."""
         self.master = master
         self.handle = ""
+        self.incarnation = 0
         self._target = target
         self._graph = graph
         self._config = config
@@ -74,6 +78,7 @@ class Link:
 
         def created(reply: Any) -> None:
             self.handle = reply.session_handle
+            self.incarnation = reply.headrace_lane.server
             self._version = reply.graph_version
             self._shipped = len(ops)
 

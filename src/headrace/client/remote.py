@@ -11,6 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ from headrace.serve.peers import Peer, connect
 from headrace.serve.placement_log import log_placement
 from headrace.serve.pool import GrowingPool
 from headrace.serve.waiting import follow, wait_for_server
+
+_BACK_WITHIN_S = 0.4  # more than the pause between two attempts to connect
 
 
 def _address(target: str) -> str:
@@ -73,22 +76,22 @@ class RemoteEngine:
         target_names = [op.name for op in targets]
         logged: list[bool] = []  # not empty: its placement has been logged
         number = 0  # what the master calls these names
+        numbered: Link | None = None  # where it does
 
         def run(
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
         ) -> list[Any]:
-            nonlocal number
-            if number and metadata is None and (options is None or not _asks_for_more(options)):
-                link = self._link()
-                with self._under_way:
+            nonlocal number, numbered
+            link = self._link()
+            if link is numbered and metadata is None and not (options and _asks_for_more(options)):
+                with self._under_way, self._minding(link):
                     unlimited = options is None and not self._config.operation_timeout_in_ms
                     whole = unlimited and link.master.remote
                     scope = self._scope if whole else self._limited(options)
                     known = m.RunKnownRequest(link.handle, number, list(values))
                     done: m.ValuesReply = link.master.call_now(wire.RUN_KNOWN, known, scope)
                 return [_writable(value) for value in done.fetches]
-            with self._under_way, self._limited(options) as scope:
-                link = self._link()
+            with self._under_way, self._limited(options) as scope, self._minding(link):
                 link.ship(scope)
                 sent = self._sent_options(options, scope)
                 log_now = self._logs_placement and not logged
@@ -110,6 +113,7 @@ class RemoteEngine:
                     del reply.metadata.partition_graphs[:]
             _fill(metadata, reply.metadata)
             number = reply.signature
+            numbered = link if number else None
             found = dict(reply.tensors)
             return [_writable(found[name]) for name in fetch_names]
 
@@ -176,21 +180,36 @@ class RemoteEngine:
 
     def callable(self, graph: Graph, options: pb.CallableOptions) -> tuple[CallFunction, Release]:
         """See `Engine.callable`."""
+        number = 0
+        link: Link | None = None
+
+        def make(scope: Scope) -> Link:
+            nonlocal number, link
+            current = self._link()
+            if current is not link:  # at first, and when the master has been restarted
+                with self._minding(current):
+                    current.ship(scope)
+                    making = pb.MakeCallableRequest(session_handle=current.handle, options=options)
+                    number = current.master.call_now(wire.MAKE_CALLABLE, making, scope).handle
+                link = current
+            return current
+
         with self._under_way, self._limited(options.run_options) as scope:
-            link = self._link()
-            link.ship(scope)
-            making = pb.MakeCallableRequest(session_handle=link.handle, options=options)
-            number: int = link.master.call_now(wire.MAKE_CALLABLE, making, scope).handle
+            make(scope)
 
         def call(values: Sequence[Any], metadata: pb.RunMetadata | None) -> list[Any]:
             with self._under_way, self._limited(options.run_options) as scope:
                 scope.check()
-                request = m.RunCallableRequest(link.handle, number, list(values))
-                reply: m.RunCallableReply = link.master.call_now(wire.RUN_CALLABLE, request, scope)
+                current = make(scope)
+                request = m.RunCallableRequest(current.handle, number, list(values))
+                with self._minding(current):
+                    reply: m.RunCallableReply = current.master.call_now(
+                        wire.RUN_CALLABLE, request, scope
+                    )
             _fill(metadata, reply.metadata)
             return [_writable(value) for value in reply.fetches]
 
-        return call, lambda: self._release_callable(link, number)
+        return call, lambda: self._release_callable(link, number) if link is not None else None
 
     def _release_callable(self, link: Link, number: int) -> None:
         """Ask the master to forget a callable; nobody waits for the reply."""
@@ -210,6 +229,41 @@ class RemoteEngine:
                     link = Link(master, self._target, self._graph, self._config, self._scope)
                     self._known = link
         return link
+
+    def _minding(self, link: Link) -> _Minding:
+        """Around a call: see `_check_restarted`."""
+        return _Minding(self, link)
+
+    def _check_restarted(self, link: Link, error: errors.OpError) -> None:
+        """If `error` came of the master's having been restarted, raise Aborted that says so.
+
+        The session is made anew by the next step.
+        """
+        master = link.master
+        if master.remote:
+            if not link.incarnation:
+                return  # TensorFlow's, or the session was never there
+            with Scope(_BACK_WITHIN_S, self._scope) as asking:
+                try:
+                    asked = master.call(
+                        wire.GET_STATUS, pb.GetStatusRequest(), asking, wait_for_ready=True
+                    )
+                    status = asked.wait(asking)
+                except errors.OpError:
+                    return  # it has gone again, or the session has been closed
+            if any(d.incarnation == link.incarnation for d in status.device_attributes):
+                return
+        elif not (master.stale and registry.find(_address(self._target)) is not None):
+            return
+        with self._lock:
+            if self._known is link:
+                if master.stale:
+                    master = _master(self._target, self._pool)
+                self._known = Link(master, self._target, self._graph, self._config, self._scope)
+        raise errors.aborted(
+            f"{master.name} was restarted: it does not know the session any more. Variables there are "
+            "uninitialized, queues empty; the next step makes the session anew"
+        ) from error
 
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """The devices of the cluster."""
@@ -255,6 +309,27 @@ class RemoteEngine:
         if self._known is not None:
             self._known.master.close()
         self._pool.shutdown(wait)
+
+
+class _Minding:
+    """A context manager; a generator would cost every step some microseconds."""
+
+    __slots__ = ("_engine", "_link")
+
+    def __init__(self, engine: RemoteEngine, link: Link) -> None:
+        self._engine = engine
+        self._link = link
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(value, (errors.AbortedError, errors.UnavailableError)):
+            self._engine._check_restarted(self._link, value)
 
 
 def _limit(timeout_ms: int, session: Scope) -> Scope:

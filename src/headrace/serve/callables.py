@@ -7,22 +7,27 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.run.scope import Scope
 from headrace.serve.plans import Plan, tensor_name
 
 
 @dataclass(slots=True)
-class Callable:
-    """A plan, the names of its feeds and fetches in order, and whether nobody else has it."""
+class Known:
+    """A plan, the names of its feeds and fetches in order, whether nobody else has it, and how to
+    make it again.
+    """
 
     plan: Plan
     feeds: list[str]
     fetches: list[str]
     options: pb.RunOptions
     own: bool
+    make: Callable[[Scope], Plan]
 
 
 class Callables:
@@ -31,30 +36,39 @@ class Callables:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._known: dict[int, Callable] = {}
+        self._known: dict[int, Known] = {}
 
-    def add(self, plan: Plan, options: pb.CallableOptions, own: bool) -> int:
+    def add(
+        self, plan: Plan, options: pb.CallableOptions, own: bool, make: Callable[[Scope], Plan]
+    ) -> int:
         """Keep a plan for `options`; its number."""
-        made = Callable(
+        made = Known(
             plan,
             [tensor_name(name) for name in options.feed],
             [tensor_name(name) for name in options.fetch],
             options.run_options,
             own,
+            make,
         )
         with self._lock:
             number = next(self._numbers)
             self._known[number] = made
         return number
 
-    def get(self, number: int) -> Callable:
+    @property
+    def plans(self) -> list[Plan]:
+        """Of all callables."""
+        with self._lock:
+            return [each.plan for each in self._known.values()]
+
+    def get(self, number: int) -> Known:
         """Raises InvalidArgument (never made, or released)."""
         found = self._known.get(number)
         if found is None:
             raise _unknown(number)
         return found
 
-    def release(self, number: int) -> Callable:
+    def release(self, number: int) -> Known:
         """Forget one.  Raises as `get`."""
         with self._lock:
             found = self._known.pop(number, None)

@@ -7,8 +7,9 @@ Called by: serve.master, serve.master_session.  Threads: any.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.base import errors
 from headrace.base.device import DeviceSpec
@@ -18,6 +19,8 @@ from headrace.run.scope import Scope
 from headrace.serve import wire
 from headrace.serve.peers import Peer, Peers
 from headrace.serve.waiting import wait_for_server
+
+_BACK_WITHIN_S = 0.4  # more than the pause between two attempts to connect
 
 
 class ClusterView:
@@ -77,6 +80,30 @@ class ClusterView:
             found = self.attributes(unknown, scope)
             with self._lock:
                 self._reported = {**self._reported, **found}
+
+    def starts(self, tasks: Iterable[str]) -> dict[str, int]:
+        """The incarnations of tasks that have been asked for them, as far as is known."""
+        return {task: self._reported[task][0].incarnation for task in tasks if self._reported[task]}
+
+    def restarted(self, known: Mapping[str, int]) -> list[str]:
+        """Those tasks that are in another start now than the one that is `known`; of them nothing is
+        remembered.  A task that does not answer soon is not among them.
+        """
+        found = []
+        with Scope(_BACK_WITHIN_S, self.scope) as asking:
+            request = pb.GetStatusRequest()
+            asked = {
+                task: self.worker(task).call(wire.GET_STATUS, request, asking, wait_for_ready=True)
+                for task in known
+            }
+            for task, reply in asked.items():
+                with contextlib.suppress(errors.OpError):
+                    now = {d.incarnation for d in reply.wait(asking).device_attributes}
+                    if known[task] not in now:
+                        found.append(task)
+        with self._lock:
+            self._reported = {t: each for t, each in self._reported.items() if t not in found}
+        return found
 
     def attributes(
         self, tasks: Iterable[str], scope: Scope

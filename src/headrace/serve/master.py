@@ -60,8 +60,10 @@ class Master:
         with self._lock:
             self._check_serving()
             self._sessions[handle] = session
+        # Without a lane it tells the client at least which start of the server has the session.
+        lane = self._worker.lane or pb.LaneAddress(server=self._worker.incarnation)
         return pb.CreateSessionResponse(
-            session_handle=handle, graph_version=version, headrace_lane=self._worker.lane
+            session_handle=handle, graph_version=version, headrace_lane=lane
         )
 
     def _other_cluster(self, cluster: pb.ClusterDef, target: str) -> tuple[str, Peers]:

@@ -169,9 +169,42 @@ class MasterSession:
         created = self._own_workers.create([part.task for part in parts], scope)
         has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
         alive = len(parts) == 1 or all_alive(pruned, feeds, devices)
-        registered = self._register(parts, has_control_flow, alive, signature[-1], created, scope)
         tasks = {part.task for part in parts}
-        return Plan(registered, created, ends_itself=tasks == self.cluster.pushing(tasks))
+        starts = self.cluster.starts(tasks)
+        try:
+            registered = self._register(
+                parts, has_control_flow, alive, signature[-1], created, scope
+            )
+        except errors.AbortedError as error:
+            self._check_restarted(starts, error)
+            raise
+        return Plan(registered, created, tasks == self.cluster.pushing(tasks), starts)
+
+    def _check_restarted(self, starts: dict[str, int], error: errors.OpError) -> None:
+        """Find out whether `error` came of a task that was restarted since it had the incarnation in
+        `starts`.  If so, forget the plans that it has a part in, and raise Aborted naming it.
+        """
+        gone = self.cluster.restarted(starts) if self._closed is None else []
+        if not gone:
+            return
+        with self._lock:
+            stale = [
+                plan
+                for plan in [*self._plans.values(), *self._callables.plans]
+                if any(plan.starts.get(task) == starts[task] for task in gone)
+            ]
+            for plan in stale:
+                plan.stale = True
+            self._plans = {s: plan for s, plan in self._plans.items() if not plan.stale}
+            for known in self._known_by_number.values():
+                if known.plan is not None and known.plan.stale:
+                    known.plan = None
+        self._own_workers.forget(gone)
+        self._deregister(part for plan in stale for part in plan.parts if part.task not in gone)
+        raise errors.aborted(
+            f"{', '.join(gone)} was restarted: another incarnation answers than the one that the session knew. "
+            "Variables there are uninitialized, queues empty; the next step uses the new one"
+        ) from error
 
     def _register(
         self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, exact: bool,
@@ -310,8 +343,8 @@ class MasterSession:
         requests = [part.brief(step_id, feeds, leases) for part in parts]
         try:
             replies = run_parts(self.cluster, self.own_task, parts, wire.RUN_PART, requests, scope)
-        except BaseException:
-            self._clean_up(plan, step_id)
+        except BaseException as error:
+            self._failed(plan, step_id, error)
             raise
         values: dict[str, Any] = {}
         for part, reply in zip(parts, replies, strict=True):
@@ -369,8 +402,8 @@ class MasterSession:
         ]  # fmt: skip
         try:
             replies = self._run_parts(plan, requests, scope)
-        except BaseException:
-            self._clean_up(plan, step_id)
+        except BaseException as error:
+            self._failed(plan, step_id, error)
             raise
         if not plan.ends_itself:
             self._clean_up(plan, step_id)
@@ -391,6 +424,12 @@ class MasterSession:
                     m.release(reply)
                 raise
         return replies
+
+    def _failed(self, plan: Plan, step_id: int, error: BaseException) -> None:
+        """Clean up after a step.  Raises Aborted if it failed because a task was restarted."""
+        self._clean_up(plan, step_id)
+        if isinstance(error, (errors.AbortedError, errors.UnavailableError)):
+            self._check_restarted(plan.starts, error)
 
     def _clean_up(self, plan: Plan, step_id: int) -> None:
         request = pb.CleanupGraphRequest(step_id=step_id)
@@ -433,11 +472,15 @@ class MasterSession:
             with self._lock:
                 graph = connected(graph_def(self._graph), wired) if wired else self._graph
                 check_names(graph, options)
-            if wired:
-                plan = self._new_plan(graph, signature, running)
-            else:
-                plan = self._plan(signature, running)
-            return self._callables.add(plan, options, bool(wired))
+
+            def make(within: Scope) -> Plan:
+                return (
+                    self._new_plan(graph, signature, within)
+                    if wired
+                    else self._plan(signature, within)
+                )
+
+            return self._callables.add(make(running), options, bool(wired), make)
 
     def run_callable(self, request: m.RunCallableRequest, scope: Scope) -> m.RunCallableReply:
         """Run a callable.  Raises InvalidArgument (unknown, wrong number of feeds), and as `run`."""
@@ -448,6 +491,8 @@ class MasterSession:
                 f"{len(request.feeds)} were given"
             )
         with self._step(called.options, scope) as running:
+            if called.plan.stale:
+                called.plan = called.make(running)
             feeds = dict(zip(called.feeds, request.feeds, strict=True))
             found, metadata = self._run_plan(
                 called.plan, feeds, called.options, running, request.takes_leases

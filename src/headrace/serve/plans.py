@@ -5,7 +5,7 @@ Called by: serve.master_session, serve.partials, serve.callables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.serve import messages as m
@@ -36,11 +36,14 @@ class Plan:
     """created: whether its session was created on the tasks (it has something of its own there).
 
     ends_itself: every task that takes part forgets a step when its partition has run.
+    starts: the incarnations of those tasks.  stale: one of them has been restarted since.
     """
 
     parts: list[Part]
     created: bool = False
     ends_itself: bool = False
+    starts: dict[str, int] = field(default_factory=dict)
+    stale: bool = False
 
 
 class Known:

@@ -8,7 +8,7 @@ Called by: serve.master_session.  Threads: any.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from headrace.base import errors
 from headrace.base.device import DeviceSpec
@@ -58,6 +58,12 @@ class WorkerSessions:
                 pending = self._created[task]
             follow(pending).wait(scope)
         return True
+
+    def forget(self, tasks: Iterable[str]) -> None:
+        """Tasks have been restarted: they have no session any more."""
+        with self._lock:
+            for task in tasks:
+                self._created.pop(task, None)
 
     def _ask(self, task: str, pending: Pending[None]) -> None:
         asked = self._cluster.worker(task).call(
