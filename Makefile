@@ -4,6 +4,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+# Tests mostly wait for processes that they start; two at a time take little more than half as long.
+PARALLEL ?= -n 2 --dist loadfile
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := -m pip --quiet --disable-pip-version-check install
@@ -23,7 +25,7 @@ demo: $(VENV)/installed
 
 # Without TensorFlow, even where there is one: what needs it is in `make oracle`.
 test: $(VENV)/installed-dev
-	@env -u HEADRACE_ORACLE_PYTHON $(BIN)/python -m pytest tests --ignore=tests/oracle --ignore=tests/interop $(ARGS)
+	@env -u HEADRACE_ORACLE_PYTHON $(BIN)/python -m pytest $(PARALLEL) tests --ignore=tests/oracle --ignore=tests/interop $(ARGS)
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -32,7 +34,7 @@ check: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_docs.py
 
 oracle: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
-	@$(BIN)/python -m pytest $(wildcard tests/oracle tests/interop) $(ARGS)
+	@$(BIN)/python -m pytest $(PARALLEL) $(wildcard tests/oracle tests/interop) $(ARGS)
 
 bench: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
 	@$(BIN)/python -m benchmarks $(ARGS)

@@ -18,7 +18,6 @@ from headrace.run.scope import Scope, wait_until_set
 from headrace.serve import registry
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.lane_options import lane_options, max_message_bytes
-from headrace.serve.lane_server import LaneShell
 from headrace.serve.master import Master
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import security
@@ -27,6 +26,7 @@ from headrace.serve.worker import Worker
 
 if TYPE_CHECKING:
     from headrace.serve.grpc_server import GrpcShell
+    from headrace.serve.lane_server import LaneShell
 
 _SWITCH_INTERVAL_S = 0.0002  # so that a request does not wait for long while Python code runs
 _CLOSE_WITHIN_S = 2.0  # for other tasks to forget the sessions of this one
@@ -77,6 +77,7 @@ class Server:
 
     def _start(self) -> None:
         from headrace.serve.grpc_server import GrpcShell, addresses_of
+        from headrace.serve.lane_server import LaneShell
 
         definition = self._server_def
         job, index = definition.job_name, definition.task_index

@@ -17,7 +17,7 @@ from headrace.serve import wire
 from headrace.serve.cluster_view import ClusterView
 from headrace.serve.waiting import passed_deadline, patient
 
-_PATIENCE_S = 0.025  # past the deadline, for the tasks to say what they were waiting for
+_PATIENCE_S = 0.04  # past the deadline, for the tasks to say what they were waiting for
 _RECEIVES = frozenset(("_Recv", "_HostRecv"))
 
 
