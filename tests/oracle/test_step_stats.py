@@ -252,7 +252,16 @@ def test_what_outlives_a_step_is_the_same(local: tuple[Summary, Summary]) -> Non
 def test_a_step_on_two_tasks_lists_the_same_nodes(distributed: tuple[Summary, Summary]) -> None:
     theirs, mine = distributed
     assert set(mine) == set(theirs)
-    assert nodes(mine) == nodes(theirs)
+    assert "RecvTensor" in [name for done in nodes(mine).values() for name, _ in done]
+    # TensorFlow lists what it had to ask for; what came before it was wanted it leaves out.
+    assert without_receives(mine) == without_receives(theirs)
+
+
+def without_receives(found: Summary) -> dict[str, Any]:
+    return {
+        device: [node for node in done if node[0] != "RecvTensor"]
+        for device, done in nodes(found).items()
+    }
 
 
 def test_a_step_on_two_tasks_describes_the_same_outputs(

@@ -17,7 +17,7 @@ from headrace.serve import wire
 from headrace.serve.cluster_view import ClusterView
 from headrace.serve.waiting import passed_deadline, patient
 
-_PATIENCE_S = 0.04  # past the deadline, for the tasks to say what they were waiting for
+_PATIENCE_S = 0.025  # past the deadline, for the tasks to say what they were waiting for
 _RECEIVES = frozenset(("_Recv", "_HostRecv"))
 
 
@@ -42,7 +42,7 @@ def run_parts(
     Raises the first error of any of them; of several that ran into the deadline the one that says
     most.
     """
-    if len(parts) == 1:
+    if len(parts) == 1 and scope.deadline is None:
         return [cluster.worker(parts[0].task).call_now(method, requests[0], scope)]
     with Scope(parent=scope) as step:
         return _Step(step).run(cluster, own_task, parts, method, requests)
