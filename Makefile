@@ -34,7 +34,7 @@ check: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -q tests/test_architecture.py tests/test_docs.py
 
 oracle: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
-	@$(BIN)/python -m pytest $(PARALLEL) $(wildcard tests/oracle tests/interop) $(ARGS)
+	@$(BIN)/python -m pytest $(wildcard tests/oracle tests/interop) $(ARGS)
 
 bench: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
 	@$(BIN)/python -m benchmarks $(ARGS)
