@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -15,6 +16,11 @@ import numpy as np
 import pytest
 
 import headrace as tf
+from headrace.codec import protos as pb
+from headrace.run.scope import Scope
+from headrace.serve import wire
+from headrace.serve.grpc_client import GrpcPeer
+from headrace.serve.grpcio import grpc
 from tests.serve.clusters import ProcessCluster, addresses, in_process, processes
 from tests.serve.conftest import SHELLS, Background, Blocked
 
@@ -226,3 +232,23 @@ def interrupted(where: str) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+def test_a_server_that_cuts_a_call_off_without_a_word_is_named() -> None:
+    """The status that grpcio makes of it, Cancelled, is that of a caller who gave up by himself."""
+
+    def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
+        context.cancel()
+        return b""
+
+    with ThreadPoolExecutor() as pool:
+        server = grpc.server(pool)
+        handlers = {"GetStatus": grpc.unary_unary_rpc_method_handler(answer)}
+        server.add_registered_method_handlers("tensorflow.WorkerService", handlers)
+        address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        server.start()
+        peer = GrpcPeer(address, "/job:ps/task:0")
+        with pytest.raises(tf.errors.UnavailableError, match=f"/job:ps/task:0 at {address}"):
+            peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
+        server.stop(None)
+        peer.close()

@@ -24,6 +24,7 @@ from headrace.serve.wire import INLINE, Method
 
 _PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
 _CONNECT_WITHIN_S = 0.1
+_CUT_SHORT = "CANCELLED"  # gRPC's own text, where no handler has said anything
 _PATIENCE = ((PATIENCE_KEY, str(_PATIENCE_S)),)
 
 
@@ -157,6 +158,10 @@ class GrpcPeer:
         code = failure.code()
         number = code.value[0] if code is not None else errors.UNKNOWN
         text = failure.details() or code
+        if (
+            number == errors.CANCELLED and text == _CUT_SHORT
+        ):  # by the other side: ours is a future's
+            return errors.unavailable(f"{self.name} ended {method.name} unanswered: it was stopped")
         if number == errors.UNAVAILABLE:
             return errors.unavailable(
                 f"{self.name} cannot be reached ({method.name}): {text}; is a server running there?"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.serve.lane_server import LaneShell
 
 _SWITCH_INTERVAL_S = 0.0002  # so that a request does not wait for long while Python code runs
+_LAST_WORDS_S = 0.5  # for calls that were told to end to say so to their callers
 _CLOSE_WITHIN_S = 2.0  # for other tasks to forget the sessions of this one
 
 
@@ -170,7 +171,7 @@ class Server:
             self.worker.close(ended)
             if self._lane is not None:
                 self._lane.stop()
-            shell.stop(None)
+            shell.stop(_LAST_WORDS_S)
             self._pool.shutdown()
             self._stopped.set()
 
