@@ -120,9 +120,11 @@ def test_cross_entropies_agree_on_one_hot_labels() -> None:
 
 def test_cross_entropy_does_not_change_the_logits() -> None:
     logits = np.ones((2, 3), np.float32)
-    logits.flags.writeable = False
-    run("SparseSoftmaxCrossEntropyWithLogits", logits, np.array([0, 1]))
-    run("SoftmaxCrossEntropyWithLogits", logits, logits)
+    logits.flags.writeable = False  # a kernel that wrote there would raise
+    loss, _ = run("SparseSoftmaxCrossEntropyWithLogits", logits, np.array([0, 1]))
+    np.testing.assert_allclose(loss, np.log([3.0, 3.0]), rtol=1e-6)
+    loss, _ = run("SoftmaxCrossEntropyWithLogits", logits, logits)
+    np.testing.assert_allclose(loss, 3 * np.log([3.0, 3.0]), rtol=1e-6)
 
 
 LABELS_REFUSED = [[0, 3], [0, -1], [0], [[0, 1]]]

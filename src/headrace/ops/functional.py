@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.base import nest
 from headrace.base.shapes import TensorShape
@@ -197,27 +197,8 @@ def foldl(
 
     Raises TypeError (not callable), ValueError (scalars).
     """
-    _checked(fn, "foldl")
-    with name_scope(name, "foldl", _tensors(elems)), _variables_cached():
-        rows = _rows(elems, "foldl")
-        count = _count(rows)
-        inputs = [TensorArray(row.dtype, size=count).unstack(row) for row in rows]
-        if initializer is None:
-            value = nest.pack_sequence_as(elems, [array.read(0) for array in inputs])
-            start = constant(1)
-        else:
-            value, start = initializer, constant(0)
-
-        def step(i: Tensor, current: Any) -> Any:
-            row = nest.pack_sequence_as(elems, [array.read(i) for array in inputs])
-            found = fn(current, row)
-            return [i + 1, found]
-
-        _, last = while_loop(
-            lambda i, _: i < count, step, [start, value], parallel_iterations=parallel_iterations,
-            back_prop=back_prop, swap_memory=swap_memory, maximum_iterations=count,
-        )  # fmt: skip
-        return last
+    loop = _Loop(parallel_iterations, back_prop, swap_memory)
+    return _fold("foldl", fn, elems, initializer, loop, name, backward=False)
 
 
 def foldr(
@@ -233,24 +214,47 @@ def foldr(
 
     Raises TypeError (not callable), ValueError (scalars).
     """
-    _checked(fn, "foldr")
-    with name_scope(name, "foldr", _tensors(elems)), _variables_cached():
-        rows = _rows(elems, "foldr")
+    loop = _Loop(parallel_iterations, back_prop, swap_memory)
+    return _fold("foldr", fn, elems, initializer, loop, name, backward=True)
+
+
+class _Loop(NamedTuple):
+    """How `while_loop` is to run."""
+
+    parallel_iterations: int
+    back_prop: bool
+    swap_memory: bool
+
+
+def _fold(
+    what: str,
+    fn: Function,
+    elems: Any,
+    initializer: Any,
+    loop: _Loop,
+    name: str | None,
+    backward: bool,
+) -> Any:
+    _checked(fn, what)
+    with name_scope(name, what, _tensors(elems)), _variables_cached():
+        rows = _rows(elems, what)
         count = _count(rows)
         inputs = [TensorArray(row.dtype, size=count).unstack(row) for row in rows]
-        start, value = count, initializer
         if initializer is None:
-            start = count - 1
-            value = nest.pack_sequence_as(elems, [array.read(start) for array in inputs])
+            first = count - 1 if backward else 0
+            value = nest.pack_sequence_as(elems, [array.read(first) for array in inputs])
+            start = first if backward else constant(1)
+        else:
+            value, start = initializer, count if backward else constant(0)
 
         def step(i: Tensor, current: Any) -> Any:
-            previous = i - 1
-            row = nest.pack_sequence_as(elems, [array.read(previous) for array in inputs])
+            at = i - 1 if backward else i
+            row = nest.pack_sequence_as(elems, [array.read(at) for array in inputs])
             found = fn(current, row)
-            return [previous, found]
+            return [at if backward else i + 1, found]
 
         _, last = while_loop(
-            lambda i, _: i > 0, step, [start, value], parallel_iterations=parallel_iterations,
-            back_prop=back_prop, swap_memory=swap_memory, maximum_iterations=count,
+            lambda i, _: i > 0 if backward else i < count, step, [start, value], maximum_iterations=count,
+            **loop._asdict(),
         )  # fmt: skip
         return last

@@ -169,6 +169,10 @@ def test_a_session_may_be_closed_with_a_partial_run_half_done(target: str, sums:
     with tf.Session(target) as session:
         handle = session.partial_run_setup(sums.fetches, sums.feeds)
         session.partial_run(handle, sums.r1, {sums.a: 1, sums.b: 2})
+    with tf.Session(target) as another:
+        assert another.run(sums.r1, {sums.a: 1, sums.b: 2}) == 3.0
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            another.partial_run(handle, sums.r2, {sums.c: 4})
 
 
 # -- callables ----------------------------------------------------------------------------------
