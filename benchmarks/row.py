@@ -88,10 +88,11 @@ class Bench:
         self.record(statistics.median(samples) / batch)
         return len(warm_up) + batch * len(samples)
 
-    def rate(self, steps: Sequence[Callable[[], object]]) -> int:
+    def rate(self, steps: Sequence[Callable[[], object]], each_counts: int = 1) -> int:
         """Record the calls per second of all `steps` together, each in a thread of its own.
 
         The threads make equally many calls; the rounds in which they do are repeated and their median is taken.
+        each_counts: what a call counts for, where the figure is of records and a call takes many.
         Returns how many calls each made.  Raises what a step raises.
         """
         each, made = FEWEST_SAMPLES, 0
@@ -104,7 +105,7 @@ class Bench:
                 each *= 2  # that was the warm-up
             else:
                 rates.append(len(steps) * each / took_s)
-        self.record(statistics.median(rates))
+        self.record(each_counts * statistics.median(rates))
         return made
 
     def record(self, figure: float) -> None:

@@ -7,12 +7,13 @@ from benchmarks.rows import (  # noqa: F401  (they register their rows)
     contention,
     footprint,
     local,
+    pipelines,
     remote,
     training,
     transfer,
 )
 
-AREAS = ("footprint", "local", "remote", "transfer", "contention", "training")
+AREAS = ("footprint", "local", "pipelines", "remote", "transfer", "contention", "training")
 """The table's sections, in order."""
 
 __all__ = ["AREAS", "TABLE"]
