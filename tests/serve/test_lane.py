@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import random
@@ -20,13 +21,14 @@ from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
-from headrace.serve import lane_client, wire
+from headrace.serve import lane_client, lane_server, wire
 from headrace.serve.grpc_client import GrpcPeer
 from headrace.serve.lane_client import LanePeer
 from headrace.serve.lane_options import lane_options
 from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.lane_wire import NUMBERS
 from headrace.serve.routed import RoutedPeer
+from headrace.serve.watcher import watcher
 from tests.serve.clusters import Cluster, addresses, in_process
 from tests.serve.conftest import SHELLS, Background
 from tests.serve.proxies import before
@@ -370,6 +372,94 @@ def test_a_method_that_does_not_exist_is_answered_with_an_error(
     connection.close()
 
 
+@pytest.mark.parametrize(
+    ("detail", "error"),
+    [
+        (b"\xff\xff\xff", tf.errors.InvalidArgumentError),
+        (b"", tf.errors.UnknownError),
+        (pb.ErrorDetail(code=99, message="new").SerializeToString(), tf.errors.UnknownError),
+    ],
+    ids=["no message", "no code", "an unknown code"],
+)
+def test_an_error_that_is_none_is_a_typed_one(
+    cluster: Cluster, lane: str, detail: bytes, error: type[Exception], monkeypatch: Any
+) -> None:
+    with routed(cluster) as peer:
+        status(peer)
+
+        class Garbage:
+            @staticmethod
+            def SerializeToString() -> bytes:
+                return detail
+
+        def failing(self: object, *_: object) -> None:
+            raise errors.aborted("never mind")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(lane_server, "to_detail", lambda error: Garbage)
+            patch.setattr(lane_server.LaneShell, "handler", failing)
+            for _ in range(2):
+                with pytest.raises(error):
+                    status(peer)
+                with pytest.raises(error):
+                    peer.call(wire.GET_STATUS, STATUS, Scope(WITHIN_S)).wait(Scope(WITHIN_S))
+        assert status(peer).headrace_pushes
+
+
+# -- what all connections share -------------------------------------------------------------------
+
+
+def test_a_timer_that_fails_is_logged_and_stops_no_other(
+    cluster: Cluster, lane: str, warnings: Warnings
+) -> None:
+    rang = threading.Event()
+
+    def fail() -> None:
+        raise ZeroDivisionError("a timer's own fault")
+
+    with routed(cluster) as peer:
+        watcher().later(0.0, fail)
+        watcher().later(0.0, rang.set)
+        assert rang.wait(WITHIN_S)
+        warnings.wait()
+        assert "a timer's callback failed" in warnings.texts
+        assert status(peer).headrace_pushes
+
+
+def test_a_large_tensor_that_nobody_reads_is_given_up_at_the_limit() -> None:
+    """Also where the first bytes carry descriptors of shared memory, which are closed then."""
+    near, far = socket.socketpair()
+    with far:
+        lane = LaneSocket(near, 1 << 20)
+        lane.trust(1 << 30)
+        fill(near)
+        large = np.zeros(1 << 18)
+        looked: list[int] = []
+
+        def check() -> None:
+            looked.append(len(looked))
+            if len(looked) == 3:
+                raise errors.deadline_exceeded("enough")
+
+        descriptors = set(os.listdir("/proc/self/fd"))
+        for _ in range(2):  # from the second time on a size goes through shared memory
+            looked.clear()
+            with pytest.raises(tf.errors.DeadlineExceededError):
+                lane.send_frame(Kind.REQUEST, 1, b"", [large], 0, 0.001, check)
+            assert looked == [0, 1, 2]
+        lane.close()
+        assert len(set(os.listdir("/proc/self/fd")) - descriptors) == 0
+
+
+def fill(sock: socket.socket) -> None:
+    """Write until there is no more room."""
+    sock.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            sock.send(bytes(1 << 16))
+    sock.setblocking(True)
+
+
 # -- giving up ------------------------------------------------------------------------------------
 
 
@@ -422,15 +512,28 @@ def test_a_stopped_server_leaves_no_connection_busy_or_parked(
         parked = [raw(cluster, lane) for _ in range(20)]
         shell = cluster.servers["ps:0"]._lane
         assert len(shell._connections) > 20
+        last = when_none_is_left(shell)
         cluster.servers["ps:0"].stop()
         for sock in parked:
             assert read_to_end(sock) == b""
             sock.close()
         for step in steps:
             assert isinstance(step.error(), tf.errors.UnavailableError)
-        with shell._lock:
-            assert shell._idle.wait_for(lambda: not shell._connections, WITHIN_S)
+        assert last.wait(WITHIN_S)
         session.close()
+
+
+def when_none_is_left(shell: Any) -> threading.Event:
+    """Set when the shell forgets its last connection."""
+    event, forget = threading.Event(), shell.forget
+
+    def forgetting(connection: Any) -> None:
+        forget(connection)
+        if not shell._connections:
+            event.set()
+
+    shell.forget = forgetting
+    return event
 
 
 def test_a_proxy_that_breaks_nothing_is_not_noticed(

@@ -204,11 +204,11 @@ def test_sessions_over_grpc_leave_no_descriptors(shell: str) -> None:
     value = tf.constant(1)
     counts = []
     with in_process({"local": 1}) as cluster:
-        for _ in range(10):
+        for _ in range(40):
             with tf.Session(cluster.target("local:0")) as session:
                 assert session.run(value) == 1
             counts.append(open_sockets())
-    assert counts[-1] <= counts[2] + 2  # grpcio closes a connection a little later
+    assert min(counts[-10:]) <= max(counts[:10])  # grpcio closes connections a little later
 
 
 def open_sockets() -> int:

@@ -56,10 +56,10 @@ class Callables:
         return number
 
     @property
-    def plans(self) -> list[Plan]:
-        """Of all callables."""
+    def own_plans(self) -> list[Plan]:
+        """The plans that nobody else has."""
         with self._lock:
-            return [each.plan for each in self._known.values()]
+            return [each.plan for each in self._known.values() if each.own]
 
     def get(self, number: int) -> Known:
         """Raises InvalidArgument (never made, or released)."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.base import errors
-from headrace.codec import protos as pb
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.grpc_server import DETAIL_KEY, GRPC_MOST_BYTES, PATIENCE_KEY, TOKEN_KEY
@@ -18,9 +17,9 @@ from headrace.serve.grpcio import grpc
 from headrace.serve.lane_options import max_message_bytes
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security, security
-from headrace.serve.status import as_op_error, from_detail, from_text
+from headrace.serve.status import as_op_error, from_text
 from headrace.serve.waiting import passed_deadline, patient
-from headrace.serve.wire import INLINE, Method
+from headrace.serve.wire import INLINE, Method, error_in
 
 _PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
 _CONNECT_WITHIN_S = 0.1
@@ -154,7 +153,7 @@ class GrpcPeer:
     def _error(self, failure: Any, method: Method) -> errors.OpError:
         for name, value in failure.trailing_metadata() or ():
             if name == DETAIL_KEY:
-                return from_detail(pb.ErrorDetail.FromString(value))
+                return error_in(value)
         code = failure.code()
         number = code.value[0] if code is not None else errors.UNKNOWN
         text = failure.details() or code

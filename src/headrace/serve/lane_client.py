@@ -33,10 +33,10 @@ from headrace.serve.lane_wire import (
 )
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security, new_nonce
-from headrace.serve.status import as_op_error, from_detail
+from headrace.serve.status import as_op_error
 from headrace.serve.waiting import passed_deadline
 from headrace.serve.watcher import watcher
-from headrace.serve.wire import Method
+from headrace.serve.wire import Method, error_in
 
 _PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
 _CONNECT_WITHIN_S = 5.0
@@ -239,7 +239,7 @@ class LanePeer:
             )
             answer = _due(lane, scope)
             if answer.kind is Kind.ERROR:
-                raise from_detail(pb.ErrorDetail.FromString(answer.header))
+                raise error_in(answer.header)
             if not self._security.proves(b"server", nonce, mine, answer.header):
                 raise ConnectionRefusedError("what listens there does not know our secret")
 
@@ -447,7 +447,7 @@ def _read_limit(scope: Scope) -> float | None:
 def result_of(frame: Frame, method: Method) -> Any:
     """The reply in a frame.  Raises the error in it, and OpError for what is no reply."""
     if frame.kind is Kind.ERROR:
-        raise from_detail(pb.ErrorDetail.FromString(frame.header))
+        raise error_in(frame.header)
     return method.decode_reply(frame.header, Beside(frame.values))
 
 

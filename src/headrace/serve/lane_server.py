@@ -80,7 +80,6 @@ class LaneShell:
         self.lingering = threading.Semaphore(_MOST_LINGERING)
         self._lock = threading.Lock()
         self._connections: set[_Connection] = set()
-        self._idle = threading.Condition(self._lock)
         self._stopped = False
 
     def listen(self, host: str, port: int | None, unix: bool) -> pb.LaneAddress:
@@ -129,11 +128,12 @@ class LaneShell:
         """A connection has ended."""
         with self._lock:
             self._connections.discard(connection)
-            if not self._connections:
-                self._idle.notify_all()
 
     def stop(self) -> None:
-        """Stop listening and cut every connection; what runs there is cancelled, and waited for."""
+        """Stop listening and cut every connection.
+
+        Those under way are cancelled and end on their threads of the pool, which is not waited for.
+        """
         with self._lock:
             self._stopped = True
             connections = list(self._connections)
@@ -175,6 +175,11 @@ class _Connection:
 
     def begin(self) -> None:
         """Greet, and wait for the first request.  A new socket has room for the greeting."""
+        with self._lock:
+            if not self._gone:  # else the shell was stopped before this had begun
+                self._greet()
+
+    def _greet(self) -> None:
         if self._shell.trusting.secret:
             self._nonce = new_nonce()
         else:
@@ -310,12 +315,17 @@ class _Connection:
             m.release(reply)
 
     def cut(self) -> None:
-        """End the connection; what runs on it is cancelled."""
-        self._gone = True
+        """End the connection; what runs on it is cancelled, and closes it when that has ended."""
+        with self._lock:
+            self._gone = True
+            parked, self._parked = self._parked, False
+        if parked:
+            self._end()
+            return
         scope = self._scope
         if scope is not None:
             scope.cancel(errors.unavailable("the server was stopped"))
-        self._lane.shut()  # a parked one is found by the watcher, and closed by a thread of the pool
+        self._lane.shut()
 
     def _end(self) -> None:
         watcher().remove(self._lane)

@@ -75,18 +75,9 @@ class LaneSocket:
         if lender is not None and any(value.nbytes >= _SHARED_FROM for value in values):
             values = _lent(values, lender)
             descriptors = lender.descriptors()
-        buffers = pack(kind, method, 0, header, values, timeout_us)
-        if descriptors:
-            buffers = self._send_descriptors(buffers, descriptors)
-        self.send(buffers, limit_s, check)
-
-    def _send_descriptors(self, buffers: Sequence[Any], descriptors: list[int]) -> list[Any]:
-        """Send file descriptors with the first bytes; what is left of these."""
-        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))
-        self._limit(socket.SO_SNDTIMEO, None)
-        self._send_limit_s = None
         try:
-            return _after(buffers, self._sock.sendmsg(buffers[:_MOST_BUFFERS], [rights]))
+            buffers = pack(kind, method, 0, header, values, timeout_us)
+            self.send(buffers, limit_s, check, descriptors)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -96,15 +87,23 @@ class LaneSocket:
         buffers: Sequence[Any],
         limit_s: float | None = None,
         check: Callable[[], None] | None = None,
+        descriptors: Sequence[int] = (),
     ) -> None:
-        """Write all of `buffers`.  Calls `check`, which may raise, whenever it has waited for `limit_s`."""
+        """Write all of `buffers`.  Calls `check`, which may raise, whenever it has waited for `limit_s`.
+
+        descriptors: of files, which go with the first bytes.
+        """
         if limit_s != self._send_limit_s:
             self._limit(socket.SO_SNDTIMEO, limit_s)
             self._send_limit_s = limit_s
         sock, left = self._sock, buffers
+        with_first = _rights(descriptors)
         while left:
             try:
-                if len(left) == 1:
+                if with_first:
+                    sent = sock.sendmsg(left[:_MOST_BUFFERS], with_first)
+                    with_first = []
+                elif len(left) == 1:
                     sent = sock.send(left[0])
                     if sent == len(left[0]):
                         return
@@ -212,6 +211,13 @@ def _lent(values: Sequence[Any], lender: Lender) -> list[Any]:
                 value = instead
         found.append(value)
     return found
+
+
+def _rights(descriptors: Sequence[int]) -> list[tuple[int, int, Any]]:
+    """The ancillary data that carries file descriptors."""
+    if not descriptors:
+        return []
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
 
 
 def _accept(borrower: Borrower, data: bytes) -> None:

@@ -1,8 +1,7 @@
-"""One client session on a master: its graph, its plans, its steps.
+"""One client session on a master: its steps.
 
-A plan is made once per (feeds, fetches, targets): pruned, placed, partitioned, registered on the
-tasks that take part.  A step starts the remote partitions, runs the master's own in the calling
-thread, and waits for the others.
+The session's planner keeps the graph and makes the plans.  A step starts the remote partitions of one,
+runs the master's own in the calling thread, and waits for the others.
 Called by: serve.master.  Threads: any number of steps at once; no lock is held while a task is
 asked for anything.
 """
@@ -13,21 +12,12 @@ import contextlib
 import random
 import secrets
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
-from headrace.graph.graph import Graph, Operation
-from headrace.graph.graphdef import Importer, graph_def
-from headrace.graph.tensor import Tensor
-from headrace.plan.connect import check_callable, check_names, connected, connections
-from headrace.plan.partition import Partition, partition
-from headrace.plan.place import Groups, place
-from headrace.plan.progress import Progress
-from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
-from headrace.plan.structure import all_alive
-from headrace.run.pending import Pending, WaitInfo
+from headrace.plan.connect import check_callable
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
@@ -36,11 +26,9 @@ from headrace.serve.clocks import to_one_clock
 from headrace.serve.cluster_view import ClusterView
 from headrace.serve.partials import Partials
 from headrace.serve.peers import Peers
-from headrace.serve.placement_log import MASTER, log_placement
-from headrace.serve.plans import Known, Part, Plan, Signature, tensor_name
+from headrace.serve.planner import Planner
+from headrace.serve.plans import Known, Plan, tensor_name
 from headrace.serve.step import run_parts
-from headrace.serve.waiting import follow
-from headrace.serve.worker_sessions import WorkerSessions
 
 Names = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """Feeds, fetches and targets as a client writes them."""
@@ -59,217 +47,37 @@ class MasterSession:
     ) -> None:
         """own_task: the master's, in this cluster.  own_peers: closed with the session."""
         self.handle = handle
-        self.graph_version = 0
         self.cluster = cluster
         self._config = config
         self.own_task = own_task
         self._own_peers = own_peers
-        self._groups = Groups()
-        self._new_graph(None)
+        self._planner = Planner(handle, config, cluster, own_task)
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
-        self._plans: dict[Signature, Plan] = {}
-        self._planning: dict[Signature, Pending[None]] = {}
         self._known_by_names: dict[Names, Known] = {}
         self._known_by_number: dict[int, Known] = {}
-        self._placed: set[str] = set()  # nodes whose placement has been logged
         self._steps: dict[object, Scope] = {}
         self._step_ids = random.Random(secrets.randbits(64))
         self._awaited = False  # whether somebody waits for the steps to end
         self._closed: errors.OpError | None = None
         self._partials = Partials(handle, self._run_parts, self._clean_up)
         self._callables = Callables()
-        self._own_workers = WorkerSessions(handle, config, cluster)
 
-    def _new_graph(self, earlier: pb.GraphDef | None) -> None:
-        self._graph = Graph()
-        self._graph.infer_shapes = False
-        self._importer = Importer(self._graph, origins=False)
-        self._groups = Groups(self._groups.kept)
-        if earlier is not None:
-            self._importer.add(earlier)
+    @property
+    def graph_version(self) -> int:
+        """Grows with every extension."""
+        return self._planner.graph_version
 
     def extend(self, addition: pb.GraphDef) -> int:
         """Add nodes, all or none; returns the new version.
 
         Raises NotFound (unknown op), InvalidArgument.
         """
-        with self._lock:
-            self._check_open()
-            before = self._graph.get_operations()
-            try:
-                self._importer.add(addition)
-            except (ValueError, TypeError, KeyError, errors.OpError) as error:
-                self._new_graph(graph_def(self._graph, ops=before))
-                if isinstance(error, errors.OpError):
-                    raise
-                raise errors.invalid_argument(f"the GraphDef cannot be used: {error}") from error
-            self.graph_version += 1
-            return self.graph_version
+        return self._planner.extend(addition)
 
     def _check_open(self) -> None:
         if self._closed is not None:
             raise errors.make(self._closed.error_code, self._closed.message)
-
-    # -- plans --------------------------------------------------------------------------------
-
-    def _plan(self, signature: Signature, scope: Scope) -> Plan:
-        """The plan of a signature.  One step makes it; others of that signature wait for it."""
-        while True:
-            with self._lock:
-                self._check_open()
-                plan = self._plans.get(signature)
-                if plan is not None:
-                    return plan
-                made = self._planning.get(signature)
-                if made is None:
-                    mine = self._planning[signature] = Pending(WaitInfo("plan", self.handle))
-            if made is None:
-                try:
-                    return self._make_plan(signature, scope)
-                finally:
-                    with self._lock:
-                        del self._planning[signature]
-                    mine.resolve(None)
-            follow(made).wait(scope)
-
-    def _make_plan(self, signature: Signature, scope: Scope) -> Plan:
-        plan = self._new_plan(self._graph, signature, scope)
-        with self._lock:
-            if self._closed is None:
-                self._plans[signature] = plan
-                return plan
-        self._deregister(plan.parts)
-        self._check_open()
-        raise AssertionError("a closed session stays closed")
-
-    def _new_plan(self, graph: Graph, signature: Signature, scope: Scope) -> Plan:
-        with self._lock:  # the graph must not grow meanwhile
-            pruned, feeds, fetches = _pruned(graph, signature)
-            everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
-            groups = self._groups if graph is self._graph else Groups(self._groups.kept)
-            groups.add(graph.operations_since(groups.count))
-            leaders = dict.fromkeys(groups.leader(op) for op in everything)
-            asked = [op.device for leader in leaders for op in groups.members(leader)]
-        available = self.cluster.devices_for(asked, scope)
-        with self._lock:
-            own_first = self._config.experimental.headrace_place_on_own_task
-            devices = place(
-                everything,
-                available,
-                allow_soft_placement=self._config.allow_soft_placement,
-                own_task=self.own_task if own_first else None,
-                groups=groups,
-            )
-            if self._config.log_device_placement:
-                placed = ((op.name, op.type, devices[op]) for op in everything)
-                log_placement(placed, self._placed, MASTER)
-        incarnations = self.cluster.incarnations(devices.values(), scope)
-        parts = partition(pruned, feeds, fetches, devices, incarnations.__getitem__)
-        created = self._own_workers.create([part.task for part in parts], scope)
-        has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
-        alive = len(parts) == 1 or all_alive(pruned, feeds, devices)
-        tasks = {part.task for part in parts}
-        starts = self.cluster.starts(tasks)
-        try:
-            registered = self._register(
-                parts, has_control_flow, alive, signature[-1], created, scope
-            )
-        except errors.AbortedError as error:
-            self._check_restarted(starts, error)
-            raise
-        return Plan(registered, created, tasks == self.cluster.pushing(tasks), starts)
-
-    def _check_restarted(self, starts: dict[str, int], error: errors.OpError) -> None:
-        """Find out whether `error` came of a task that was restarted since it had the incarnation in
-        `starts`.  If so, forget the plans that it has a part in, and raise Aborted naming it.
-        """
-        gone = self.cluster.restarted(starts) if self._closed is None else []
-        if not gone:
-            return
-        with self._lock:
-            stale = [
-                plan
-                for plan in [*self._plans.values(), *self._callables.plans]
-                if any(plan.starts.get(task) == starts[task] for task in gone)
-            ]
-            for plan in stale:
-                plan.stale = True
-            self._plans = {s: plan for s, plan in self._plans.items() if not plan.stale}
-            for known in self._known_by_number.values():
-                if known.plan is not None and known.plan.stale:
-                    known.plan = None
-        self._own_workers.forget(gone)
-        self._deregister(part for plan in stale for part in plan.parts if part.task not in gone)
-        raise errors.aborted(
-            f"{', '.join(gone)} was restarted: another incarnation answers than the one that the session knew. "
-            "Variables there are uninitialized, queues empty; the next step uses the new one"
-        ) from error
-
-    def _register(
-        self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, exact: bool,
-        created: bool, scope: Scope,
-    ) -> list[Part]:  # fmt: skip
-        """Register every partition on its task; if one fails, none stays.
-
-        alive: what passes between them is never dead.  exact: every node is to run as it is written.
-        """
-        asked = []
-        options = pb.GraphOptions()
-        options.CopyFrom(self._config.graph_options)
-        if exact:
-            options.optimizer_options.opt_level = pb.OptimizerOptions.L0
-        pushing = self.cluster.pushing(part.task for part in parts)
-        for part in parts:
-            others = sorted(pushing - {part.task}) if part.task in pushing else []
-            request = pb.RegisterGraphRequest(
-                session_handle=self.handle,
-                graph_def=part.graph_def,
-                graph_options=options,
-                has_control_flow=has_control_flow,
-                headrace_all_alive=alive,
-                headrace_pushes_to=others,
-                headrace_pushed_by=others,
-                headrace_feed_keys=part.feeds.values(),
-                headrace_fetch_keys=part.fetches.values(),
-                create_worker_session_called=created,
-                config_proto=self._config,
-            )
-            asked.append(self.cluster.worker(part.task).call(wire.REGISTER_GRAPH, request, scope))
-        registered: list[Part] = []
-        failed: errors.OpError | None = None
-        for part, reply in zip(parts, asked, strict=True):
-            try:
-                handle = reply.wait(scope).graph_handle
-            except errors.OpError as error:
-                failed = failed or error
-                continue
-            registered.append(
-                Part(
-                    part.task,
-                    handle,
-                    {tensor.name: key for tensor, key in part.feeds.items()},
-                    {tensor.name: key for tensor, key in part.fetches.items()},
-                )
-            )
-        if failed is not None:
-            self._deregister(registered)
-            raise failed
-        return registered
-
-    def _deregister(self, parts: Iterable[Part]) -> list[Pending[Any]]:
-        return [
-            self.cluster.worker(part.task).call(
-                wire.DEREGISTER_GRAPH,
-                pb.DeregisterGraphRequest(
-                    graph_handle=part.graph_handle,
-                    session_handle=self.handle,
-                    create_worker_session_called=self._own_workers.wanted,
-                ),
-                self.cluster.scope,
-            )
-            for part in parts
-        ]
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -301,7 +109,7 @@ class MasterSession:
                 return self._run_partial(request, running)
             known = self._known(request)
             exact = request.options is not None and bool(request.options.trace_level)
-            plan = self._plan(known.signature(exact), running)
+            plan = self._planner.plan(known.signature(exact), running)
             feeds = {
                 name: value for name, (_, value) in zip(known.feeds, request.feeds, strict=True)
             }
@@ -331,8 +139,8 @@ class MasterSession:
 
     def _run_numbered(self, known: Known, request: m.RunKnownRequest, scope: Scope) -> list[Any]:
         plan = known.plan
-        if plan is None:
-            plan = known.plan = self._plan(known.signature(False), scope)
+        if plan is None or plan.stale:
+            plan = known.plan = self._planner.plan(known.signature(False), scope)
         feeds = dict(zip(known.feeds, request.feeds, strict=True))
         leases = request.takes_leases
         if not plan.ends_itself:
@@ -429,7 +237,7 @@ class MasterSession:
         """Clean up after a step.  Raises Aborted if it failed because a task was restarted."""
         self._clean_up(plan, step_id)
         if isinstance(error, (errors.AbortedError, errors.UnavailableError)):
-            self._check_restarted(plan.starts, error)
+            self._planner.check_restarted(plan.starts, error, self._callables.own_plans)
 
     def _clean_up(self, plan: Plan, step_id: int) -> None:
         request = pb.CleanupGraphRequest(step_id=step_id)
@@ -447,40 +255,18 @@ class MasterSession:
         fetched), and as `run`.
         """
         with self._step(None, scope) as running:
+            progress = self._planner.progress(request)
             feeds = tuple(tensor_name(name) for name in request.feed)
             fetches = tuple(tensor_name(name) for name in request.fetch)
-            with self._lock:
-                progress = Progress(
-                    [_tensor(self._graph, name) for name in feeds],
-                    [_tensor(self._graph, name) for name in fetches],
-                    bool(request.target),
-                )
-            plan = self._plan((feeds, fetches, tuple(request.target), False), running)
+            plan = self._planner.plan((feeds, fetches, tuple(request.target), False), running)
             return self._partials.begin(plan, progress)
 
     def make_callable(self, options: pb.CallableOptions, scope: Scope) -> int:
         """Plan a callable; its number.  Raises InvalidArgument, NotFound, and as `run`."""
         check_callable(options)
-        wired = connections(options)
         with self._step(options.run_options, scope) as running:
-            signature = (
-                tuple(tensor_name(name) for name in options.feed),
-                tuple(tensor_name(name) for name in options.fetch),
-                tuple(options.target),
-                bool(options.run_options.trace_level),
-            )
-            with self._lock:
-                graph = connected(graph_def(self._graph), wired) if wired else self._graph
-                check_names(graph, options)
-
-            def make(within: Scope) -> Plan:
-                return (
-                    self._new_plan(graph, signature, within)
-                    if wired
-                    else self._plan(signature, within)
-                )
-
-            return self._callables.add(make(running), options, bool(wired), make)
+            make, own = self._planner.maker(options)
+            return self._callables.add(make(running), options, own, make)
 
     def run_callable(self, request: m.RunCallableRequest, scope: Scope) -> m.RunCallableReply:
         """Run a callable.  Raises InvalidArgument (unknown, wrong number of feeds), and as `run`."""
@@ -503,7 +289,7 @@ class MasterSession:
         """Forget a callable.  Raises InvalidArgument if it is not known."""
         released = self._callables.release(number)
         if released.own:
-            self._deregister(released.plan.parts)
+            self._planner.deregister(released.plan.parts)
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -518,6 +304,7 @@ class MasterSession:
         with self._lock:
             self._closed = error
             steps = list(self._steps.values())
+        self._planner.refuse(error)
         for running in steps:
             running.cancel(error)
 
@@ -527,19 +314,11 @@ class MasterSession:
         Waits for that no longer than `scope`; a task that cannot be reached is left alone.
         """
         self.cancel(error)
-        with self._lock:
-            plans = [*self._plans.values(), *self._callables.close()]
-            self._plans.clear()
         try:
             self.wait_until_idle(scope)
         finally:
             self._partials.close()
-            parts = [part for plan in plans for part in plan.parts]
-            asked = self._deregister(parts)
-            forget = pb.DeleteWorkerSessionRequest(session_handle=self.handle)
-            for task in {part.task for part in parts} | self._own_workers.tasks:
-                worker = self.cluster.worker(task)
-                asked.append(worker.call(wire.DELETE_WORKER_SESSION, forget, self.cluster.scope))
+            asked = self._planner.forget_all(self._callables.close())
         try:
             for reply in asked:
                 with contextlib.suppress(errors.OpError):
@@ -568,33 +347,3 @@ def _metadata(replies: Sequence[m.RunGraphReply]) -> pb.RunMetadata | None:
             metadata.step_stats.MergeFrom(reply.step_stats)
         metadata.partition_graphs.extend(reply.partition_graphs)
     return metadata
-
-
-def _pruned(graph: Graph, signature: Signature) -> tuple[Pruned, list[Tensor], list[Tensor]]:
-    """What a signature runs, its feeds and its fetches.  Raises NotFound, InvalidArgument."""
-    feed_names, fetch_names, target_names, exact = signature
-    feeds = [_tensor(graph, name) for name in feed_names]
-    fetches = [_tensor(graph, name) for name in fetch_names]
-    targets = [_operation(graph, name) for name in target_names]
-    return needed(feeds, fetches, targets, exact=exact), feeds, fetches
-
-
-def _tensor(graph: Graph, name: str) -> Tensor:
-    node, _, index = name.partition(":")
-    op = _operation(graph, node)
-    position = int(index or 0) if (index or "0").isdigit() else -1
-    if not 0 <= position < len(op.outputs):
-        raise errors.invalid_argument(
-            f"tensor {name!r} does not exist: node {node!r} ({op.type}) has {len(op.outputs)} outputs",
-            node=node, op_type=op.type,
-        )  # fmt: skip
-    return op.outputs[position]
-
-
-def _operation(graph: Graph, name: str) -> Operation:
-    op = graph._ops.get(name)
-    if op is None:
-        raise errors.not_found(
-            f"the session's graph has no node {name!r}; was it extended?", node=name
-        )
-    return op

@@ -31,7 +31,7 @@ def to_detail(error: errors.OpError) -> pb.ErrorDetail:
 
 def from_detail(detail: pb.ErrorDetail) -> errors.OpError:
     """The error that `to_detail` described."""
-    error = errors.make(detail.code, detail.message).with_context(
+    error = errors.make(detail.code or errors.UNKNOWN, detail.message).with_context(
         node=detail.node or None, op_type=detail.op_type or None, device=detail.device or None,
         step=detail.step or None, built_at=detail.built_at or None,
     )  # fmt: skip

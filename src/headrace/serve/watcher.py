@@ -103,7 +103,10 @@ if sys.platform == "linux":
                     if left > 0:
                         return left
                     callback = heapq.heappop(self._timers)[2]
-                callback()
+                try:
+                    callback()
+                except Exception:  # the connections must not suffer for it
+                    _log.exception("a timer's callback failed")
 
         def _watch(self) -> None:
             while True:

@@ -100,13 +100,19 @@ def _unnamed(protos: Any, t: Tensors, writable: bool = False) -> m.Named:
     return [(item.name, value) for item, value in zip(protos, values, strict=True)]
 
 
-def _parse(kind: Any, data: bytes) -> Any:
+def parse(kind: Any, data: bytes) -> Any:
+    """A protobuf message of that kind.  Raises InvalidArgument."""
     try:
         return kind.FromString(data)
     except DecodeError as error:
         raise errors.invalid_argument(
             f"the bytes are not a {kind.DESCRIPTOR.name} message: {error}"
         ) from None
+
+
+def error_in(data: bytes) -> errors.OpError:
+    """The error in the bytes of an ErrorDetail.  Raises InvalidArgument if they are not one."""
+    return status.from_detail(parse(pb.ErrorDetail, data))
 
 
 def _encode_run_step(r: m.RunStepRequest, t: Tensors) -> bytes:
@@ -122,7 +128,7 @@ def _encode_run_step(r: m.RunStepRequest, t: Tensors) -> bytes:
 
 
 def _decode_run_step(data: bytes, t: Tensors) -> m.RunStepRequest:
-    proto = _parse(pb.RunStepRequest, data)
+    proto = parse(pb.RunStepRequest, data)
     return m.RunStepRequest(
         proto.session_handle, _unnamed(proto.feed, t), list(proto.fetch), list(proto.target),
         proto.options if proto.HasField("options") else None,
@@ -140,7 +146,7 @@ def _encode_run_step_reply(r: m.RunStepReply, t: Tensors) -> bytes:
 
 
 def _decode_run_step_reply(data: bytes, t: Tensors) -> m.RunStepReply:
-    proto = _parse(pb.RunStepResponse, data)
+    proto = parse(pb.RunStepResponse, data)
     _raise_stored(proto)
     # Fetched arrays are the caller's own and writable, so these are copied out of the message.
     values = _unnamed(proto.tensor, t, writable=True)
@@ -187,7 +193,7 @@ def _encode_run_graph(r: m.RunGraphRequest, t: Tensors) -> bytes:
 
 
 def _decode_run_graph(data: bytes, t: Tensors) -> m.RunGraphRequest:
-    proto = _parse(pb.RunGraphRequest, data)
+    proto = parse(pb.RunGraphRequest, data)
     return m.RunGraphRequest(
         proto.graph_handle, proto.step_id, _unnamed(proto.send, t), list(proto.recv_key),
         proto.session_handle, proto.exec_opts.record_timeline, proto.create_worker_session_called,
@@ -205,7 +211,7 @@ def _encode_run_graph_reply(r: m.RunGraphReply, t: Tensors) -> bytes:
 
 
 def _decode_run_graph_reply(data: bytes, t: Tensors) -> m.RunGraphReply:
-    proto = _parse(pb.RunGraphResponse, data)
+    proto = parse(pb.RunGraphResponse, data)
     _raise_stored(proto)
     return m.RunGraphReply(
         _unnamed(proto.recv, t), proto.step_stats if proto.HasField("step_stats") else None,
@@ -220,7 +226,7 @@ def _encode_recv_tensor(r: m.RecvTensorRequest, _: Tensors) -> bytes:
 
 
 def _decode_recv_tensor(data: bytes, _: Tensors) -> m.RecvTensorRequest:
-    proto = _parse(pb.RecvTensorRequest, data)
+    proto = parse(pb.RecvTensorRequest, data)
     return m.RecvTensorRequest(
         proto.step_id, proto.rendezvous_key, proto.request_id, takes_leases=True
     )
@@ -234,7 +240,7 @@ def _encode_recv_tensor_reply(r: m.RecvTensorReply, t: Tensors) -> bytes:
 
 
 def _decode_recv_tensor_reply(data: bytes, t: Tensors) -> m.RecvTensorReply:
-    proto = _parse(pb.RecvTensorResponse, data)
+    proto = parse(pb.RecvTensorResponse, data)
     value = None if proto.is_dead else t.get([proto.tensor])[0]
     return m.RecvTensorReply(value, proto.is_dead, proto.send_start_micros)
 
@@ -249,7 +255,7 @@ def _encode_send_tensor(r: m.SendTensorRequest, t: Tensors) -> bytes:
 
 
 def _decode_send_tensor(data: bytes, t: Tensors) -> m.SendTensorRequest:
-    proto = _parse(pb.SendTensorRequest, data)
+    proto = parse(pb.SendTensorRequest, data)
     value = None if proto.is_dead else t.get([proto.tensor])[0]
     return m.SendTensorRequest(proto.step_id, proto.rendezvous_key, value, proto.is_dead)
 
@@ -264,7 +270,7 @@ def _encode_run_callable(r: m.RunCallableRequest, t: Tensors) -> bytes:
 
 
 def _decode_run_callable(data: bytes, t: Tensors) -> m.RunCallableRequest:
-    proto = _parse(pb.RunCallableRequest, data)
+    proto = parse(pb.RunCallableRequest, data)
     feeds = t.get(proto.feed)
     return m.RunCallableRequest(
         proto.session_handle, proto.handle, feeds, proto.request_id, takes_leases=True
@@ -281,7 +287,7 @@ def _encode_run_callable_reply(r: m.RunCallableReply, t: Tensors) -> bytes:
 
 
 def _decode_run_callable_reply(data: bytes, t: Tensors) -> m.RunCallableReply:
-    proto = _parse(pb.RunCallableResponse, data)
+    proto = parse(pb.RunCallableResponse, data)
     return m.RunCallableReply(
         t.get(proto.fetch, writable=True),
         proto.metadata if proto.HasField("metadata") else None,
@@ -325,7 +331,7 @@ def _decode_brief(data: bytes, t: Tensors) -> tuple[str, int, list[Any]]:
             raise errors.invalid_argument(f"{len(data)} bytes are no request to run a known step")
         handle = data[_NUMBER.size :].decode("utf-8", "replace")
         return handle, _NUMBER.unpack_from(data)[0], t.rest()
-    proto = _parse(pb.RunCallableRequest, data)
+    proto = parse(pb.RunCallableRequest, data)
     return proto.session_handle, proto.handle, t.get(proto.feed)
 
 
@@ -343,15 +349,15 @@ def _encode_values(r: m.ValuesReply, t: Tensors) -> bytes:
 def _decode_values(data: bytes, t: Tensors) -> m.ValuesReply:
     if not t.inline:
         return m.ValuesReply(t.rest())
-    return m.ValuesReply(t.get(_parse(pb.RunCallableResponse, data).fetch, True))
+    return m.ValuesReply(t.get(parse(pb.RunCallableResponse, data).fetch, True))
 
 
 def _plain(service: str, name: str, handler: str, request: Any, reply: Any) -> Method:
     """A method whose messages are the protobuf ones."""
     return Method(
         service, name, handler,
-        lambda message, _: message.SerializeToString(), lambda data, _: _parse(request, data),
-        lambda message, _: message.SerializeToString(), lambda data, _: _parse(reply, data),
+        lambda message, _: message.SerializeToString(), lambda data, _: parse(request, data),
+        lambda message, _: message.SerializeToString(), lambda data, _: parse(reply, data),
     )  # fmt: skip
 
 
@@ -433,7 +439,7 @@ RECV_TENSOR = Method(
 )  # fmt: skip
 SEND_TENSOR = Method(
     _WORKER, "SendTensor", "send_tensor", _encode_send_tensor, _decode_send_tensor,
-    lambda message, _: message.SerializeToString(), lambda data, _: _parse(pb.SendTensorResponse, data),
+    lambda message, _: message.SerializeToString(), lambda data, _: parse(pb.SendTensorResponse, data),
 )  # fmt: skip
 RUN_PART = Method(
     _WORKER, "RunPart", "run_part", _encode_run_part, _decode_run_part,

@@ -186,19 +186,9 @@ class Worker:
         if request.is_partial:
             return self._run_partial(registered, request, scope)
         args = registered.arguments(request.send)
-        scope.check()
-        exchange = self._exchange(request.step_id)
-        logged = self._log.recording
-        stats = StatsCollector(self.clock_ns) if request.record_timeline or logged else None
-        try:
-            with Scope(parent=scope) as running:
-                values = self._run(
-                    registered, registered.program, args, request.step_id, exchange, running, stats,
-                    request.takes_leases,
-                )  # fmt: skip
-        finally:
-            if logged and stats is not None:
-                self._log.add(request.step_id, stats.proto())
+        values, stats = self._run_whole(
+            registered, args, request.step_id, scope, request.takes_leases, request.record_timeline
+        )
         if request.ends_step:
             self._end_step(request.step_id, None)
         recv = [(name, values[registered.returns[name]]) for name in request.recv_keys]
@@ -206,6 +196,25 @@ class Worker:
             asked = {registered.returns[name] for name in request.recv_keys}
             release(value for index, value in enumerate(values) if index not in asked)
         return _reply(registered, request, recv, stats if request.record_timeline else None)
+
+    def _run_whole(
+        self, registered: Registered, args: list[Any], step_id: int, scope: Scope, lends: bool,
+        traced: bool = False,
+    ) -> tuple[list[Any], StatsCollector | None]:  # fmt: skip
+        """Run a partition from beginning to end; its values, and what is known of its nodes."""
+        scope.check()
+        exchange = self._exchange(step_id)
+        logged = self._log.recording
+        stats = StatsCollector(self.clock_ns) if traced or logged else None
+        try:
+            with Scope(parent=scope) as running:
+                values = self._run(
+                    registered, registered.program, args, step_id, exchange, running, stats, lends
+                )
+        finally:
+            if logged and stats is not None:
+                self._log.add(step_id, stats.proto())
+        return values, stats
 
     def run_part(self, request: m.RunPartRequest, scope: Scope) -> m.ValuesReply:
         """As `run_graph` with all feeds and fetches in order, and no statistics; ends the step."""
@@ -217,18 +226,7 @@ class Worker:
         if registered.alone and not self._log.recording:
             values = self._run_alone(registered, args, step_id, scope, lends)
         else:
-            scope.check()
-            exchange = self._exchange(step_id)
-            stats = StatsCollector(self.clock_ns) if self._log.recording else None
-            try:
-                with Scope(parent=scope) as running:
-                    values = self._run(
-                        registered, registered.program, args, step_id, exchange, running, stats,
-                        lends,
-                    )  # fmt: skip
-            finally:
-                if stats is not None:
-                    self._log.add(step_id, stats.proto())
+            values, _ = self._run_whole(registered, args, step_id, scope, lends)
             self._end_step(step_id, None)
         return m.ValuesReply(registered.fetches_in_order(values))
 

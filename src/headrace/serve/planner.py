@@ -1,0 +1,326 @@
+"""The graph of one session on its master, and the plans that were made of it.
+
+A plan is made once per (feeds, fetches, targets): pruned, placed, partitioned, registered on the
+tasks that take part.
+Called by: serve.master_session.  Threads: any; no lock is held while a task is asked for anything.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.graph.graph import Graph, Operation
+from headrace.graph.graphdef import Importer, graph_def
+from headrace.graph.tensor import Tensor
+from headrace.plan.connect import check_names, connected, connections
+from headrace.plan.partition import Partition, partition
+from headrace.plan.place import Groups, place
+from headrace.plan.progress import Progress
+from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
+from headrace.plan.structure import all_alive
+from headrace.run.pending import Pending, WaitInfo
+from headrace.run.scope import Scope
+from headrace.serve import wire
+from headrace.serve.cluster_view import ClusterView
+from headrace.serve.placement_log import MASTER, log_placement
+from headrace.serve.plans import Part, Plan, Signature, tensor_name
+from headrace.serve.waiting import follow
+from headrace.serve.worker_sessions import WorkerSessions
+
+
+class Planner:
+    """See the module header.  graph_version: grows with every extension."""
+
+    def __init__(
+        self, handle: str, config: pb.ConfigProto, cluster: ClusterView, own_task: str
+    ) -> None:
+        self.graph_version = 0
+        self._handle = handle
+        self._config = config
+        self._cluster = cluster
+        self._own_task = own_task
+        self._groups = Groups()
+        self._new_graph(None)
+        self._lock = threading.Lock()
+        self._plans: dict[Signature, Plan] = {}
+        self._planning: dict[Signature, Pending[None]] = {}
+        self._placed: set[str] = set()  # nodes whose placement has been logged
+        self._closed: errors.OpError | None = None
+        self._workers = WorkerSessions(handle, config, cluster)
+
+    def _new_graph(self, earlier: pb.GraphDef | None) -> None:
+        self._graph = Graph()
+        self._graph.infer_shapes = False
+        self._importer = Importer(self._graph, origins=False)
+        self._groups = Groups(self._groups.kept)
+        if earlier is not None:
+            self._importer.add(earlier)
+
+    def extend(self, addition: pb.GraphDef) -> int:
+        """Add nodes, all or none; returns the new version.
+
+        Raises NotFound (unknown op), InvalidArgument.
+        """
+        with self._lock:
+            self._check_open()
+            before = self._graph.get_operations()
+            try:
+                self._importer.add(addition)
+            except (ValueError, TypeError, KeyError, errors.OpError) as error:
+                self._new_graph(graph_def(self._graph, ops=before))
+                if isinstance(error, errors.OpError):
+                    raise
+                raise errors.invalid_argument(f"the GraphDef cannot be used: {error}") from error
+            self.graph_version += 1
+            return self.graph_version
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise errors.make(self._closed.error_code, self._closed.message)
+
+    # -- what is asked of the graph before there is a plan ----------------------------------------
+
+    def progress(self, request: pb.PartialRunSetupRequest) -> Progress:
+        """Of a partial run.  Raises NotFound, InvalidArgument."""
+        with self._lock:
+            return Progress(
+                [_tensor(self._graph, tensor_name(name)) for name in request.feed],
+                [_tensor(self._graph, tensor_name(name)) for name in request.fetch],
+                bool(request.target),
+            )
+
+    def maker(self, options: pb.CallableOptions) -> tuple[Callable[[Scope], Plan], bool]:
+        """What makes the plan of a callable, and whether nobody else gets that plan.
+
+        Raises InvalidArgument, NotFound.
+        """
+        wired = connections(options)
+        signature = (
+            tuple(tensor_name(name) for name in options.feed),
+            tuple(tensor_name(name) for name in options.fetch),
+            tuple(options.target),
+            bool(options.run_options.trace_level),
+        )
+        with self._lock:
+            graph = connected(graph_def(self._graph), wired) if wired else self._graph
+            check_names(graph, options)
+        if wired:
+            return (lambda scope: self.new_plan(graph, signature, scope)), True
+        return (lambda scope: self.plan(signature, scope)), False
+
+    # -- plans --------------------------------------------------------------------------------
+
+    def plan(self, signature: Signature, scope: Scope) -> Plan:
+        """The plan of a signature.  One step makes it; others of that signature wait for it."""
+        while True:
+            with self._lock:
+                self._check_open()
+                plan = self._plans.get(signature)
+                if plan is not None:
+                    return plan
+                made = self._planning.get(signature)
+                if made is None:
+                    mine = self._planning[signature] = Pending(WaitInfo("plan", self._handle))
+            if made is None:
+                try:
+                    return self._make_plan(signature, scope)
+                finally:
+                    with self._lock:
+                        del self._planning[signature]
+                    mine.resolve(None)
+            follow(made).wait(scope)
+
+    def _make_plan(self, signature: Signature, scope: Scope) -> Plan:
+        plan = self.new_plan(self._graph, signature, scope)
+        with self._lock:
+            if self._closed is None:
+                self._plans[signature] = plan
+                return plan
+        self.deregister(plan.parts)
+        self._check_open()
+        raise AssertionError("a closed session stays closed")
+
+    def new_plan(self, graph: Graph, signature: Signature, scope: Scope) -> Plan:
+        """A plan that is not kept here.  Raises what `plan` raises."""
+        with self._lock:  # the graph must not grow meanwhile
+            pruned, feeds, fetches = _pruned(graph, signature)
+            everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
+            groups = self._groups if graph is self._graph else Groups(self._groups.kept)
+            groups.add(graph.operations_since(groups.count))
+            leaders = dict.fromkeys(groups.leader(op) for op in everything)
+            asked = [op.device for leader in leaders for op in groups.members(leader)]
+        available = self._cluster.devices_for(asked, scope)
+        with self._lock:
+            own_first = self._config.experimental.headrace_place_on_own_task
+            devices = place(
+                everything,
+                available,
+                allow_soft_placement=self._config.allow_soft_placement,
+                own_task=self._own_task if own_first else None,
+                groups=groups,
+            )
+            if self._config.log_device_placement:
+                placed = ((op.name, op.type, devices[op]) for op in everything)
+                log_placement(placed, self._placed, MASTER)
+        incarnations = self._cluster.incarnations(devices.values(), scope)
+        parts = partition(pruned, feeds, fetches, devices, incarnations.__getitem__)
+        created = self._workers.create([part.task for part in parts], scope)
+        has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
+        alive = len(parts) == 1 or all_alive(pruned, feeds, devices)
+        tasks = {part.task for part in parts}
+        starts = self._cluster.starts(tasks)
+        try:
+            registered = self._register(
+                parts, has_control_flow, alive, signature[-1], created, scope
+            )
+        except errors.AbortedError as error:
+            self.check_restarted(starts, error)
+            raise
+        return Plan(registered, created, tasks == self._cluster.pushing(tasks), starts)
+
+    def check_restarted(
+        self, starts: dict[str, int], error: errors.OpError, others: Iterable[Plan] = ()
+    ) -> None:
+        """Find out whether `error` came of a task that was restarted since it had the incarnation in
+        `starts`.  If so, forget the plans that it has a part in, and raise Aborted naming it.
+
+        others: plans that are kept elsewhere; they become stale too.
+        """
+        gone = self._cluster.restarted(starts) if self._closed is None else []
+        if not gone:
+            return
+        with self._lock:
+            stale = [
+                plan
+                for plan in [*self._plans.values(), *others]
+                if any(plan.starts.get(task) == starts[task] for task in gone)
+            ]
+            for plan in stale:
+                plan.stale = True
+            self._plans = {s: plan for s, plan in self._plans.items() if not plan.stale}
+        self._workers.forget(gone)
+        self.deregister(part for plan in stale for part in plan.parts if part.task not in gone)
+        raise errors.aborted(
+            f"{', '.join(gone)} was restarted: another incarnation answers than the one that the session knew. "
+            "Variables there are uninitialized, queues empty; the next step uses the new one"
+        ) from error
+
+    def _register(
+        self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, exact: bool,
+        created: bool, scope: Scope,
+    ) -> list[Part]:  # fmt: skip
+        """Register every partition on its task; if one fails, none stays.
+
+        alive: what passes between them is never dead.  exact: every node is to run as it is written.
+        """
+        asked = []
+        options = pb.GraphOptions()
+        options.CopyFrom(self._config.graph_options)
+        if exact:
+            options.optimizer_options.opt_level = pb.OptimizerOptions.L0
+        pushing = self._cluster.pushing(part.task for part in parts)
+        for part in parts:
+            others = sorted(pushing - {part.task}) if part.task in pushing else []
+            request = pb.RegisterGraphRequest(
+                session_handle=self._handle,
+                graph_def=part.graph_def,
+                graph_options=options,
+                has_control_flow=has_control_flow,
+                headrace_all_alive=alive,
+                headrace_pushes_to=others,
+                headrace_pushed_by=others,
+                headrace_feed_keys=part.feeds.values(),
+                headrace_fetch_keys=part.fetches.values(),
+                create_worker_session_called=created,
+                config_proto=self._config,
+            )
+            asked.append(self._cluster.worker(part.task).call(wire.REGISTER_GRAPH, request, scope))
+        registered: list[Part] = []
+        failed: errors.OpError | None = None
+        for part, reply in zip(parts, asked, strict=True):
+            try:
+                handle = reply.wait(scope).graph_handle
+            except errors.OpError as error:
+                failed = failed or error
+                continue
+            registered.append(
+                Part(
+                    part.task,
+                    handle,
+                    {tensor.name: key for tensor, key in part.feeds.items()},
+                    {tensor.name: key for tensor, key in part.fetches.items()},
+                )
+            )
+        if failed is not None:
+            self.deregister(registered)
+            raise failed
+        return registered
+
+    def deregister(self, parts: Iterable[Part]) -> list[Pending[Any]]:
+        """Have the tasks forget them; the replies."""
+        return [
+            self._cluster.worker(part.task).call(
+                wire.DEREGISTER_GRAPH,
+                pb.DeregisterGraphRequest(
+                    graph_handle=part.graph_handle,
+                    session_handle=self._handle,
+                    create_worker_session_called=self._workers.wanted,
+                ),
+                self._cluster.scope,
+            )
+            for part in parts
+        ]
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def refuse(self, error: errors.OpError) -> None:
+        """Make no more plans: `error` says why."""
+        with self._lock:
+            self._closed = error
+
+    def forget_all(self, others: Iterable[Plan]) -> list[Pending[Any]]:
+        """Have the tasks forget the plans, those kept elsewhere too, and the session; the replies."""
+        with self._lock:
+            plans = [*self._plans.values(), *others]
+            self._plans.clear()
+        parts = [part for plan in plans for part in plan.parts]
+        asked = self.deregister(parts)
+        forget = pb.DeleteWorkerSessionRequest(session_handle=self._handle)
+        for task in {part.task for part in parts} | self._workers.tasks:
+            worker = self._cluster.worker(task)
+            asked.append(worker.call(wire.DELETE_WORKER_SESSION, forget, self._cluster.scope))
+        return asked
+
+
+def _pruned(graph: Graph, signature: Signature) -> tuple[Pruned, list[Tensor], list[Tensor]]:
+    """What a signature runs, its feeds and its fetches.  Raises NotFound, InvalidArgument."""
+    feed_names, fetch_names, target_names, exact = signature
+    feeds = [_tensor(graph, name) for name in feed_names]
+    fetches = [_tensor(graph, name) for name in fetch_names]
+    targets = [_operation(graph, name) for name in target_names]
+    return needed(feeds, fetches, targets, exact=exact), feeds, fetches
+
+
+def _tensor(graph: Graph, name: str) -> Tensor:
+    node, _, index = name.partition(":")
+    op = _operation(graph, node)
+    position = int(index or 0) if (index or "0").isdigit() else -1
+    if not 0 <= position < len(op.outputs):
+        raise errors.invalid_argument(
+            f"tensor {name!r} does not exist: node {node!r} ({op.type}) has {len(op.outputs)} outputs",
+            node=node, op_type=op.type,
+        )  # fmt: skip
+    return op.outputs[position]
+
+
+def _operation(graph: Graph, name: str) -> Operation:
+    op = graph._ops.get(name)
+    if op is None:
+        raise errors.not_found(
+            f"the session's graph has no node {name!r}; was it extended?", node=name
+        )
+    return op
