@@ -129,6 +129,80 @@ def test_files_stay_readable() -> None:
     assert {name: n for name, n in lengths.items() if n > MAX_LINES} == {}
 
 
+OPENS = {
+    "headrace/run/files.py": "the one place",
+    "headrace/ops/record_files.py": "for programs, outside of any graph: it has no ops",
+    "headrace/graph/operation.py": "knows its own folder by name",
+}
+"""Files of the folders that kernels live in which may work with files of the host."""
+
+FILE_MODULES = {"glob", "lmdb", "mmap", "pathlib", "shutil", "tempfile"}
+FILE_CALLS = {
+    "access", "chmod", "exists", "fdopen", "glexists", "isdir", "isfile", "lexists", "link", "listdir", "lstat",
+    "makedirs", "memmap", "mkdir", "open", "readlink", "realpath", "remove", "removedirs", "rename", "replace",
+    "rmdir", "samefile", "scandir", "stat", "symlink", "truncate", "unlink", "walk", "load", "save", "fromfile",
+    "loadtxt", "savetxt", "genfromtxt", "tofile",
+}  # fmt: skip
+OWNERS = {"os", "path", "io", "np", "numpy"}
+
+
+def file_access(tree: ast.AST) -> Iterator[str]:
+    """'line: what' for all that looks like work with files of the host."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+            if node.module in ("os", "os.path", "io"):
+                names += [alias.name for alias in node.names if alias.name in FILE_CALLS]
+        for name in names:
+            if name.split(".")[0] in FILE_MODULES | FILE_CALLS:
+                yield f"{node.lineno}: imports {name}"  # type: ignore[attr-defined]
+        if isinstance(node, ast.Name) and node.id == "open":
+            yield f"{node.lineno}: open"
+        if isinstance(node, ast.Attribute) and node.attr in FILE_CALLS:
+            owner = node.value.attr if isinstance(node.value, ast.Attribute) else None
+            if (owner or getattr(node.value, "id", "")) in OWNERS:
+                yield f"{node.lineno}: {ast.unparse(node)}"
+
+
+def test_kernels_open_files_in_one_place_only() -> None:
+    assert [
+        f"{path.relative_to(SRC)}:{access}"
+        for path in FILES
+        if folder(dotted(path, SRC)) in ("codec", "run", "graph", "ops", "plan")
+        and str(path.relative_to(SRC)) not in OPENS
+        for access in file_access(ast.parse(path.read_text()))
+    ] == []
+
+
+def test_what_opens_files_for_programs_has_no_ops() -> None:
+    text = (SRC / "headrace/ops/record_files.py").read_text()
+    assert "registry" not in text
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("open(path)", True),
+        ("f = open", True),
+        ("os.open(path, 0)", True),
+        ("io.open(path)", True),
+        ("from os import open as f", True),
+        ("import pathlib", True),
+        ("from pathlib import Path", True),
+        ("os.path.exists(path)", True),
+        ("os.listdir(path)", True),
+        ("np.load(path)", True),
+        ("files.open(path, 'rb')", False),
+        ("os.fsdecode(path)", False),
+    ],
+)
+def test_the_check_for_files_sees_all_ways_to_open_one(line: str, seen: bool) -> None:
+    assert bool(list(file_access(ast.parse(line)))) == seen
+
+
 def test_public_namespaces_hold_names_and_no_logic() -> None:
     logic = [
         f"{path.relative_to(SRC)}:{node.lineno}"

@@ -24,6 +24,7 @@ from headrace.plan.partition import shown
 from headrace.plan.place import place
 from headrace.plan.prune import needed
 from headrace.run import handles
+from headrace.run.files import Files, named_roots
 from headrace.run.kernel import Memos, Runtime, StepState
 from headrace.run.rendezvous import Rendezvous
 from headrace.run.scope import Scope
@@ -44,7 +45,7 @@ class LocalEngine:
         self._config = config if config is not None else pb.ConfigProto()
         cpus = self._config.device_count.get("CPU", 1) or 1
         self._devices = [f"{_TASK}/device:CPU:{index}" for index in range(cpus)]
-        self._runtime = Runtime(self._devices[0])
+        self._runtime = Runtime(self._devices[0], files=Files(named_roots(), "this process"))
         self._scope = Scope()
         self._under_way = UnderWay()  # but for steps that never wait
         self._memos: Memos = {}

@@ -6,8 +6,8 @@ Source: TF 1.15 core/ops/io_ops.cc, core/kernels/{whole_file_read_ops,matching_f
 
 from __future__ import annotations
 
-import os
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from headrace.base import errors
 from headrace.base.shapes import Shape
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
-from headrace.run.files import file_error
+from headrace.run.files import Files, file_error
+from headrace.run.kernel import KernelContext
 
 __all__ = ["matching_files", "read_file", "write_file"]
 
@@ -47,7 +48,7 @@ def _name_in(box: Array, what: str) -> bytes:
     foldable=False,
     differentiable=False,
 )
-def read_file(xp: Any, filename: Array) -> Array:
+def read_file(ctx: KernelContext, filename: Array) -> Array:
     """A file's content.
 
     filename []; contents [].  Raises NotFound, FailedPrecondition (a directory), PermissionDenied.
@@ -55,7 +56,7 @@ def read_file(xp: Any, filename: Array) -> Array:
     path = _name_in(filename, "filename")
     contents = np.empty((), object)
     try:
-        with open(path, "rb") as file:
+        with ctx.runtime.files.open(path, "rb") as file:
             contents[()] = file.read()
     except (OSError, ValueError) as error:
         raise file_error(path, error) from None
@@ -69,7 +70,7 @@ def read_file(xp: Any, filename: Array) -> Array:
     stateful=True,
     differentiable=False,
 )
-def write_file(xp: Any, filename: Array, contents: Array) -> None:
+def write_file(ctx: KernelContext, filename: Array, contents: Array) -> None:
     """Make or replace a file, and the directories that lead to it.
 
     filename []; contents [].  Raises NotFound, FailedPrecondition, PermissionDenied.
@@ -77,10 +78,7 @@ def write_file(xp: Any, filename: Array, contents: Array) -> None:
     path = _name_in(filename, "filename")
     content = _name_in(contents, "contents")
     try:
-        directory = os.path.dirname(path)
-        if directory and not os.path.exists(directory):
-            os.makedirs(directory, exist_ok=True)
-        with open(path, "wb") as file:
+        with ctx.runtime.files.open(path, "wb", make_directories=True) as file:
             file.write(content)
     except (OSError, ValueError) as error:
         raise file_error(path, error) from None
@@ -101,7 +99,7 @@ def _matching_shape(c: ShapeContext) -> Shape:
     foldable=False,
     differentiable=False,
 )
-def matching_files(xp: Any, pattern: Array) -> Array:
+def matching_files(ctx: KernelContext, pattern: Array) -> Array:
     """Names of the files that match any of the glob patterns, sorted; one per match.
 
     pattern [] or [n]; filenames [m].  ``*`` and ``?`` match within one directory, names that begin
@@ -112,20 +110,28 @@ def matching_files(xp: Any, pattern: Array) -> Array:
         raise errors.invalid_argument(
             f"pattern must be a scalar or a vector, and has shape {list(pattern.shape)}"
         )
-    found = [path for glob in pattern.reshape(-1) for path in _expanded(glob)]
+    found = matches(pattern.reshape(-1), ctx.runtime.files)
     names = np.empty(len(found), object)
-    names[:] = sorted(found)
+    names[:] = found
     return names
+
+
+def matches(globs: Iterable[bytes], files: Files) -> list[bytes]:
+    """Names of the files that match any of the patterns; see `matching_files`.
+
+    Raises PermissionDenied and other errors of directories, InvalidArgument.
+    """
+    return sorted(path for glob in globs for path in _expanded(glob, files))
 
 
 _SPECIAL = re.compile(rb"[*?\[\\]")
 
 
-def _expanded(glob: bytes) -> list[bytes]:
+def _expanded(glob: bytes, files: Files) -> list[bytes]:
     """What exists under a pattern, directory by directory."""
     fixed = _SPECIAL.search(glob)
     if fixed is None:
-        return [glob] if glob and os.path.exists(glob) else []
+        return [glob] if glob and files.exists(glob) else []
     start = glob.rfind(b"/", 0, fixed.start()) + 1
     prefixes = [glob[:start]]
     for part in glob[start:].split(b"/"):
@@ -135,15 +141,15 @@ def _expanded(glob: bytes) -> list[bytes]:
         prefixes = [
             prefix + name + b"/"
             for prefix in prefixes
-            for name in _entries(prefix)
+            for name in _entries(prefix, files)
             if expression.fullmatch(name)
         ]
     return [path[:-1] for path in prefixes]
 
 
-def _entries(directory: bytes) -> list[bytes]:
+def _entries(directory: bytes, files: Files) -> list[bytes]:
     try:
-        return os.listdir(directory or b".")
+        return files.entries(directory or b".")
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError) as error:

@@ -10,11 +10,11 @@ string_format_op.cc, python/ops/logging_ops.py), GraphDefs as 2.21.
 from __future__ import annotations
 
 import logging
+import os
 import pprint
 import random
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ from headrace.graph.registry import op
 from headrace.graph.shape_fns import scalar, unchanged
 from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
+from headrace.run.files import file_error
+from headrace.run.kernel import KernelContext
 
 __all__ = ["Print", "print", "string_format"]
 
@@ -228,7 +230,7 @@ _LEVELS = {
     attrs=r"output_stream: string = 'stderr'; end: string = '\n'",
     stateful=True,
 )
-def print_v2_op(xp: Any, input: Any, *, output_stream: bytes, end: bytes) -> None:
+def print_v2_op(ctx: KernelContext, input: Any, *, output_stream: bytes, end: bytes) -> None:
     """Writes the input [] to stdout, stderr, a log or the end of a file.
 
     Raises InvalidArgument on another stream or an input that is no scalar.
@@ -243,8 +245,12 @@ def print_v2_op(xp: Any, input: Any, *, output_stream: bytes, end: bytes) -> Non
     if stream in _LEVELS:
         logging.getLogger("headrace").log(_LEVELS[stream], "%s", words)
     elif stream.startswith("file://"):
-        with Path(stream.removeprefix("file://")).open("ab") as file:
-            file.write(line + end)
+        path = os.fsencode(stream.removeprefix("file://"))
+        try:
+            with ctx.runtime.files.open(path, "ab") as file:
+                file.write(line + end)
+        except (OSError, ValueError) as error:
+            raise file_error(path, error) from None
     elif stream in ("stdout", "stderr"):
         target = sys.stdout if stream == "stdout" else sys.stderr
         target.write(words + end.decode(errors="replace"))

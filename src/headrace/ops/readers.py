@@ -50,7 +50,7 @@ def _text_line(
     """A reader of lines.  Raises InvalidArgument."""
     return ctx.private_resource(
         run.Reader,
-        lambda: run.TextLineReader(ctx.node.name, skip_header_lines),
+        lambda: run.TextLineReader(ctx.node.name, skip_header_lines, files=ctx.runtime.files),
         container,
         shared_name,
     )
@@ -59,7 +59,10 @@ def _text_line(
 def _whole_file(ctx: KernelContext, *, container: bytes, shared_name: bytes) -> run.Reader:
     """A reader of whole files."""
     return ctx.private_resource(
-        run.Reader, lambda: run.WholeFileReader(ctx.node.name), container, shared_name
+        run.Reader,
+        lambda: run.WholeFileReader(ctx.node.name, files=ctx.runtime.files),
+        container,
+        shared_name,
     )
 
 
@@ -102,8 +105,9 @@ def _fixed_length_v2(
 
     def make() -> run.Reader:
         return run.FixedLengthRecordReader(
-            ctx.node.name, record_bytes, header_bytes, footer_bytes, hop_bytes, encoding.decode()
-        )
+            ctx.node.name, record_bytes, header_bytes, footer_bytes, hop_bytes, encoding.decode(),
+            files=ctx.runtime.files,
+        )  # fmt: skip
 
     return ctx.private_resource(run.Reader, make, container, shared_name)
 
@@ -114,7 +118,9 @@ def _tf_record(
     """A reader of TFRecord files.  Raises InvalidArgument."""
     return ctx.private_resource(
         run.Reader,
-        lambda: RunTFRecordReader(ctx.node.name, compression_type.decode(errors="replace")),
+        lambda: RunTFRecordReader(
+            ctx.node.name, compression_type.decode(errors="replace"), files=ctx.runtime.files
+        ),
         container,
         shared_name,
     )
@@ -167,7 +173,10 @@ def lmdb_reader(ctx: KernelContext, *, container: bytes, shared_name: bytes) -> 
     Raises Unimplemented where the package lmdb is missing.
     """
     return ctx.private_resource(
-        run.Reader, lambda: RunLMDBReader(ctx.node.name), container, shared_name
+        run.Reader,
+        lambda: RunLMDBReader(ctx.node.name, files=ctx.runtime.files),
+        container,
+        shared_name,
     )
 
 

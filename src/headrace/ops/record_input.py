@@ -16,7 +16,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import unknown
 from headrace.graph.tensor import Tensor
-from headrace.ops.io_ops import matching_files
+from headrace.ops.io_ops import matches
 from headrace.ops.joining import split
 from headrace.ops.shape_ops import reshape
 from headrace.run.kernel import KernelContext
@@ -43,16 +43,12 @@ def record_input_op(
     if batch_size < 1:
         raise errors.invalid_argument(f"batch_size {batch_size} must be at least 1")
 
-    def files() -> list[bytes]:
-        assert matching_files.kernel is not None
-        found: list[bytes] = matching_files.kernel(np, np.array(file_pattern, object)).tolist()
-        return found
-
+    files = ctx.runtime.files
     source = ctx.private_resource(
         RecordYielder,
         lambda: RecordYielder(
-            ctx.node.name, files, file_random_seed, file_shuffle_shift_ratio, file_buffer_size,
-            compression_type.decode(),
+            ctx.node.name, lambda: matches([file_pattern], files), file_random_seed,
+            file_shuffle_shift_ratio, file_buffer_size, compression_type.decode(), files,
         ),
     )  # fmt: skip
     batch = np.empty(batch_size, object)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from headrace.base.errors import OpError
+from headrace.run.files import ANYWHERE, Files
 from headrace.run.pending import Pending
 from headrace.run.resources import Resource, ResourceManager, private_name
 from headrace.run.resources import shared_name as shared_name_of
@@ -23,11 +24,14 @@ Memos = dict[str, dict[str, Any]]
 
 
 class Runtime:
-    """A task's (or local session's) state: resources by container, and the devices it has."""
+    """A task's (or local session's) state: resources by container, its devices and files."""
 
-    def __init__(self, device: str, resources: ResourceManager | None = None) -> None:
-        """`device`: full name of the task's first CPU."""
+    def __init__(
+        self, device: str, resources: ResourceManager | None = None, files: Files = ANYWHERE
+    ) -> None:
+        """device: full name of the task's first CPU.  files: those that its graphs may use."""
         self.device = device
+        self.files = files
         self.resources = ResourceManager() if resources is None else resources
 
 

@@ -28,7 +28,7 @@ from google.protobuf.message import DecodeError
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.codec import records
-from headrace.run.files import file_error, pieces
+from headrace.run.files import ANYWHERE, Files, file_error, pieces
 from headrace.run.pending import Pending, WaitInfo, announce_all
 from headrace.run.queues import Queue
 from headrace.run.resources import Resource
@@ -66,8 +66,10 @@ class Reader(Resource):
 
     serializes = False
 
-    def __init__(self, name: str, container: str = "") -> None:
+    def __init__(self, name: str, container: str = "", files: Files = ANYWHERE) -> None:
+        """files: those that it may read."""
         super().__init__(name, container)
+        self._files = files
         self._lock = threading.Lock()
         self._line: deque[_Read] = deque()
         self._serving = False
@@ -345,14 +347,14 @@ class Reader(Resource):
 class FileReader(Reader):
     """A reader with one file open at a time."""
 
-    def __init__(self, name: str, container: str = "") -> None:
-        super().__init__(name, container)
+    def __init__(self, name: str, container: str = "", files: Files = ANYWHERE) -> None:
+        super().__init__(name, container, files)
         self._file: BinaryIO | None = None
 
     def open(self, work: bytes) -> BinaryIO:
         """The file, buffered.  Raises OpError."""
         try:
-            return open(work, "rb", buffering=_BUFFER_BYTES)
+            return self._files.open(work, "rb", _BUFFER_BYTES)
         except (OSError, ValueError) as error:
             raise file_error(work, error) from None
 
@@ -365,9 +367,15 @@ class FileReader(Reader):
 class TextLineReader(FileReader):
     """Lines without their line ends (LF or CRLF); keys are ``file:line``, counted from 1."""
 
-    def __init__(self, name: str, skip_header_lines: int = 0, container: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        skip_header_lines: int = 0,
+        container: str = "",
+        files: Files = ANYWHERE,
+    ) -> None:
         """Raises InvalidArgument."""
-        super().__init__(name, container)
+        super().__init__(name, container, files)
         if skip_header_lines < 0:
             raise errors.invalid_argument(
                 f"skip_header_lines must be >= 0 and is {skip_header_lines}"
@@ -417,9 +425,10 @@ class FixedLengthRecordReader(FileReader):
         hop_bytes: int = 0,
         encoding: str = "",
         container: str = "",
+        files: Files = ANYWHERE,
     ) -> None:
         """hop_bytes 0 means record_bytes; encoding: "", "ZLIB" or "GZIP".  Raises InvalidArgument."""
-        super().__init__(name, container)
+        super().__init__(name, container, files)
         if record_bytes <= 0:
             raise errors.invalid_argument(f"record_bytes must be > 0 and is {record_bytes}")
         for what, size in (
@@ -494,7 +503,7 @@ class WholeFileReader(_OnePerWork):
         work = self._work
         assert work is not None
         try:
-            with open(work, "rb") as file:
+            with self._files.open(work, "rb") as file:
                 return work, file.read()
         except (OSError, ValueError) as error:
             raise file_error(work, error) from None

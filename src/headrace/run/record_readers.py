@@ -14,7 +14,7 @@ from typing import Any
 
 from headrace.base import errors
 from headrace.codec import records
-from headrace.run.files import pieces
+from headrace.run.files import ANYWHERE, Files, name_of, pieces
 from headrace.run.readers import FileReader, Reader, Record
 
 
@@ -24,9 +24,15 @@ class TFRecordReader(FileReader):
     A corrupt or truncated record is DataLoss, and the rest of its file is given up.
     """
 
-    def __init__(self, name: str, compression: str = records.NONE, container: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        compression: str = records.NONE,
+        container: str = "",
+        files: Files = ANYWHERE,
+    ) -> None:
         """Raises InvalidArgument."""
-        super().__init__(name, container)
+        super().__init__(name, container, files)
         if compression not in records.COMPRESSIONS:
             raise errors.invalid_argument(
                 f"compression_type must be '', 'ZLIB' or 'GZIP' and is {compression!r}"
@@ -58,7 +64,9 @@ class TFRecordReader(FileReader):
 # -- LMDB -------------------------------------------------------------------------------------
 
 _OPEN_LOCK = threading.Lock()
-_OPEN: dict[str, _Database] = {}
+_OPEN: dict[_Identity, _Database] = {}
+_Identity = tuple[int, int]
+"""Of the file that a database is in: device and inode."""
 
 
 class _Database:
@@ -85,34 +93,33 @@ def lmdb_package() -> Any:
 class LMDBReader(Reader):
     """Entries of LMDB databases in the order of their keys; a work item is a database's directory or file."""
 
-    def __init__(self, name: str, container: str = "") -> None:
+    def __init__(self, name: str, container: str = "", files: Files = ANYWHERE) -> None:
         """Raises Unimplemented."""
-        super().__init__(name, container)
+        super().__init__(name, container, files)
         self._lmdb = lmdb_package()
-        self._path: str | None = None
+        self._identity: _Identity | None = None
         self._transaction: Any = None
         self._entries: Iterator[Record] = iter(())
 
     def begin(self, work: bytes) -> None:
         """Open the database.  Raises NotFound, DataLoss and other errors of files."""
-        path = os.path.realpath(os.fsdecode(work))
-        os.stat(os.path.join(path, "data.mdb") if os.path.isdir(path) else path)  # a plain OSError
+        path = os.path.join(work, b"data.mdb") if self._files.is_directory(work) else work
         try:
-            with _OPEN_LOCK:
-                database = _OPEN.get(path)
+            with self._files.open(path, "rb", 0) as file, _OPEN_LOCK:
+                found = os.fstat(file.fileno())
+                identity = found.st_dev, found.st_ino
+                database = _OPEN.get(identity)
                 if database is None:
-                    database = _OPEN[path] = _Database(self._open(path))
+                    database = _OPEN[identity] = _Database(self._open(name_of(file)))
                 database.users += 1
-            self._path = path
+            self._identity = identity
             self._transaction = database.environment.begin()
             self._entries = iter(self._transaction.cursor())
         except self._lmdb.Error as error:
             raise self._failed(work, error) from error
 
     def _open(self, path: str) -> Any:
-        return self._lmdb.open(
-            path, subdir=os.path.isdir(path), readonly=True, lock=False, create=False
-        )
+        return self._lmdb.open(path, subdir=False, readonly=True, lock=False, create=False)
 
     def record(self) -> Record | None:
         assert self._work is not None
@@ -129,12 +136,12 @@ class LMDBReader(Reader):
         if self._transaction is not None:
             self._transaction.abort()
             self._transaction = None
-        path, self._path = self._path, None
-        if path is None:
+        identity, self._identity = self._identity, None
+        if identity is None:
             return
         with _OPEN_LOCK:
-            database = _OPEN[path]
+            database = _OPEN[identity]
             database.users -= 1
             if database.users == 0:
-                del _OPEN[path]
+                del _OPEN[identity]
                 database.environment.close()

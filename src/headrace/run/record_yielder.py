@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator
 
 from headrace.base import errors
 from headrace.codec import records
-from headrace.run.files import file_error, pieces
+from headrace.run.files import ANYWHERE, Files, file_error, pieces
 from headrace.run.resources import Resource
 
 
@@ -27,13 +27,14 @@ class RecordYielder(Resource):
     def __init__(
         self,
         name: str,
-        files: Callable[[], list[bytes]],
+        paths: Callable[[], list[bytes]],
         seed: int = 0,
         shift_ratio: float = 0.0,
         buffer_size: int = 1,
         compression: str = records.NONE,
+        files: Files = ANYWHERE,
     ) -> None:
-        """`files` is asked at each epoch; its list is turned by `shift_ratio` of its length more each
+        """`paths` is asked at each epoch; its list is turned by `shift_ratio` of its length more each
         time.  Raises InvalidArgument (buffer_size, compression).
         """
         super().__init__(name)
@@ -43,6 +44,7 @@ class RecordYielder(Resource):
             raise errors.invalid_argument(
                 f"compression_type must be '', 'ZLIB' or 'GZIP' and is {compression!r}"
             )
+        self._paths = paths
         self._files = files
         self._seed = seed
         self._shift_ratio = shift_ratio
@@ -72,7 +74,7 @@ class RecordYielder(Resource):
         epoch = 0
         while True:
             dice = random.Random(self._seed + epoch)
-            paths = self._files()
+            paths = self._paths()
             if not paths:
                 raise errors.not_found("no file matches the file_pattern")
             dice.shuffle(paths)
@@ -99,7 +101,7 @@ class RecordYielder(Resource):
     def _records(self, path: bytes) -> Iterator[bytes]:
         name = os.fsdecode(path)
         try:
-            with open(path, "rb") as file:
+            with self._files.open(path, "rb") as file:
                 content = records.inflated(pieces(file), self._compression, name)
                 for _, record in records.records(content, name):
                     yield record

@@ -65,7 +65,7 @@ class Security:
         """Raise FailedPrecondition for an address that others reach, if nothing keeps strangers out."""
         if self.secret or (self.certificate is not None and self.clients_too) or self.insecure:
             return
-        outside = [ip for ip in ips if not ipaddress.ip_address(ip.strip("[]")).is_loopback]
+        outside = [ip for ip in ips if not is_loopback(ip)]
         if outside:
             raise errors.failed_precondition(
                 f"{task} does not listen on {outside[0]}, which other machines can reach: whoever connects could run "
@@ -73,6 +73,11 @@ class Security:
                 "share, or use TLS with client certificates (HEADRACE_TLS_CERT, _KEY, _CA, HEADRACE_TLS_CLIENTS=1); "
                 "HEADRACE_INSECURE=1 lets everybody in, as TensorFlow does"
             )
+
+
+def is_loopback(ip: str) -> bool:
+    """Whether only this machine reaches the address."""
+    return ipaddress.ip_address(ip.strip("[]")).is_loopback
 
 
 def new_nonce() -> bytes:

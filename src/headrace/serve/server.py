@@ -10,17 +10,19 @@ import contextlib
 import os
 import sys
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.run.files import Files, named_roots
 from headrace.run.scope import Scope, wait_until_set
 from headrace.serve import registry
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.lane_options import lane_options, max_message_bytes
 from headrace.serve.master import Master
 from headrace.serve.pool import GrowingPool
-from headrace.serve.security import security
+from headrace.serve.security import is_loopback, security
 from headrace.serve.wire import MASTER_METHODS, WORKER_METHODS
 from headrace.serve.worker import Worker
 
@@ -44,17 +46,26 @@ class Server:
         protocol: str | None = None,
         config: pb.ConfigProto | None = None,
         start: bool = True,
+        *,
+        file_roots: Iterable[str | os.PathLike[str]] | None = None,
     ) -> None:
         """server_or_cluster_def: ServerDef, ClusterDef, ClusterSpec or dict.
 
         job_name and task_index may be left out when the cluster has one job, or one task of it.
-        Port 0 lets the system choose.  Raises ValueError and InternalError (a cluster that does not
+        Port 0 lets the system choose.
+        file_roots: directories beneath which graphs may use files, [] for none.  None: those of
+        HEADRACE_FILE_ROOTS, else every file on a loopback address, elsewhere those beneath the
+        working directory.
+        Raises ValueError and InternalError (a cluster that does not
         name this task), NotFoundError (a protocol that is not grpc),
         InvalidArgumentError (an address that is not HOST:PORT), UnknownError (the port is taken).
         """
         self._server_def = _server_def(
             server_or_cluster_def, job_name, task_index, protocol, config
         )
+        if isinstance(file_roots, (str, bytes, os.PathLike)):
+            raise TypeError(f"file_roots must be a list of directories, not {file_roots!r}")
+        self._file_roots = None if file_roots is None else list(file_roots)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._shell: GrpcShell | None = None
@@ -88,13 +99,15 @@ class Server:
         trusting, most = security(), max_message_bytes()
         bind = os.environ.get("HEADRACE_BIND", "").strip() or host
         try:
-            trusting.check_may_listen(addresses_of(bind), task)
+            ips = addresses_of(bind)
         except RuntimeError as error:
             raise _cannot_listen(task, bind, port) from error
+        trusting.check_may_listen(ips, task)
+        files = self._files(task, not all(map(is_loopback, ips)))
         self._pool = GrowingPool(f"headrace {job}:{index}")
         config = definition.default_session_config
         cpus = config.device_count.get("CPU", 0) or 1
-        self.worker = Worker(task, addresses, self._pool, cpus)
+        self.worker = Worker(task, addresses, self._pool, cpus, files)
         self.master = Master(self.worker, config)
         if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
             sys.setswitchinterval(_SWITCH_INTERVAL_S)
@@ -112,6 +125,13 @@ class Server:
         self._address = f"{host}:{bound}"
         self._shell = shell
         registry.add(self._address, self)
+
+    def _files(self, task: str, others_reach_it: bool) -> Files:
+        """What graphs may use here.  Raises InvalidArgument: a root that is no directory."""
+        roots = named_roots() if self._file_roots is None else self._file_roots
+        if roots is None and others_reach_it:
+            roots = [os.getcwd()]
+        return Files(roots, task)
 
     def _open_lane(self, lane: LaneShell, host: str, task: str) -> None:
         """Listen for peers of ours; before gRPC does, which tells them where.

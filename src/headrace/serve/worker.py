@@ -19,6 +19,7 @@ from headrace.base import errors
 from headrace.base.device import DeviceSpec
 from headrace.codec import protos as pb
 from headrace.plan.compile import Compiled
+from headrace.run.files import ANYWHERE, Files
 from headrace.run.kernel import Runtime, StepState
 from headrace.run.keys import source_device, task_of
 from headrace.run.partial import PartialRun
@@ -41,13 +42,23 @@ _UNSTARTED_S = 60.0
 class Worker:
     """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``."""
 
-    def __init__(self, task: str, peers_of: Mapping[str, str], pool: Any, cpus: int = 1) -> None:
-        """peers_of: addresses (host:port) of all tasks of the cluster by name.  cpus: CPU devices."""
+    def __init__(
+        self,
+        task: str,
+        peers_of: Mapping[str, str],
+        pool: Any,
+        cpus: int = 1,
+        files: Files = ANYWHERE,
+    ) -> None:
+        """peers_of: addresses (host:port) of all tasks of the cluster by name.  cpus: CPU devices.
+
+        files: those that graphs may use here.
+        """
         self.task = task
         self.devices = [f"{task}/device:CPU:{index}" for index in range(cpus)]
         self.incarnation = secrets.randbits(64) | 1
         self.clock_ns = time.time_ns
-        self.runtime = Runtime(self.devices[0])
+        self.runtime = Runtime(self.devices[0], files=files)
         self.peers = Peers(peers_of, task, self, pool)
         self.pool = pool
         self.lane: pb.LaneAddress | None = None
@@ -92,7 +103,7 @@ class Worker:
         Raises InvalidArgument, AlreadyExists.
         """
         session = WorkerSession.created(
-            request, self.task, self.runtime.resources, self.peers, self, self.pool
+            request, self.task, self.runtime, self.peers, self, self.pool
         )
         with self._lock:
             if self._sessions.setdefault(request.session_handle, session) is session:
@@ -137,7 +148,8 @@ class Worker:
         with self._lock:
             session = self._sessions.get(handle)
             if session is None and not created:
-                session = WorkerSession(handle, self.task, self.runtime.resources, self.peers)
+                own = self.runtime
+                session = WorkerSession(handle, self.task, own.resources, self.peers, own.files)
                 self._sessions[handle] = session
         if session is None:
             raise errors.aborted(

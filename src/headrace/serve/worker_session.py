@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.run.files import Files
 from headrace.run.kernel import Memos, Runtime
 from headrace.run.resources import ResourceManager
 from headrace.serve.cluster import ClusterSpec
@@ -21,11 +22,13 @@ from headrace.serve.peers import Peers
 class WorkerSession:
     """See the module header.  `task`: the task's name as the session knows it."""
 
-    def __init__(self, handle: str, task: str, resources: ResourceManager, peers: Peers) -> None:
+    def __init__(
+        self, handle: str, task: str, resources: ResourceManager, peers: Peers, files: Files
+    ) -> None:
         self.handle = handle
         self.task = task
         self.peers = peers
-        self.runtime = Runtime(f"{task}/device:CPU:0", resources)
+        self.runtime = Runtime(f"{task}/device:CPU:0", resources, files)
         self.memos: Memos = {}
         self._shared = True, True
 
@@ -34,12 +37,12 @@ class WorkerSession:
         cls,
         request: pb.CreateWorkerSessionRequest,
         task: str,
-        resources: ResourceManager,
+        runtime: Runtime,
         peers: Peers,
         worker: Any,
         pool: Any,
     ) -> WorkerSession:
-        """As a master wants it; task, resources and peers are the `worker`'s.
+        """As a master wants it; task, runtime and peers are the `worker`'s.
 
         Raises InvalidArgument (no handle, or a ServerDef whose cluster does not name its task).
         """
@@ -55,9 +58,8 @@ class WorkerSession:
                     f"the cluster of the ServerDef has no task {task}; it has {', '.join(sorted(addresses))}"
                 )
             peers = Peers(addresses, task, worker, pool)
-        if request.isolate_session_state:
-            resources = ResourceManager()
-        made = cls(request.session_handle, task, resources, peers)
+        resources = ResourceManager() if request.isolate_session_state else runtime.resources
+        made = cls(request.session_handle, task, resources, peers, runtime.files)
         made._shared = not request.isolate_session_state, not own_cluster
         return made
 

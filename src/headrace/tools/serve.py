@@ -84,6 +84,7 @@ _SETTINGS = (
     ("--tls-cert", "HEADRACE_TLS_CERT", "PATH", "TLS certificate of this server (PEM)"),
     ("--tls-key", "HEADRACE_TLS_KEY", "PATH", "its private key (PEM)"),
     ("--tls-ca", "HEADRACE_TLS_CA", "PATH", "whose certificates are believed (PEM)"),
+    ("--file-roots", "HEADRACE_FILE_ROOTS", "DIR[:DIR]", "directories beneath which graphs may use files"),
     ("--bind", "HEADRACE_BIND", "HOST", "address to listen on, if not the one in the cluster"),
     ("--lane", "HEADRACE_LANE", "KIND", "on, unix, tcp or off: sockets beside gRPC (default on)"),
     ("--lane-port", "HEADRACE_LANE_PORT", "PORT", "TCP port of the lane (default: any)"),

@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
-import numpy as np
-
 from headrace.base import errors, text
-from headrace.ops.io_ops import matching_files
-from headrace.run.files import file_error
+from headrace.ops.io_ops import matches
+from headrace.run.files import ANYWHERE, file_error
 
 _MODES = ("r", "w", "a", "r+", "w+", "a+")
 _FAILS = (OSError, ValueError)
@@ -180,12 +178,9 @@ def Glob(filename: Any) -> list[str]:
     """What matches a glob pattern or any of a list of them, sorted within each pattern."""
     patterns = filename if isinstance(filename, (list, tuple)) else [filename]
     found: list[str] = []
-    matching = matching_files.kernel
-    assert matching is not None
     for pattern in patterns:
-        box = np.empty((), object)
-        box[()] = os.fsencode(text.path_to_str(pattern))
-        found += [os.fsdecode(name) for name in matching(np, box)]
+        glob = os.fsencode(text.path_to_str(pattern))
+        found += [os.fsdecode(name) for name in matches([glob], ANYWHERE)]
     return found
 
 

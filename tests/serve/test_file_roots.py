@@ -1,0 +1,218 @@
+"""Graphs use no files of a server but those beneath the roots that its owner named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headrace as tf
+from headrace.graph.registry import OPS
+from headrace.python.ops.data_flow_ops import RecordInput
+from headrace.serve import server as server_module
+from tests.serve.clusters import Cluster, in_process
+
+
+def reading(make: Callable[[], Any]) -> Callable[[str], Any]:
+    """A fetch that reads the file of that name by a reader."""
+
+    def fetch(path: str) -> Any:
+        queue = tf.FIFOQueue(1, [tf.string], [[]])
+        with tf.control_dependencies([queue.enqueue([path])]):
+            return make().read(queue)[1]
+
+    return fetch
+
+
+def written(path: str) -> Any:
+    return tf.write_file(path, "new")
+
+
+def printed(path: str) -> Any:
+    return tf.print("new", output_stream=f"file://{path}")
+
+
+USES: dict[str, Callable[[str], Any]] = {
+    "ReadFile": tf.read_file,
+    "WriteFile": written,
+    "MatchingFiles": tf.matching_files,
+    "PrintV2": printed,
+    "RecordInput": lambda path: RecordInput(path).get_yield_op(),
+    "TextLineReaderV2": reading(tf.TextLineReader),
+    "WholeFileReaderV2": reading(tf.WholeFileReader),
+    "FixedLengthRecordReaderV2": reading(lambda: tf.FixedLengthRecordReader(1)),
+    "TFRecordReaderV2": reading(tf.TFRecordReader),
+    "LMDBReader": reading(tf.LMDBReader),
+}
+HARMLESS = {"IdentityReaderV2", "IdentityReader"}
+"""Ops of readers that open nothing."""
+
+
+class Place:
+    """allowed/ is the root of the server, denied/ lies beside it; each has a file of records."""
+
+    def __init__(self, folder: Path) -> None:
+        self.allowed, self.denied = folder / "allowed", folder / "denied"
+        for each in (self.allowed, self.denied):
+            each.mkdir()
+            with tf.python_io.TFRecordWriter(str(each / "file")) as writer:
+                writer.write(b"record")
+        (self.allowed / "link").symlink_to(self.denied / "file")
+        self.content = (self.denied / "file").read_bytes()
+
+    def of(self, which: str) -> str:
+        """A path outside the root."""
+        ways = {
+            "denied": self.denied / "file",
+            "dots": self.allowed / ".." / "denied" / "file",
+            "link": self.allowed / "link",
+        }
+        return str(ways[which])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def cluster(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    monkeypatch.setenv("HEADRACE_FILE_ROOTS", str(place.allowed))
+    with in_process({"ps": 1}) as cluster:
+        yield cluster
+
+
+def test_every_op_that_uses_files_is_tried() -> None:
+    """By what its inputs, attrs and outputs are called."""
+
+    def uses_files(name: str) -> bool:
+        names = [arg.name for arg in OPS[name].inputs] + list(OPS[name].attrs)
+        words = ("file", "path", "output_stream", "directory", "prefix")
+        return any(word in each for each in names for word in words) or (
+            name.removesuffix("V2").endswith("Reader") or "File" in name
+        )
+
+    found = {name for name in OPS if uses_files(name)}
+    twins = {name for name in found if f"{name}V2" in USES or f"{name}V2" in HARMLESS}
+    assert found - twins - HARMLESS == set(USES)
+
+
+@pytest.mark.parametrize("way", ["denied", "dots", "link"])
+@pytest.mark.parametrize("op", USES)
+def test_no_op_reaches_a_file_outside_the_roots(
+    cluster: Cluster, place: Place, op: str, way: str
+) -> None:
+    fetch = USES[op](place.of(way))
+    with tf.Session(cluster.target("ps:0")) as session:
+        with pytest.raises(tf.errors.PermissionDeniedError) as refused:
+            session.run(fetch)
+        for part in (place.of(way), str(place.allowed), "/job:ps/replica:0/task:0", "file_roots="):
+            assert part in str(refused.value)
+    assert (place.denied / "file").read_bytes() == place.content
+
+
+@pytest.mark.parametrize("op", sorted(set(USES) - {"LMDBReader"}))
+def test_files_beneath_the_roots_can_be_used(cluster: Cluster, place: Place, op: str) -> None:
+    with tf.Session(cluster.target("ps:0")) as session:
+        session.run(USES[op](str(place.allowed / "file")))
+
+
+def test_a_database_beneath_the_roots_can_be_read(cluster: Cluster, place: Place) -> None:
+    lmdb = pytest.importorskip("lmdb")
+    with (
+        lmdb.open(str(place.allowed / "base")) as environment,
+        environment.begin(write=True) as transaction,
+    ):
+        transaction.put(b"key", b"value")
+    (place.allowed / "elsewhere").mkdir()
+    (place.denied / "data.mdb").write_bytes((place.allowed / "base" / "data.mdb").read_bytes())
+    (place.allowed / "elsewhere" / "data.mdb").symlink_to(place.denied / "data.mdb")
+    with tf.Session(cluster.target("ps:0")) as session:
+        assert session.run(USES["LMDBReader"](str(place.allowed / "base"))) == b"value"
+        with pytest.raises(tf.errors.PermissionDeniedError):
+            session.run(USES["LMDBReader"](str(place.allowed / "elsewhere")))
+
+
+def test_patterns_see_nothing_outside_the_roots(cluster: Cluster, place: Place) -> None:
+    (place.allowed / "away").symlink_to(place.denied)
+    with tf.Session(cluster.target("ps:0")) as session:
+        found = session.run(tf.matching_files(str(place.allowed / "f*")))
+        assert found.tolist() == [os.fsencode(place.allowed / "file")]
+        for pattern in ("../*", "../denied/*", "away/*", "*/*"):
+            with pytest.raises(tf.errors.PermissionDeniedError):
+                session.run(tf.matching_files(str(place.allowed / pattern)))
+
+
+@pytest.mark.parametrize("kind", ["isolated", "with a cluster of its own"])
+def test_sessions_with_state_or_clusters_of_their_own_are_confined_too(
+    cluster: Cluster, place: Place, kind: str
+) -> None:
+    config = tf.ConfigProto(isolate_session_state=True)
+    if kind != "isolated":
+        config.cluster_def.CopyFrom(
+            tf.train.ClusterSpec({"mine": [cluster.address("ps:0")]}).as_cluster_def()
+        )
+    with tf.Session(cluster.target("ps:0"), config=config) as session:
+        with pytest.raises(tf.errors.PermissionDeniedError):
+            session.run(tf.read_file(place.of("denied")))
+        assert session.run(tf.read_file(str(place.allowed / "file")))
+
+
+def local_server(**arguments: Any) -> Any:
+    return tf.train.Server({"local": ["127.0.0.1:0"]}, **arguments)
+
+
+def read(server: Any, path: Path) -> Any:
+    with tf.Session(server.target) as session:
+        return session.run(tf.read_file(str(path)))
+
+
+def test_the_argument_of_a_server_wins_over_the_environment(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_FILE_ROOTS", str(place.allowed))
+    with local_server(file_roots=[place.denied]) as server:
+        assert read(server, place.denied / "file") == place.content
+        with pytest.raises(tf.errors.PermissionDeniedError):
+            read(server, place.allowed / "file")
+    with local_server(file_roots=[]) as server, pytest.raises(tf.errors.PermissionDeniedError):
+        read(server, place.allowed / "file")
+    with pytest.raises(TypeError, match="list of directories"):
+        local_server(file_roots=str(place.allowed))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no directory"):
+        local_server(file_roots=[place.allowed / "nothing"])
+
+
+def test_a_server_on_loopback_confines_nothing_unless_it_is_told_to(place: Place) -> None:
+    with local_server() as server:
+        assert read(server, place.denied / "file") == place.content
+
+
+def test_a_server_that_others_reach_confines_files_to_its_working_directory(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "is_loopback", lambda ip: False)
+    monkeypatch.chdir(place.allowed)
+    with local_server() as server:
+        assert read(server, Path("file")) == (place.allowed / "file").read_bytes()
+        with pytest.raises(tf.errors.PermissionDeniedError):
+            read(server, place.denied / "file")
+        monkeypatch.chdir(place.denied)  # the roots stay what they were
+        assert read(server, place.allowed / "file")
+
+
+def test_local_sessions_use_every_file_unless_roots_are_named(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch = tf.read_file(str(place.denied / "file"))
+    with tf.Session() as session:
+        assert session.run(fetch) == place.content
+    monkeypatch.setenv("HEADRACE_FILE_ROOTS", str(place.allowed))
+    with (
+        tf.Session() as session,
+        pytest.raises(tf.errors.PermissionDeniedError, match="this process"),
+    ):
+        session.run(fetch)
