@@ -446,10 +446,13 @@ def test_a_queue_describes_itself_and_who_waits() -> None:
     queue.dequeue()
     described = queue.describe()
     infos = described.pop("pending_dequeues")
+    assert described.pop("moved_at") >= 0.0
     assert described == {
         "kind": "RandomShuffleQueue",
         "name": "q",
         "container": "localhost",
+        "gathered": 0,
+        "entered": 1,
         "size": 1,
         "capacity": 4,
         "closed": False,

@@ -66,6 +66,79 @@ def test_an_error_travels_to_join() -> None:
             coordinator.join(threads, stop_grace_period_secs=20)
 
 
+def consume(session: tf.Session, element: Any) -> tf.errors.OutOfRangeError:
+    """Run `element` until the queue behind it ends; how it ended."""
+    while True:
+        try:
+            session.run(element)
+        except tf.errors.OutOfRangeError as end:
+            return end
+
+
+def test_a_producers_error_reaches_the_consumer() -> None:
+    queue = tf.FIFOQueue(10, tf.string, name="contents")
+    read = tf.read_file("/nowhere/at/all", name="open")
+    tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(read)]))
+    element = queue.dequeue()
+    with tf.Session() as session:
+        coordinator = tf.train.Coordinator()
+        tf.train.start_queue_runners(session, coordinator)
+        end = consume(session, element)
+        coordinator.request_stop()
+        with pytest.raises(tf.errors.NotFoundError):
+            coordinator.join(stop_grace_period_secs=20)
+    assert isinstance(end.__cause__, tf.errors.NotFoundError)
+    assert end.__cause__.node == "open"
+    assert end.message.startswith(
+        "FIFOQueue 'contents' is closed and has insufficient elements (requested 1, current size 0); "
+        "it was closed because of NotFoundError: "
+    )
+    assert "/nowhere/at/all" in end.message
+
+
+def test_an_error_goes_down_a_pipeline_of_queues() -> None:
+    names = tf.train.string_input_producer(["/nowhere/at/all"], num_epochs=1)
+    _, line = tf.TextLineReader().read(names)
+    batch = tf.train.batch([line], 2)
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        coordinator = tf.train.Coordinator()
+        tf.train.start_queue_runners(session, coordinator)
+        end = consume(session, batch)
+        coordinator.request_stop()
+        with pytest.raises(tf.errors.NotFoundError):
+            coordinator.join(stop_grace_period_secs=20)
+    assert isinstance(end.__cause__, tf.errors.NotFoundError)
+
+
+def test_the_end_of_the_input_has_no_cause() -> None:
+    names = tf.train.string_input_producer(["a", "b"], num_epochs=1)
+    element = names.dequeue()
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        coordinator = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coordinator)
+        end = consume(session, element)
+        coordinator.request_stop()
+        coordinator.join(threads, stop_grace_period_secs=20)
+    assert end.__cause__ is None
+    assert "because" not in end.message
+
+
+def test_a_queue_that_had_ended_is_not_closed_by_a_later_error() -> None:
+    queue = tf.FIFOQueue(10, tf.int32)
+    element, close = queue.dequeue(), queue.close()
+    runner = tf.train.QueueRunner(queue, [queue.enqueue(1)])
+    with tf.Session() as session:
+        session.run(close)
+        coordinator = tf.train.Coordinator()
+        coordinator.request_stop(ValueError("too late"))
+        for thread in runner.create_threads(session, coordinator, start=True):
+            thread.join(20)
+        end = consume(session, element)
+    assert end.__cause__ is None
+
+
 def test_without_a_coordinator_the_runner_keeps_the_error(monkeypatch: Any) -> None:
     raised: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", lambda args: raised.append(args.exc_value))

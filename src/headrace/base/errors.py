@@ -287,6 +287,15 @@ def make(code: int, message: str, **context: Unpack[FullContext]) -> OpError:
     return error.with_context(**context)
 
 
+def named(error: BaseException) -> str:
+    """In one line, for the text of an error that it led to."""
+    kind = type(error).__name__
+    if not isinstance(error, OpError):
+        return f"{kind}: {error}"
+    where = error._context_line().replace("    ", ", ")
+    return f"{kind}: {error.message}" + (f" ({where})" if where else "")
+
+
 # For `raise errors.not_found("...")` with whatever Context is known on the spot.
 cancelled: Final = CancelledError.of
 unknown: Final = UnknownError.of

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
+from headrace.run.scope import Scope
 
 StepFunction = Callable[[Sequence[Any], "pb.RunOptions | None", "pb.RunMetadata | None"], list[Any]]
 """(values of the feeds, options, metadata to fill) -> values of the fetches, the caller's own."""
@@ -22,7 +23,12 @@ Release = Callable[[], None]
 
 
 class Engine(Protocol):
-    """Runs steps of one graph.  All methods may be called from any thread."""
+    """Runs steps of one graph.  All methods may be called from any thread.
+
+    scope: of the session; every wait of its steps is under it.
+    """
+
+    scope: Scope
 
     def step(
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]

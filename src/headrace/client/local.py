@@ -24,12 +24,14 @@ from headrace.plan.partition import shown
 from headrace.plan.place import place
 from headrace.plan.prune import needed
 from headrace.run import handles
+from headrace.run.closing import closes_because
 from headrace.run.files import Files, named_roots
 from headrace.run.kernel import Memos, Runtime, StepState
 from headrace.run.rendezvous import Rendezvous
 from headrace.run.scope import Scope
 from headrace.run.trace import StatsCollector
 from headrace.serve.placement_log import log_placement
+from headrace.serve.status import from_bytes
 
 _TASK = "/job:localhost/replica:0/task:0"
 _CLOSE_WITHIN_S = 5.0
@@ -46,7 +48,7 @@ class LocalEngine:
         cpus = self._config.device_count.get("CPU", 1) or 1
         self._devices = [f"{_TASK}/device:CPU:{index}" for index in range(cpus)]
         self._runtime = Runtime(self._devices[0], files=Files(named_roots(), "this process"))
-        self._scope = Scope()
+        self.scope = self._scope = Scope()
         self._under_way = UnderWay()  # but for steps that never wait
         self._memos: Memos = {}
         self._step_ids = itertools.count(1)
@@ -170,6 +172,8 @@ class LocalEngine:
             timeout_ms = options.timeout_in_ms or timeout_ms
         limit_s = timeout_ms / 1000 if timeout_ms > 0 else None
         with self._under_way, Scope(limit_s, self._scope) as scope:
+            if options is not None and options.headrace_close_reason:
+                closes_because(scope, from_bytes(options.headrace_close_reason))
             step = StepState(self._runtime, scope, next(self._step_ids), Rendezvous(), stats)
             found = program.run(step, values)
         if metadata is not None:

@@ -56,7 +56,7 @@ class RemoteEngine:
         self._graph = graph
         self._config = config if config is not None else pb.ConfigProto()
         self._pool = GrowingPool("headrace client")
-        self._scope = Scope()
+        self.scope = self._scope = Scope()
         self._under_way = UnderWay()
         self._lock = threading.Lock()
         self._known: Link | None = None
@@ -338,7 +338,9 @@ def _limit(timeout_ms: int, session: Scope) -> Scope:
 
 def _asks_for_more(options: pb.RunOptions) -> bool:
     """Whether a step's options want more than its fetches."""
-    return bool(options.trace_level or options.output_partition_graphs)
+    return bool(
+        options.trace_level or options.output_partition_graphs or options.headrace_close_reason
+    )
 
 
 def _fill(metadata: pb.RunMetadata | None, found: pb.RunMetadata | None) -> None:

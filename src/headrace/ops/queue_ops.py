@@ -19,6 +19,7 @@ from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape, TensorShape
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, scalar, unknown, vector
+from headrace.run.closing import reason_of
 from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.kernel import KernelContext
 from headrace.run.padding_queue import PaddingFIFOQueue
@@ -243,9 +244,9 @@ def _dequeue_up_to(
     return _source(handle, component_types, timeout_ms).dequeue_up_to(_count(n))
 
 
-def _close(xp: Any, handle: Any, *, cancel_pending_enqueues: bool) -> Pending[None]:
+def _close(ctx: KernelContext, handle: Any, *, cancel_pending_enqueues: bool) -> Pending[None]:
     """No more enqueues; those that wait are finished first, or cancelled."""
-    return queue_of(handle).close(cancel_pending_enqueues)
+    return queue_of(handle).close(cancel_pending_enqueues, reason_of(ctx.scope))
 
 
 def _size(xp: Any, handle: Any) -> Any:

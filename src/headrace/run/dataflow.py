@@ -15,6 +15,7 @@ Source: the execution rules of TF 1.15's core/common_runtime/executor.cc, restat
 from __future__ import annotations
 
 import queue
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,8 +23,9 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
+from headrace.run import long_waits
 from headrace.run.flow_nodes import DEAD, Kind, Node, Outputs
-from headrace.run.kernel import StepState
+from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.keys import child_frame
 from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
@@ -137,7 +139,7 @@ class DataflowProgram:
 class _Execution:
     def __init__(self, program: DataflowProgram, step: StepState) -> None:
         self._program = program
-        self._step = step
+        self.step = self._step = step
         self._ready: deque[tuple[Node, _Iteration, list[Any], bool]] = deque()
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._waited_long = False
@@ -272,26 +274,43 @@ class _Execution:
             pending.on_done(lambda _: self._ended.__setitem__(ticket, stats.now()))
         pending.on_done(lambda _: self._done.put(ticket))
 
+    def waits(self) -> list[tuple[NodeInfo, Pending[Any]]]:
+        """See `long_waits.Waiting`."""
+        return [(node.info, pending) for node, _, pending, _ in self._outstanding.copy().values()]
+
     def _wait(self) -> int:
         scope = self._step.scope
-        while True:
-            ticket = -1
-            patient = self._waited_long or scope.on_long_wait is None
-            try:
-                ticket = self._done.get(timeout=scope.nap() if patient else LONG_WAIT_S)
-            except queue.Empty:
-                if not patient and scope.on_long_wait is not None:
-                    self._waited_long = True
-                    scope.on_long_wait()
-            if ticket >= 0:
-                return ticket
-            error = scope.error
-            if error is not None:
-                node, _, pending, _ = next(iter(self._outstanding.values()))
-                info = pending.wait_info
-                text = f"{error.message}; the step was waiting in {node.info.op} {node.info.name!r} ({info})"
-                found = errors.make(error.error_code, text)
-                raise explain(found, node.info, [], self._step) from error
+        since, look_s = time.monotonic(), long_waits.first_look_s
+        long_waits.waiting[self] = None
+        try:
+            while True:
+                ticket = -1
+                patient = self._waited_long or scope.on_long_wait is None
+                try:
+                    ticket = self._done.get(
+                        timeout=long_waits.nap(scope, look_s) if patient else LONG_WAIT_S
+                    )
+                except queue.Empty:
+                    if not patient and scope.on_long_wait is not None:
+                        self._waited_long = True
+                        scope.on_long_wait()
+                    look_s = long_waits.tell(scope, since, look_s)
+                if ticket >= 0:
+                    return ticket
+                error = scope.error
+                if error is not None:
+                    raise self._given_up(error) from error
+        finally:
+            del long_waits.waiting[self]
+
+    def _given_up(self, error: errors.OpError) -> errors.OpError:
+        """The scope's error, naming what this step was waiting for."""
+        node, _, pending, _ = next(iter(self._outstanding.values()))
+        info = pending.wait_info
+        text = (
+            f"{error.message}; the step was waiting in {node.info.op} {node.info.name!r} ({info})"
+        )
+        return explain(errors.make(error.error_code, text), node.info, [], self._step)
 
     def _complete(self, ticket: int) -> None:
         node, iteration, pending, start = self._outstanding.pop(ticket)

@@ -79,7 +79,7 @@ class Shared(Resource):
     def wait_in(self, line: Line, kind: str, attempt: Try) -> Pending[Any]:
         """Do `attempt` in its turn.  What it raises (OpError) rejects the Pending."""
         pending: Pending[Any] = Pending(
-            WaitInfo(kind, str(self), lambda: self._state_for(pending)),
+            WaitInfo(kind, str(self), lambda: self._state_for(pending), self),
             lambda _: self._withdraw(line, pending),
         )
         with self._lock:

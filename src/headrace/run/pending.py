@@ -14,7 +14,6 @@ after releasing it.
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 import time
@@ -22,6 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from headrace.base import errors
+from headrace.run import long_waits
 from headrace.run.scope import Scope
 
 T = TypeVar("T")
@@ -32,13 +32,22 @@ _WAITING, _RESOLVED, _REJECTED = 0, 1, 2
 class WaitInfo:
     """What an operation waits for: `kind` of operation, `on` what, `since` when (time.monotonic
     seconds).
+
+    subject: the operation itself, as the state that it waits in knows it.
     """
 
-    __slots__ = ("_detail", "kind", "on", "since")
+    __slots__ = ("_detail", "kind", "on", "since", "subject")
 
-    def __init__(self, kind: str, on: str, detail: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        on: str,
+        detail: Callable[[], str] | None = None,
+        subject: object = None,
+    ) -> None:
         """`detail` says what there is and what is missing, at the moment it is called."""
         self.kind = kind
+        self.subject = subject
         self.on = on
         self.since = time.monotonic()
         self._detail = detail
@@ -211,12 +220,15 @@ class Pending(Generic[T]):
             return self.result()
         info = self._wait_info
         wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
+        since, look_s = time.monotonic(), long_waits.first_look_s
         self.on_done(lambda _: wakeups.put(None))
         unregister = scope.on_cancel(lambda: wakeups.put(None))
         try:
             while not self._state and scope.error is None:
-                with contextlib.suppress(queue.Empty):  # the deadline, or a clock's tick before it
-                    wakeups.get(timeout=scope.nap())
+                try:
+                    wakeups.get(timeout=long_waits.nap(scope, look_s))
+                except queue.Empty:  # the deadline, or a clock's tick before it, or a long wait
+                    look_s = long_waits.tell(scope, since, look_s)
         except BaseException:  # Ctrl-C, in whatever dress a signal handler gives it
             self.abandon(errors.cancelled(f"interrupted while waiting for {info}"))
             raise

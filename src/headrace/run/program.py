@@ -15,6 +15,7 @@ Called by: client (local sessions), serve.worker.  Threads: `run` in any number 
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
+from headrace.run import long_waits
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
@@ -158,7 +160,7 @@ class _Execution:
         self._items = program.items
         self._early = program._early
         self._registers = registers
-        self._step = step
+        self.step = self._step = step
         self._left = [item.waits_for for item in program.items]
         self._outstanding: dict[int, Pending[Any]] = {}
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -180,22 +182,37 @@ class _Execution:
         finally:
             unregister()
 
+    def waits(self) -> list[tuple[NodeInfo, Pending[Any]]]:
+        """See `long_waits.Waiting`."""
+        return [
+            (self._items[index].work.node, pending)  # type: ignore[union-attr]
+            for index, pending in self._outstanding.copy().items()
+        ]
+
     def _next(self) -> int:
         scope = self._step.scope
-        while True:
-            index = -1
-            patient = self._waited_long or scope.on_long_wait is None
-            try:
-                index = self._done.get(timeout=scope.nap() if patient else LONG_WAIT_S)
-            except queue.Empty:
-                if not patient and scope.on_long_wait is not None:
-                    self._waited_long = True
-                    scope.on_long_wait()
-            if index >= 0:
-                return index
-            error = scope.error
-            if error is not None:
-                raise self._ended(error)
+        since, look_s = time.monotonic(), long_waits.first_look_s
+        long_waits.waiting[self] = None
+        try:
+            while True:
+                index = -1
+                patient = self._waited_long or scope.on_long_wait is None
+                try:
+                    index = self._done.get(
+                        timeout=long_waits.nap(scope, look_s) if patient else LONG_WAIT_S
+                    )
+                except queue.Empty:
+                    if not patient and scope.on_long_wait is not None:
+                        self._waited_long = True
+                        scope.on_long_wait()
+                    look_s = long_waits.tell(scope, since, look_s)
+                if index >= 0:
+                    return index
+                error = scope.error
+                if error is not None:
+                    raise self._ended(error)
+        finally:
+            del long_waits.waiting[self]
 
     def _ended(self, error: errors.OpError) -> errors.OpError:
         """The scope's error, naming what this step was waiting for."""

@@ -29,6 +29,7 @@ observed of 2.21
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -109,19 +110,21 @@ class QueueSpec:
         )
 
 
-class _Attempt:
+class Attempt:
     """An operation in one of the lines."""
 
-    __slots__ = ("components", "count", "kind", "pending", "position")
+    __slots__ = ("components", "count", "kind", "pending", "position", "queue", "reason")
 
     def __init__(self, kind: str, components: Sequence[Any], count: int, queue: Queue) -> None:
         self.kind = kind
         self.components = components  # to be enqueued, copied; () for other kinds
         self.count = count  # elements to go in or out
         self.position = 0  # how many of an enqueue_many have gone in
+        self.queue = queue
+        self.reason: errors.OpError | None = None  # of a close
         title = f"{kind}({count})" if kind in _BATCHED else kind
         self.pending: Pending[Any] = Pending(
-            WaitInfo(title, str(queue), lambda: queue._state_for(self)),
+            WaitInfo(title, str(queue), lambda: queue._state_for(self), self),
             lambda _: queue._withdraw(self),
         )
 
@@ -148,9 +151,12 @@ class Queue(Resource):
         self._store = self.make_store(spec)
         self._lock = threading.Lock()
         self._closed = False
+        self._reason: errors.OpError | None = None  # why it was closed, if by a failure
+        self._entered = 0  # elements that ever went in
+        self._moved_at = 0.0  # when an operation that waited, or released one, last went on
         self._gone: errors.OpError | None = None
-        self._enqueues: deque[_Attempt] = deque()
-        self._dequeues: deque[_Attempt] = deque()
+        self._enqueues: deque[Attempt] = deque()
+        self._dequeues: deque[Attempt] = deque()
 
     @classmethod
     def make_store(cls, spec: QueueSpec) -> Store:
@@ -209,6 +215,7 @@ class Queue(Resource):
                     store.put(components)
                 except MemoryError as error:
                     return Pending.failed_with(self._too_large("enqueue", 1, error))
+                self._entered += 1
                 if not self._dequeues:
                     return _DONE
                 settled = self._serve()
@@ -275,16 +282,20 @@ class Queue(Resource):
             return Pending.done_with(tuple(empty))
         return self._line_up(kind, (), count)
 
-    def close(self, cancel_pending_enqueues: bool = False) -> Pending[None]:
+    def close(
+        self, cancel_pending_enqueues: bool = False, reason: errors.OpError | None = None
+    ) -> Pending[None]:
         """No more enqueues; waits for those before it, or cancels them.
 
+        reason: the failure that makes it close, which dequeues in vain will name.
         Rejected with: Cancelled (closed already, unless cancelling).
         """
         if not cancel_pending_enqueues:
-            return self._line_up("close", (), 0)
+            return self._line_up("close", (), 0, reason)
         error = errors.cancelled(f"{self} was closed, and its pending enqueues cancelled")
         with self._lock:
-            self._closed = True
+            if not self._closed:
+                self._closed, self._reason = True, reason
             settled = _fail_all(self._enqueues, error)
             settled += self._serve()
         announce_all(settled)
@@ -321,6 +332,9 @@ class Queue(Resource):
                 "name": self.label,
                 "container": self.container,
                 "size": self._store.size,
+                "gathered": self._store.gathered,
+                "entered": self._entered,
+                "moved_at": self._moved_at,
                 "capacity": self.capacity,
                 "closed": self._closed,
                 "min_after_dequeue": self.spec.min_after_dequeue,
@@ -330,12 +344,19 @@ class Queue(Resource):
 
     # ---- the two lines ----------------------------------------------------------------------
 
-    def _line_of(self, kind: str) -> deque[_Attempt]:
+    def _line_of(self, kind: str) -> deque[Attempt]:
         return self._dequeues if kind.startswith("dequeue") else self._enqueues
 
-    def _line_up(self, kind: str, components: Sequence[Any], count: int) -> Pending[Any]:
+    def _line_up(
+        self,
+        kind: str,
+        components: Sequence[Any],
+        count: int,
+        reason: errors.OpError | None = None,
+    ) -> Pending[Any]:
         """Join a line; at its head, do at once what can be done."""
-        attempt = _Attempt(kind, components, count, self)
+        attempt = Attempt(kind, components, count, self)
+        attempt.reason = reason
         pending = attempt.pending
         settled: list[Pending[Any]] = []
         with self._lock:
@@ -350,7 +371,7 @@ class Queue(Resource):
         announce_all(settled)
         return pending
 
-    def _withdraw(self, attempt: _Attempt) -> bool:
+    def _withdraw(self, attempt: Attempt) -> bool:
         """Take an abandoned attempt out of its line; those behind it may go on."""
         with self._lock:
             line = self._line_of(attempt.kind)
@@ -374,8 +395,8 @@ class Queue(Resource):
 
     def _serve_line(
         self,
-        line: deque[_Attempt],
-        advance: Callable[[_Attempt], bool],
+        line: deque[Attempt],
+        advance: Callable[[Attempt], bool],
         settled: list[Pending[Any]],
     ) -> bool:
         """Serve from the head until one has to wait; returns whether anything has changed."""
@@ -390,13 +411,16 @@ class Queue(Resource):
                 attempt.pending.settle_error(self._too_large(attempt.kind, attempt.count, error))
                 finished = True
             if not finished:
-                return moved or self._store.size != size
+                moved = moved or self._store.size != size
+                break
             line.popleft()
             settled.append(attempt.pending)
             moved = True
+        if moved:
+            self._moved_at = time.monotonic()
         return moved
 
-    def _advance_enqueue(self, attempt: _Attempt) -> bool:
+    def _advance_enqueue(self, attempt: Attempt) -> bool:
         """Let the first of the enqueues or closes go as far as it can; True if it is finished."""
         pending = attempt.pending
         if self._closed:
@@ -404,7 +428,7 @@ class Queue(Resource):
             pending.settle_error(errors.cancelled(f"{self} is {word}"))
             return True
         if attempt.kind == "close":
-            self._closed = True
+            self._closed, self._reason = True, attempt.reason
             pending.settle(None)
             return True
         room = self.capacity - self._store.size
@@ -412,14 +436,16 @@ class Queue(Resource):
             return False
         if attempt.kind == "enqueue":
             self._store.put(attempt.components)
+            self._entered += 1
             pending.settle(None)
             return True
         start = attempt.position
         attempt.position = min(attempt.count, start + room)
         self._store.put_many(attempt.components, start, attempt.position)
+        self._entered += attempt.position - start
         return attempt.position == attempt.count and pending.settle(None)
 
-    def _advance_dequeue(self, attempt: _Attempt) -> bool:
+    def _advance_dequeue(self, attempt: Attempt) -> bool:
         """Let the first of the dequeues go as far as it can; True if it is finished."""
         store, pending = self._store, attempt.pending
         missing = attempt.count - store.gathered
@@ -427,12 +453,7 @@ class Queue(Resource):
             store.restore()
             if attempt.kind == "dequeue_up_to" and store.size and self.gives_rest:
                 return pending.settle(store.take_many(store.size))
-            return pending.settle_error(
-                errors.out_of_range(
-                    f"{self} is closed and has insufficient elements "
-                    f"(requested {attempt.count}, current size {store.size})"
-                )
-            )
+            return pending.settle_error(self._exhausted(attempt.count))
         takeable = self._takeable()
         if takeable <= 0:
             return False
@@ -444,6 +465,19 @@ class Queue(Resource):
             return False
         store.gather(min(takeable, missing))
         return store.gathered == attempt.count and pending.settle(store.take_gathered())
+
+    def _exhausted(self, wanted: int) -> errors.OpError:
+        """The error of a dequeue that a closed queue cannot serve any more."""
+        text = (
+            f"{self} is closed and has insufficient elements "
+            f"(requested {wanted}, current size {self._store.size})"
+        )
+        reason = self._reason
+        if reason is None:
+            return errors.out_of_range(text)
+        found = errors.out_of_range(f"{text}; it was closed because of {errors.named(reason)}")
+        found.__cause__ = reason
+        return found
 
     def _takeable(self) -> int:
         """Elements that may leave now."""
@@ -510,7 +544,7 @@ class Queue(Resource):
         made.__cause__ = error
         return made
 
-    def _state_for(self, attempt: _Attempt) -> str:
+    def _state_for(self, attempt: Attempt) -> str:
         """What an attempt that waits finds, and what would release it."""
         with self._lock:
             line = self._line_of(attempt.kind)
@@ -532,7 +566,7 @@ class Queue(Resource):
             return f"{text}; an enqueue or a close would release it"
 
 
-def _fail_all(line: deque[_Attempt], error: errors.OpError) -> list[Pending[Any]]:
+def _fail_all(line: deque[Attempt], error: errors.OpError) -> list[Pending[Any]]:
     """Empty a line; returns what is to be announced."""
     settled = [attempt.pending for attempt in line if attempt.pending.settle_error(error)]
     line.clear()

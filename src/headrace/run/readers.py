@@ -41,18 +41,19 @@ _BUFFER_BYTES: Final = 1 << 18
 _REMEMBERED: Final = 4096  # records
 
 
-class _Read:
+class Read:
     """A read in the line: one record, or up to `count` of them."""
 
-    __slots__ = ("count", "pending", "queue", "waiting")
+    __slots__ = ("count", "pending", "queue", "reader", "waiting")
 
     def __init__(self, reader: Reader, queue: Queue, count: int | None) -> None:
+        self.reader = reader
         self.queue = queue
         self.count = count
         self.waiting: Pending[Any] | None = None
         kind = "read" if count is None else f"read_up_to({count})"
         self.pending: Pending[tuple[Array, Array]] = Pending(
-            WaitInfo(kind, str(reader), self._detail), lambda _: reader._withdraw(self)
+            WaitInfo(kind, str(reader), self._detail, self), lambda _: reader._withdraw(self)
         )
 
     def _detail(self) -> str:
@@ -71,7 +72,7 @@ class Reader(Resource):
         super().__init__(name, container)
         self._files = files
         self._lock = threading.Lock()
-        self._line: deque[_Read] = deque()
+        self._line: deque[Read] = deque()
         self._serving = False
         self._work: bytes | None = None  # what is being read
         self._latest = b""  # what was begun last
@@ -121,7 +122,7 @@ class Reader(Resource):
                     self._count(1)
                     return Pending.done_with((_boxed(record[0]), _boxed(record[1])))
                 self._end_work()
-        return self._submit(_Read(self, queue, None))
+        return self._submit(Read(self, queue, None))
 
     def read_up_to(self, queue: Queue, count: int) -> Pending[tuple[Array, Array]]:
         """Up to `count` records of one work item as (keys [n], values [n]).
@@ -134,9 +135,9 @@ class Reader(Resource):
             )
         if count == 0:
             return Pending.done_with((_vector([]), _vector([])))
-        return self._submit(_Read(self, queue, count))
+        return self._submit(Read(self, queue, count))
 
-    def _submit(self, read: _Read) -> Pending[tuple[Array, Array]]:
+    def _submit(self, read: Read) -> Pending[tuple[Array, Array]]:
         types = read.queue.spec.component_types
         if types != (dtypes.string,):
             return Pending.failed_with(
@@ -177,11 +178,11 @@ class Reader(Resource):
             break
         announce_all(settled)
 
-    def _work_came(self, read: _Read, work: Pending[Any]) -> None:
+    def _work_came(self, read: Read, work: Pending[Any]) -> None:
         announce_all(self._take(read, work))
         self._serve()
 
-    def _take(self, read: _Read, work: Pending[Any]) -> list[Pending[Any]]:
+    def _take(self, read: Read, work: Pending[Any]) -> list[Pending[Any]]:
         """Keep what a dequeue gave; its error is that of the read it was made for."""
         error = work.error
         item = b""
@@ -203,7 +204,7 @@ class Reader(Resource):
                     return [read.pending]
         return []
 
-    def _advance(self, read: _Read) -> bool:
+    def _advance(self, read: Read) -> bool:
         """Read for the head of the line; False if it needs work."""
         records: list[Record] = []
         wanted = 1 if read.count is None else read.count
@@ -257,7 +258,7 @@ class Reader(Resource):
     def _count(self, records: int) -> None:
         self._produced += records
 
-    def _withdraw(self, read: _Read) -> bool:
+    def _withdraw(self, read: Read) -> bool:
         """Take an abandoned read out of the line; the dequeue made for it is abandoned too."""
         with self._lock:
             if read not in self._line:
@@ -485,7 +486,7 @@ class _OnePerWork(Reader):
 
     def read(self, queue: Queue) -> Pending[tuple[Array, Array]]:
         """See Reader; a finished record always needs the next work item."""
-        return self._submit(_Read(self, queue, None))
+        return self._submit(Read(self, queue, None))
 
 
 class IdentityReader(_OnePerWork):

@@ -18,6 +18,7 @@ from typing import Any
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind
+from headrace.run import long_waits
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
@@ -368,14 +369,17 @@ class Connection:
         Raises the scope's error, DeadlineExceeded, EOFError, OSError; then the connection is dropped.
         """
         lane = self.socket
-        frame = lane.read(_read_limit(scope))
+        look_s, since = long_waits.first_look_s, 0.0
+        frame = lane.read(_read_limit(scope, look_s))
         while frame is None:
+            since = since or time.monotonic()
+            look_s = long_waits.tell(scope, since, look_s)
             remaining = scope.remaining()
             if remaining is None or not passed_deadline(scope):
                 scope.check()
             elif time.monotonic() >= (scope.deadline or 0.0) + _PATIENCE_S:
                 raise scope.deadline_error(f"an answer of {self._peer.name}")
-            frame = lane.read(_read_limit(scope))
+            frame = lane.read(_read_limit(scope, look_s))
         return frame
 
     def last_word(self) -> Frame | None:
@@ -438,9 +442,11 @@ def _due(lane: LaneSocket, scope: Scope) -> Frame:
     return frame
 
 
-def _read_limit(scope: Scope) -> float | None:
-    """How long one read may take: to the deadline and a little longer, or the main thread's nap."""
-    nap = scope.nap()
+def _read_limit(scope: Scope, look_s: float | None) -> float | None:
+    """How long one read may take: to the deadline and a little longer, or the main thread's nap, or
+    until the wait is a long one.
+    """
+    nap = long_waits.nap(scope, look_s)
     return nap if nap is None else nap + _PATIENCE_S
 
 

@@ -204,7 +204,7 @@ class MasterSession:
                 [(key, feeds[name]) for name, key in part.feeds.items()],
                 list(part.fetches.values()), self.handle, bool(options.trace_level), plan.created,
                 record_partition_graphs=options.output_partition_graphs, takes_leases=takes_leases,
-                ends_step=plan.ends_itself,
+                ends_step=plan.ends_itself, close_reason=options.headrace_close_reason,
             )
             for part in plan.parts
         ]  # fmt: skip

@@ -73,6 +73,7 @@ class RunGraphRequest:
     """One partition of a step: `send` and `recv_keys` are rendezvous keys of feeds and fetches.
 
     ends_step: nobody asks the task for anything of the step after this.
+    close_reason: why queues that it closes are closed, a serialized ErrorDetail; empty: nothing has failed.
     """
 
     graph_handle: str
@@ -89,6 +90,7 @@ class RunGraphRequest:
     record_partition_graphs: bool = False
     takes_leases: bool = False
     ends_step: bool = False
+    close_reason: bytes = b""
 
 
 @dataclass(slots=True)

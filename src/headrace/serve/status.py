@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from google.protobuf.message import DecodeError
+
 from headrace.base import errors
 from headrace.codec import protos as pb
 
@@ -16,17 +18,24 @@ _NODE = re.compile(r"\{\{node ([^}\s]+)\}\}")
 
 
 def to_detail(error: errors.OpError) -> pb.ErrorDetail:
-    """The error with its fields and the texts of what led to it."""
-    chain: list[str] = []
-    cause = error.__cause__
-    while cause is not None and len(chain) < _MOST_CAUSES:
-        chain.append(f"{type(cause).__name__}: {cause}")
-        cause = cause.__cause__
-    return pb.ErrorDetail(
+    """The error with its fields and what led to it: our own errors whole, of others the texts."""
+    return _detail(error, _MOST_CAUSES)
+
+
+def _detail(error: errors.OpError, most_causes: int) -> pb.ErrorDetail:
+    detail = pb.ErrorDetail(
         node=error.node or "", op_type=error.op_type or "", device=error.device or "",
-        step=error.step or 0, built_at=error.built_at or "", chain=chain,
+        step=error.step or 0, built_at=error.built_at or "",
         code=error.error_code, message=error.message,
     )  # fmt: skip
+    cause = error.__cause__
+    while cause is not None and len(detail.chain) < most_causes:
+        if isinstance(cause, errors.OpError) and not detail.chain:
+            detail.cause.CopyFrom(_detail(cause, most_causes - 1))
+            break
+        detail.chain.append(f"{type(cause).__name__}: {cause}")
+        cause = cause.__cause__
+    return detail
 
 
 def from_detail(detail: pb.ErrorDetail) -> errors.OpError:
@@ -35,13 +44,21 @@ def from_detail(detail: pb.ErrorDetail) -> errors.OpError:
         node=detail.node or None, op_type=detail.op_type or None, device=detail.device or None,
         step=detail.step or None, built_at=detail.built_at or None,
     )  # fmt: skip
-    cause: errors.OpError | None = None
+    cause = from_detail(detail.cause) if detail.HasField("cause") else None
     for text in reversed(detail.chain):
         earlier = errors.unknown(text)
         earlier.__cause__ = cause
         cause = earlier
     error.__cause__ = cause
     return error
+
+
+def from_bytes(data: bytes) -> errors.OpError:
+    """The error in a serialized ErrorDetail.  Raises InvalidArgument."""
+    try:
+        return from_detail(pb.ErrorDetail.FromString(data))
+    except DecodeError as error:
+        raise errors.invalid_argument(f"the bytes are not an ErrorDetail: {error}") from None
 
 
 def text_of(error: errors.OpError) -> str:

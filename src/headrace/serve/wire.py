@@ -186,7 +186,7 @@ def _encode_run_graph(r: m.RunGraphRequest, t: Tensors) -> bytes:
         create_worker_session_called=r.create_worker_session_called, is_partial=r.is_partial,
         is_last_partial_run=r.is_last_partial_run, request_id=r.request_id,
         store_errors_in_response_body=r.store_errors_in_response_body,
-        headrace_ends_step=r.ends_step,
+        headrace_ends_step=r.ends_step, headrace_close_reason=r.close_reason,
     )  # fmt: skip
     _put_named(r.send, proto.send, t)
     return proto.SerializeToString()
@@ -199,6 +199,7 @@ def _decode_run_graph(data: bytes, t: Tensors) -> m.RunGraphRequest:
         proto.session_handle, proto.exec_opts.record_timeline, proto.create_worker_session_called,
         proto.is_partial, proto.is_last_partial_run, proto.store_errors_in_response_body, proto.request_id,
         proto.exec_opts.record_partition_graphs, takes_leases=True, ends_step=proto.headrace_ends_step,
+        close_reason=proto.headrace_close_reason,
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from headrace.base import errors
 from headrace.base.device import DeviceSpec
 from headrace.codec import protos as pb
 from headrace.plan.compile import Compiled
+from headrace.run.closing import closes_because
 from headrace.run.files import ANYWHERE, Files
 from headrace.run.kernel import Runtime, StepState
 from headrace.run.keys import source_device, task_of
@@ -32,6 +33,7 @@ from headrace.serve import messages as m
 from headrace.serve.exchange import Exchange
 from headrace.serve.peers import Peers, gives_pending
 from headrace.serve.registered import Registered
+from headrace.serve.status import from_bytes
 from headrace.serve.step_log import StepLog
 from headrace.serve.worker_session import WorkerSession
 
@@ -198,6 +200,8 @@ class Worker:
         if request.is_partial:
             return self._run_partial(registered, request, scope)
         args = registered.arguments(request.send)
+        if request.close_reason:
+            closes_because(scope, from_bytes(request.close_reason))
         values, stats = self._run_whole(
             registered, args, request.step_id, scope, request.takes_leases, request.record_timeline
         )

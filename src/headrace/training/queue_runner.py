@@ -20,6 +20,7 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
+from headrace.serve.status import to_detail
 from headrace.training.coordinator import Coordinator
 
 __all__ = ["QueueRunner", "add_queue_runner", "start_queue_runners"]
@@ -52,6 +53,7 @@ class QueueRunner:
         self._lock = threading.Lock()
         self._runs_per_session: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._exceptions_raised: list[BaseException] = []
+        self._failures: weakref.WeakKeyDictionary[Any, BaseException] = weakref.WeakKeyDictionary()
         if queue_runner_def is not None:
             if queue is not None or enqueue_ops:
                 raise ValueError("queue_runner_def and queue or enqueue_ops are mutually exclusive")
@@ -135,6 +137,7 @@ class QueueRunner:
                 return []
             self._runs_per_session[sess] = len(self._enqueue_ops)
             self._exceptions_raised = []
+            self._failures.pop(sess, None)
         threads = [
             threading.Thread(
                 target=self._run,
@@ -168,12 +171,15 @@ class QueueRunner:
             while coord is None or not coord.should_stop():
                 try:
                     enqueue()
-                except self._queue_closed_exception_types:
+                except self._queue_closed_exception_types as end:
                     counted = False
+                    if isinstance(end.__cause__, errors.OpError):  # what the input ended by
+                        self._failures.setdefault(sess, end.__cause__)
                     if self._left_last(sess):
-                        self._close(sess)
+                        self._close(sess, self._close_op, self._failures.get(sess))
                     return
         except Exception as error:  # the boundary of the thread
+            self._failures.setdefault(sess, error)
             if coord is not None:
                 coord.request_stop(error)
                 return
@@ -191,19 +197,21 @@ class QueueRunner:
             self._runs_per_session[sess] -= 1
             return self._runs_per_session[sess] == 0
 
-    def _close(self, sess: Any) -> None:
+    def _close(self, sess: Any, close_op: Any, reason: BaseException | None) -> None:
+        """Close the queue, because of `reason` if there is one."""
+        options = None
+        if reason is not None:
+            detail = to_detail(_as_op_error(reason))
+            options = pb.RunOptions(headrace_close_reason=detail.SerializeToString())
         try:
-            sess.run(self._close_op)
+            sess.run(close_op) if options is None else sess.run(close_op, options=options)
         except Exception as error:  # somebody else has closed it, or the session
             log.debug("ignored while closing %s: %s", self.name, error)
 
     def _close_on_stop(self, sess: Any, cancel_op: Any, coord: Coordinator) -> None:
         """Wait for the stop, then release whoever is blocked.  The body of a thread."""
         coord.wait_for_stop()
-        try:
-            sess.run(cancel_op)
-        except Exception as error:  # the session may be closed by then, which releases them too
-            log.debug("ignored while cancelling %s: %s", self.name, error)
+        self._close(sess, cancel_op, coord._failure)
 
     # -- protos -------------------------------------------------------------------------------
 
@@ -229,6 +237,14 @@ class QueueRunner:
     ) -> QueueRunner:
         """The runner that `to_proto` described, over the default graph."""
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
+
+
+def _as_op_error(error: BaseException) -> errors.OpError:
+    if isinstance(error, errors.OpError):
+        return error
+    found = errors.unknown(f"{type(error).__name__}: {error}")
+    found.__cause__ = error
+    return found
 
 
 def _checked_types(types: Any) -> tuple[type[errors.OpError], ...]:

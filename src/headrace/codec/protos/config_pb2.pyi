@@ -578,7 +578,7 @@ class DebuggedSourceFiles(_message.Message):
     def __init__(self, source_files: _Optional[_Iterable[_Union[DebuggedSourceFile, _Mapping]]] = ...) -> None: ...
 
 class RunOptions(_message.Message):
-    __slots__ = ("trace_level", "timeout_in_ms", "inter_op_thread_pool", "output_partition_graphs", "debug_options", "report_tensor_allocations_upon_oom", "experimental")
+    __slots__ = ("trace_level", "timeout_in_ms", "inter_op_thread_pool", "output_partition_graphs", "debug_options", "report_tensor_allocations_upon_oom", "experimental", "headrace_close_reason")
     class TraceLevel(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         NO_TRACE: _ClassVar[RunOptions.TraceLevel]
@@ -610,6 +610,7 @@ class RunOptions(_message.Message):
     DEBUG_OPTIONS_FIELD_NUMBER: _ClassVar[int]
     REPORT_TENSOR_ALLOCATIONS_UPON_OOM_FIELD_NUMBER: _ClassVar[int]
     EXPERIMENTAL_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_CLOSE_REASON_FIELD_NUMBER: _ClassVar[int]
     trace_level: RunOptions.TraceLevel
     timeout_in_ms: int
     inter_op_thread_pool: int
@@ -617,7 +618,8 @@ class RunOptions(_message.Message):
     debug_options: DebugOptions
     report_tensor_allocations_upon_oom: bool
     experimental: RunOptions.Experimental
-    def __init__(self, trace_level: _Optional[_Union[RunOptions.TraceLevel, str]] = ..., timeout_in_ms: _Optional[int] = ..., inter_op_thread_pool: _Optional[int] = ..., output_partition_graphs: bool = ..., debug_options: _Optional[_Union[DebugOptions, _Mapping]] = ..., report_tensor_allocations_upon_oom: bool = ..., experimental: _Optional[_Union[RunOptions.Experimental, _Mapping]] = ...) -> None: ...
+    headrace_close_reason: bytes
+    def __init__(self, trace_level: _Optional[_Union[RunOptions.TraceLevel, str]] = ..., timeout_in_ms: _Optional[int] = ..., inter_op_thread_pool: _Optional[int] = ..., output_partition_graphs: bool = ..., debug_options: _Optional[_Union[DebugOptions, _Mapping]] = ..., report_tensor_allocations_upon_oom: bool = ..., experimental: _Optional[_Union[RunOptions.Experimental, _Mapping]] = ..., headrace_close_reason: _Optional[bytes] = ...) -> None: ...
 
 class RunMetadata(_message.Message):
     __slots__ = ("step_stats", "cost_graph", "partition_graphs", "function_graphs", "session_metadata")

@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ErrorDetail(_message.Message):
-    __slots__ = ("node", "op_type", "device", "step", "built_at", "chain", "code", "message")
+    __slots__ = ("node", "op_type", "device", "step", "built_at", "chain", "code", "message", "cause")
     NODE_FIELD_NUMBER: _ClassVar[int]
     OP_TYPE_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,7 @@ class ErrorDetail(_message.Message):
     CHAIN_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
     node: str
     op_type: str
     device: str
@@ -27,7 +28,8 @@ class ErrorDetail(_message.Message):
     chain: _containers.RepeatedScalarFieldContainer[str]
     code: int
     message: str
-    def __init__(self, node: _Optional[str] = ..., op_type: _Optional[str] = ..., device: _Optional[str] = ..., step: _Optional[int] = ..., built_at: _Optional[str] = ..., chain: _Optional[_Iterable[str]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+    cause: ErrorDetail
+    def __init__(self, node: _Optional[str] = ..., op_type: _Optional[str] = ..., device: _Optional[str] = ..., step: _Optional[int] = ..., built_at: _Optional[str] = ..., chain: _Optional[_Iterable[str]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., cause: _Optional[_Union[ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class LaneAddress(_message.Message):
     __slots__ = ("version", "server", "host", "unix_path", "tcp_port", "nonce")
@@ -46,14 +48,16 @@ class LaneAddress(_message.Message):
     def __init__(self, version: _Optional[int] = ..., server: _Optional[int] = ..., host: _Optional[str] = ..., unix_path: _Optional[str] = ..., tcp_port: _Optional[int] = ..., nonce: _Optional[bytes] = ...) -> None: ...
 
 class CreateSessionRequest(_message.Message):
-    __slots__ = ("graph_def", "config", "target")
+    __slots__ = ("graph_def", "config", "target", "headrace_client")
     GRAPH_DEF_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_CLIENT_FIELD_NUMBER: _ClassVar[int]
     graph_def: _framework_pb2.GraphDef
     config: _config_pb2.ConfigProto
     target: str
-    def __init__(self, graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., config: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., target: _Optional[str] = ...) -> None: ...
+    headrace_client: str
+    def __init__(self, graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., config: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., target: _Optional[str] = ..., headrace_client: _Optional[str] = ...) -> None: ...
 
 class CreateSessionResponse(_message.Message):
     __slots__ = ("session_handle", "graph_version", "headrace_lane")
@@ -268,7 +272,7 @@ class DeleteWorkerSessionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RegisterGraphRequest(_message.Message):
-    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto", "headrace_all_alive", "headrace_pushes_to", "headrace_pushed_by", "headrace_feed_keys", "headrace_fetch_keys")
+    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto", "headrace_all_alive", "headrace_pushes_to", "headrace_pushed_by", "headrace_feed_keys", "headrace_fetch_keys", "headrace_reported")
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
     GRAPH_DEF_FIELD_NUMBER: _ClassVar[int]
     HAS_CONTROL_FLOW_FIELD_NUMBER: _ClassVar[int]
@@ -282,6 +286,7 @@ class RegisterGraphRequest(_message.Message):
     HEADRACE_PUSHED_BY_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_FEED_KEYS_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_FETCH_KEYS_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_REPORTED_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
     graph_def: _framework_pb2.GraphDef
     has_control_flow: bool
@@ -295,7 +300,8 @@ class RegisterGraphRequest(_message.Message):
     headrace_pushed_by: _containers.RepeatedScalarFieldContainer[str]
     headrace_feed_keys: _containers.RepeatedScalarFieldContainer[str]
     headrace_fetch_keys: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., headrace_all_alive: bool = ..., headrace_pushes_to: _Optional[_Iterable[str]] = ..., headrace_pushed_by: _Optional[_Iterable[str]] = ..., headrace_feed_keys: _Optional[_Iterable[str]] = ..., headrace_fetch_keys: _Optional[_Iterable[str]] = ...) -> None: ...
+    headrace_reported: bool
+    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., headrace_all_alive: bool = ..., headrace_pushes_to: _Optional[_Iterable[str]] = ..., headrace_pushed_by: _Optional[_Iterable[str]] = ..., headrace_feed_keys: _Optional[_Iterable[str]] = ..., headrace_fetch_keys: _Optional[_Iterable[str]] = ..., headrace_reported: bool = ...) -> None: ...
 
 class RegisterGraphResponse(_message.Message):
     __slots__ = ("graph_handle",)
@@ -318,7 +324,7 @@ class DeregisterGraphResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RunGraphRequest(_message.Message):
-    __slots__ = ("graph_handle", "step_id", "send", "recv_key", "exec_opts", "is_partial", "is_last_partial_run", "session_handle", "store_errors_in_response_body", "create_worker_session_called", "request_id", "headrace_ends_step")
+    __slots__ = ("graph_handle", "step_id", "send", "recv_key", "exec_opts", "is_partial", "is_last_partial_run", "session_handle", "store_errors_in_response_body", "create_worker_session_called", "request_id", "headrace_ends_step", "headrace_close_reason")
     GRAPH_HANDLE_FIELD_NUMBER: _ClassVar[int]
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
     SEND_FIELD_NUMBER: _ClassVar[int]
@@ -331,6 +337,7 @@ class RunGraphRequest(_message.Message):
     CREATE_WORKER_SESSION_CALLED_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_ENDS_STEP_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_CLOSE_REASON_FIELD_NUMBER: _ClassVar[int]
     graph_handle: str
     step_id: int
     send: _containers.RepeatedCompositeFieldContainer[_framework_pb2.NamedTensorProto]
@@ -343,7 +350,8 @@ class RunGraphRequest(_message.Message):
     create_worker_session_called: bool
     request_id: int
     headrace_ends_step: bool
-    def __init__(self, graph_handle: _Optional[str] = ..., step_id: _Optional[int] = ..., send: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., recv_key: _Optional[_Iterable[str]] = ..., exec_opts: _Optional[_Union[ExecutorOpts, _Mapping]] = ..., is_partial: bool = ..., is_last_partial_run: bool = ..., session_handle: _Optional[str] = ..., store_errors_in_response_body: bool = ..., create_worker_session_called: bool = ..., request_id: _Optional[int] = ..., headrace_ends_step: bool = ...) -> None: ...
+    headrace_close_reason: bytes
+    def __init__(self, graph_handle: _Optional[str] = ..., step_id: _Optional[int] = ..., send: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., recv_key: _Optional[_Iterable[str]] = ..., exec_opts: _Optional[_Union[ExecutorOpts, _Mapping]] = ..., is_partial: bool = ..., is_last_partial_run: bool = ..., session_handle: _Optional[str] = ..., store_errors_in_response_body: bool = ..., create_worker_session_called: bool = ..., request_id: _Optional[int] = ..., headrace_ends_step: bool = ..., headrace_close_reason: _Optional[bytes] = ...) -> None: ...
 
 class RunGraphResponse(_message.Message):
     __slots__ = ("recv", "step_stats", "cost_graph", "partition_graph", "status_code", "status_error_message", "headrace_error")
@@ -516,3 +524,151 @@ class TracingRequest(_message.Message):
 class TracingResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class InspectRequest(_message.Message):
+    __slots__ = ("session_handle", "blocked_only")
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_ONLY_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    blocked_only: bool
+    def __init__(self, session_handle: _Optional[str] = ..., blocked_only: bool = ...) -> None: ...
+
+class InspectResponse(_message.Message):
+    __slots__ = ("task",)
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    task: _containers.RepeatedCompositeFieldContainer[TaskState]
+    def __init__(self, task: _Optional[_Iterable[_Union[TaskState, _Mapping]]] = ...) -> None: ...
+
+class TaskState(_message.Message):
+    __slots__ = ("task", "address", "silent", "host", "pid", "up_s", "incarnation", "steps", "session", "resource", "blocked")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SILENT_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    UP_S_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    address: str
+    silent: str
+    host: str
+    pid: int
+    up_s: float
+    incarnation: int
+    steps: int
+    session: _containers.RepeatedCompositeFieldContainer[SessionState]
+    resource: _containers.RepeatedCompositeFieldContainer[ResourceState]
+    blocked: _containers.RepeatedCompositeFieldContainer[BlockedStepState]
+    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., silent: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., up_s: _Optional[float] = ..., incarnation: _Optional[int] = ..., steps: _Optional[int] = ..., session: _Optional[_Iterable[_Union[SessionState, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., blocked: _Optional[_Iterable[_Union[BlockedStepState, _Mapping]]] = ...) -> None: ...
+
+class SessionState(_message.Message):
+    __slots__ = ("handle", "client", "age_s", "nodes", "steps")
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    handle: str
+    client: str
+    age_s: float
+    nodes: int
+    steps: int
+    def __init__(self, handle: _Optional[str] = ..., client: _Optional[str] = ..., age_s: _Optional[float] = ..., nodes: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
+
+class ResourceState(_message.Message):
+    __slots__ = ("kind", "name", "container", "session", "state", "dtype", "shape", "bytes", "initialized", "component", "size", "set_aside", "capacity", "min_after_dequeue", "closed", "entered", "waiter")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    DTYPE_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    INITIALIZED_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    MIN_AFTER_DEQUEUE_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_FIELD_NUMBER: _ClassVar[int]
+    ENTERED_FIELD_NUMBER: _ClassVar[int]
+    WAITER_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    name: str
+    container: str
+    session: str
+    state: str
+    dtype: _framework_pb2.DataType
+    shape: _framework_pb2.TensorShapeProto
+    bytes: int
+    initialized: bool
+    component: _containers.RepeatedScalarFieldContainer[_framework_pb2.DataType]
+    size: int
+    set_aside: int
+    capacity: int
+    min_after_dequeue: int
+    closed: bool
+    entered: int
+    waiter: _containers.RepeatedCompositeFieldContainer[WaiterState]
+    def __init__(self, kind: _Optional[str] = ..., name: _Optional[str] = ..., container: _Optional[str] = ..., session: _Optional[str] = ..., state: _Optional[str] = ..., dtype: _Optional[_Union[_framework_pb2.DataType, str]] = ..., shape: _Optional[_Union[_framework_pb2.TensorShapeProto, _Mapping]] = ..., bytes: _Optional[int] = ..., initialized: bool = ..., component: _Optional[_Iterable[_Union[_framework_pb2.DataType, str]]] = ..., size: _Optional[int] = ..., set_aside: _Optional[int] = ..., capacity: _Optional[int] = ..., min_after_dequeue: _Optional[int] = ..., closed: bool = ..., entered: _Optional[int] = ..., waiter: _Optional[_Iterable[_Union[WaiterState, _Mapping]]] = ...) -> None: ...
+
+class WaiterState(_message.Message):
+    __slots__ = ("kind", "wanted", "so_far", "waited_s", "session", "step", "node")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    WANTED_FIELD_NUMBER: _ClassVar[int]
+    SO_FAR_FIELD_NUMBER: _ClassVar[int]
+    WAITED_S_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    wanted: int
+    so_far: int
+    waited_s: float
+    session: str
+    step: int
+    node: str
+    def __init__(self, kind: _Optional[str] = ..., wanted: _Optional[int] = ..., so_far: _Optional[int] = ..., waited_s: _Optional[float] = ..., session: _Optional[str] = ..., step: _Optional[int] = ..., node: _Optional[str] = ...) -> None: ...
+
+class BlockedStepState(_message.Message):
+    __slots__ = ("session", "step", "task", "device", "node", "op", "built_at", "waited_s", "kind", "on", "detail", "wanted", "so_far", "resource", "unmoved_s", "lookalike", "source")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    BUILT_AT_FIELD_NUMBER: _ClassVar[int]
+    WAITED_S_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ON_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    WANTED_FIELD_NUMBER: _ClassVar[int]
+    SO_FAR_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    UNMOVED_S_FIELD_NUMBER: _ClassVar[int]
+    LOOKALIKE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    step: int
+    task: str
+    device: str
+    node: str
+    op: str
+    built_at: str
+    waited_s: float
+    kind: str
+    on: str
+    detail: str
+    wanted: int
+    so_far: int
+    resource: ResourceState
+    unmoved_s: float
+    lookalike: _containers.RepeatedScalarFieldContainer[str]
+    source: str
+    def __init__(self, session: _Optional[str] = ..., step: _Optional[int] = ..., task: _Optional[str] = ..., device: _Optional[str] = ..., node: _Optional[str] = ..., op: _Optional[str] = ..., built_at: _Optional[str] = ..., waited_s: _Optional[float] = ..., kind: _Optional[str] = ..., on: _Optional[str] = ..., detail: _Optional[str] = ..., wanted: _Optional[int] = ..., so_far: _Optional[int] = ..., resource: _Optional[_Union[ResourceState, _Mapping]] = ..., unmoved_s: _Optional[float] = ..., lookalike: _Optional[_Iterable[str]] = ..., source: _Optional[str] = ...) -> None: ...

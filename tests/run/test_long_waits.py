@@ -1,0 +1,89 @@
+"""Waits that get long say so to whoever watches over their scope; steps that wait are known."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import headrace as tf
+from headrace.run import long_waits
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+
+
+@pytest.fixture
+def soon() -> Iterator[None]:
+    """A wait is long after an instant."""
+    before = long_waits.threshold_s
+    long_waits.report_after(0.001)
+    yield
+    long_waits.report_after(before)
+
+
+def test_a_wait_that_gets_long_tells_whoever_watches_over_a_parent(soon: None) -> None:
+    above = Scope()
+    pending: Pending[int] = Pending()
+    told: list[float] = []
+
+    def hear(waited_s: float) -> None:
+        told.append(waited_s)
+        if len(told) == 3:
+            pending.resolve(7)
+
+    long_waits.watch_over(above, hear)
+    assert pending.wait(Scope(parent=Scope(parent=above))) == 7
+    assert told[0] >= 0.0005
+    assert told[1] >= 0.001
+    assert told[2] >= 0.002
+
+
+def test_a_wait_under_a_deadline_still_ends_there(soon: None) -> None:
+    with pytest.raises(tf.errors.DeadlineExceededError):
+        Pending[int]().wait(Scope(0.02))
+
+
+def test_a_step_is_among_the_waiting_while_it_waits(soon: None) -> None:
+    with tf.Graph().as_default():
+        queue = tf.FIFOQueue(3, tf.int32, name="numbers")
+        element = queue.dequeue(name="take")
+        enqueue = queue.enqueue(5)
+        told = threading.Event()
+        seen: list[str] = []
+        with tf.Session() as session:
+
+            def hear(waited_s: float) -> None:
+                for execution in list(long_waits.waiting):
+                    for node, pending in execution.waits():
+                        seen.append(f"{node.name}: {pending.wait_info}")
+                told.set()
+
+            long_waits.watch_over(session._engine.scope, hear)
+            release = threading.Thread(target=lambda: told.wait(30) and session.run(enqueue))
+            release.start()
+            assert session.run(element) == 5
+            release.join()
+    assert seen[0].startswith("take: dequeue on FIFOQueue 'numbers', for ")
+    assert not long_waits.waiting
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("", 10.0), ("2.5", 2.5), ("0", None), ("-1", None), ("soon", 10.0)]
+)
+def test_the_threshold_is_the_environments(text: str, seconds: float | None) -> None:
+    assert long_waits._asked_for({"HEADRACE_BLOCKED_AFTER_S": text}) == seconds
+
+
+def test_nothing_is_told_when_reports_are_off() -> None:
+    before = long_waits.threshold_s
+    long_waits.report_after(None)
+    try:
+        scope = Scope()
+        told: list[float] = []
+        long_waits.watch_over(scope, told.append)
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            Pending[int]().wait(Scope(0.02, scope))
+    finally:
+        long_waits.report_after(before)
+    assert told == []
