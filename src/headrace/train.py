@@ -18,6 +18,7 @@ from headrace.codec.protos import (
     ServerDef,
 )
 from headrace.serve.cluster import ClusterSpec
+from headrace.serve.security import Security
 from headrace.serve.server import Server
 from headrace.training.adadelta import AdadeltaOptimizer
 from headrace.training.adagrad import AdagradOptimizer
@@ -80,7 +81,7 @@ __all__ = [
     "FloatList", "FtrlOptimizer", "GradientDescentOptimizer", "Int64List", "JobDef",
     "LooperThread", "MomentumOptimizer", "Optimizer", "ProximalAdagradOptimizer",
     "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "SaverDef",
-    "SequenceExample", "Server", "ServerDef", "SyncReplicasOptimizer", "add_queue_runner",
+    "Security", "SequenceExample", "Server", "ServerDef", "SyncReplicasOptimizer", "add_queue_runner",
     "assert_global_step", "batch", "batch_join", "cosine_decay", "cosine_decay_restarts",
     "create_global_step", "exponential_decay", "get_global_step", "get_or_create_global_step",
     "global_step", "input_producer", "inverse_time_decay", "limit_epochs",

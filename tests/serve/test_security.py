@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import trustme
 
 import headrace as tf
 from headrace.base import errors
@@ -26,6 +25,7 @@ from headrace.serve.liveness import Debts
 from headrace.serve.peers import connect
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security, security
+from tests.serve.authority import Authority
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
 
@@ -205,7 +205,11 @@ def test_who_has_a_secret_does_not_talk_to_a_lane_without_one(
         (["[::]"], Security(insecure=True), True),
         (["192.0.2.1"], Security(SECRET.encode()), True),
         (["192.0.2.1"], Security(certificate=b"c", key=b"k"), False),
-        (["192.0.2.1"], Security(certificate=b"c", key=b"k", clients_too=True), True),
+        (
+            ["192.0.2.1"],
+            Security(certificate=b"c", key=b"k", authorities=b"a", clients_too=True),
+            True,
+        ),
     ],
 )
 def test_an_address_that_strangers_reach_needs_something_that_keeps_them_out(
@@ -251,20 +255,6 @@ def test_a_secret_is_read_from_its_file_without_its_last_newline(tmp_path: Path)
 
 
 # -- TLS ------------------------------------------------------------------------------------------
-
-
-class Authority:
-    """Certificates for localhost, as files."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        self.ca = str(folder / "ca.pem")
-        self.cert, self.key = str(folder / "cert.pem"), str(folder / "key.pem")
-        authority = trustme.CA()
-        authority.cert_pem.write_to_path(self.ca)
-        made = authority.issue_cert("localhost", "127.0.0.1")
-        made.private_key_pem.write_to_path(self.key)
-        made.cert_chain_pems[0].write_to_path(self.cert)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from headrace.serve import registry, wire
 from headrace.serve.peers import Peer, connect
 from headrace.serve.placement_log import log_placement
 from headrace.serve.pool import GrowingPool
+from headrace.serve.security import Security
 from headrace.serve.waiting import follow, wait_for_server
 
 _BACK_WITHIN_S = 0.4  # more than the pause between two attempts to connect
@@ -42,16 +43,23 @@ def _address(target: str) -> str:
     return target[len("grpc://") :].rstrip("/")
 
 
-def _master(target: str, pool: GrowingPool) -> Peer:
+def _master(target: str, pool: GrowingPool, security: Security | None) -> Peer:
     address = _address(target)
-    return connect(address, "master", pool, "the server")
+    return connect(address, "master", pool, "the server", security)
 
 
 class RemoteEngine:
     """An `Engine` on a cluster."""
 
-    def __init__(self, target: str, graph: Graph, config: pb.ConfigProto | None) -> None:
+    def __init__(
+        self,
+        target: str,
+        graph: Graph,
+        config: pb.ConfigProto | None,
+        security: Security | None = None,
+    ) -> None:
         _address(target)
+        self._security = security
         self._target = target
         self._graph = graph
         self._config = config if config is not None else pb.ConfigProto()
@@ -225,7 +233,7 @@ class RemoteEngine:
                 self._scope.check()
                 link = self._known
                 if link is None:
-                    master = _master(self._target, self._pool)
+                    master = _master(self._target, self._pool, self._security)
                     link = Link(master, self._target, self._graph, self._config, self._scope)
                     self._known = link
         return link
@@ -258,7 +266,7 @@ class RemoteEngine:
         with self._lock:
             if self._known is link:
                 if master.stale:
-                    master = _master(self._target, self._pool)
+                    master = _master(self._target, self._pool, self._security)
                 self._known = Link(master, self._target, self._graph, self._config, self._scope)
         raise errors.aborted(
             f"{master.name} was restarted: it does not know the session any more. Variables there are "
@@ -367,10 +375,15 @@ def _close_all() -> None:
         engine._close(1.0)
 
 
-def reset(target: str, containers: list[str], config: pb.ConfigProto | None) -> None:
+def reset(
+    target: str,
+    containers: list[str],
+    config: pb.ConfigProto | None,
+    security: Security | None = None,
+) -> None:
     """Empty containers on the cluster and close the sessions of the master at `target`."""
     pool = GrowingPool("headrace reset")
-    master = _master(target, pool)
+    master = _master(target, pool, security)
     filters = list(config.device_filters) if config is not None else []
     request = pb.ResetRequest(container=containers, device_filters=filters)
     timeout_ms = config.operation_timeout_in_ms if config is not None else 0

@@ -23,6 +23,7 @@ from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
+from headrace.serve.security import Security, chosen
 
 _MOST_PLANS = 4096
 
@@ -31,10 +32,16 @@ class BaseSession:
     """What Session and InteractiveSession share."""
 
     def __init__(
-        self, target: str = "", graph: Graph | None = None, config: pb.ConfigProto | None = None
+        self,
+        target: str = "",
+        graph: Graph | None = None,
+        config: pb.ConfigProto | None = None,
+        *,
+        security: Security | None = None,
     ) -> None:
         """target: '' for this process, or ``grpc://host:port`` of a server.
 
+        security: what the server is shown and asked for; None: as the environment says.
         Raises TypeError on arguments of the wrong kind; errors of the cluster come from the first
         call that reaches it.
         """
@@ -48,12 +55,14 @@ class BaseSession:
             raise TypeError(f"target must be a string, not {type(target).__name__}")
         if config is not None and not isinstance(config, pb.ConfigProto):
             raise TypeError(f"config must be a tf.ConfigProto, not {type(config).__name__}")
+        if security is not None:
+            chosen(security)
         self._graph = graph
         self._target = target
         self._config = config
         self._closed = False
         self._steps: dict[Any, tuple[Callable[[list[Any]], Any], StepFunction]] = {}
-        self._engine = _engine(target, graph, config)
+        self._engine = _engine(target, graph, config, security)
 
     @property
     def graph(self) -> Graph:
@@ -326,9 +335,14 @@ class Session(BaseSession):
     """
 
     def __init__(
-        self, target: str = "", graph: Graph | None = None, config: pb.ConfigProto | None = None
+        self,
+        target: str = "",
+        graph: Graph | None = None,
+        config: pb.ConfigProto | None = None,
+        *,
+        security: Security | None = None,
     ) -> None:
-        super().__init__(target, graph, config)
+        super().__init__(target, graph, config, security=security)
         self._entered: Any = None
 
     def __enter__(self) -> Session:
@@ -353,6 +367,8 @@ class Session(BaseSession):
         target: str | bytes | None,
         containers: Sequence[str] | None = None,
         config: pb.ConfigProto | None = None,
+        *,
+        security: Security | None = None,
     ) -> None:
         """Empty containers (the default one if none is named) on every task of a cluster, and close
         all sessions of the master at `target`.
@@ -370,16 +386,21 @@ class Session(BaseSession):
             return
         from headrace.client.remote import reset
 
-        reset(target, names, config)
+        reset(target, names, config, security)
 
 
 class InteractiveSession(BaseSession):
     """A session that is the default as soon as it is made, until it is closed."""
 
     def __init__(
-        self, target: str = "", graph: Graph | None = None, config: pb.ConfigProto | None = None
+        self,
+        target: str = "",
+        graph: Graph | None = None,
+        config: pb.ConfigProto | None = None,
+        *,
+        security: Security | None = None,
     ) -> None:
-        super().__init__(target, graph, config)
+        super().__init__(target, graph, config, security=security)
         self._explicit_graph = graph.as_default() if graph is not None else None
         if self._explicit_graph is not None:
             self._explicit_graph.__enter__()
@@ -394,9 +415,11 @@ class InteractiveSession(BaseSession):
         super().close()
 
 
-def _engine(target: str, graph: Graph, config: pb.ConfigProto | None) -> Engine:
+def _engine(
+    target: str, graph: Graph, config: pb.ConfigProto | None, security: Security | None
+) -> Engine:
     if not target or target == "local":
         return LocalEngine(config)
     from headrace.client.remote import RemoteEngine
 
-    return RemoteEngine(target, graph, config)
+    return RemoteEngine(target, graph, config, security)

@@ -16,7 +16,7 @@ from headrace.serve.grpc_server import DETAIL_KEY, GRPC_MOST_BYTES, PATIENCE_KEY
 from headrace.serve.grpcio import grpc
 from headrace.serve.lane_options import max_message_bytes
 from headrace.serve.liveness import Debts
-from headrace.serve.security import Security, security
+from headrace.serve.security import Security, chosen
 from headrace.serve.status import as_op_error, from_text
 from headrace.serve.waiting import passed_deadline, patient
 from headrace.serve.wire import INLINE, Method, error_in
@@ -50,7 +50,7 @@ class GrpcPeer:
         connect_within_s: how long one attempt to connect may take.  trusting: None: as the
         environment says.
         """
-        trusting = security() if trusting is None else trusting
+        trusting = chosen(trusting)
         self.name = peer_name(address, name)
         self._debts = debts
         options = [

@@ -79,7 +79,9 @@ class Master:
                 f"the cluster_def must name the session's target {target!r} as one of its tasks; "
                 f"it has it {len(found)} times"
             )
-        return found[0], Peers(addresses, found[0], self._worker, self._worker.pool)
+        return found[0], Peers(
+            addresses, found[0], self._worker, self._worker.pool, self._worker.peers.trusting
+        )
 
     @property
     def closed(self) -> bool:

@@ -15,6 +15,7 @@ from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import registry
 from headrace.serve.pool import GrowingPool
+from headrace.serve.security import Security
 from headrace.serve.status import as_op_error
 from headrace.serve.wire import Method
 
@@ -134,8 +135,15 @@ class Peers:
     """The worker services of a cluster, by task name (``/job:J/replica:0/task:N``)."""
 
     def __init__(
-        self, addresses: Mapping[str, str], own_task: str, own_worker: Any, pool: GrowingPool
+        self,
+        addresses: Mapping[str, str],
+        own_task: str,
+        own_worker: Any,
+        pool: GrowingPool,
+        trusting: Security | None = None,
     ) -> None:
+        """trusting: what is shown to them; None: as the environment says."""
+        self.trusting = trusting
         self._addresses = dict(addresses)
         self._peers: dict[str, Peer] = {own_task: DirectPeer(own_worker, pool, own_task)}
         self._own_task = own_task
@@ -158,7 +166,7 @@ class Peers:
                 raise errors.invalid_argument(
                     f"the cluster has no task {task}; it has {', '.join(self.tasks)}"
                 )
-            made = connect(address, "worker", self._pool, task)
+            made = connect(address, "worker", self._pool, task, self.trusting)
             peer = self._peers.setdefault(task, made)
             if peer is not made:
                 made.close()
@@ -170,17 +178,23 @@ class Peers:
             peer.close()
 
 
-def connect(address: str, service: str, pool: GrowingPool, name: str = "") -> Peer:
+def connect(
+    address: str,
+    service: str,
+    pool: GrowingPool,
+    name: str = "",
+    trusting: Security | None = None,
+) -> Peer:
     """A peer for the `service` (master or worker) at ``host:port``: direct if it is in this process.
 
-    name: what errors call it, such as its task.
+    name: what errors call it, such as its task.  trusting: what is shown to it, if it is not.
     """
     server = registry.find(address)
     if server is not None:
         return DirectPeer(getattr(server, service), pool, name)
     from headrace.serve.routed import RoutedPeer
 
-    return RoutedPeer(address, name)
+    return RoutedPeer(address, name, trusting)
 
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])

@@ -17,7 +17,7 @@ from headrace.serve.lane_client import LanePeer, Told, Unreachable
 from headrace.serve.lane_options import lane_options, max_message_bytes
 from headrace.serve.lane_wire import VERSION
 from headrace.serve.liveness import Debts, Revived
-from headrace.serve.security import security
+from headrace.serve.security import Security, chosen
 from headrace.serve.waiting import patient
 from headrace.serve.wire import CREATE_SESSION, GET_STATUS, PUSHES_LOST, Method
 
@@ -32,9 +32,10 @@ class RoutedPeer:
 
     remote = True
 
-    def __init__(self, address: str, name: str) -> None:
+    def __init__(self, address: str, name: str, trusting: Security | None = None) -> None:
+        """trusting: what it asks of the server and shows it; None: as the environment says."""
         self.name = peer_name(address, name)
-        self._security = trusting = security()
+        self._security = trusting = chosen(trusting)
 
         def probe(answer_s: float) -> GrpcPeer:
             return GrpcPeer(address, name, connect_within_s=answer_s, trusting=trusting)

@@ -1,12 +1,13 @@
-"""Who may talk to this process, as its environment says: a shared secret, TLS, or everybody.
+"""Who may talk to this process: who knows a shared secret, who has a certificate, or everybody.
 
+A `Security` that a server or session is given says so, or else the environment:
 ``HEADRACE_SECRET_FILE`` (or ``HEADRACE_SECRET``), ``HEADRACE_TLS_CERT`` and ``HEADRACE_TLS_KEY`` (PEM files),
 ``HEADRACE_TLS_CA`` (whose certificates are believed), ``HEADRACE_TLS_CLIENTS=1`` (clients need a
 certificate too), ``HEADRACE_INSECURE=1``.  Servers and clients read the same settings.
 The secret itself is never sent.  Over gRPC goes a token made of it, which is as good as the secret to
 whoever can read the connection: use TLS there.  On the lane both sides prove that they know it, by
 answers to numbers that the other chose.
-Called by: serve.server, the shells.  Source: HMAC is RFC 2104
+Called by: programs, serve.server, the shells.  Source: HMAC is RFC 2104
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import ipaddress
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.base import errors
@@ -25,16 +25,63 @@ NONCE_BYTES = 16
 _LEAST_SECRET_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Security:
-    """What a process asks of its peers, and shows them."""
+PemFile = str | os.PathLike[str] | bytes
+"""The path of a PEM file, or what such a file holds."""
 
-    secret: bytes = field(default=b"", repr=False)
-    certificate: bytes | None = None
-    key: bytes | None = field(default=None, repr=False)
-    authorities: bytes | None = None
-    clients_too: bool = False
-    insecure: bool = False
+
+class Security:
+    """What a process asks of its peers, and shows them; the environment's settings as an object.
+
+    Servers take it for who may call them and for what they show other servers, sessions for what they show.
+    """
+
+    __slots__ = ("authorities", "certificate", "clients_too", "insecure", "key", "secret")
+
+    def __init__(
+        self,
+        secret: str | bytes | None = None,
+        *,
+        secret_file: str | os.PathLike[str] | None = None,
+        certificate: PemFile | None = None,
+        key: PemFile | None = None,
+        authorities: PemFile | None = None,
+        clients_too: bool = False,
+        insecure: bool = False,
+    ) -> None:
+        """secret: what all processes of the cluster share; white space around it does not count.
+
+        certificate, key: of this process.  authorities: certificates that vouch for the other side.
+        clients_too: a server wants certificates of clients.  insecure: a server may do without all
+        of this, although others reach it.
+        Raises InvalidArgument: a file that cannot be read, a secret too short, a certificate without
+        a key, clients_too without authorities.
+        """
+        if secret and secret_file:
+            raise errors.invalid_argument("give Security a secret or a secret_file, not both")
+        if secret_file:
+            secret = _content(secret_file, "secret_file", "HEADRACE_SECRET_FILE")
+        self.secret = _checked_secret(secret) if secret or secret_file else b""
+        self.certificate = _content(certificate, "certificate", "HEADRACE_TLS_CERT")
+        self.key = _content(key, "key", "HEADRACE_TLS_KEY")
+        self.authorities = _content(authorities, "authorities", "HEADRACE_TLS_CA")
+        self.clients_too = clients_too
+        self.insecure = insecure
+        if (self.certificate is None) != (self.key is None):
+            raise errors.invalid_argument(
+                "a certificate and its private key go together: HEADRACE_TLS_CERT and HEADRACE_TLS_KEY, or "
+                "Security(certificate=..., key=...)"
+            )
+        if clients_too and self.authorities is None:
+            raise errors.invalid_argument(
+                "certificates of clients are asked for, but not whose are believed: HEADRACE_TLS_CA beside "
+                "HEADRACE_TLS_CLIENTS, or Security(clients_too=True, authorities=...)"
+            )
+
+    def __repr__(self) -> str:
+        """Without what nobody should see."""
+        has = [name for name in ("secret", "certificate", "authorities") if getattr(self, name)]
+        has += [name for name in ("clients_too", "insecure") if getattr(self, name)]
+        return f"<Security: {', '.join(has) or 'none'}>"
 
     @property
     def tls(self) -> bool:
@@ -71,7 +118,8 @@ class Security:
                 f"{task} does not listen on {outside[0]}, which other machines can reach: whoever connects could run "
                 "any graph here. Set HEADRACE_SECRET_FILE to a file with a secret that all processes of the cluster "
                 "share, or use TLS with client certificates (HEADRACE_TLS_CERT, _KEY, _CA, HEADRACE_TLS_CLIENTS=1); "
-                "HEADRACE_INSECURE=1 lets everybody in, as TensorFlow does"
+                "HEADRACE_INSECURE=1 lets everybody in, as TensorFlow does. `headrace serve` has options for these, "
+                "and tf.train.Server takes security=tf.train.Security(...)"
             )
 
 
@@ -86,34 +134,30 @@ def new_nonce() -> bytes:
 
 
 def security(environ: Mapping[str, str] = os.environ) -> Security:
-    """What the environment asks for now.
-
-    Raises InvalidArgument: a file that cannot be read, a secret too short, a certificate without a key.
-    """
-    certificate, key = _file(environ, "HEADRACE_TLS_CERT"), _file(environ, "HEADRACE_TLS_KEY")
-    if (certificate is None) != (key is None):
-        raise errors.invalid_argument(
-            "HEADRACE_TLS_CERT and HEADRACE_TLS_KEY go together: a certificate and its private key"
-        )
-    authorities = _file(environ, "HEADRACE_TLS_CA")
-    clients_too = _flag(environ, "HEADRACE_TLS_CLIENTS")
-    if clients_too and authorities is None:
-        raise errors.invalid_argument(
-            "HEADRACE_TLS_CLIENTS asks for certificates of clients; HEADRACE_TLS_CA must say whose are believed"
-        )
+    """What the environment asks for now.  Raises InvalidArgument, as `Security` and for other flags than 0 and 1."""
+    secret_file = environ.get("HEADRACE_SECRET_FILE")
     return Security(
-        _secret(environ), certificate, key, authorities, clients_too,
-        _flag(environ, "HEADRACE_INSECURE"),
-    )  # fmt: skip
+        None if secret_file else environ.get("HEADRACE_SECRET"),
+        secret_file=secret_file,
+        certificate=environ.get("HEADRACE_TLS_CERT"),
+        key=environ.get("HEADRACE_TLS_KEY"),
+        authorities=environ.get("HEADRACE_TLS_CA"),
+        clients_too=_flag(environ, "HEADRACE_TLS_CLIENTS"),
+        insecure=_flag(environ, "HEADRACE_INSECURE"),
+    )
 
 
-def _secret(environ: Mapping[str, str]) -> bytes:
-    found = _file(environ, "HEADRACE_SECRET_FILE")
-    if found is None:
-        found = environ.get("HEADRACE_SECRET", "").encode()
-        if not found:
-            return b""
-    found = found.strip()
+def chosen(given: Security | None) -> Security:
+    """`given`, or what the environment asks for.  Raises TypeError, InvalidArgument."""
+    if given is None:
+        return security()
+    if not isinstance(given, Security):
+        raise TypeError(f"security must be a tf.train.Security, not {type(given).__name__}")
+    return given
+
+
+def _checked_secret(secret: str | bytes | None) -> bytes:
+    found = (secret.encode() if isinstance(secret, str) else secret or b"").strip()
     if len(found) < _LEAST_SECRET_BYTES:
         raise errors.invalid_argument(
             f"the shared secret has {len(found)} bytes; {_LEAST_SECRET_BYTES} is the least (such as the output of "
@@ -122,14 +166,17 @@ def _secret(environ: Mapping[str, str]) -> bytes:
     return found
 
 
-def _file(environ: Mapping[str, str], name: str) -> bytes | None:
-    path = environ.get(name, "")
-    if not path:
+def _content(given: PemFile | None, argument: str, variable: str) -> bytes | None:
+    if not given:
         return None
+    if isinstance(given, bytes):
+        return given
     try:
-        return Path(path).read_bytes()
+        return Path(given).read_bytes()
     except OSError as error:
-        raise errors.invalid_argument(f"{name}={path!r} cannot be read: {error.strerror}") from None
+        raise errors.invalid_argument(
+            f"{argument} ({variable}) {os.fspath(given)!r} cannot be read: {error.strerror}"
+        ) from None
 
 
 def _flag(environ: Mapping[str, str], name: str) -> bool:

@@ -22,7 +22,7 @@ from headrace.serve.cluster import ClusterSpec
 from headrace.serve.lane_options import lane_options, max_message_bytes
 from headrace.serve.master import Master
 from headrace.serve.pool import GrowingPool
-from headrace.serve.security import is_loopback, security
+from headrace.serve.security import Security, chosen, is_loopback
 from headrace.serve.wire import MASTER_METHODS, WORKER_METHODS
 from headrace.serve.worker import Worker
 
@@ -47,12 +47,14 @@ class Server:
         config: pb.ConfigProto | None = None,
         start: bool = True,
         *,
+        security: Security | None = None,
         file_roots: Iterable[str | os.PathLike[str]] | None = None,
     ) -> None:
         """server_or_cluster_def: ServerDef, ClusterDef, ClusterSpec or dict.
 
         job_name and task_index may be left out when the cluster has one job, or one task of it.
         Port 0 lets the system choose.
+        security: who may connect, and what other tasks are shown.  None: as the environment says.
         file_roots: directories beneath which graphs may use files, [] for none.  None: those of
         HEADRACE_FILE_ROOTS, else every file on a loopback address, elsewhere those beneath the
         working directory.
@@ -65,6 +67,9 @@ class Server:
         )
         if isinstance(file_roots, (str, bytes, os.PathLike)):
             raise TypeError(f"file_roots must be a list of directories, not {file_roots!r}")
+        if security is not None:
+            chosen(security)
+        self._security = security
         self._file_roots = None if file_roots is None else list(file_roots)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -96,7 +101,7 @@ class Server:
         addresses = ClusterSpec(definition.cluster).task_names()
         task = f"/job:{job}/replica:0/task:{index}"
         host, port = _host_and_port(addresses[task], task)
-        trusting, most = security(), max_message_bytes()
+        trusting, most = chosen(self._security), max_message_bytes()
         bind = os.environ.get("HEADRACE_BIND", "").strip() or host
         try:
             ips = addresses_of(bind)
@@ -107,7 +112,7 @@ class Server:
         self._pool = GrowingPool(f"headrace {job}:{index}")
         config = definition.default_session_config
         cpus = config.device_count.get("CPU", 0) or 1
-        self.worker = Worker(task, addresses, self._pool, cpus, files)
+        self.worker = Worker(task, addresses, self._pool, cpus, files, trusting)
         self.master = Master(self.worker, config)
         if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
             sys.setswitchinterval(_SWITCH_INTERVAL_S)

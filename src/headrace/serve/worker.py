@@ -33,6 +33,7 @@ from headrace.serve import messages as m
 from headrace.serve.exchange import Exchange
 from headrace.serve.peers import Peers, gives_pending
 from headrace.serve.registered import Registered
+from headrace.serve.security import Security
 from headrace.serve.status import from_bytes
 from headrace.serve.step_log import StepLog
 from headrace.serve.worker_session import WorkerSession
@@ -51,17 +52,18 @@ class Worker:
         pool: Any,
         cpus: int = 1,
         files: Files = ANYWHERE,
+        trusting: Security | None = None,
     ) -> None:
         """peers_of: addresses (host:port) of all tasks of the cluster by name.  cpus: CPU devices.
 
-        files: those that graphs may use here.
+        files: those that graphs may use here.  trusting: what is shown to other tasks.
         """
         self.task = task
         self.devices = [f"{task}/device:CPU:{index}" for index in range(cpus)]
         self.incarnation = secrets.randbits(64) | 1
         self.clock_ns = time.time_ns
         self.runtime = Runtime(self.devices[0], files=files)
-        self.peers = Peers(peers_of, task, self, pool)
+        self.peers = Peers(peers_of, task, self, pool, trusting)
         self.pool = pool
         self.lane: pb.LaneAddress | None = None
         self._lock = threading.Lock()

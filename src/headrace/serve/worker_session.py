@@ -57,7 +57,7 @@ class WorkerSession:
                 raise errors.invalid_argument(
                     f"the cluster of the ServerDef has no task {task}; it has {', '.join(sorted(addresses))}"
                 )
-            peers = Peers(addresses, task, worker, pool)
+            peers = Peers(addresses, task, worker, pool, peers.trusting)
         resources = ResourceManager() if request.isolate_session_state else runtime.resources
         made = cls(request.session_handle, task, resources, peers, runtime.files)
         made._shared = not request.isolate_session_state, not own_cluster

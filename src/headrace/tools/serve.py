@@ -21,6 +21,7 @@ import headrace as tf
 from headrace.run.scope import wait_until_set
 from headrace.tools.commands import CommandError, ExitCode, Streams, UsageError, command
 from headrace.tools.lifeline import watch
+from headrace.tools.settings import add_settings, settle
 
 READY = "serving "
 EXTRA_S = 2.0  # beyond the grace, before the process ends itself
@@ -76,50 +77,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="lifeline: stop when the other end of this inherited pipe is closed",
     )
-    _add_settings(parser)
-
-
-_SETTINGS = (
-    ("--secret-file", "HEADRACE_SECRET_FILE", "PATH", "secret that every process of the cluster shares"),
-    ("--tls-cert", "HEADRACE_TLS_CERT", "PATH", "TLS certificate of this server (PEM)"),
-    ("--tls-key", "HEADRACE_TLS_KEY", "PATH", "its private key (PEM)"),
-    ("--tls-ca", "HEADRACE_TLS_CA", "PATH", "whose certificates are believed (PEM)"),
-    ("--file-roots", "HEADRACE_FILE_ROOTS", "DIR[:DIR]", "directories beneath which graphs may use files"),
-    ("--bind", "HEADRACE_BIND", "HOST", "address to listen on, if not the one in the cluster"),
-    ("--lane", "HEADRACE_LANE", "KIND", "on, unix, tcp or off: sockets beside gRPC (default on)"),
-    ("--lane-port", "HEADRACE_LANE_PORT", "PORT", "TCP port of the lane (default: any)"),
-)  # fmt: skip
-_SWITCHES = (
-    ("--tls-clients", "HEADRACE_TLS_CLIENTS", "clients need a certificate too"),
-    (
-        "--insecure",
-        "HEADRACE_INSECURE",
-        "let everybody in who reaches the port, as TensorFlow does",
-    ),
-)
-
-
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    """Options that stand for settings of the environment, which the server reads."""
-    for option, name, metavar, text in _SETTINGS:
-        parser.add_argument(option, dest=name, metavar=metavar, help=f"{text} [{name}]")
-    for option, name, text in _SWITCHES:
-        parser.add_argument(
-            option, dest=name, action="store_const", const="1", help=f"{text} [{name}=1]"
-        )
-
-
-def _settle(args: argparse.Namespace) -> None:
-    given = vars(args)
-    for name in [row[1] for row in (*_SETTINGS, *_SWITCHES)]:
-        if given.get(name) is not None:
-            os.environ[name] = given[name]
+    add_settings(parser)
 
 
 @command("serve", "run one task of a cluster until SIGTERM or Ctrl-C", _add_arguments)
 def serve(args: argparse.Namespace, streams: Streams) -> int:
     """Exit codes: 0 after SIGTERM or a cut lifeline, 130 after SIGINT, 75 if the port is taken."""
-    _settle(args)
+    settle(args)
     jobs = parse_cluster(args.cluster)
     address = own_address(jobs, args.job, args.task)
     stop = threading.Event()
