@@ -26,6 +26,10 @@ and field numbers, in proto package `headrace`, so that both can be loaded into 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.lazy import names_of as _names_of
+
 '''
 
 
@@ -48,17 +52,25 @@ def public_names(module: str) -> list[str]:
 def main() -> None:
     """Compile, then write the package's __init__.py from the descriptors."""
     init = PACKAGE / "__init__.py"
-    init.write_text(HEADER)
     compile_protos()
     package = types.ModuleType("headrace")  # without what its __init__ needs installed
     package.__path__ = [str(SRC / "headrace")]
     sys.modules["headrace"] = package
+    protos = types.ModuleType("headrace.codec.protos")  # which may not fit what was compiled
+    protos.__path__ = [str(PACKAGE)]
+    sys.modules["headrace.codec.protos"] = protos
     names = {f"{name}_pb2": public_names(f"{name}_pb2") for name in FILES}
-    lines = []
+    lines = ["if TYPE_CHECKING:\n"]
     for module, exported in sorted(names.items()):
-        lines.append(f"from headrace.codec.protos.{module} import (\n")
-        lines += [f"    {name},\n" for name in sorted(exported, key=case_first)]
-        lines.append(")\n")
+        lines.append(f"    from headrace.codec.protos.{module} import (\n")
+        lines += [f"        {name},\n" for name in sorted(exported, key=case_first)]
+        lines.append("    )\n")
+    lines.append("else:\n    __getattr__, __dir__ = _names_of(\n        __name__,\n        {\n")
+    for module, exported in sorted(names.items()):
+        lines.append(f'            "headrace.codec.protos.{module}": """\n')
+        lines += [f"                {name}\n" for name in sorted(exported, key=case_first)]
+        lines.append('            """,\n')
+    lines.append("        },\n    )\n")
     lines.append("\n__all__ = [\n")
     every = [name for exported in names.values() for name in exported]
     lines += [f'    "{name}",\n' for name in sorted(every, key=case_first)]

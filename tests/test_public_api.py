@@ -45,15 +45,19 @@ def test_no_documented_namespace_is_missing() -> None:
 def test_a_namespace_holds_what_it_lists_and_nothing_else(name: str) -> None:
     module = importlib.import_module(name)
     assert len(set(module.__all__)) == len(module.__all__)
+    listed = {each: getattr(module, each) for each in module.__all__}  # lazy names are there now
+    assert set(dir(module)) >= {*listed, "__name__", "__doc__"}
     visible = {
         each
         for each, value in vars(module).items()
-        if not each.startswith("_") and each != "annotations" and not isinstance(value, ModuleType)
+        if not each.startswith("_")
+        and each not in ("annotations", "TYPE_CHECKING")
+        and not isinstance(value, ModuleType)
     }
     assert visible == {
         each
-        for each in module.__all__
-        if not each.startswith("_") and not isinstance(getattr(module, each), ModuleType)
+        for each, value in listed.items()
+        if not each.startswith("_") and not isinstance(value, ModuleType)
     }
 
 

@@ -2,77 +2,128 @@
 
 from __future__ import annotations
 
-from headrace.codec.protos import (
-    BytesList,
-    ClusterDef,
-    Example,
-    Feature,
-    FeatureList,
-    FeatureLists,
-    Features,
-    FloatList,
-    Int64List,
-    JobDef,
-    SaverDef,
-    SequenceExample,
-    ServerDef,
-)
-from headrace.serve.cluster import ClusterSpec
-from headrace.serve.security import Security
-from headrace.serve.server import Server
-from headrace.training.adadelta import AdadeltaOptimizer
-from headrace.training.adagrad import AdagradOptimizer
-from headrace.training.adagrad_da import AdagradDAOptimizer
-from headrace.training.adam import AdamOptimizer
-from headrace.training.batching import (
-    batch,
-    batch_join,
-    maybe_batch,
-    maybe_batch_join,
-    maybe_shuffle_batch,
-    maybe_shuffle_batch_join,
-    shuffle_batch,
-    shuffle_batch_join,
-)
-from headrace.training.coordinator import Coordinator, LooperThread
-from headrace.training.device_setter import replica_device_setter
-from headrace.training.ftrl import FtrlOptimizer
-from headrace.training.global_step import (
-    assert_global_step,
-    create_global_step,
-    get_global_step,
-    get_or_create_global_step,
-    global_step,
-)
-from headrace.training.gradient_descent import GradientDescentOptimizer
-from headrace.training.input import (
-    input_producer,
-    limit_epochs,
-    match_filenames_once,
-    range_input_producer,
-    slice_input_producer,
-    string_input_producer,
-)
-from headrace.training.learning_rate import (
-    cosine_decay,
-    cosine_decay_restarts,
-    exponential_decay,
-    inverse_time_decay,
-    linear_cosine_decay,
-    natural_exp_decay,
-    noisy_linear_cosine_decay,
-    piecewise_constant,
-    piecewise_constant_decay,
-    polynomial_decay,
-)
-from headrace.training.momentum import MomentumOptimizer
-from headrace.training.moving_averages import ExponentialMovingAverage
-from headrace.training.optimizer import Optimizer
-from headrace.training.proximal_adagrad import ProximalAdagradOptimizer
-from headrace.training.proximal_gradient_descent import ProximalGradientDescentOptimizer
-from headrace.training.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
-from headrace.training.rmsprop import RMSPropOptimizer
-from headrace.training.sync_replicas import SyncReplicasOptimizer
+from typing import TYPE_CHECKING
+
+from headrace.base.lazy import names_of as _names_of
+
+if TYPE_CHECKING:
+    from headrace.codec.protos import (
+        BytesList,
+        ClusterDef,
+        Example,
+        Feature,
+        FeatureList,
+        FeatureLists,
+        Features,
+        FloatList,
+        Int64List,
+        JobDef,
+        SaverDef,
+        SequenceExample,
+        ServerDef,
+    )
+    from headrace.serve.cluster import ClusterSpec
+    from headrace.serve.security import Security
+    from headrace.serve.server import Server
+    from headrace.training.adadelta import AdadeltaOptimizer
+    from headrace.training.adagrad import AdagradOptimizer
+    from headrace.training.adagrad_da import AdagradDAOptimizer
+    from headrace.training.adam import AdamOptimizer
+    from headrace.training.batching import (
+        batch,
+        batch_join,
+        maybe_batch,
+        maybe_batch_join,
+        maybe_shuffle_batch,
+        maybe_shuffle_batch_join,
+        shuffle_batch,
+        shuffle_batch_join,
+    )
+    from headrace.training.coordinator import Coordinator, LooperThread
+    from headrace.training.device_setter import replica_device_setter
+    from headrace.training.ftrl import FtrlOptimizer
+    from headrace.training.global_step import (
+        assert_global_step,
+        create_global_step,
+        get_global_step,
+        get_or_create_global_step,
+        global_step,
+    )
+    from headrace.training.gradient_descent import GradientDescentOptimizer
+    from headrace.training.input import (
+        input_producer,
+        limit_epochs,
+        match_filenames_once,
+        range_input_producer,
+        slice_input_producer,
+        string_input_producer,
+    )
+    from headrace.training.learning_rate import (
+        cosine_decay,
+        cosine_decay_restarts,
+        exponential_decay,
+        inverse_time_decay,
+        linear_cosine_decay,
+        natural_exp_decay,
+        noisy_linear_cosine_decay,
+        piecewise_constant,
+        piecewise_constant_decay,
+        polynomial_decay,
+    )
+    from headrace.training.momentum import MomentumOptimizer
+    from headrace.training.moving_averages import ExponentialMovingAverage
+    from headrace.training.optimizer import Optimizer
+    from headrace.training.proximal_adagrad import ProximalAdagradOptimizer
+    from headrace.training.proximal_gradient_descent import ProximalGradientDescentOptimizer
+    from headrace.training.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
+    from headrace.training.rmsprop import RMSPropOptimizer
+    from headrace.training.sync_replicas import SyncReplicasOptimizer
+else:
+    __getattr__, __dir__ = _names_of(
+        __name__,
+        {
+            "headrace.codec.protos": (
+                "BytesList ClusterDef Example Feature FeatureList FeatureLists Features FloatList Int64List "
+                "JobDef SaverDef SequenceExample ServerDef"
+            ),
+            "headrace.serve.cluster": "ClusterSpec",
+            "headrace.serve.security": "Security",
+            "headrace.serve.server": "Server",
+            "headrace.training.adadelta": "AdadeltaOptimizer",
+            "headrace.training.adagrad": "AdagradOptimizer",
+            "headrace.training.adagrad_da": "AdagradDAOptimizer",
+            "headrace.training.adam": "AdamOptimizer",
+            "headrace.training.batching": (
+                "batch batch_join maybe_batch maybe_batch_join maybe_shuffle_batch maybe_shuffle_batch_join "
+                "shuffle_batch shuffle_batch_join"
+            ),
+            "headrace.training.coordinator": "Coordinator LooperThread",
+            "headrace.training.device_setter": "replica_device_setter",
+            "headrace.training.ftrl": "FtrlOptimizer",
+            "headrace.training.global_step": (
+                "assert_global_step create_global_step get_global_step get_or_create_global_step "
+                "global_step"
+            ),
+            "headrace.training.gradient_descent": "GradientDescentOptimizer",
+            "headrace.training.input": (
+                "input_producer limit_epochs match_filenames_once range_input_producer slice_input_producer "
+                "string_input_producer"
+            ),
+            "headrace.training.learning_rate": (
+                "cosine_decay cosine_decay_restarts exponential_decay inverse_time_decay "
+                "linear_cosine_decay natural_exp_decay noisy_linear_cosine_decay piecewise_constant "
+                "piecewise_constant_decay polynomial_decay"
+            ),
+            "headrace.training.momentum": "MomentumOptimizer",
+            "headrace.training.moving_averages": "ExponentialMovingAverage",
+            "headrace.training.optimizer": "Optimizer",
+            "headrace.training.proximal_adagrad": "ProximalAdagradOptimizer",
+            "headrace.training.proximal_gradient_descent": "ProximalGradientDescentOptimizer",
+            "headrace.training.queue_runner": "QueueRunner add_queue_runner start_queue_runners",
+            "headrace.training.rmsprop": "RMSPropOptimizer",
+            "headrace.training.sync_replicas": "SyncReplicasOptimizer",
+        },
+    )
 
 __all__ = [
     "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer",

@@ -12,6 +12,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from headrace.base import dtypes
 from headrace.codec.fields import FIELDS, MESSAGES, objects
+from headrace.codec.fields import message as message_of
 
 DTYPES = sorted(FIELDS, key=lambda dtype: dtype.name)
 SIGNED = {FieldDescriptor.CPPTYPE_INT32: 32, FieldDescriptor.CPPTYPE_INT64: 64}
@@ -28,7 +29,7 @@ def array(rng: Random, handles: bool = False) -> Any:
         shape = (rng.randrange(6_000),)
     count = math.prod(shape)
     if dtype in MESSAGES:
-        elements = [message(rng, MESSAGES[dtype], 1) for _ in range(count)]
+        elements = [message(rng, message_of(dtype), 1) for _ in range(count)]
         return objects(elements).reshape(shape)
     if dtype is dtypes.string:
         return objects([text(rng) for _ in range(count)]).reshape(shape)

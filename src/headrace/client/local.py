@@ -6,21 +6,20 @@ Called by: client.session.  Threads: any number of steps at once.
 from __future__ import annotations
 
 import itertools
-import secrets
+import os
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.base import dtypes, errors
 from headrace.client.engine import CallFunction, Release, StepFunction
 from headrace.client.local_callable import local_callable
-from headrace.client.partial import LocalPartials
 from headrace.client.underway import UnderWay
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
-from headrace.plan.partition import shown
 from headrace.plan.place import place
 from headrace.plan.prune import needed
 from headrace.run import handles
@@ -29,9 +28,9 @@ from headrace.run.files import Files, named_roots
 from headrace.run.kernel import Memos, Runtime, StepState
 from headrace.run.rendezvous import Rendezvous
 from headrace.run.scope import Scope
-from headrace.run.trace import StatsCollector
-from headrace.serve.placement_log import log_placement
-from headrace.serve.status import from_bytes
+
+if TYPE_CHECKING:
+    from headrace.client.partial import LocalPartials
 
 _TASK = "/job:localhost/replica:0/task:0"
 _CLOSE_WITHIN_S = 5.0
@@ -52,11 +51,10 @@ class LocalEngine:
         self._under_way = UnderWay()  # but for steps that never wait
         self._memos: Memos = {}
         self._step_ids = itertools.count(1)
-        self._incarnation = secrets.randbits(63) | 1
+        self._incarnation = int.from_bytes(os.urandom(8), "little") >> 1 | 1
         self._placed: set[str] = set()  # nodes whose placement has been logged
-        self._partials = LocalPartials(
-            self._runtime, self._memos, self._scope, self._place, self._step_ids.__next__
-        )
+        self._partials: LocalPartials | None = None
+        self._lock = threading.Lock()
         _open_engines.add(self)
 
     def step(
@@ -93,7 +91,7 @@ class LocalEngine:
                     return self._run_with_options(program, values, options, metadata)
                 if not exact:
                     exact.append(self._compile(feeds, fetches, targets, exact=True))
-                stats = StatsCollector()
+                stats = _collector()
                 fed = [(t.op.name, t.value_index, v) for t, v in zip(feeds, values, strict=True)]
                 stats.feeds(self._devices[0], fed)
                 found = self._run_with_options(exact[0], values, options, metadata, stats)
@@ -127,12 +125,16 @@ class LocalEngine:
     def _place(self, ops: Sequence[Operation]) -> dict[Operation, str]:
         devices = place(ops, self._devices, allow_soft_placement=self._config.allow_soft_placement)
         if self._config.log_device_placement:
+            from headrace.serve.placement_log import log_placement  # loads logging
+
             log_placement(((op.name, op.type, devices[op]) for op in ops), self._placed)
         return devices
 
     def _partition_graphs(
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
     ) -> list[pb.GraphDef]:
+        from headrace.plan.partition import shown
+
         pruned = needed(feeds, fetches, targets)
         everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
         devices = self._place(everything)
@@ -142,7 +144,18 @@ class LocalEngine:
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
     ) -> str:
         """See `Engine.begin_partial`."""
-        return self._partials.begin(feeds, fetches, targets)
+        return self._partial_runs().begin(feeds, fetches, targets)
+
+    def _partial_runs(self) -> LocalPartials:
+        """Made when they are first wanted: most sessions have none."""
+        from headrace.client.partial import LocalPartials
+
+        with self._lock:
+            if self._partials is None:
+                self._partials = LocalPartials(
+                    self._runtime, self._memos, self._scope, self._place, self._step_ids.__next__
+                )
+            return self._partials
 
     def partial_step(
         self, handle: str, feeds: Mapping[str, Any], fetches: Sequence[str]
@@ -152,7 +165,7 @@ class LocalEngine:
         limit_s = timeout_ms / 1000 if timeout_ms > 0 else None
         with self._under_way, Scope(limit_s, self._scope) as scope:
             scope.check()
-            return self._partials.step(handle, feeds, fetches, scope)
+            return self._partial_runs().step(handle, feeds, fetches, scope)
 
     def callable(self, graph: Graph, options: pb.CallableOptions) -> tuple[CallFunction, Release]:
         """See `Engine.callable`."""
@@ -165,7 +178,7 @@ class LocalEngine:
         values: Sequence[Any],
         options: pb.RunOptions | None,
         metadata: pb.RunMetadata | None,
-        stats: StatsCollector | None = None,
+        stats: Any = None,
     ) -> list[Any]:
         timeout_ms = self._config.operation_timeout_in_ms
         if options is not None:
@@ -173,6 +186,8 @@ class LocalEngine:
         limit_s = timeout_ms / 1000 if timeout_ms > 0 else None
         with self._under_way, Scope(limit_s, self._scope) as scope:
             if options is not None and options.headrace_close_reason:
+                from headrace.serve.status import from_bytes
+
                 closes_because(scope, from_bytes(options.headrace_close_reason))
             step = StepState(self._runtime, scope, next(self._step_ids), Rendezvous(), stats)
             found = program.run(step, values)
@@ -202,8 +217,15 @@ class LocalEngine:
         self._scope.cancel(errors.cancelled("the session was closed"))
         if wait_s:
             self._under_way.wait_until_none(wait_s)
-        self._partials.close(wait_s > 0)
+        if self._partials is not None:
+            self._partials.close(wait_s > 0)
         self._runtime.resources.close()
+
+
+def _collector() -> Any:
+    from headrace.run.trace import StatsCollector  # for traced steps only
+
+    return StatsCollector()
 
 
 _open_engines: weakref.WeakSet[LocalEngine] = weakref.WeakSet()

@@ -66,10 +66,14 @@ def _fields() -> dict[dtypes.DType, Field]:
 FIELDS = _fields()
 """Every base dtype's typed field."""
 
-MESSAGES: dict[dtypes.DType, Any] = {
-    dtypes.resource: pb.ResourceHandleProto,
-    dtypes.variant: pb.VariantTensorDataProto,
-}
+MESSAGES = {dtypes.resource: "ResourceHandleProto", dtypes.variant: "VariantTensorDataProto"}
+"""The messages that elements of these dtypes are, by name: loading them takes its time."""
+
+
+def message(dtype: dtypes.DType) -> Any:
+    """The class of the messages that elements of `dtype` are; None for other dtypes."""
+    name = MESSAGES.get(dtype)
+    return None if name is None else getattr(pb, name)
 
 
 def put_typed(proto: pb.TensorProto, array: Array, dtype: dtypes.DType) -> None:
@@ -84,7 +88,7 @@ def put_typed(proto: pb.TensorProto, array: Array, dtype: dtypes.DType) -> None:
     flat = array.reshape(-1)
     if field.carrier.kind == "O":
         values = flat.tolist()
-        wanted = MESSAGES.get(dtype, bytes)
+        wanted = message(dtype) or bytes
         for value in values:
             if not isinstance(value, wanted):
                 raise errors.invalid_argument(
@@ -174,8 +178,8 @@ def from_string_list(content: bytes, count: int, dtype: dtypes.DType) -> list[An
     for length in lengths:
         values.append(content[at : at + length])
         at += length
-    message = MESSAGES.get(dtype)
-    return values if message is None else [parse(message, value) for value in values]
+    kind = message(dtype)
+    return values if kind is None else [parse(kind, value) for value in values]
 
 
 def varint(content: bytes, at: int) -> tuple[int, int]:

@@ -30,7 +30,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from headrace.base import dtypes, errors
-from headrace.codec.fields import FIELDS, MESSAGES, Array, objects, parse
+from headrace.codec.fields import FIELDS, MESSAGES, Array, message, objects, parse
 
 MAGIC: Final = b"HR"
 VERSION: Final = 1
@@ -214,9 +214,10 @@ def _from_objects(array: Array) -> tuple[int, bytes]:
     """
     elements = array.reshape(-1).tolist()
     dtype, wanted = dtypes.string, bytes
-    for handle, message in MESSAGES.items():
-        if elements and isinstance(elements[0], message):
-            dtype, wanted = handle, message
+    if elements and not isinstance(elements[0], bytes):
+        for handle in MESSAGES:
+            if isinstance(elements[0], message(handle)):
+                dtype, wanted = handle, message(handle)
     for element in elements:
         if not isinstance(element, wanted):
             raise errors.invalid_argument(
@@ -571,7 +572,7 @@ def _to_objects(content: memoryview, dtype: dtypes.DType, shape: tuple[int, ...]
     for length in lengths:
         elements.append(content[at : at + length].tobytes())
         at += length
-    message = MESSAGES.get(dtype)
-    if message is not None:
-        elements = [parse(message, element) for element in elements]
+    kind = message(dtype)
+    if kind is not None:
+        elements = [parse(kind, element) for element in elements]
     return objects(elements).reshape(shape)

@@ -14,8 +14,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-import google_crc32c
-
 from headrace.base import errors
 
 NONE: Final = ""
@@ -34,7 +32,9 @@ _WINDOW: Final = {ZLIB: zlib.MAX_WBITS, GZIP: zlib.MAX_WBITS + 16}
 
 def masked_crc(data: bytes) -> int:
     """The checksum of `data` as files have it."""
-    crc: int = google_crc32c.value(data)
+    from google_crc32c import value  # takes its time to load
+
+    crc: int = value(data)
     return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
 
 
@@ -85,8 +85,9 @@ def records(pieces: Iterable[bytes], name: str) -> Iterator[tuple[int, bytes]]:
     Fewer bytes at the end than a header has are the end too, as in TensorFlow: a file that is still being written.
     Raises DataLoss, naming file and offset, for a wrong checksum or a record that stops short.
     """
-    source = iter(pieces)
-    value, unpack = google_crc32c.value, _CRC.unpack_from
+    from google_crc32c import value
+
+    source, unpack = iter(pieces), _CRC.unpack_from
     held, at, base = b"", 0, 0  # `held[at:]` is unread; `held` begins at `base` of the file
     known, length = b"", 0  # a header that was checked: many records are as long as the one before
     while True:

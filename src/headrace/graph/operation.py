@@ -5,9 +5,9 @@ Made by `Graph.add_operation` only.  Called by: graph, ops, plan, client.  Threa
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import device as devices
@@ -20,8 +20,8 @@ from headrace.graph.tensor import Tensor
 if TYPE_CHECKING:
     from headrace.graph.graph import Graph
 
-_PACKAGE = str(Path(__file__).resolve().parents[1])
-_PROGRAMS = str(Path(_PACKAGE) / "tools")  # programs that use headrace, though inside it
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+_PROGRAMS = os.path.join(_PACKAGE, "tools")  # programs that use headrace, though inside it
 
 
 def where_built() -> tuple[str, int] | None:

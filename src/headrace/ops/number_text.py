@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -69,6 +68,8 @@ def singles(fields: Fields, careful: bool) -> Array:
 
 def _rounded(word: bytes, double: Any) -> np.float32:
     """The float32 nearest to a decimal whose float64 lies exactly between two of them."""
+    from fractions import Fraction  # takes its time to load
+
     exact = Fraction(word.decode())
     side = (exact > Fraction(float(double))) - (exact < Fraction(float(double)))
     if side == 0:

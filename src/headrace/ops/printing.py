@@ -9,10 +9,7 @@ string_format_op.cc, python/ops/logging_ops.py), GraphDefs as 2.21.
 
 from __future__ import annotations
 
-import logging
 import os
-import pprint
-import random
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -218,9 +215,9 @@ def string_format(
 
 
 _LEVELS = {
-    "log(info)": logging.INFO,
-    "log(warning)": logging.WARNING,
-    "log(error)": logging.ERROR,
+    "log(info)": 20,
+    "log(warning)": 30,
+    "log(error)": 40,
 }
 
 
@@ -243,6 +240,8 @@ def print_v2_op(ctx: KernelContext, input: Any, *, output_stream: bytes, end: by
     line = np.asarray(input).item()
     words = line.decode(errors="replace")
     if stream in _LEVELS:
+        import logging  # takes its time to load
+
         logging.getLogger("headrace").log(_LEVELS[stream], "%s", words)
     elif stream.startswith("file://"):
         path = os.fsencode(stream.removeprefix("file://"))
@@ -289,6 +288,8 @@ def _replace_tensors(value: Any, tensors: list[Any], mark: str) -> Any:
 
 def _unused_placeholder(texts: str) -> str:
     """One that does not occur in `texts`; TensorFlow's choice of digits, since it is in the graph."""
+    import random  # takes its time to load
+
     mark, digits = "{}", random.Random(5)
     while mark in texts:
         mark += str(digits.randint(0, 9))
@@ -332,13 +333,13 @@ def print(*inputs: Any, **kwargs: Any) -> Operation:
     if len(inputs) == 1 and _is_text(inputs[0]):
         line = inputs[0]
     else:
+        from pprint import pformat  # takes its time to load
+
         bare = [_replace_tensors(item, [], "") for item in inputs]
-        mark = _unused_placeholder(" ".join(pprint.pformat(item) for item in bare))
+        mark = _unused_placeholder(" ".join(pformat(item) for item in bare))
         tensors: list[Any] = []
         marked = [_replace_tensors(item, tensors, mark) for item in inputs]
-        template = sep.join(
-            item if isinstance(item, str) else pprint.pformat(item) for item in marked
-        )
+        template = sep.join(item if isinstance(item, str) else pformat(item) for item in marked)
         line = string_format_op(
             tensors, template=template, placeholder=mark, summarize=summarize,
             name=None if name is None else f"{name}_format",

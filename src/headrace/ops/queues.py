@@ -8,7 +8,6 @@ Source: TF 1.15 behaviour (python/ops/data_flow_ops.py); node names checked agai
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -354,6 +353,8 @@ def _seeds(seed: int | None, shared_name: str | None) -> tuple[int, int]:
     """The node's seeds.  Graphs that share a queue by name and a graph-level seed agree on them."""
     seed1, seed2 = get_seed(seed)
     if seed is None and seed1 is not None and shared_name is not None:
+        import hashlib  # takes its time to load
+
         digest = hashlib.md5(f"{seed1}{shared_name}".encode(), usedforsecurity=False).hexdigest()
         seed2 = int(digest[:8], 16) & 0x7FFFFFFF
     return seed1 or 0, seed2 or 0

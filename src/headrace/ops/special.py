@@ -8,9 +8,9 @@ from Abramowitz & Stegun 6.3, 6.4, 7.1, 23.2; gradient nodes as 2.21
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -73,12 +73,17 @@ _SLOPE_AT_0 = 2 / math.sqrt(math.pi)
 erf = _special("Erf", "The error function.", _each(math.erf), _gaussian(_SLOPE_AT_0))
 erfc = _special("Erfc", "1 - erf(x).", _each(math.erfc), _gaussian(-_SLOPE_AT_0))
 
-_NORMAL = NormalDist()
+
+@functools.cache
+def _inverse_normal() -> Callable[[float], float]:
+    from statistics import NormalDist  # takes its time to load
+
+    return NormalDist().inv_cdf
 
 
 def _ndtri(p: float) -> float:
     if 0 < p < 1:
-        return _NORMAL.inv_cdf(p)
+        return _inverse_normal()(p)
     return -math.inf if p == 0 else math.inf if p == 1 else math.nan
 
 

@@ -31,7 +31,7 @@ class Partition:
     """The part of one task, or device: its GraphDef and the rendezvous keys of its feeds and fetches."""
 
     task: str
-    graph_def: pb.GraphDef = field(default_factory=pb.GraphDef)
+    graph_def: pb.GraphDef = field(default_factory=lambda: pb.GraphDef())
     feeds: dict[Tensor, str] = field(default_factory=dict)
     fetches: dict[Tensor, str] = field(default_factory=dict)
     sends: set[str] = field(default_factory=set)

@@ -10,10 +10,9 @@ seed, the upper half of the counter the second, as in TF 1.15 core/lib/random/ph
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 _ROUNDS: Final = 10
 _MULTIPLIERS: Final = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
@@ -23,7 +22,7 @@ _SHIFT32: Final = np.uint64(32)
 _FIRST_BLOCK: Final = 4  # counters; later blocks are larger
 _LARGEST_BLOCK: Final = 256
 
-Words = npt.NDArray[np.uint64]
+Words = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 class Philox:

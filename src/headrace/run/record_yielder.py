@@ -11,14 +11,17 @@ depends on its threads
 from __future__ import annotations
 
 import os
-import random
 import threading
 from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING
 
 from headrace.base import errors
 from headrace.codec import records
 from headrace.run.files import ANYWHERE, Files, file_error, pieces
 from headrace.run.resources import Resource
+
+if TYPE_CHECKING:
+    import random
 
 
 class RecordYielder(Resource):
@@ -71,6 +74,8 @@ class RecordYielder(Resource):
             self._source.close()
 
     def _forever(self) -> Generator[bytes, None, None]:
+        import random  # takes its time to load
+
         epoch = 0
         while True:
             dice = random.Random(self._seed + epoch)
