@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import textwrap
 import types
 from pathlib import Path
 
@@ -68,12 +69,14 @@ def main() -> None:
     lines.append("else:\n    __getattr__, __dir__ = _names_of(\n        __name__,\n        {\n")
     for module, exported in sorted(names.items()):
         lines.append(f'            "headrace.codec.protos.{module}": """\n')
-        lines += [f"                {name}\n" for name in sorted(exported, key=case_first)]
+        listed = " ".join(sorted(exported, key=case_first))
+        lines += [f"                {line}\n" for line in textwrap.wrap(listed, 80)]
         lines.append('            """,\n')
     lines.append("        },\n    )\n")
     lines.append("\n__all__ = [\n")
     every = [name for exported in names.values() for name in exported]
-    lines += [f'    "{name}",\n' for name in sorted(every, key=case_first)]
+    listed = ", ".join(f'"{name}"' for name in sorted(every, key=case_first))
+    lines += [f"    {line}\n" for line in textwrap.wrap(f"{listed},", 96)]
     lines.append("]\n")
     init.write_text(HEADER + "".join(lines))
     print(f"{len(every)} names in {init.relative_to(SRC.parent)}")

@@ -10,7 +10,6 @@ serve (they watch).  Threads: any.  What is called back must be short and must n
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_S: Final = 10.0
 _FIRST_LOOK_S: Final = 5.0
-
-_log = logging.getLogger("headrace")
 
 
 class Waiting(Protocol):
@@ -80,7 +77,11 @@ def _asked_for(environ: Mapping[str, str]) -> float | None:
     try:
         seconds = float(text) if text else _DEFAULT_S
     except ValueError:
-        _log.warning("HEADRACE_BLOCKED_AFTER_S=%r is no number of seconds; 10 is taken", text)
+        import logging  # takes its time to load
+
+        logging.getLogger("headrace").warning(
+            "HEADRACE_BLOCKED_AFTER_S=%r is no number of seconds; 10 is taken", text
+        )
         seconds = _DEFAULT_S
     return seconds if seconds > 0 else None
 

@@ -282,531 +282,127 @@ else:
         __name__,
         {
             "headrace.codec.protos.config_pb2": """
-                AutoParallelOptions
-                CallableOptions
-                ClusterDef
-                ClusterDeviceFilters
-                ConfigProto
-                DebugOptions
-                DebugTensorWatch
-                DebuggedSourceFile
-                DebuggedSourceFiles
-                GPUOptions
-                GraphOptions
-                JobDef
-                JobDeviceFilters
-                OptimizerOptions
-                RPCOptions
-                RewriterConfig
-                RunMetadata
-                RunOptions
-                ScopedAllocatorOptions
-                ServerDef
-                SessionMetadata
-                TaskDeviceFilters
-                TensorConnection
-                ThreadPoolOptionProto
-                VerifierConfig
+                AutoParallelOptions CallableOptions ClusterDef ClusterDeviceFilters ConfigProto
+                DebugOptions DebugTensorWatch DebuggedSourceFile DebuggedSourceFiles GPUOptions
+                GraphOptions JobDef JobDeviceFilters OptimizerOptions RPCOptions RewriterConfig
+                RunMetadata RunOptions ScopedAllocatorOptions ServerDef SessionMetadata
+                TaskDeviceFilters TensorConnection ThreadPoolOptionProto VerifierConfig
             """,
             "headrace.codec.protos.framework_pb2": """
-                ABORTED
-                ALREADY_EXISTS
-                CANCELLED
-                DATA_LOSS
-                DEADLINE_EXCEEDED
-                DT_BFLOAT16
-                DT_BFLOAT16_REF
-                DT_BOOL
-                DT_BOOL_REF
-                DT_COMPLEX128
-                DT_COMPLEX128_REF
-                DT_COMPLEX64
-                DT_COMPLEX64_REF
-                DT_DOUBLE
-                DT_DOUBLE_REF
-                DT_FLOAT
-                DT_FLOAT4_E2M1FN
-                DT_FLOAT4_E2M1FN_REF
-                DT_FLOAT8_E4M3B11FNUZ
-                DT_FLOAT8_E4M3B11FNUZ_REF
-                DT_FLOAT8_E4M3FN
-                DT_FLOAT8_E4M3FNUZ
-                DT_FLOAT8_E4M3FNUZ_REF
-                DT_FLOAT8_E4M3FN_REF
-                DT_FLOAT8_E5M2
-                DT_FLOAT8_E5M2FNUZ
-                DT_FLOAT8_E5M2FNUZ_REF
-                DT_FLOAT8_E5M2_REF
-                DT_FLOAT_REF
-                DT_HALF
-                DT_HALF_REF
-                DT_INT16
-                DT_INT16_REF
-                DT_INT2
-                DT_INT2_REF
-                DT_INT32
-                DT_INT32_REF
-                DT_INT4
-                DT_INT4_REF
-                DT_INT64
-                DT_INT64_REF
-                DT_INT8
-                DT_INT8_REF
-                DT_INVALID
-                DT_QINT16
-                DT_QINT16_REF
-                DT_QINT32
-                DT_QINT32_REF
-                DT_QINT8
-                DT_QINT8_REF
-                DT_QUINT16
-                DT_QUINT16_REF
-                DT_QUINT8
-                DT_QUINT8_REF
-                DT_RESOURCE
-                DT_RESOURCE_REF
-                DT_STRING
-                DT_STRING_REF
-                DT_UINT16
-                DT_UINT16_REF
-                DT_UINT2
-                DT_UINT2_REF
-                DT_UINT32
-                DT_UINT32_REF
-                DT_UINT4
-                DT_UINT4_REF
-                DT_UINT64
-                DT_UINT64_REF
-                DT_UINT8
-                DT_UINT8_REF
-                DT_VARIANT
-                DT_VARIANT_REF
-                FAILED_PRECONDITION
-                INTERNAL
-                INVALID_ARGUMENT
-                NOT_FOUND
-                OK
-                OUT_OF_RANGE
-                PERMISSION_DENIED
-                RESOURCE_EXHAUSTED
-                UNAUTHENTICATED
-                UNAVAILABLE
-                UNIMPLEMENTED
-                UNKNOWN
-                VARIABLE_AGGREGATION_MEAN
-                VARIABLE_AGGREGATION_NONE
-                VARIABLE_AGGREGATION_ONLY_FIRST_REPLICA
-                VARIABLE_AGGREGATION_SUM
-                VARIABLE_SYNCHRONIZATION_AUTO
-                VARIABLE_SYNCHRONIZATION_NONE
-                VARIABLE_SYNCHRONIZATION_ON_READ
-                VARIABLE_SYNCHRONIZATION_ON_WRITE
-                AllocationDescription
-                AllocationRecord
-                AllocatorMemoryUsed
-                AttrValue
-                Code
-                CostGraphDef
-                DataType
-                DeviceAttributes
-                DeviceLocality
-                DeviceStepStats
-                FunctionDef
-                FunctionDefLibrary
-                GradientDef
-                GraphDef
-                InterconnectLink
-                LocalLinks
-                MemoryStats
-                NameAttrList
-                NamedTensorProto
-                NodeDef
-                NodeExecStats
-                NodeOutput
-                OpDef
-                OpDeprecation
-                OpList
-                RegisteredGradient
-                ResourceHandleProto
-                SaveSliceInfoDef
-                StepStats
-                TensorDescription
-                TensorProto
-                TensorShapeProto
-                TensorSliceProto
-                VariableAggregation
-                VariableDef
-                VariableSynchronization
-                VariantTensorDataProto
+                ABORTED ALREADY_EXISTS CANCELLED DATA_LOSS DEADLINE_EXCEEDED DT_BFLOAT16
+                DT_BFLOAT16_REF DT_BOOL DT_BOOL_REF DT_COMPLEX128 DT_COMPLEX128_REF DT_COMPLEX64
+                DT_COMPLEX64_REF DT_DOUBLE DT_DOUBLE_REF DT_FLOAT DT_FLOAT4_E2M1FN
+                DT_FLOAT4_E2M1FN_REF DT_FLOAT8_E4M3B11FNUZ DT_FLOAT8_E4M3B11FNUZ_REF
+                DT_FLOAT8_E4M3FN DT_FLOAT8_E4M3FNUZ DT_FLOAT8_E4M3FNUZ_REF DT_FLOAT8_E4M3FN_REF
+                DT_FLOAT8_E5M2 DT_FLOAT8_E5M2FNUZ DT_FLOAT8_E5M2FNUZ_REF DT_FLOAT8_E5M2_REF
+                DT_FLOAT_REF DT_HALF DT_HALF_REF DT_INT16 DT_INT16_REF DT_INT2 DT_INT2_REF
+                DT_INT32 DT_INT32_REF DT_INT4 DT_INT4_REF DT_INT64 DT_INT64_REF DT_INT8
+                DT_INT8_REF DT_INVALID DT_QINT16 DT_QINT16_REF DT_QINT32 DT_QINT32_REF DT_QINT8
+                DT_QINT8_REF DT_QUINT16 DT_QUINT16_REF DT_QUINT8 DT_QUINT8_REF DT_RESOURCE
+                DT_RESOURCE_REF DT_STRING DT_STRING_REF DT_UINT16 DT_UINT16_REF DT_UINT2
+                DT_UINT2_REF DT_UINT32 DT_UINT32_REF DT_UINT4 DT_UINT4_REF DT_UINT64
+                DT_UINT64_REF DT_UINT8 DT_UINT8_REF DT_VARIANT DT_VARIANT_REF
+                FAILED_PRECONDITION INTERNAL INVALID_ARGUMENT NOT_FOUND OK OUT_OF_RANGE
+                PERMISSION_DENIED RESOURCE_EXHAUSTED UNAUTHENTICATED UNAVAILABLE UNIMPLEMENTED
+                UNKNOWN VARIABLE_AGGREGATION_MEAN VARIABLE_AGGREGATION_NONE
+                VARIABLE_AGGREGATION_ONLY_FIRST_REPLICA VARIABLE_AGGREGATION_SUM
+                VARIABLE_SYNCHRONIZATION_AUTO VARIABLE_SYNCHRONIZATION_NONE
+                VARIABLE_SYNCHRONIZATION_ON_READ VARIABLE_SYNCHRONIZATION_ON_WRITE
+                AllocationDescription AllocationRecord AllocatorMemoryUsed AttrValue Code
+                CostGraphDef DataType DeviceAttributes DeviceLocality DeviceStepStats
+                FunctionDef FunctionDefLibrary GradientDef GraphDef InterconnectLink LocalLinks
+                MemoryStats NameAttrList NamedTensorProto NodeDef NodeExecStats NodeOutput OpDef
+                OpDeprecation OpList RegisteredGradient ResourceHandleProto SaveSliceInfoDef
+                StepStats TensorDescription TensorProto TensorShapeProto TensorSliceProto
+                VariableAggregation VariableDef VariableSynchronization VariantTensorDataProto
                 VersionDef
             """,
             "headrace.codec.protos.service_pb2": """
-                BlockedStepState
-                CleanupAllRequest
-                CleanupAllResponse
-                CleanupGraphRequest
-                CleanupGraphResponse
-                CloseSessionRequest
-                CloseSessionResponse
-                CreateSessionRequest
-                CreateSessionResponse
-                CreateWorkerSessionRequest
-                CreateWorkerSessionResponse
-                DeleteWorkerSessionRequest
-                DeleteWorkerSessionResponse
-                DeregisterGraphRequest
-                DeregisterGraphResponse
-                ErrorDetail
-                ExecutorOpts
-                ExtendSessionRequest
-                ExtendSessionResponse
-                GetStatusRequest
-                GetStatusResponse
-                InspectRequest
-                InspectResponse
-                LabeledStepStats
-                LaneAddress
-                ListDevicesRequest
-                ListDevicesResponse
-                LoggingRequest
-                LoggingResponse
-                MakeCallableRequest
-                MakeCallableResponse
-                MarkRecvFinishedRequest
-                MarkRecvFinishedResponse
-                PartialRunSetupRequest
-                PartialRunSetupResponse
-                PushesLostRequest
-                PushesLostResponse
-                RecvTensorRequest
-                RecvTensorResponse
-                RegisterGraphRequest
-                RegisterGraphResponse
-                ReleaseCallableRequest
-                ReleaseCallableResponse
-                ResetRequest
-                ResetResponse
-                ResourceState
-                RunCallableRequest
-                RunCallableResponse
-                RunGraphRequest
-                RunGraphResponse
-                RunStepRequest
-                RunStepResponse
-                SendTensorRequest
-                SendTensorResponse
-                SessionState
-                TaskState
-                TraceOpts
-                TracingRequest
-                TracingResponse
-                WaiterState
+                BlockedStepState CleanupAllRequest CleanupAllResponse CleanupGraphRequest
+                CleanupGraphResponse CloseSessionRequest CloseSessionResponse
+                CreateSessionRequest CreateSessionResponse CreateWorkerSessionRequest
+                CreateWorkerSessionResponse DeleteWorkerSessionRequest
+                DeleteWorkerSessionResponse DeregisterGraphRequest DeregisterGraphResponse
+                ErrorDetail ExecutorOpts ExtendSessionRequest ExtendSessionResponse
+                GetStatusRequest GetStatusResponse InspectRequest InspectResponse
+                LabeledStepStats LaneAddress ListDevicesRequest ListDevicesResponse
+                LoggingRequest LoggingResponse MakeCallableRequest MakeCallableResponse
+                MarkRecvFinishedRequest MarkRecvFinishedResponse PartialRunSetupRequest
+                PartialRunSetupResponse PushesLostRequest PushesLostResponse RecvTensorRequest
+                RecvTensorResponse RegisterGraphRequest RegisterGraphResponse
+                ReleaseCallableRequest ReleaseCallableResponse ResetRequest ResetResponse
+                ResourceState RunCallableRequest RunCallableResponse RunGraphRequest
+                RunGraphResponse RunStepRequest RunStepResponse SendTensorRequest
+                SendTensorResponse SessionState TaskState TraceOpts TracingRequest
+                TracingResponse WaiterState
             """,
             "headrace.codec.protos.training_pb2": """
-                DATA_CLASS_BLOB_SEQUENCE
-                DATA_CLASS_SCALAR
-                DATA_CLASS_TENSOR
-                DATA_CLASS_UNKNOWN
-                AssetFileDef
-                BundleEntryProto
-                BundleHeaderProto
-                BytesList
-                CheckpointState
-                CollectionDef
-                CondContextDef
-                ControlFlowContextDef
-                DataClass
-                Event
-                Example
-                Feature
-                FeatureList
-                FeatureLists
-                Features
-                FloatList
-                HistogramProto
-                Int64List
-                LogMessage
-                MetaGraphDef
-                QueueRunnerDef
-                ReaderBaseState
-                SavedModel
-                SavedSlice
-                SavedSliceMeta
-                SavedTensorSliceMeta
-                SavedTensorSlices
-                SaverDef
-                SequenceExample
-                SessionLog
-                SignatureDef
-                SourceMetadata
-                Summary
-                SummaryDescription
-                SummaryMetadata
-                TaggedRunMetadata
-                TensorInfo
-                ValuesDef
-                WhileContextDef
+                DATA_CLASS_BLOB_SEQUENCE DATA_CLASS_SCALAR DATA_CLASS_TENSOR DATA_CLASS_UNKNOWN
+                AssetFileDef BundleEntryProto BundleHeaderProto BytesList CheckpointState
+                CollectionDef CondContextDef ControlFlowContextDef DataClass Event Example
+                Feature FeatureList FeatureLists Features FloatList HistogramProto Int64List
+                LogMessage MetaGraphDef QueueRunnerDef ReaderBaseState SavedModel SavedSlice
+                SavedSliceMeta SavedTensorSliceMeta SavedTensorSlices SaverDef SequenceExample
+                SessionLog SignatureDef SourceMetadata Summary SummaryDescription
+                SummaryMetadata TaggedRunMetadata TensorInfo ValuesDef WhileContextDef
             """,
         },
     )
 
 __all__ = [
-    "ABORTED",
-    "ALREADY_EXISTS",
-    "CANCELLED",
-    "DATA_CLASS_BLOB_SEQUENCE",
-    "DATA_CLASS_SCALAR",
-    "DATA_CLASS_TENSOR",
-    "DATA_CLASS_UNKNOWN",
-    "DATA_LOSS",
-    "DEADLINE_EXCEEDED",
-    "DT_BFLOAT16",
-    "DT_BFLOAT16_REF",
-    "DT_BOOL",
-    "DT_BOOL_REF",
-    "DT_COMPLEX128",
-    "DT_COMPLEX128_REF",
-    "DT_COMPLEX64",
-    "DT_COMPLEX64_REF",
-    "DT_DOUBLE",
-    "DT_DOUBLE_REF",
-    "DT_FLOAT",
-    "DT_FLOAT4_E2M1FN",
-    "DT_FLOAT4_E2M1FN_REF",
-    "DT_FLOAT8_E4M3B11FNUZ",
-    "DT_FLOAT8_E4M3B11FNUZ_REF",
-    "DT_FLOAT8_E4M3FN",
-    "DT_FLOAT8_E4M3FNUZ",
-    "DT_FLOAT8_E4M3FNUZ_REF",
-    "DT_FLOAT8_E4M3FN_REF",
-    "DT_FLOAT8_E5M2",
-    "DT_FLOAT8_E5M2FNUZ",
-    "DT_FLOAT8_E5M2FNUZ_REF",
-    "DT_FLOAT8_E5M2_REF",
-    "DT_FLOAT_REF",
-    "DT_HALF",
-    "DT_HALF_REF",
-    "DT_INT16",
-    "DT_INT16_REF",
-    "DT_INT2",
-    "DT_INT2_REF",
-    "DT_INT32",
-    "DT_INT32_REF",
-    "DT_INT4",
-    "DT_INT4_REF",
-    "DT_INT64",
-    "DT_INT64_REF",
-    "DT_INT8",
-    "DT_INT8_REF",
-    "DT_INVALID",
-    "DT_QINT16",
-    "DT_QINT16_REF",
-    "DT_QINT32",
-    "DT_QINT32_REF",
-    "DT_QINT8",
-    "DT_QINT8_REF",
-    "DT_QUINT16",
-    "DT_QUINT16_REF",
-    "DT_QUINT8",
-    "DT_QUINT8_REF",
-    "DT_RESOURCE",
-    "DT_RESOURCE_REF",
-    "DT_STRING",
-    "DT_STRING_REF",
-    "DT_UINT16",
-    "DT_UINT16_REF",
-    "DT_UINT2",
-    "DT_UINT2_REF",
-    "DT_UINT32",
-    "DT_UINT32_REF",
-    "DT_UINT4",
-    "DT_UINT4_REF",
-    "DT_UINT64",
-    "DT_UINT64_REF",
-    "DT_UINT8",
-    "DT_UINT8_REF",
-    "DT_VARIANT",
-    "DT_VARIANT_REF",
-    "FAILED_PRECONDITION",
-    "INTERNAL",
-    "INVALID_ARGUMENT",
-    "NOT_FOUND",
-    "OK",
-    "OUT_OF_RANGE",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "UNAUTHENTICATED",
-    "UNAVAILABLE",
-    "UNIMPLEMENTED",
-    "UNKNOWN",
-    "VARIABLE_AGGREGATION_MEAN",
-    "VARIABLE_AGGREGATION_NONE",
-    "VARIABLE_AGGREGATION_ONLY_FIRST_REPLICA",
-    "VARIABLE_AGGREGATION_SUM",
-    "VARIABLE_SYNCHRONIZATION_AUTO",
-    "VARIABLE_SYNCHRONIZATION_NONE",
-    "VARIABLE_SYNCHRONIZATION_ON_READ",
-    "VARIABLE_SYNCHRONIZATION_ON_WRITE",
-    "AllocationDescription",
-    "AllocationRecord",
-    "AllocatorMemoryUsed",
-    "AssetFileDef",
-    "AttrValue",
-    "AutoParallelOptions",
-    "BlockedStepState",
-    "BundleEntryProto",
-    "BundleHeaderProto",
-    "BytesList",
-    "CallableOptions",
-    "CheckpointState",
-    "CleanupAllRequest",
-    "CleanupAllResponse",
-    "CleanupGraphRequest",
-    "CleanupGraphResponse",
-    "CloseSessionRequest",
-    "CloseSessionResponse",
-    "ClusterDef",
-    "ClusterDeviceFilters",
-    "Code",
-    "CollectionDef",
-    "CondContextDef",
-    "ConfigProto",
-    "ControlFlowContextDef",
-    "CostGraphDef",
-    "CreateSessionRequest",
-    "CreateSessionResponse",
-    "CreateWorkerSessionRequest",
-    "CreateWorkerSessionResponse",
-    "DataClass",
-    "DataType",
-    "DebugOptions",
-    "DebugTensorWatch",
-    "DebuggedSourceFile",
-    "DebuggedSourceFiles",
-    "DeleteWorkerSessionRequest",
-    "DeleteWorkerSessionResponse",
-    "DeregisterGraphRequest",
-    "DeregisterGraphResponse",
-    "DeviceAttributes",
-    "DeviceLocality",
-    "DeviceStepStats",
-    "ErrorDetail",
-    "Event",
-    "Example",
-    "ExecutorOpts",
-    "ExtendSessionRequest",
-    "ExtendSessionResponse",
-    "Feature",
-    "FeatureList",
-    "FeatureLists",
-    "Features",
-    "FloatList",
-    "FunctionDef",
-    "FunctionDefLibrary",
-    "GPUOptions",
-    "GetStatusRequest",
-    "GetStatusResponse",
-    "GradientDef",
-    "GraphDef",
-    "GraphOptions",
-    "HistogramProto",
-    "InspectRequest",
-    "InspectResponse",
-    "Int64List",
-    "InterconnectLink",
-    "JobDef",
-    "JobDeviceFilters",
-    "LabeledStepStats",
-    "LaneAddress",
-    "ListDevicesRequest",
-    "ListDevicesResponse",
-    "LocalLinks",
-    "LogMessage",
-    "LoggingRequest",
-    "LoggingResponse",
-    "MakeCallableRequest",
-    "MakeCallableResponse",
-    "MarkRecvFinishedRequest",
-    "MarkRecvFinishedResponse",
-    "MemoryStats",
-    "MetaGraphDef",
-    "NameAttrList",
-    "NamedTensorProto",
-    "NodeDef",
-    "NodeExecStats",
-    "NodeOutput",
-    "OpDef",
-    "OpDeprecation",
-    "OpList",
-    "OptimizerOptions",
-    "PartialRunSetupRequest",
-    "PartialRunSetupResponse",
-    "PushesLostRequest",
-    "PushesLostResponse",
-    "QueueRunnerDef",
-    "RPCOptions",
-    "ReaderBaseState",
-    "RecvTensorRequest",
-    "RecvTensorResponse",
-    "RegisterGraphRequest",
-    "RegisterGraphResponse",
-    "RegisteredGradient",
-    "ReleaseCallableRequest",
-    "ReleaseCallableResponse",
-    "ResetRequest",
-    "ResetResponse",
-    "ResourceHandleProto",
-    "ResourceState",
-    "RewriterConfig",
-    "RunCallableRequest",
-    "RunCallableResponse",
-    "RunGraphRequest",
-    "RunGraphResponse",
-    "RunMetadata",
-    "RunOptions",
-    "RunStepRequest",
-    "RunStepResponse",
-    "SaveSliceInfoDef",
-    "SavedModel",
-    "SavedSlice",
-    "SavedSliceMeta",
-    "SavedTensorSliceMeta",
-    "SavedTensorSlices",
-    "SaverDef",
-    "ScopedAllocatorOptions",
-    "SendTensorRequest",
-    "SendTensorResponse",
-    "SequenceExample",
-    "ServerDef",
-    "SessionLog",
-    "SessionMetadata",
-    "SessionState",
-    "SignatureDef",
-    "SourceMetadata",
-    "StepStats",
-    "Summary",
-    "SummaryDescription",
-    "SummaryMetadata",
-    "TaggedRunMetadata",
-    "TaskDeviceFilters",
-    "TaskState",
-    "TensorConnection",
-    "TensorDescription",
-    "TensorInfo",
-    "TensorProto",
-    "TensorShapeProto",
-    "TensorSliceProto",
-    "ThreadPoolOptionProto",
-    "TraceOpts",
-    "TracingRequest",
-    "TracingResponse",
-    "ValuesDef",
-    "VariableAggregation",
-    "VariableDef",
-    "VariableSynchronization",
-    "VariantTensorDataProto",
-    "VerifierConfig",
-    "VersionDef",
-    "WaiterState",
-    "WhileContextDef",
+    "ABORTED", "ALREADY_EXISTS", "CANCELLED", "DATA_CLASS_BLOB_SEQUENCE", "DATA_CLASS_SCALAR",
+    "DATA_CLASS_TENSOR", "DATA_CLASS_UNKNOWN", "DATA_LOSS", "DEADLINE_EXCEEDED", "DT_BFLOAT16",
+    "DT_BFLOAT16_REF", "DT_BOOL", "DT_BOOL_REF", "DT_COMPLEX128", "DT_COMPLEX128_REF",
+    "DT_COMPLEX64", "DT_COMPLEX64_REF", "DT_DOUBLE", "DT_DOUBLE_REF", "DT_FLOAT",
+    "DT_FLOAT4_E2M1FN", "DT_FLOAT4_E2M1FN_REF", "DT_FLOAT8_E4M3B11FNUZ",
+    "DT_FLOAT8_E4M3B11FNUZ_REF", "DT_FLOAT8_E4M3FN", "DT_FLOAT8_E4M3FNUZ", "DT_FLOAT8_E4M3FNUZ_REF",
+    "DT_FLOAT8_E4M3FN_REF", "DT_FLOAT8_E5M2", "DT_FLOAT8_E5M2FNUZ", "DT_FLOAT8_E5M2FNUZ_REF",
+    "DT_FLOAT8_E5M2_REF", "DT_FLOAT_REF", "DT_HALF", "DT_HALF_REF", "DT_INT16", "DT_INT16_REF",
+    "DT_INT2", "DT_INT2_REF", "DT_INT32", "DT_INT32_REF", "DT_INT4", "DT_INT4_REF", "DT_INT64",
+    "DT_INT64_REF", "DT_INT8", "DT_INT8_REF", "DT_INVALID", "DT_QINT16", "DT_QINT16_REF",
+    "DT_QINT32", "DT_QINT32_REF", "DT_QINT8", "DT_QINT8_REF", "DT_QUINT16", "DT_QUINT16_REF",
+    "DT_QUINT8", "DT_QUINT8_REF", "DT_RESOURCE", "DT_RESOURCE_REF", "DT_STRING", "DT_STRING_REF",
+    "DT_UINT16", "DT_UINT16_REF", "DT_UINT2", "DT_UINT2_REF", "DT_UINT32", "DT_UINT32_REF",
+    "DT_UINT4", "DT_UINT4_REF", "DT_UINT64", "DT_UINT64_REF", "DT_UINT8", "DT_UINT8_REF",
+    "DT_VARIANT", "DT_VARIANT_REF", "FAILED_PRECONDITION", "INTERNAL", "INVALID_ARGUMENT",
+    "NOT_FOUND", "OK", "OUT_OF_RANGE", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "UNAUTHENTICATED",
+    "UNAVAILABLE", "UNIMPLEMENTED", "UNKNOWN", "VARIABLE_AGGREGATION_MEAN",
+    "VARIABLE_AGGREGATION_NONE", "VARIABLE_AGGREGATION_ONLY_FIRST_REPLICA",
+    "VARIABLE_AGGREGATION_SUM", "VARIABLE_SYNCHRONIZATION_AUTO", "VARIABLE_SYNCHRONIZATION_NONE",
+    "VARIABLE_SYNCHRONIZATION_ON_READ", "VARIABLE_SYNCHRONIZATION_ON_WRITE",
+    "AllocationDescription", "AllocationRecord", "AllocatorMemoryUsed", "AssetFileDef", "AttrValue",
+    "AutoParallelOptions", "BlockedStepState", "BundleEntryProto", "BundleHeaderProto", "BytesList",
+    "CallableOptions", "CheckpointState", "CleanupAllRequest", "CleanupAllResponse",
+    "CleanupGraphRequest", "CleanupGraphResponse", "CloseSessionRequest", "CloseSessionResponse",
+    "ClusterDef", "ClusterDeviceFilters", "Code", "CollectionDef", "CondContextDef", "ConfigProto",
+    "ControlFlowContextDef", "CostGraphDef", "CreateSessionRequest", "CreateSessionResponse",
+    "CreateWorkerSessionRequest", "CreateWorkerSessionResponse", "DataClass", "DataType",
+    "DebugOptions", "DebugTensorWatch", "DebuggedSourceFile", "DebuggedSourceFiles",
+    "DeleteWorkerSessionRequest", "DeleteWorkerSessionResponse", "DeregisterGraphRequest",
+    "DeregisterGraphResponse", "DeviceAttributes", "DeviceLocality", "DeviceStepStats",
+    "ErrorDetail", "Event", "Example", "ExecutorOpts", "ExtendSessionRequest",
+    "ExtendSessionResponse", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
+    "FunctionDef", "FunctionDefLibrary", "GPUOptions", "GetStatusRequest", "GetStatusResponse",
+    "GradientDef", "GraphDef", "GraphOptions", "HistogramProto", "InspectRequest",
+    "InspectResponse", "Int64List", "InterconnectLink", "JobDef", "JobDeviceFilters",
+    "LabeledStepStats", "LaneAddress", "ListDevicesRequest", "ListDevicesResponse", "LocalLinks",
+    "LogMessage", "LoggingRequest", "LoggingResponse", "MakeCallableRequest",
+    "MakeCallableResponse", "MarkRecvFinishedRequest", "MarkRecvFinishedResponse", "MemoryStats",
+    "MetaGraphDef", "NameAttrList", "NamedTensorProto", "NodeDef", "NodeExecStats", "NodeOutput",
+    "OpDef", "OpDeprecation", "OpList", "OptimizerOptions", "PartialRunSetupRequest",
+    "PartialRunSetupResponse", "PushesLostRequest", "PushesLostResponse", "QueueRunnerDef",
+    "RPCOptions", "ReaderBaseState", "RecvTensorRequest", "RecvTensorResponse",
+    "RegisterGraphRequest", "RegisterGraphResponse", "RegisteredGradient", "ReleaseCallableRequest",
+    "ReleaseCallableResponse", "ResetRequest", "ResetResponse", "ResourceHandleProto",
+    "ResourceState", "RewriterConfig", "RunCallableRequest", "RunCallableResponse",
+    "RunGraphRequest", "RunGraphResponse", "RunMetadata", "RunOptions", "RunStepRequest",
+    "RunStepResponse", "SaveSliceInfoDef", "SavedModel", "SavedSlice", "SavedSliceMeta",
+    "SavedTensorSliceMeta", "SavedTensorSlices", "SaverDef", "ScopedAllocatorOptions",
+    "SendTensorRequest", "SendTensorResponse", "SequenceExample", "ServerDef", "SessionLog",
+    "SessionMetadata", "SessionState", "SignatureDef", "SourceMetadata", "StepStats", "Summary",
+    "SummaryDescription", "SummaryMetadata", "TaggedRunMetadata", "TaskDeviceFilters", "TaskState",
+    "TensorConnection", "TensorDescription", "TensorInfo", "TensorProto", "TensorShapeProto",
+    "TensorSliceProto", "ThreadPoolOptionProto", "TraceOpts", "TracingRequest", "TracingResponse",
+    "ValuesDef", "VariableAggregation", "VariableDef", "VariableSynchronization",
+    "VariantTensorDataProto", "VerifierConfig", "VersionDef", "WaiterState", "WhileContextDef",
 ]
