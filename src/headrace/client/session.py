@@ -10,7 +10,7 @@ timeout, and leaves the session usable (but for `close`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
 from headrace.client import feeds as feed_rules
@@ -23,7 +23,9 @@ from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
-from headrace.serve.security import Security, chosen
+
+if TYPE_CHECKING:
+    from headrace.serve.security import Security
 
 _MOST_PLANS = 4096
 
@@ -56,6 +58,8 @@ class BaseSession:
         if config is not None and not isinstance(config, pb.ConfigProto):
             raise TypeError(f"config must be a tf.ConfigProto, not {type(config).__name__}")
         if security is not None:
+            from headrace.serve.security import chosen
+
             chosen(security)
         self._graph = graph
         self._target = target
