@@ -30,6 +30,7 @@ from headrace.serve.peers import Peer, connect
 from headrace.serve.placement_log import log_placement
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security
+from headrace.serve.status import ForgottenStepError
 from headrace.serve.waiting import follow, wait_for_server
 
 _BACK_WITHIN_S = 0.4  # more than the pause between two attempts to connect
@@ -97,8 +98,11 @@ class RemoteEngine:
                     whole = unlimited and link.master.remote
                     scope = self._scope if whole else self._limited(options)
                     known = m.RunKnownRequest(link.handle, number, list(values))
-                    done: m.ValuesReply = link.master.call_now(wire.RUN_KNOWN, known, scope)
-                return [_writable(value) for value in done.fetches]
+                    try:
+                        done: m.ValuesReply = link.master.call_now(wire.RUN_KNOWN, known, scope)
+                        return [_writable(value) for value in done.fetches]
+                    except ForgottenStepError:  # then by its names, as for the first time
+                        numbered = None
             with self._under_way, self._limited(options) as scope, self._minding(link):
                 link.ship(scope)
                 sent = self._sent_options(options, scope)

@@ -17,9 +17,9 @@ from headrace.serve.grpcio import grpc
 from headrace.serve.lane_options import max_message_bytes
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security, chosen
-from headrace.serve.status import as_op_error, from_text
+from headrace.serve.status import as_op_error, from_bytes, from_text
 from headrace.serve.waiting import passed_deadline, patient
-from headrace.serve.wire import INLINE, Method, error_in
+from headrace.serve.wire import INLINE, Method
 
 _PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
 _CONNECT_WITHIN_S = 0.1
@@ -153,7 +153,7 @@ class GrpcPeer:
     def _error(self, failure: Any, method: Method) -> errors.OpError:
         for name, value in failure.trailing_metadata() or ():
             if name == DETAIL_KEY:
-                return error_in(value)
+                return from_bytes(value)
         code = failure.code()
         number = code.value[0] if code is not None else errors.UNKNOWN
         text = failure.details() or code

@@ -34,10 +34,10 @@ from headrace.serve.lane_wire import (
 )
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security, new_nonce
-from headrace.serve.status import as_op_error
+from headrace.serve.status import as_op_error, from_bytes
 from headrace.serve.waiting import passed_deadline
 from headrace.serve.watcher import watcher
-from headrace.serve.wire import Method, error_in
+from headrace.serve.wire import Method
 
 _PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
 _CONNECT_WITHIN_S = 5.0
@@ -240,7 +240,7 @@ class LanePeer:
             )
             answer = _due(lane, scope)
             if answer.kind is Kind.ERROR:
-                raise error_in(answer.header)
+                raise from_bytes(answer.header)
             if not self._security.proves(b"server", nonce, mine, answer.header):
                 raise ConnectionRefusedError("what listens there does not know our secret")
 
@@ -453,7 +453,7 @@ def _read_limit(scope: Scope, look_s: float | None) -> float | None:
 def result_of(frame: Frame, method: Method) -> Any:
     """The reply in a frame.  Raises the error in it, and OpError for what is no reply."""
     if frame.kind is Kind.ERROR:
-        raise error_in(frame.header)
+        raise from_bytes(frame.header)
     return method.decode_reply(frame.header, Beside(frame.values))
 
 

@@ -9,10 +9,11 @@ asked for anything.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from headrace.base import errors
@@ -24,11 +25,15 @@ from headrace.serve import wire
 from headrace.serve.callables import Callables
 from headrace.serve.clocks import to_one_clock
 from headrace.serve.cluster_view import ClusterView
+from headrace.serve.kept import Kept
 from headrace.serve.partials import Partials
 from headrace.serve.peers import Peers
 from headrace.serve.planner import Planner
 from headrace.serve.plans import Known, Plan, tensor_name
+from headrace.serve.status import ForgottenStepError
 from headrace.serve.step import run_parts
+
+_MOST_KNOWN = 4096
 
 Names = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """Feeds, fetches and targets as a client writes them."""
@@ -51,16 +56,18 @@ class MasterSession:
         self._config = config
         self.own_task = own_task
         self._own_peers = own_peers
-        self._planner = Planner(handle, config, cluster, own_task)
+        self._planner = Planner(handle, config, cluster, own_task, self._after_steps)
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
-        self._known_by_names: dict[Names, Known] = {}
+        self._numbers = itertools.count(1)
+        self._known_by_names: Kept[Names, Known] = Kept(_MOST_KNOWN)
         self._known_by_number: dict[int, Known] = {}
         self._steps: dict[object, Scope] = {}
         self._step_ids = random.Random(secrets.randbits(64))
-        self._awaited = False  # whether somebody waits for the steps to end
+        self._awaited = False  # whether somebody waits for steps to end, or has
+        self._afterwards: list[tuple[set[object], Callable[[], object]]] = []
         self._closed: errors.OpError | None = None
-        self._partials = Partials(handle, self._run_parts, self._clean_up)
+        self._partials = Partials(handle, self._run_parts, self._end_partial)
         self._callables = Callables()
 
     @property
@@ -94,10 +101,30 @@ class MasterSession:
             try:
                 yield running
             finally:
-                with self._lock:
-                    del self._steps[token]
-                    if not self._steps:
-                        self._idle.notify_all()
+                del self._steps[token]
+                if self._awaited:
+                    self._has_ended(token)
+
+    def _has_ended(self, token: object) -> None:
+        """Tell who waits for it that a step is over."""
+        with self._lock:
+            self._idle.notify_all()
+            for steps, _ in self._afterwards:
+                steps.discard(token)
+            due = [do for steps, do in self._afterwards if not steps]
+            self._afterwards = [each for each in self._afterwards if each[0]]
+        for do in due:
+            do()
+
+    def _after_steps(self, do: Callable[[], object]) -> None:
+        """Have `do` called when the steps that are under way now have ended."""
+        with self._lock:
+            self._awaited = True
+            steps = set(self._steps)
+            if steps:
+                self._afterwards.append((steps, do))
+        if not steps:
+            do()
 
     def run(self, request: m.RunStepRequest, scope: Scope) -> m.RunStepReply:
         """Run one step, or a piece of a partial one.
@@ -134,13 +161,13 @@ class MasterSession:
         finally:
             del self._steps[token]
             if self._awaited:
-                with self._lock:
-                    self._idle.notify_all()
+                self._has_ended(token)
 
     def _run_numbered(self, known: Known, request: m.RunKnownRequest, scope: Scope) -> list[Any]:
         plan = known.plan
         if plan is None or plan.stale:
             plan = known.plan = self._planner.plan(known.signature(False), scope)
+        plan.used = True
         feeds = dict(zip(known.feeds, request.feeds, strict=True))
         leases = request.takes_leases
         if not plan.ends_itself:
@@ -175,16 +202,25 @@ class MasterSession:
         known = self._known_by_names.get(key)
         if known is None:
             with self._lock:
-                known = Known(len(self._known_by_number) + 1, request)
-                self._known_by_number[known.number] = self._known_by_names[key] = known
+                known = self._known_by_names.get(key)
+                if known is None:
+                    known = Known(next(self._numbers), request)
+                    self._known_by_number[known.number] = known
+                    for _, fallen in self._known_by_names.add(key, known):
+                        del self._known_by_number[fallen.number]
         return known
 
     def _numbered(self, number: int, feeds: Sequence[Any]) -> Known:
         known = self._known_by_number.get(number)
-        if known is None or len(known.feeds) != len(feeds):
-            raise errors.invalid_argument(
-                f"no step of session {self.handle!r} with {len(feeds)} feeds has the number {number}"
+        if known is None:
+            raise ForgottenStepError.of(
+                f"no step of session {self.handle!r} has the number {number} any more"
             )
+        if len(known.feeds) != len(feeds):
+            raise errors.invalid_argument(
+                f"step {number} of session {self.handle!r} takes {len(known.feeds)} feeds; {len(feeds)} came"
+            )
+        known.used = True
         return known
 
     def _run_plan(
@@ -248,6 +284,10 @@ class MasterSession:
             else:
                 worker.call(wire.CLEANUP_GRAPH, request, self.cluster.scope)
 
+    def _end_partial(self, plan: Plan, step_id: int) -> None:
+        self._clean_up(plan, step_id)
+        self._planner.unpin(plan)
+
     # -- partial runs and callables -------------------------------------------------------------
 
     def begin_partial(self, request: pb.PartialRunSetupRequest, scope: Scope) -> str:
@@ -258,7 +298,8 @@ class MasterSession:
             progress = self._planner.progress(request)
             feeds = tuple(tensor_name(name) for name in request.feed)
             fetches = tuple(tensor_name(name) for name in request.fetch)
-            plan = self._planner.plan((feeds, fetches, tuple(request.target), False), running)
+            signature = (feeds, fetches, tuple(request.target), False)
+            plan = self._planner.plan(signature, running, pinned=True)
             return self._partials.begin(plan, progress)
 
     def make_callable(self, options: pb.CallableOptions, scope: Scope) -> int:

@@ -7,6 +7,7 @@ Called by: serve.master_session.  Threads: any; no lock is held while a task is 
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -26,18 +27,31 @@ from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve import wire
 from headrace.serve.cluster_view import ClusterView
+from headrace.serve.kept import Kept
 from headrace.serve.placement_log import MASTER, log_placement
 from headrace.serve.plans import Part, Plan, Signature, tensor_name
 from headrace.serve.waiting import follow
 from headrace.serve.worker_sessions import WorkerSessions
+
+_MOST_PLANS = 1024
 
 
 class Planner:
     """See the module header.  graph_version: grows with every extension."""
 
     def __init__(
-        self, handle: str, config: pb.ConfigProto, cluster: ClusterView, own_task: str
+        self,
+        handle: str,
+        config: pb.ConfigProto,
+        cluster: ClusterView,
+        own_task: str,
+        after_steps: Callable[[Callable[[], object]], None],
     ) -> None:
+        """own_task: the master's, in this cluster.
+
+        after_steps(do): calls do() when the steps that are under way now have ended.
+        """
+        self._after_steps = after_steps
         self.graph_version = 0
         self._handle = handle
         self._config = config
@@ -46,7 +60,7 @@ class Planner:
         self._groups = Groups()
         self._new_graph(None)
         self._lock = threading.Lock()
-        self._plans: dict[Signature, Plan] = {}
+        self._plans: Kept[Signature, Plan] = Kept(_MOST_PLANS)
         self._planning: dict[Signature, Pending[None]] = {}
         self._placed: set[str] = set()  # nodes whose placement has been logged
         self._closed: errors.OpError | None = None
@@ -114,32 +128,48 @@ class Planner:
 
     # -- plans --------------------------------------------------------------------------------
 
-    def plan(self, signature: Signature, scope: Scope) -> Plan:
-        """The plan of a signature.  One step makes it; others of that signature wait for it."""
+    def plan(self, signature: Signature, scope: Scope, pinned: bool = False) -> Plan:
+        """The plan of a signature.  One step makes it; others of that signature wait for it.
+
+        It may be used for the caller's step, or if it is pinned until `unpin`.
+        """
         while True:
             with self._lock:
                 self._check_open()
                 plan = self._plans.get(signature)
                 if plan is not None:
+                    plan.pins += pinned
                     return plan
                 made = self._planning.get(signature)
                 if made is None:
                     mine = self._planning[signature] = Pending(WaitInfo("plan", self._handle))
             if made is None:
                 try:
-                    return self._make_plan(signature, scope)
+                    return self._make_plan(signature, scope, pinned)
                 finally:
                     with self._lock:
                         del self._planning[signature]
                     mine.resolve(None)
             follow(made).wait(scope)
 
-    def _make_plan(self, signature: Signature, scope: Scope) -> Plan:
+    def unpin(self, plan: Plan) -> None:
+        """It was pinned, and need not be any longer."""
+        with self._lock:
+            plan.pins -= 1
+
+    def _make_plan(self, signature: Signature, scope: Scope, pinned: bool) -> Plan:
         plan = self.new_plan(self._graph, signature, scope)
+        fallen: list[Plan] | None = None
         with self._lock:
             if self._closed is None:
-                self._plans[signature] = plan
-                return plan
+                plan.pins += pinned
+                fallen = [other for _, other in self._plans.add(signature, plan)]
+                for other in fallen:
+                    other.stale = True
+        if fallen is not None:
+            for other in fallen:
+                self._after_steps(functools.partial(self.deregister, other.parts))
+            return plan
         self.deregister(plan.parts)
         self._check_open()
         raise AssertionError("a closed session stays closed")
@@ -196,12 +226,14 @@ class Planner:
         with self._lock:
             stale = [
                 plan
-                for plan in [*self._plans.values(), *others]
+                for plan in [*(plan for _, plan in self._plans.items()), *others]
                 if any(plan.starts.get(task) == starts[task] for task in gone)
             ]
             for plan in stale:
                 plan.stale = True
-            self._plans = {s: plan for s, plan in self._plans.items() if not plan.stale}
+            for signature, plan in self._plans.items():
+                if plan.stale:
+                    self._plans.pop(signature)
         self._workers.forget(gone)
         self.deregister(part for plan in stale for part in plan.parts if part.task not in gone)
         raise errors.aborted(
@@ -285,7 +317,7 @@ class Planner:
     def forget_all(self, others: Iterable[Plan]) -> list[Pending[Any]]:
         """Have the tasks forget the plans, those kept elsewhere too, and the session; the replies."""
         with self._lock:
-            plans = [*self._plans.values(), *others]
+            plans = [*(plan for _, plan in self._plans.items()), *others]
             self._plans.clear()
         parts = [part for plan in plans for part in plan.parts]
         asked = self.deregister(parts)

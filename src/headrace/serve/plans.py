@@ -31,12 +31,13 @@ class Part:
         return m.RunPartRequest(self.graph_handle, step_id, values, takes_leases)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Plan:
     """created: whether its session was created on the tasks (it has something of its own there).
 
     ends_itself: every task that takes part forgets a step when its partition has run.
-    starts: the incarnations of those tasks.  stale: one of them has been restarted since.
+    starts: the incarnations of those tasks.  stale: not to be used for another step: one of them has
+    been restarted since, or nobody used it for long.  used, pins: see serve.kept.
     """
 
     parts: list[Part]
@@ -44,15 +45,19 @@ class Plan:
     ends_itself: bool = False
     starts: dict[str, int] = field(default_factory=dict)
     stale: bool = False
+    used: bool = True
+    pins: int = 0
 
 
 class Known:
     """Feeds, fetches and targets that have been named once: later requests say the number."""
 
-    __slots__ = ("feeds", "fetches", "given", "number", "plan", "targets")
+    __slots__ = ("feeds", "fetches", "given", "number", "pins", "plan", "targets", "used")
 
     def __init__(self, number: int, request: m.RunStepRequest) -> None:
         self.number = number
+        self.used = True
+        self.pins = 0
         self.feeds = tuple(tensor_name(name) for name, _ in request.feeds)
         self.fetches = tuple(tensor_name(name) for name in request.fetches)
         self.given = list(request.fetches)

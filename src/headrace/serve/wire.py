@@ -110,11 +110,6 @@ def parse(kind: Any, data: bytes) -> Any:
         ) from None
 
 
-def error_in(data: bytes) -> errors.OpError:
-    """The error in the bytes of an ErrorDetail.  Raises InvalidArgument if they are not one."""
-    return status.from_detail(parse(pb.ErrorDetail, data))
-
-
 def _encode_run_step(r: m.RunStepRequest, t: Tensors) -> bytes:
     proto = pb.RunStepRequest(
         session_handle=r.session_handle, fetch=r.fetches, target=r.targets,

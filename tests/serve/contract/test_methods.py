@@ -21,6 +21,7 @@ from headrace.serve import wire
 from headrace.serve.peers import Peer, connect
 from headrace.serve.pool import GrowingPool
 from headrace.serve.routed import RoutedPeer
+from headrace.serve.status import ForgottenStepError
 from headrace.serve.worker import Worker
 from tests.serve.clusters import Cluster
 
@@ -641,16 +642,22 @@ def test_a_step_that_has_been_named_is_run_by_number(ask: Asker, graph: tf.Graph
     assert ask(wire.RUN_KNOWN, known).fetches == [3.0, 2.0, 3.0]
 
 
-@pytest.mark.parametrize(("number", "feeds"), [(99, []), (1, []), (1, [1.0, 2.0])])
-def test_a_number_that_nothing_was_given_for(
-    ask: Asker, graph: tf.Graph, number: int, feeds: list[float]
+@pytest.mark.parametrize("feeds", [[], [1.0, 2.0]])
+def test_a_number_with_too_few_or_too_many_feeds(
+    ask: Asker, graph: tf.Graph, feeds: list[float]
 ) -> None:
     tf.placeholder(tf.float32, [], name="x")
     handle, _ = new_session(ask, graph)
     ask(wire.RUN_STEP, m.RunStepRequest(handle, [("x:0", np.float32(1))], ["x:0"], []))
     values = [np.float32(value) for value in feeds]
-    with pytest.raises(errors.InvalidArgumentError, match=f"has the number {number}"):
-        ask(wire.RUN_KNOWN, m.RunKnownRequest(handle, number, values))
+    with pytest.raises(errors.InvalidArgumentError, match=f"takes 1 feeds; {len(feeds)} came"):
+        ask(wire.RUN_KNOWN, m.RunKnownRequest(handle, 1, values))
+
+
+def test_a_number_that_stands_for_nothing_any_more(ask: Asker, graph: tf.Graph) -> None:
+    handle, _ = new_session(ask, graph)
+    with pytest.raises(ForgottenStepError, match="has the number 99 any more"):
+        ask(wire.RUN_KNOWN, m.RunKnownRequest(handle, 99, []))
 
 
 def in_order() -> pb.RegisterGraphRequest:

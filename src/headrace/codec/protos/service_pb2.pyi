@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ErrorDetail(_message.Message):
-    __slots__ = ("node", "op_type", "device", "step", "built_at", "chain", "code", "message", "cause")
+    __slots__ = ("node", "op_type", "device", "step", "built_at", "chain", "code", "message", "cause", "forgotten")
     NODE_FIELD_NUMBER: _ClassVar[int]
     OP_TYPE_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class ErrorDetail(_message.Message):
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
     node: str
     op_type: str
     device: str
@@ -29,7 +30,8 @@ class ErrorDetail(_message.Message):
     code: int
     message: str
     cause: ErrorDetail
-    def __init__(self, node: _Optional[str] = ..., op_type: _Optional[str] = ..., device: _Optional[str] = ..., step: _Optional[int] = ..., built_at: _Optional[str] = ..., chain: _Optional[_Iterable[str]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., cause: _Optional[_Union[ErrorDetail, _Mapping]] = ...) -> None: ...
+    forgotten: bool
+    def __init__(self, node: _Optional[str] = ..., op_type: _Optional[str] = ..., device: _Optional[str] = ..., step: _Optional[int] = ..., built_at: _Optional[str] = ..., chain: _Optional[_Iterable[str]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., cause: _Optional[_Union[ErrorDetail, _Mapping]] = ..., forgotten: bool = ...) -> None: ...
 
 class LaneAddress(_message.Message):
     __slots__ = ("version", "server", "host", "unix_path", "tcp_port", "nonce")
