@@ -118,9 +118,11 @@ def pack(
 
     Raises InvalidArgument for an array that no tensor holds.
     """
+    in_one = len(header) < LARGE
+    if not values and in_one:
+        return [PREFIX.pack(MAGIC, VERSION, kind, method, 0, call, 0, timeout_us, len(header), 0) + header]
     table = []
     data: list[Part] = []
-    in_one = len(header) < LARGE
     for value in values:
         number = _NUMBERS.get(value.dtype)
         if isinstance(value, Elsewhere):
@@ -314,10 +316,14 @@ class Parser:
         """
         if self._error is not None:
             raise self._error
-        if self._brisk and not self._inside and self._end - self._start >= PREFIX.size:
-            frame = self._whole()
-            if frame is not None:
-                return frame
+        if self._brisk and not self._inside:
+            ready = self._end - self._start
+            if not ready:
+                return None
+            if ready >= PREFIX.size:
+                frame = self._whole()
+                if frame is not None:
+                    return frame
         try:
             return next(self._frames)
         except errors.OpError as error:

@@ -142,6 +142,15 @@ class Scope:
         callbacks = self._callbacks
         return lambda: callbacks.pop(key, None)
 
+    def attach(self, key: object, callback: Callback) -> None:
+        """As `on_cancel`, under a key of the caller's until `detach`."""
+        if not self._register(key, callback):
+            callback()
+
+    def detach(self, key: object) -> None:
+        """Forget what was attached under `key`, if it was."""
+        self._callbacks.pop(key, None)
+
     def _register(self, key: object, callback: Callback) -> bool:
         """False, and nothing registered, if the scope has ended."""
         with self._lock:
@@ -156,8 +165,8 @@ class Scope:
 
         CPython loses the wake-up of a signal that arrives between its last look and the sleep.
         """
-        remaining = self.remaining()
-        if threading.current_thread() is not threading.main_thread():
+        remaining = None if self.deadline is None else self.remaining()
+        if threading.get_ident() != threading.main_thread().ident:
             return remaining
         return CTRL_C_S if remaining is None else min(remaining, CTRL_C_S)
 

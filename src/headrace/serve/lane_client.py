@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from headrace.base import errors
@@ -117,8 +118,7 @@ class LanePeer:
         """Send a request and wait for the reply.  Raises Unreachable."""
         scope.check()
         connection = self._take(scope)
-        connection.in_person = True
-        unregister = scope.on_cancel(lambda: connection.follow(scope))
+        scope.attach(connection, partial(connection.follow, scope))
         try:
             self._send(connection, method, request, scope, Kind.REQUEST)
             frame = connection.wait(scope)
@@ -133,8 +133,9 @@ class LanePeer:
             self.drop(connection)
             raise
         finally:
-            unregister()
-        connection.told.clear()  # frames are handled in order: it has all arrived
+            scope.detach(connection)
+        if connection.told:
+            connection.told.clear()  # frames are handled in order: it has all arrived
         self.after(frame, connection)
         return result_of(frame, method)
 
@@ -144,7 +145,6 @@ class LanePeer:
         Raises Unreachable, Unavailable.
         """
         connection = self._take(scope)
-        connection.in_person = True
         unregister = scope.on_cancel(connection.withdraw)
         try:
             self._send(connection, method, request, scope, Kind.ONE_WAY)
@@ -168,24 +168,27 @@ class LanePeer:
         self._debts.add(connection, connection.lost)
         beside = Beside()
         header = method.encode_request(request, beside)
-        remaining = scope.remaining()
-        timeout_us = 0 if remaining is None else max(1, round(remaining * 1e6))
-        number = NUMBERS[method.path]
-        look_s = _LOOK_S if remaining is None else _LOOK_AT_DEADLINE_S
+        timeout_us, look_s = 0, _LOOK_S
+        if scope.deadline is not None:
+            timeout_us = max(1, round((scope.remaining() or 0.0) * 1e6))
+            look_s = _LOOK_AT_DEADLINE_S
         connection.socket.send_frame(
-            kind, number, header, beside.values, timeout_us, look_s, scope.check
+            kind, NUMBERS[method.path], header, beside.values, timeout_us, look_s, scope.check
         )
 
     # -- connections ----------------------------------------------------------------------------
 
     def _take(self, scope: Scope) -> Connection:
-        while self._idle:
-            with contextlib.suppress(IndexError):
-                connection = self._idle.pop()
-                if not connection.gone:
-                    return connection
-                self._report(connection)
-                connection.close()
+        idle = self._idle
+        while idle:
+            try:
+                connection = idle.pop()
+            except IndexError:  # another thread was sooner
+                break
+            if not connection.gone:
+                return connection
+            self._report(connection)
+            connection.close()
         if self._closed:
             raise Unreachable("the peer has been closed")
         return Connection(self, self._connect(scope))
@@ -270,7 +273,6 @@ class LanePeer:
         """A call has ended well: the next one may have the connection."""
         self._debts.settle(connection)
         connection.call = None
-        connection.in_person = False
         connection.idle_since = now = time.monotonic()
         idle = self._idle
         if self._closed or len(idle) >= _MOST_IDLE:
@@ -349,17 +351,16 @@ class _Attempt:
 class Connection:
     """A connection: idle, or with one call.  `error`: why it was shut, if the server does not live."""
 
-    __slots__ = ("_peer", "call", "error", "gone", "idle_since", "in_person", "socket", "told")
+    __slots__ = ("_peer", "call", "error", "gone", "idle_since", "socket", "told")
 
     def __init__(self, peer: LanePeer, lane: LaneSocket) -> None:
-        """in_person: the thread that calls also reads.  gone: the other side has closed it."""
+        """gone: the other side has closed it."""
         self._peer = peer
         self.gone = False
         self.told: Told = {}
         self.socket = lane
         self.call: _Call | None = None
         self.error: errors.OpError | None = None
-        self.in_person = False
         self.idle_since = 0.0
         watcher().add(lane, self._event)
 

@@ -30,7 +30,6 @@ from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.lane_wire import (
     GREETING,
     HELLO,
-    METHODS,
     NUMBERS,
     UNTRUSTED_BYTES,
     VERSION,
@@ -65,13 +64,16 @@ class LaneShell:
         max_message_bytes: int,
         trusting: Security,
     ) -> None:
-        """services: (service object, its methods).  server: a number of this start of the server."""
+        """services: (service object, its methods).  server: a number of this start of the server.
+
+        handlers: by number, a method and what serves it.
+        """
         self.trusting = trusting
         self.server = server
         self.pool = pool
         self.max_message_bytes = max_message_bytes
-        self._handlers = {
-            NUMBERS[method.path]: getattr(service, method.handler)
+        self.handlers = {
+            NUMBERS[method.path]: (method, getattr(service, method.handler))
             for service, methods in services
             for method in methods
         }
@@ -116,13 +118,6 @@ class LaneShell:
                     return
                 self._connections.add(connection)
             connection.begin()
-
-    def handler(self, number: int) -> tuple[Method, Any]:
-        """A method and what serves it.  Raises Unimplemented."""
-        found = self._handlers.get(number)
-        if found is None:
-            raise errors.unimplemented(f"the lane has no method number {number}")
-        return METHODS[number], found
 
     def forget(self, connection: _Connection) -> None:
         """A connection has ended."""
@@ -214,13 +209,12 @@ class _Connection:
         lane = self._lane
         watcher().arm(lane, wants_input=False)
         try:
-            while True:
-                began = time.monotonic()
-                frame = self._next()
-                if frame is None:
-                    break
-                if time.monotonic() - began > _STALLED_S and lane.hung_up():
-                    self._gone = True  # while this process was stopped
+            before = time.monotonic()
+            while (frame := self._next()) is not None:
+                now = time.monotonic()
+                if now - before > _STALLED_S and lane.hung_up():
+                    self._gone = True  # while this process was stopped, or after a long call
+                before = now
                 if self._trusted:
                     self._answer(frame)
                 else:
@@ -279,13 +273,16 @@ class _Connection:
 
     def _answer(self, frame: Frame) -> None:
         reply: Any = None
-        what = f"method {frame.method}"
-        kind, values = Kind.REPLY, []
+        what = "a call"
+        kind = Kind.REPLY
+        beside = Beside()
         try:
-            method, handler = self._shell.handler(frame.method)
+            found = self._shell.handlers.get(frame.method)
+            if found is None:
+                raise errors.unimplemented(f"the lane has no method number {frame.method}")
+            method, handler = found
             what = method.name
-            timeout_s = frame.timeout_us / 1e6 if frame.timeout_us else None
-            scope = self._scope = Scope(timeout_s)
+            scope = self._scope = Scope(frame.timeout_us / 1e6 if frame.timeout_us else None)
             if self._gone:
                 scope.cancel(errors.cancelled("the caller is gone"))
                 if frame.kind is Kind.REQUEST:
@@ -296,18 +293,17 @@ class _Connection:
             del request
             if isinstance(reply, Pending):
                 reply = reply.wait(scope)
-            beside = Beside()
-            header, values = method.encode_reply(reply, beside), beside.values
+            header = method.encode_reply(reply, beside)
         except Exception as error:  # the caller gets every failure
-            found = as_op_error(error, what)
+            failure = as_op_error(error, what)
             if frame.kind is Kind.ONE_WAY:
-                _log.warning("%s failed, whose caller waits for no reply: %s", what, found)
-            kind, header = Kind.ERROR, to_detail(found).SerializeToString()
+                _log.warning("%s failed, whose caller waits for no reply: %s", what, failure)
+            kind, header, beside = Kind.ERROR, to_detail(failure).SerializeToString(), Beside()
         finally:
             self._scope = None
         try:
             if not self._gone and frame.kind is not Kind.ONE_WAY:
-                self._lane.send_frame(kind, frame.method, header, values)
+                self._lane.send_frame(kind, frame.method, header, beside.values)
         except errors.OpError as error:  # a value that no message can hold; nothing has been sent
             detail = to_detail(error).SerializeToString()
             self._lane.send_frame(Kind.ERROR, frame.method, detail)

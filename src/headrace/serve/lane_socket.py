@@ -72,7 +72,7 @@ class LaneSocket:
         """Send a frame; see `codec.frames.pack` and `send`."""
         lender = self._lender
         descriptors: list[int] = []
-        if lender is not None and any(value.nbytes >= _SHARED_FROM for value in values):
+        if values and lender is not None and _any_large(values):
             values = _lent(values, lender)
             descriptors = lender.descriptors()
         try:
@@ -197,6 +197,14 @@ class LaneSocket:
             self._lender.close()
         if self._borrower is not None:
             self._borrower.close()
+
+
+def _any_large(values: Sequence[Any]) -> bool:
+    """Whether any is worth a segment."""
+    for value in values:  # noqa: SIM110 - a generator costs more than the loop
+        if value.nbytes >= _SHARED_FROM:
+            return True
+    return False
 
 
 def _lent(values: Sequence[Any], lender: Lender) -> list[Any]:

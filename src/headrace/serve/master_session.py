@@ -164,27 +164,26 @@ class MasterSession:
                 self._has_ended(token)
 
     def _run_numbered(self, known: Known, request: m.RunKnownRequest, scope: Scope) -> list[Any]:
-        plan = known.plan
-        if plan is None or plan.stale:
-            plan = known.plan = self._planner.plan(known.signature(False), scope)
+        fitted = known.fitted
+        if fitted is None or fitted.plan.stale:
+            fitted = known.fit(self._planner.plan(known.signature(False), scope))
+        plan = fitted.plan
         plan.used = True
-        feeds = dict(zip(known.feeds, request.feeds, strict=True))
         leases = request.takes_leases
         if not plan.ends_itself:
+            feeds = dict(zip(known.feeds, request.feeds, strict=True))
             found, _ = self._run_plan(plan, feeds, None, scope, leases)
             return [found[name] for name in known.fetches]
         step_id = self._step_ids.getrandbits(56) | 1
-        parts = plan.parts
-        requests = [part.brief(step_id, feeds, leases) for part in parts]
+        requests = fitted.requests(step_id, request.feeds, leases)
         try:
-            replies = run_parts(self.cluster, self.own_task, parts, wire.RUN_PART, requests, scope)
+            replies = run_parts(
+                self.cluster, self.own_task, plan.parts, wire.RUN_PART, requests, scope
+            )
         except BaseException as error:
             self._failed(plan, step_id, error)
             raise
-        values: dict[str, Any] = {}
-        for part, reply in zip(parts, replies, strict=True):
-            values.update(zip(part.fetches, reply.fetches, strict=True))
-        return [values[name] for name in known.fetches]
+        return fitted.values(replies)
 
     def _run_partial(self, request: m.RunStepRequest, scope: Scope) -> m.RunStepReply:
         feeds = {tensor_name(name): value for name, value in request.feeds}

@@ -5,6 +5,7 @@ Called by: serve.master_session, serve.partials, serve.callables.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,11 +26,6 @@ class Part:
     feeds: dict[str, str]
     fetches: dict[str, str]
 
-    def brief(self, step_id: int, feeds: dict[str, Any], takes_leases: bool) -> m.RunPartRequest:
-        """The request to run it for the whole of a step."""
-        values = [feeds[name] for name in self.feeds]
-        return m.RunPartRequest(self.graph_handle, step_id, values, takes_leases)
-
 
 @dataclass(slots=True, eq=False)
 class Plan:
@@ -49,10 +45,42 @@ class Plan:
     pins: int = 0
 
 
+class Fitted:
+    """A plan, fitted to the order in which feeds and fetches were named."""
+
+    __slots__ = ("_places", "_takes", "plan")
+
+    def __init__(self, plan: Plan, feeds: Sequence[str], fetches: Sequence[str]) -> None:
+        self.plan = plan
+        fed = {name: index for index, name in enumerate(feeds)}
+        made = {
+            name: (index, place)
+            for index, part in enumerate(plan.parts)
+            for place, name in enumerate(part.fetches)
+        }
+        self._takes = [[fed[name] for name in part.feeds] for part in plan.parts]
+        self._places = [made[name] for name in fetches]
+
+    def requests(
+        self, step_id: int, feeds: Sequence[Any], takes_leases: bool
+    ) -> list[m.RunPartRequest]:
+        """What the parts are asked to do in a step."""
+        return [
+            m.RunPartRequest(
+                part.graph_handle, step_id, [feeds[index] for index in taken], takes_leases
+            )
+            for part, taken in zip(self.plan.parts, self._takes, strict=True)
+        ]
+
+    def values(self, replies: Sequence[m.ValuesReply]) -> list[Any]:
+        """The fetches, of what the parts have replied."""
+        return [replies[part].fetches[place] for part, place in self._places]
+
+
 class Known:
     """Feeds, fetches and targets that have been named once: later requests say the number."""
 
-    __slots__ = ("feeds", "fetches", "given", "number", "pins", "plan", "targets", "used")
+    __slots__ = ("feeds", "fetches", "fitted", "given", "number", "pins", "targets", "used")
 
     def __init__(self, number: int, request: m.RunStepRequest) -> None:
         self.number = number
@@ -62,7 +90,12 @@ class Known:
         self.fetches = tuple(tensor_name(name) for name in request.fetches)
         self.given = list(request.fetches)
         self.targets = tuple(request.targets)
-        self.plan: Plan | None = None  # for steps that are not traced, once it is made
+        self.fitted: Fitted | None = None  # for steps that are not traced, once it is made
+
+    def fit(self, plan: Plan) -> Fitted:
+        """Have steps that are not traced follow `plan`."""
+        fitted = self.fitted = Fitted(plan, self.feeds, self.fetches)
+        return fitted
 
     def signature(self, exact: bool) -> Signature:
         """What a plan is made for."""

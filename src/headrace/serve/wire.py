@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from struct import Struct
 from typing import Any, Protocol
 
@@ -71,7 +72,7 @@ class _Inline:
 INLINE: Tensors = _Inline()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Method:
     """A method of a service: `handler` is the name of the method of Master or Worker that serves it."""
 
@@ -84,7 +85,7 @@ class Method:
     decode_reply: Callable[[bytes, Tensors], Any]
     error_in_reply: Callable[[errors.OpError], bytes] | None = None
 
-    @property
+    @cached_property
     def path(self) -> str:
         """The gRPC method path."""
         return f"/tensorflow.{self.service}/{self.name}"
