@@ -19,7 +19,8 @@ from headrace.codec.frames import Kind, Parser
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
-from headrace.serve.lane_client import LanePeer, Unreachable
+from headrace.serve.lane_client import LanePeer
+from headrace.serve.lane_connect import Unreachable
 from headrace.serve.lane_wire import HELLO, METHODS, NUMBERS, Beside
 from headrace.serve.liveness import Debts
 from headrace.serve.peers import connect

@@ -120,7 +120,10 @@ def pack(
     """
     in_one = len(header) < LARGE
     if not values and in_one:
-        return [PREFIX.pack(MAGIC, VERSION, kind, method, 0, call, 0, timeout_us, len(header), 0) + header]
+        return [
+            PREFIX.pack(MAGIC, VERSION, kind, method, 0, call, 0, timeout_us, len(header), 0)
+            + header
+        ]
     table = []
     data: list[Part] = []
     for value in values:

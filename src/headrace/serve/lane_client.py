@@ -9,7 +9,6 @@ Called by: serve.routed.  Threads: any.
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -23,18 +22,15 @@ from headrace.run import long_waits
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
+from headrace.serve.lane_connect import Connector, Unreachable
 from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.lane_wire import (
     GREETING,
-    HELLO,
     NUMBERS,
-    UNTRUSTED_BYTES,
     Beside,
-    greeted,
-    host_id,
 )
 from headrace.serve.liveness import Debts
-from headrace.serve.security import Security, new_nonce
+from headrace.serve.security import Security
 from headrace.serve.status import as_op_error, from_bytes
 from headrace.serve.waiting import passed_deadline
 from headrace.serve.watcher import watcher
@@ -55,10 +51,6 @@ Told = dict[int, str]
 """By step, the key of the last value that was sent for it."""
 
 
-class Unreachable(OSError):
-    """No connection can be made: the caller may try another way."""
-
-
 class LanePeer:
     """A service behind a lane address."""
 
@@ -76,12 +68,10 @@ class LanePeer:
 
         lost: called, from any thread, with what was told over a connection that has broken since.
         """
-        self._security = trusting
         self.lane = lane
         self._lost = lost
         self.name = name
-        self._host = host
-        self._max_message_bytes = max_message_bytes
+        self._connector = Connector(lane, host, name, max_message_bytes, debts, trusting)
         self._debts = debts
         self._idle: list[Connection] = []
         self._closed = False
@@ -191,76 +181,7 @@ class LanePeer:
             connection.close()
         if self._closed:
             raise Unreachable("the peer has been closed")
-        return Connection(self, self._connect(scope))
-
-    def _connect(self, scope: Scope) -> LaneSocket:
-        attempt = _Attempt()
-        self._debts.add(attempt, attempt.stop)
-        unregister = scope.on_cancel(lambda: attempt.stop(scope.error))
-        found: OSError | None = None
-        try:
-            for family, address in self._addresses():
-                sock = socket.socket(family, socket.SOCK_STREAM)
-                attempt.sock = sock
-                try:
-                    return self._greeted(sock, address, scope)
-                except (OSError, EOFError, errors.OpError) as error:
-                    sock.close()
-                    if attempt.error is not None:
-                        raise attempt.error from error
-                    scope.check()
-                    found = error if isinstance(error, OSError) else ConnectionError(str(error))
-                except BaseException:  # Ctrl-C
-                    sock.close()
-                    raise
-        finally:
-            unregister()
-            self._debts.settle(attempt)
-        raise Unreachable(f"the lane of {self.name} cannot be reached: {found}")
-
-    def _greeted(self, sock: socket.socket, address: Any, scope: Scope) -> LaneSocket:
-        """Connect to an address and see that it is the server's."""
-        sock.settimeout(_within(scope, _CONNECT_WITHIN_S))
-        sock.connect(address)
-        lane = LaneSocket(sock, UNTRUSTED_BYTES)
-        self._introduce(lane, scope)
-        lane.trust(self._max_message_bytes)
-        return lane
-
-    def _introduce(self, lane: LaneSocket, scope: Scope) -> None:
-        """Hear who it is; if either side has a secret, both prove that they know it.
-
-        Raises ConnectionRefusedError, and Unauthenticated from the other side.
-        """
-        nonce = greeted(_due(lane, scope), self.lane.server)
-        if bool(nonce) != bool(self._security.secret):
-            who = "the server asks for a secret" if nonce else "this process has a secret"
-            raise ConnectionRefusedError(f"{who}, and the other side has none")
-        if nonce:
-            mine = new_nonce()
-            lane.send_frame(
-                Kind.REQUEST, HELLO, mine + self._security.proof(b"client", nonce, mine)
-            )
-            answer = _due(lane, scope)
-            if answer.kind is Kind.ERROR:
-                raise from_bytes(answer.header)
-            if not self._security.proves(b"server", nonce, mine, answer.header):
-                raise ConnectionRefusedError("what listens there does not know our secret")
-
-    def _addresses(self) -> list[tuple[int, Any]]:
-        """Where to try, best first."""
-        lane = self.lane
-        found: list[tuple[int, Any]] = []
-        if lane.unix_path and lane.host and lane.host == host_id():
-            found.append((int(socket.AF_UNIX), lane.unix_path))
-        if lane.tcp_port:
-            host = self._host.strip("[]")
-            with contextlib.suppress(OSError):
-                for family, *_, address in socket.getaddrinfo(
-                    host, lane.tcp_port, type=socket.SOCK_STREAM
-                ):
-                    found.append((int(family), address))
-        return found
+        return Connection(self, self._connector.connect(scope))
 
     def after(self, frame: Frame, connection: Connection) -> None:
         """A call has been answered; by an error that is not its own the connection ends."""
@@ -331,21 +252,6 @@ class LanePeer:
         while self._idle:
             with contextlib.suppress(IndexError):
                 self._idle.pop().close()
-
-
-class _Attempt:
-    """To connect; `stop` ends it with an error, from any thread."""
-
-    def __init__(self) -> None:
-        self.sock: socket.socket | None = None
-        self.error: errors.OpError | None = None
-
-    def stop(self, error: errors.OpError | None) -> None:
-        """Have whoever connects find out at once."""
-        self.error = error
-        if self.sock is not None:
-            with contextlib.suppress(OSError):
-                self.sock.shutdown(socket.SHUT_RDWR)
 
 
 class Connection:
@@ -427,20 +333,6 @@ class Connection:
         """Give it back to the system; nobody may be reading."""
         watcher().remove(self.socket)
         self.socket.close()
-
-
-def _within(scope: Scope, most_s: float) -> float:
-    """Seconds until the scope's deadline, and a little longer; no more than `most_s`."""
-    remaining = scope.remaining()
-    return most_s if remaining is None else min(most_s, remaining + _CONNECT_PATIENCE_S)
-
-
-def _due(lane: LaneSocket, scope: Scope) -> Frame:
-    """The next frame, which is due.  Raises ConnectionRefusedError if it does not come."""
-    frame = lane.read(_within(scope, _CONNECT_WITHIN_S))
-    if frame is None:
-        raise ConnectionRefusedError("what listens there does not answer")
-    return frame
 
 
 def _read_limit(scope: Scope, look_s: float | None) -> float | None:

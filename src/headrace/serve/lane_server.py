@@ -64,15 +64,12 @@ class LaneShell:
         max_message_bytes: int,
         trusting: Security,
     ) -> None:
-        """services: (service object, its methods).  server: a number of this start of the server.
-
-        handlers: by number, a method and what serves it.
-        """
+        """services: (service object, its methods).  server: a number of this start of the server."""
         self.trusting = trusting
         self.server = server
         self.pool = pool
         self.max_message_bytes = max_message_bytes
-        self.handlers = {
+        self._handlers = {
             NUMBERS[method.path]: (method, getattr(service, method.handler))
             for service, methods in services
             for method in methods
@@ -118,6 +115,13 @@ class LaneShell:
                     return
                 self._connections.add(connection)
             connection.begin()
+
+    def handler(self, number: int) -> tuple[Method, Any]:
+        """A method and what serves it.  Raises Unimplemented."""
+        found = self._handlers.get(number)
+        if found is None:
+            raise errors.unimplemented(f"the lane has no method number {number}")
+        return found
 
     def forget(self, connection: _Connection) -> None:
         """A connection has ended."""
@@ -277,10 +281,7 @@ class _Connection:
         kind = Kind.REPLY
         beside = Beside()
         try:
-            found = self._shell.handlers.get(frame.method)
-            if found is None:
-                raise errors.unimplemented(f"the lane has no method number {frame.method}")
-            method, handler = found
+            method, handler = self._shell.handler(frame.method)
             what = method.name
             scope = self._scope = Scope(frame.timeout_us / 1e6 if frame.timeout_us else None)
             if self._gone:

@@ -274,7 +274,7 @@ class DeleteWorkerSessionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RegisterGraphRequest(_message.Message):
-    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto", "headrace_all_alive", "headrace_pushes_to", "headrace_pushed_by", "headrace_feed_keys", "headrace_fetch_keys", "headrace_reported")
+    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto", "headrace_all_alive", "headrace_pushes_to", "headrace_pushed_by", "headrace_feed_keys", "headrace_fetch_keys", "headrace_reported", "headrace_linked_to")
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
     GRAPH_DEF_FIELD_NUMBER: _ClassVar[int]
     HAS_CONTROL_FLOW_FIELD_NUMBER: _ClassVar[int]
@@ -289,6 +289,7 @@ class RegisterGraphRequest(_message.Message):
     HEADRACE_FEED_KEYS_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_FETCH_KEYS_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_REPORTED_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_LINKED_TO_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
     graph_def: _framework_pb2.GraphDef
     has_control_flow: bool
@@ -303,7 +304,8 @@ class RegisterGraphRequest(_message.Message):
     headrace_feed_keys: _containers.RepeatedScalarFieldContainer[str]
     headrace_fetch_keys: _containers.RepeatedScalarFieldContainer[str]
     headrace_reported: bool
-    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., headrace_all_alive: bool = ..., headrace_pushes_to: _Optional[_Iterable[str]] = ..., headrace_pushed_by: _Optional[_Iterable[str]] = ..., headrace_feed_keys: _Optional[_Iterable[str]] = ..., headrace_fetch_keys: _Optional[_Iterable[str]] = ..., headrace_reported: bool = ...) -> None: ...
+    headrace_linked_to: str
+    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., headrace_all_alive: bool = ..., headrace_pushes_to: _Optional[_Iterable[str]] = ..., headrace_pushed_by: _Optional[_Iterable[str]] = ..., headrace_feed_keys: _Optional[_Iterable[str]] = ..., headrace_fetch_keys: _Optional[_Iterable[str]] = ..., headrace_reported: bool = ..., headrace_linked_to: _Optional[str] = ...) -> None: ...
 
 class RegisterGraphResponse(_message.Message):
     __slots__ = ("graph_handle",)
