@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.tools.commands import ExitCode
-from headrace.tools.demo.cluster import free_ports
+from tests.ports import own_ports
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PORT_ATTEMPTS = 5
@@ -45,7 +45,7 @@ def served(started: Start) -> Callable[[int], list[str]]:
 
     def serve(tasks: int) -> list[str]:
         for _ in range(PORT_ATTEMPTS):
-            addresses = [f"localhost:{port}" for port in free_ports(tasks)]
+            addresses = [f"localhost:{port}" for port in own_ports(tasks)]
             spec = f"local={','.join(addresses)}"
             servers = [
                 started("-m", "headrace.tools.main", "serve",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace.tools.demo.cluster import free_ports
+from tests.ports import own_ports
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -60,7 +60,7 @@ def test_two_programs_are_joined_by_a_queue(
 
 
 def test_sessions_share_on_a_cluster_only_and_traces_show_what_crossed(run_example: Run) -> None:
-    addresses = [f"localhost:{port}" for port in free_ports(2)]
+    addresses = [f"localhost:{port}" for port in own_ports(2)]
     lines = run_example("gentle_introduction", *addresses)
     assert lines[:2] == ["local sessions: 1.0 1.0", "cluster sessions: 1.0 2.0"]
     task0 = "  /job:local/replica:0/task:0/device:CPU:0: "

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.tools.commands import ExitCode
-from headrace.tools.demo.cluster import free_ports
 from headrace.tools.serve import READY, format_cluster
+from tests.ports import own_ports
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -122,7 +122,7 @@ class Cluster:
                 raise
 
     def _start(self) -> None:
-        ports = iter(free_ports(len(self.kinds)))
+        ports = iter(own_ports(len(self.kinds)))
         self.spec: dict[str, list[str]] = {}
         for task in self.kinds:
             self.spec.setdefault(task.partition(":")[0], []).append(f"127.0.0.1:{next(ports)}")

@@ -1,6 +1,6 @@
 """Clusters on loopback for the tests: servers of this process, or a process each; all end with their block.
 
-Addresses are ports that the system says are free; if another program takes one meanwhile, others are tried.
+Addresses are ports that the system says are free, and that other programs do not get meanwhile.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from contextlib import ExitStack, contextmanager
 from headrace.base import errors
 from headrace.serve.server import Server
 from headrace.tools.commands import ExitCode
-from headrace.tools.demo.cluster import free_ports
 from headrace.tools.lifeline import Lifeline
 from headrace.tools.serve import READY, format_cluster
+from tests.ports import own_ports
 
 ATTEMPTS = 5
 WITHIN_S = 60.0
@@ -27,8 +27,8 @@ Jobs = Mapping[str, int]
 
 
 def addresses(jobs: Jobs) -> dict[str, list[str]]:
-    """{job: addresses} with free ports of the loopback."""
-    ports = iter(free_ports(sum(jobs.values())))
+    """{job: addresses} with ports of the loopback that are free and stay so."""
+    ports = iter(own_ports(sum(jobs.values())))
     return {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in jobs.items()}
 
 

@@ -265,8 +265,9 @@ while True:
         if not count:
             sys.exit(0)
         parser.received(count)
-    sock.sendall(pack(Kind.REPLY, 0, frame.call, b"", [value.sum() for value in frame.values])[0])
-    del frame
+    call, sums = frame.call, [value.sum() for value in frame.values]
+    del frame  # what was lent is free before the reply says so
+    sock.sendall(pack(Kind.REPLY, 0, call, b"", sums)[0])
 """
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import headrace as tf
 from headrace.run.crew import Crew
-from headrace.tools.demo.cluster import free_ports
 from headrace.tools.lifeline import Lifeline
+from tests.ports import own_ports
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def served(address: str, *more: str, fd: int | None = None) -> Iterator[subproce
 
 @pytest.fixture
 def address() -> str:
-    return f"127.0.0.1:{free_ports(1)[0]}"
+    return f"127.0.0.1:{own_ports(1)[0]}"
 
 
 def ready(process: subprocess.Popen[str]) -> str:

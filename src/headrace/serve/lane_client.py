@@ -200,6 +200,9 @@ class LanePeer:
             connection.close()
             return
         idle.append(connection)
+        if self._closed:  # meanwhile, and perhaps without this one
+            self.close()
+            return
         if connection.gone:
             self.forget(connection)
             return

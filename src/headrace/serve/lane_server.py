@@ -197,7 +197,8 @@ class _Connection:
         with self._lock:
             parked, self._parked = self._parked, False
         if parked:
-            self._gone = hung_up  # while this process was stopped, say
+            # While this process was stopped, say; but the event may be of a connection that had this descriptor before.
+            self._gone = hung_up and self._lane.hung_up()
             try:
                 self._shell.pool.submit(self._serve)
             except RuntimeError:  # no thread to be had
