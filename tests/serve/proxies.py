@@ -1,4 +1,4 @@
-"""A proxy before a server's lane that breaks what passes through it, by a seeded plan for every connection."""
+"""A proxy before a server that breaks what passes through it, by a seeded plan for every connection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headrace.codec import protos as pb
 from headrace.serve.server import Server
@@ -18,12 +18,15 @@ class Fate:
     """What becomes of a connection.
 
     cut_up, cut_down: it ends after so many bytes from the client, or from the server; None: it lasts.
-    piece: at most so many bytes pass at once.
+    piece: at most so many bytes pass at once.  delay_s: how long each is kept.
+    hold_up: after so many bytes from the client no more come, and the connection stays.
     """
 
     cut_up: int | None = None
     cut_down: int | None = None
     piece: int = 1 << 16
+    delay_s: float = 0.0
+    hold_up: int | None = None
 
 
 WHOLE = Fate()
@@ -31,7 +34,7 @@ WHOLE = Fate()
 
 @dataclass(eq=False)
 class Proxy:
-    """A TCP listener before the lane at `target`; fate() is asked once per connection.  A context manager."""
+    """A TCP listener before `target`; fate() is asked once per connection.  A context manager."""
 
     target: tuple[str, int]
     fate: Callable[[], Fate] = lambda: WHOLE
@@ -39,6 +42,7 @@ class Proxy:
     cuts: int = 0
     _sockets: list[socket.socket] = field(default_factory=list)
     _threads: list[threading.Thread] = field(default_factory=list)
+    _ended: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -66,22 +70,29 @@ class Proxy:
                 self._sockets.append(server)
                 for sock in (client, server):
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._start(self._pass_on, client, server, fate.cut_up, fate.piece)
-                self._start(self._pass_on, server, client, fate.cut_down, fate.piece)
+                up = fate.cut_up if fate.hold_up is None else fate.hold_up
+                self._start(self._pass_on, client, server, up, fate)
+                self._start(
+                    self._pass_on, server, client, fate.cut_down, replace(fate, hold_up=None)
+                )
 
     def _pass_on(
-        self, source: socket.socket, sink: socket.socket, left: int | None, piece: int
+        self, source: socket.socket, sink: socket.socket, left: int | None, fate: Fate
     ) -> None:
         """Forward; at the end of the source end the sink's input, at a cut both."""
         try:
             while left is None or left > 0:
-                content = source.recv(piece if left is None else min(piece, left))
+                content = source.recv(fate.piece if left is None else min(fate.piece, left))
                 if not content:
                     sink.shutdown(socket.SHUT_WR)
                     return
+                if fate.delay_s:
+                    self._ended.wait(fate.delay_s)
                 sink.sendall(content)
                 if left is not None:
                     left -= len(content)
+            if fate.hold_up is not None:
+                return
             self.cuts += 1
         except OSError:
             pass
@@ -90,6 +101,7 @@ class Proxy:
                 sock.shutdown(socket.SHUT_RDWR)
 
     def __exit__(self, *exc: object) -> None:
+        self._ended.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

@@ -119,12 +119,14 @@ def connect(cluster: Cluster, lost: list[Told]) -> Iterator[Callable[[Fate], Lan
             server = cluster.servers["worker:0"]
             proxy = stack.enter_context(before(server, lambda: fate))
             proxy.stand_before(server)
+            debts = Debts(WORKER, pytest.fail)
+            stack.callback(debts.close)
             peer = LanePeer(
                 server.worker.lane,
                 "127.0.0.1",
                 WORKER,
                 1 << 30,
-                Debts(WORKER, pytest.fail),
+                debts,
                 Security(),
                 lost.append,
             )

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,20 +12,16 @@ import headrace as tf
 from headrace.base import errors
 from headrace.codec import frames
 from headrace.codec import protos as pb
-from headrace.codec.frames import Kind, Parser
+from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
-from headrace.serve import messages as m
 from headrace.serve import wire
-from headrace.serve.lane_client import LanePeer
 from headrace.serve.lane_connect import Unreachable
-from headrace.serve.lane_wire import HELLO, METHODS, NUMBERS, Beside
-from headrace.serve.liveness import Debts
-from headrace.serve.peers import connect
-from headrace.serve.pool import GrowingPool
+from headrace.serve.lane_wire import HELLO, NUMBERS, Beside
 from headrace.serve.security import Security, security
 from tests.serve.authority import Authority
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
+from tests.serve.raw_lane import connected, frames_from, lane_of, lane_peer
 
 SECRET = "correct horse battery staple"
 WRONG = {
@@ -48,24 +41,6 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         yield cluster
 
 
-REQUESTS: dict[str, Any] = {
-    "RunStep": m.RunStepRequest("s", [], [], []),
-    "RunKnown": m.RunKnownRequest("s", 1, []),
-    "RunCallable": m.RunCallableRequest("s", 1, []),
-    "RunGraph": m.RunGraphRequest("g", 1, [], []),
-    "RunPart": m.RunPartRequest("g", 1, []),
-    "RecvTensor": m.RecvTensorRequest(1, "k"),
-    "SendTensor": m.SendTensorRequest(1, "k", np.float32(1)),
-}
-
-
-def request_of(method: wire.Method) -> Any:
-    """Some request of a method."""
-    made = REQUESTS.get(method.name)
-    kind = getattr(pb, f"{method.name}Request", None)
-    return made if made is not None else b"" if kind is None else kind()
-
-
 def test_who_knows_the_secret_is_let_in(cluster: Cluster) -> None:
     with tf.device("/job:ps"):
         x = tf.Variable(2.0)
@@ -77,27 +52,6 @@ def test_who_knows_the_secret_is_let_in(cluster: Cluster) -> None:
             assert session.run(y).sum() == 200_000
 
 
-@pytest.mark.parametrize("wrong", WRONG)
-def test_a_stranger_can_call_no_method(
-    cluster: Cluster, wrong: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HEADRACE_SECRET", WRONG[wrong])
-    pool = GrowingPool("stranger")
-    peer = connect(cluster.address("ps:0"), "worker", pool, "the server")
-    try:
-        for method in METHODS:
-            with pytest.raises(errors.UnauthenticatedError, match="HEADRACE_SECRET_FILE"):
-                peer.call_now(method, request_of(method), Scope(30.0))
-    finally:
-        peer.close()
-        pool.shutdown()
-    with (
-        tf.Session(cluster.target("ps:0")) as session,
-        pytest.raises(tf.errors.UnauthenticatedError),
-    ):
-        session.run(tf.constant(1))
-
-
 @pytest.fixture(params=["unix", "tcp"])
 def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """The same, only where there is a lane."""
@@ -107,43 +61,13 @@ def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield cluster
 
 
-def lane_of(cluster: Cluster) -> pb.LaneAddress:
-    found = cluster.servers["ps:0"].worker.lane
-    assert found is not None
-    return found
-
-
 @pytest.mark.parametrize("wrong", WRONG)
 def test_the_lane_lets_no_stranger_in(lane: Cluster, wrong: str) -> None:
-    stranger = Security(WRONG[wrong].encode())
-    peer = LanePeer(
-        lane_of(lane), "127.0.0.1", "the server", 1 << 20, Debts("", pytest.fail), stranger
-    )
-    with pytest.raises(Unreachable, match="secret"):
+    with (
+        lane_peer(lane_of(lane), Security(WRONG[wrong])) as peer,
+        pytest.raises(Unreachable, match="secret"),
+    ):
         peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
-
-
-def connected(lane: pb.LaneAddress) -> socket.socket:
-    if lane.tcp_port:
-        return socket.create_connection(("127.0.0.1", lane.tcp_port), 30)
-    sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(30)
-    sock.connect(lane.unix_path)
-    return sock
-
-
-def frames_from(sock: socket.socket) -> Iterator[frames.Frame]:
-    """What the server says, to the end of the connection."""
-    parser = Parser(1 << 20)
-    while True:
-        while (frame := parser.next()) is not None:
-            yield frame
-        count = 0
-        with contextlib.suppress(ConnectionResetError):
-            count = sock.recv_into(parser.buffer())
-        if not count:
-            return
-        parser.received(count)
 
 
 STATUS = frames.pack(Kind.REQUEST, NUMBERS[wire.GET_STATUS.path], 0, b"")
@@ -188,13 +112,12 @@ def test_who_has_a_secret_does_not_talk_to_a_lane_without_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     SHELLS["unix"](monkeypatch)
-    with in_process({"ps": 1}) as cluster:
-        knows = Security(SECRET.encode())
-        peer = LanePeer(
-            lane_of(cluster), "127.0.0.1", "the server", 1 << 20, Debts("", pytest.fail), knows
-        )
-        with pytest.raises(Unreachable, match="this process has a secret"):
-            peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
+    with (
+        in_process({"ps": 1}) as cluster,
+        lane_peer(lane_of(cluster), Security(SECRET)) as peer,
+        pytest.raises(Unreachable, match="this process has a secret"),
+    ):
+        peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
 
 
 @pytest.mark.parametrize(

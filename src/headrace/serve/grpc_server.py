@@ -37,7 +37,8 @@ class _Services(grpc.GenericRpcHandler):  # type: ignore[misc]
     def __init__(self, handlers: dict[str, grpc.RpcMethodHandler], trusting: Security) -> None:
         self._handlers = handlers
         self._trusting = trusting
-        self._refusing = grpc.unary_unary_rpc_method_handler(_refuse)
+        # It takes a stream, which it does not read: nothing of a stranger's message is received.
+        self._refusing = grpc.stream_unary_rpc_method_handler(_refuse)
 
     def service(self, handler_call_details: Any) -> Any:
         """The handler of a call; one that refuses it, whatever is in it, if the caller is a stranger."""
@@ -48,7 +49,7 @@ class _Services(grpc.GenericRpcHandler):  # type: ignore[misc]
         return self._handlers.get(handler_call_details.method)
 
 
-def _refuse(data: bytes, context: grpc.ServicerContext) -> bytes:
+def _refuse(unread: object, context: grpc.ServicerContext) -> bytes:
     _fail(
         context,
         errors.unauthenticated(

@@ -1,0 +1,58 @@
+"""The lane in its parts: connections that say what a test wants, and its client alone."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.codec import frames
+from headrace.codec import protos as pb
+from headrace.codec.frames import Parser
+from headrace.serve.lane_client import LanePeer
+from headrace.serve.liveness import Debts
+from headrace.serve.security import Security
+from tests.serve.clusters import Cluster
+
+
+def lane_of(cluster: Cluster) -> pb.LaneAddress:
+    """Where the lane of ps:0 is."""
+    found = cluster.servers["ps:0"].worker.lane
+    assert found is not None
+    return found
+
+
+def connected(lane: pb.LaneAddress) -> socket.socket:
+    """A new connection."""
+    if lane.tcp_port:
+        return socket.create_connection(("127.0.0.1", lane.tcp_port), 30)
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(30)
+    sock.connect(lane.unix_path)
+    return sock
+
+
+def frames_from(sock: socket.socket) -> Iterator[frames.Frame]:
+    """What the server says, to the end of the connection."""
+    parser = Parser(1 << 20)
+    while True:
+        while (frame := parser.next()) is not None:
+            yield frame
+        count = 0
+        with contextlib.suppress(ConnectionResetError):
+            count = sock.recv_into(parser.buffer())
+        if not count:
+            return
+        parser.received(count)
+
+
+@contextlib.contextmanager
+def lane_peer(lane: pb.LaneAddress, security: Security) -> Iterator[LanePeer]:
+    """The lane's client, without a way back to gRPC."""
+    debts = Debts("", pytest.fail)
+    with contextlib.closing(debts):
+        peer = LanePeer(lane, "127.0.0.1", "the server", 1 << 20, debts, security)
+        with contextlib.closing(peer):
+            yield peer
