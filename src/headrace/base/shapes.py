@@ -45,7 +45,7 @@ def is_fully_defined(shape: Shape) -> bool:
 
 def compatible(a: Shape, b: Shape) -> bool:
     """Whether one run-time shape could be described by both."""
-    if a is None or b is None:
+    if a is None or b is None or a == b:
         return True
     return len(a) == len(b) and all(
         x == y or x is None or y is None for x, y in zip(a, b, strict=True)

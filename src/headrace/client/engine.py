@@ -16,6 +16,9 @@ from headrace.run.scope import Scope
 StepFunction = Callable[[Sequence[Any], "pb.RunOptions | None", "pb.RunMetadata | None"], list[Any]]
 """(values of the feeds, options, metadata to fill) -> values of the fetches, the caller's own."""
 
+PlainFunction = Callable[[Sequence[Any]], list[Any]]
+"""values of the feeds -> values of the fetches, the caller's own."""
+
 CallFunction = Callable[[Sequence[Any], "pb.RunMetadata | None"], list[Any]]
 """(values of the feeds in order, metadata to fill) -> values of the fetches, the caller's own."""
 

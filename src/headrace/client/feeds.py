@@ -37,19 +37,27 @@ def resolve(graph: Graph, feed_dict: Mapping[Any, Any]) -> dict[Tensor, Any]:
     Raises TypeError (a key that is no tensor, a value that is one or cannot be converted),
     ValueError (a shape or value that cannot be the tensor's).
     """
-    if not isinstance(feed_dict, Mapping):
+    if feed_dict.__class__ is not dict and not isinstance(feed_dict, Mapping):
         raise TypeError(
             f"feed_dict must be a dict from tensors to values, not a {type(feed_dict).__name__}"
         )
     found: dict[Tensor, Any] = {}
-    for key, value in _pairs(feed_dict):
-        tensor = _tensor(graph, key)
+    for key, value in feed_dict.items():
+        if key.__class__ is Tensor and key.op.graph is graph and key not in graph._unfeedable:
+            found[key] = to_array(key, value)
+        else:
+            _resolve_into(found, graph, key, value)
+    return found
+
+
+def _resolve_into(found: dict[Tensor, Any], graph: Graph, key: Any, value: Any) -> None:
+    for part, its_value in _expand(key, value):
+        tensor = _tensor(graph, part)
         if not graph.is_feedable(tensor):
             raise ValueError(
                 f"tensor {tensor.name!r} may not be fed: the graph was built relying on its value"
             )
-        found[tensor] = to_array(tensor, value)
-    return found
+        found[tensor] = to_array(tensor, its_value)
 
 
 def tensors(graph: Graph, feeds: Any) -> list[Tensor]:
@@ -69,13 +77,6 @@ def as_given(value: Any) -> Any:
     """`value` as an array of the type that NumPy sees in it; strings as bytes."""
     array = np.asarray(value)
     return strings(value) if array.dtype.kind in "OSU" else array
-
-
-def _pairs(feed_dict: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
-    pairs: list[tuple[Any, Any]] = []
-    for key, value in feed_dict.items():
-        pairs.extend(_expand(key, value))
-    return pairs
 
 
 def _expand(key: Any, value: Any) -> list[tuple[Any, Any]]:
@@ -125,6 +126,10 @@ def to_array(tensor: Tensor, value: Any) -> Any:
     An array of the right dtype is used as it is, not copied.
     """
     kind = tensor._dtype
+    if value.__class__ is np.ndarray and value.dtype is kind.np and kind.np.kind != "O":
+        if value.shape != tensor._raw and not shape_rules.compatible(tensor._raw, value.shape):
+            raise _misshapen(tensor, value)
+        return value
     if isinstance(value, Tensor):
         raise TypeError(
             f"the value fed for {tensor.name} is the tensor {value.name}; feed arrays, numbers, strings or "
@@ -148,12 +153,16 @@ def to_array(tensor: Tensor, value: Any) -> Any:
         raise TypeError(
             f"the value {value} fed for {tensor.name} does not fit its type {kind.base_dtype.name}"
         )
-    if not shape_rules.compatible(tensor._raw, array.shape):
-        raise ValueError(
-            f"cannot feed a value of shape {array.shape} for tensor {tensor.name}, which has shape "
-            f"{shape_rules.text(tensor._raw)}"
-        )
+    if array.shape != tensor._raw and not shape_rules.compatible(tensor._raw, array.shape):
+        raise _misshapen(tensor, array)
     return array
+
+
+def _misshapen(tensor: Tensor, array: Any) -> ValueError:
+    return ValueError(
+        f"cannot feed a value of shape {array.shape} for tensor {tensor.name}, which has shape "
+        f"{shape_rules.text(tensor._raw)}"
+    )
 
 
 def _handle(tensor: Tensor, value: Any) -> Any:

@@ -45,14 +45,23 @@ register_fetch_conversion(IndexedSlices, _expand_slices)
 register_fetch_conversion(SparseTensor, _expand_sparse)
 
 
+def _first(values: list[Any]) -> Any:
+    return values[0]
+
+
+def _nothing(values: list[Any]) -> Any:
+    return None
+
+
 class Fetches:
     """A nest of fetches, resolved against one graph.
 
     tensors: what to fetch, each once.  targets: operations to run.  build(values of tensors) gives
-    the nest with values in the places of tensors and None in those of operations.
+    the nest with values in the places of tensors and None in those of operations.  single: the nest is one tensor or
+    operation, as such.
     """
 
-    __slots__ = ("_index", "build", "targets", "tensors")
+    __slots__ = ("_index", "build", "single", "targets", "tensors")
 
     def __init__(self, graph: Graph, fetches: Any) -> None:
         """Raises TypeError (None or something unfetchable), ValueError (another graph's)."""
@@ -60,6 +69,7 @@ class Fetches:
         self.targets: list[Operation] = []
         self._index: dict[Tensor, int] = {}
         self.build: Build = self._visit(graph, fetches)
+        self.single = self.build in (_first, _nothing)
 
     def _visit(self, graph: Graph, fetch: Any) -> Build:
         if fetch is None:
@@ -121,11 +131,11 @@ class Fetches:
         if isinstance(element, Operation):
             if element not in self.targets:
                 self.targets.append(element)
-            return lambda values: None
+            return _nothing
         index = self._index.setdefault(element, len(self.tensors))
         if index == len(self.tensors):
             self.tensors.append(element)
-        return lambda values: values[index]
+        return (lambda values: values[index]) if index else _first
 
 
 def cache_key(fetches: Any) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import dtypes, errors
-from headrace.client.engine import CallFunction, Release, StepFunction
+from headrace.client.engine import CallFunction, PlainFunction, Release, StepFunction
 from headrace.client.local_callable import local_callable
 from headrace.client.underway import UnderWay
 from headrace.codec import protos as pb
@@ -34,6 +34,21 @@ if TYPE_CHECKING:
 
 _TASK = "/job:localhost/replica:0/task:0"
 _CLOSE_WITHIN_S = 5.0
+
+
+class LocalStep:
+    """A `StepFunction`; `plain` is what is left of it without options, where that is less."""
+
+    __slots__ = ("_run", "plain")
+
+    def __init__(self, run: StepFunction, plain: PlainFunction | None) -> None:
+        self._run = run
+        self.plain = plain
+
+    def __call__(
+        self, values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
+    ) -> list[Any]:
+        return self._run(values, options, metadata)
 
 
 class LocalEngine:
@@ -59,12 +74,11 @@ class LocalEngine:
 
     def step(
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
-    ) -> StepFunction:
+    ) -> LocalStep:
         """Prune, place and compile; see `Engine.step`."""
         program = self._compile(feeds, fetches, targets)
         exact: list[Compiled] = []  # for traced steps, made when one is asked for
         timeout_ms = self._config.operation_timeout_in_ms
-        quick = not program.may_wait and not timeout_ms
         runtime, session_scope, ids = self._runtime, self._scope, self._step_ids
         under_way = self._under_way
         has_handles = any(tensor._dtype.base_dtype is dtypes.resource for tensor in feeds)
@@ -72,7 +86,7 @@ class LocalEngine:
         def run(
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
         ) -> list[Any]:
-            if session_scope.error is not None:  # by tf.Session.reset
+            if session_scope.error is not None:
                 session_scope.check()
             if options is not None and options.output_partition_graphs and metadata is not None:
                 others = pb.RunOptions()
@@ -98,15 +112,20 @@ class LocalEngine:
                 stats.fetches(self._devices[0], [(t.op.name, t.value_index) for t in fetches])
                 metadata.step_stats.CopyFrom(stats.proto())
                 return found
-            if quick:
+            return plain(values)
+
+        limit_s = timeout_ms / 1000 if timeout_ms > 0 else None
+        may_wait = program.may_wait or limit_s is not None
+
+        def plain(values: Sequence[Any]) -> list[Any]:
+            if session_scope.error is not None:  # by tf.Session.reset
+                session_scope.check()
+            if not may_wait:
                 return program.run(StepState(runtime, session_scope, next(ids)), values)
-            with (
-                under_way,
-                Scope(timeout_ms / 1000 if timeout_ms > 0 else None, session_scope) as scope,
-            ):
+            with under_way, Scope(limit_s, session_scope) as scope:
                 return program.run(StepState(runtime, scope, next(ids), Rendezvous()), values)
 
-        return run
+        return LocalStep(run, None if has_handles else plain)
 
     def _compile(
         self,

@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from headrace.base import errors
 from headrace.client import feeds as feed_rules
-from headrace.client.engine import CallFunction, Engine, Release, StepFunction
+from headrace.client.engine import CallFunction, Engine, PlainFunction, Release, StepFunction
 from headrace.client.fetches import Fetches, cache_key
 from headrace.client.local import LocalEngine
 from headrace.client.local import reset as reset_local
@@ -65,7 +67,10 @@ class BaseSession:
         self._target = target
         self._config = config
         self._closed = False
-        self._steps: dict[Any, tuple[Callable[[list[Any]], Any], StepFunction]] = {}
+        self._steps: dict[Any, _Prepared] = {}
+        self._quick: dict[
+            Any, Callable[[], Any]
+        ] = {}  # steps that fetch one thing and feed nothing
         self._engine = _engine(target, graph, config, security)
 
     @property
@@ -98,6 +103,16 @@ class BaseSession:
         Raises: RuntimeError (closed session, empty graph), TypeError and ValueError (feeds, fetches),
         and the tf.errors class of whatever fails in the step, with node, device and step.
         """
+        if feed_dict is None and options is None and run_metadata is None:
+            try:
+                quick = None if fetches.__class__ is list else self._quick.get(fetches)
+            except TypeError:
+                quick = None
+            if quick is not None:
+                try:
+                    return quick()
+                except errors.OpError as error:
+                    raise self._with_operation(error) from error.__cause__
         if self._closed:
             raise RuntimeError("the session is closed; make a new tf.Session")
         if feed_dict:
@@ -107,7 +122,7 @@ class BaseSession:
             if feed_dict is not None and not isinstance(feed_dict, Mapping):
                 raise TypeError(f"feed_dict must be a dict, not a {type(feed_dict).__name__}")
             feeds, values = (), []
-        build, step = self._prepared(fetches, feeds)
+        known = self._prepared(fetches, feeds)
         if options is not None and not isinstance(options, pb.RunOptions):
             raise TypeError(f"options must be a tf.RunOptions, not {type(options).__name__}")
         if run_metadata is not None and not isinstance(run_metadata, pb.RunMetadata):
@@ -115,13 +130,13 @@ class BaseSession:
                 f"run_metadata must be a tf.RunMetadata, not {type(run_metadata).__name__}"
             )
         try:
-            return build(presented(step(values, options, run_metadata)))
+            if options is None and run_metadata is None and known.plain is not None:
+                return known.build(presented(known.plain(values)))
+            return known.build(presented(known.step(values, options, run_metadata)))
         except errors.OpError as error:
             raise self._with_operation(error) from error.__cause__
 
-    def _prepared(
-        self, fetches: Any, feeds: tuple[Tensor, ...]
-    ) -> tuple[Callable[[list[Any]], Any], StepFunction]:
+    def _prepared(self, fetches: Any, feeds: tuple[Tensor, ...]) -> _Prepared:
         try:
             key = (cache_key(fetches), feeds)
             known = self._steps.get(key)
@@ -136,11 +151,15 @@ class BaseSession:
             step = self._step(feeds, resolved.tensors, resolved.targets)
         except errors.OpError as error:
             raise self._with_operation(error) from error.__cause__
+        known = _Prepared(resolved.build, step)
         if key is not None:
             if len(self._steps) >= _MOST_PLANS:
+                self._quick.clear()
                 self._steps.clear()
-            self._steps[key] = (resolved.build, step)
-        return resolved.build, step
+            self._steps[key] = known
+            if resolved.single and not feeds and known.plain is not None:
+                self._quick[fetches] = _quickly(resolved, known.plain)
+        return known
 
     def _step(
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
@@ -193,7 +212,22 @@ class BaseSession:
             except errors.OpError as error:
                 raise self._with_operation(error) from error.__cause__
 
-        return call
+        if tensors or accept_options or not resolved.single:
+            return call
+        plain: PlainFunction | None = getattr(step, "plain", None)
+        if plain is None:
+            return call
+        quick = _quickly(resolved, plain)
+
+        def call_quickly() -> Any:
+            if self._closed:
+                self._check_not_cancelled()
+            try:
+                return quick()
+            except errors.OpError as error:
+                raise self._with_operation(error) from error.__cause__
+
+        return call_quickly
 
     def _make_callable_from_options(
         self, callable_options: pb.CallableOptions
@@ -285,6 +319,7 @@ class BaseSession:
         """Cancel what the session runs and free what it holds; it cannot be used any more."""
         if not self._closed:
             self._closed = True
+            self._quick.clear()
             self._engine.close()
             self._steps.clear()
 
@@ -296,6 +331,33 @@ class BaseSession:
         if getattr(self, "_engine", None) is not None and not self._closed:
             self._closed = True
             self._engine.release()
+
+
+class _Prepared:
+    """A signature: how to run it, without options too, and how to put the values together."""
+
+    __slots__ = ("build", "plain", "step")
+
+    def __init__(self, build: Callable[[list[Any]], Any], step: StepFunction) -> None:
+        self.build = build
+        self.step = step
+        self.plain: PlainFunction | None = getattr(step, "plain", None)
+
+
+def _quickly(resolved: Fetches, plain: PlainFunction) -> Callable[[], Any]:
+    """The whole of a step that fetches one tensor, or runs one operation."""
+    if not resolved.tensors:
+
+        def run() -> None:
+            plain(())
+
+        return run
+
+    def fetch() -> Any:
+        (value,) = plain(())
+        return value if value.__class__ is not np.ndarray or value.ndim else value[()]
+
+    return fetch
 
 
 class OptionsCallable:

@@ -114,8 +114,7 @@ class Tensor:
             parts.append(f"device={self.device}")
         return f"Tensor({', '.join(parts)})"
 
-    def __hash__(self) -> int:
-        return id(self)
+    __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
         return self is other

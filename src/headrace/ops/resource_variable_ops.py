@@ -11,7 +11,8 @@ gradients checked against the oracle
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -267,9 +268,9 @@ def assign_variable_op(
     variable_behind(resource, dtype).assign(value, validate_shape)
 
 
-def _adding(name: str, ufunc: np.ufunc, sign: str) -> Any:
+def _adding(name: str, ufunc: np.ufunc, of_scalars: Callable[..., Any], sign: str) -> Any:
     def kernel(xp: Any, resource: Any, value: Any, *, dtype: DType) -> None:
-        state.update(existing(resource, dtype), value, ufunc, name)
+        state.update(existing(resource, dtype), value, ufunc, name, of_scalars)
 
     kernel.__doc__ = f"variable {sign}= value, shapes equal.  Raises NotFound, InvalidArgument."
     return op(
@@ -282,8 +283,8 @@ def _adding(name: str, ufunc: np.ufunc, sign: str) -> Any:
     )(kernel)
 
 
-assign_add_variable_op = _adding("AssignAddVariableOp", np.add, "+")
-assign_sub_variable_op = _adding("AssignSubVariableOp", np.subtract, "-")
+assign_add_variable_op = _adding("AssignAddVariableOp", np.add, operator.add, "+")
+assign_sub_variable_op = _adding("AssignSubVariableOp", np.subtract, operator.sub, "-")
 
 
 @op(

@@ -10,6 +10,7 @@ count_up_to_op}.cc; behaviour checked against the oracle
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, from_attr, scalar, unchanged
 from headrace.graph.tensor import Tensor
 from headrace.run.kernel import KernelContext
-from headrace.run.variable import State, Variable
+from headrace.run.variable import NUMBERS, State, Variable
 
 __all__: list[str] = []
 
@@ -136,10 +137,18 @@ def _merged_with_ref(c: ShapeContext) -> Shape:
     return shapes.merge(c.shape("ref"), c.shape("value"))
 
 
-def update(ref: Ref, value: Any, ufunc: Callable[..., Any], what: str) -> Ref:
-    """ref = ufunc(ref, value) in place; gives `ref`.  Raises InvalidArgument, FailedPrecondition."""
+def update(
+    ref: Ref, value: Any, ufunc: Callable[..., Any], what: str, of_scalars: Callable[..., Any]
+) -> Ref:
+    """ref = ufunc(ref, value) in place; gives `ref`.  Raises InvalidArgument, FailedPrecondition.
+
+    of_scalars: the same of two NumPy scalars; a ufunc takes several times as long.
+    """
     with ref.lock:
         array = ref.writable()
+        if not array.ndim and not value.ndim and array.dtype.kind in NUMBERS:
+            array[()] = of_scalars(array[()], value[()])
+            return ref
         if array.shape != value.shape:
             raise errors.invalid_argument(
                 f"{what} needs a value of the variable's shape: {ref.name} has shape "
@@ -162,13 +171,13 @@ _ADD_TO: dict[str, Any] = {
 @op("AssignAdd", **_ADD_TO)
 def assign_add_op(xp: Any, ref: Variable, value: Array) -> Variable:
     """ref += value, shapes equal.  Raises FailedPrecondition, InvalidArgument."""
-    return update(ref, value, np.add, "assign_add")
+    return update(ref, value, np.add, "assign_add", operator.add)
 
 
 @op("AssignSub", **_ADD_TO)
 def assign_sub_op(xp: Any, ref: Variable, value: Array) -> Variable:
     """ref -= value, shapes equal.  Raises FailedPrecondition, InvalidArgument."""
-    return update(ref, value, np.subtract, "assign_sub")
+    return update(ref, value, np.subtract, "assign_sub", operator.sub)
 
 
 # -- scattering rows --------------------------------------------------------------------------

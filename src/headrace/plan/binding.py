@@ -6,12 +6,16 @@ Called by: plan.compile, plan.compile_dataflow.  Threads: any.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import numpy as np
 
 from headrace.graph.graph import Operation
 from headrace.graph.graphdef import input_name
 from headrace.graph.registry import OpSpec
+from headrace.graph.tensor import Tensor
 
 
 def bound_kernel(op: Operation, spec: OpSpec, xp: Any) -> Callable[..., Any]:
@@ -19,12 +23,40 @@ def bound_kernel(op: Operation, spec: OpSpec, xp: Any) -> Callable[..., Any]:
     kernel = spec.kernel
     assert kernel is not None
     if spec.bare is not None:
+        if xp is np and spec.bare in _OPERATORS and all(_is_plain(t) for t in op.inputs):
+            return _OPERATORS[spec.bare]
         bound: Callable[..., Any] = getattr(xp, spec.bare)
         return bound
     attrs = {name: op.attrs[name] for name in spec.kernel_attrs}
     if spec.takes_ctx:
         return functools.partial(kernel, **attrs) if attrs else kernel
     return functools.partial(kernel, xp, **attrs)
+
+
+SCALAR_KINDS = frozenset("fiu")  # kinds of dtypes that the operators are for
+
+# Of NumPy scalars they take a tenth of the ufuncs' time, of arrays the same.
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "true_divide": operator.truediv,
+    "divide": operator.truediv,
+    "negative": operator.neg,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+
+
+def quick_scalar(array: Any) -> Any:
+    """`array`, or the NumPy scalar that it holds, where the operators are quicker with that."""
+    return array if array.ndim or array.dtype.kind not in SCALAR_KINDS else array[()]
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    return tensor._dtype._base.np.kind in SCALAR_KINDS
 
 
 def wants_reference(op: Operation, spec: OpSpec) -> list[bool]:

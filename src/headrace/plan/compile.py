@@ -19,7 +19,14 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
-from headrace.plan.binding import bound_kernel, input_names, returns_value, wants_reference
+from headrace.plan.binding import (
+    SCALAR_KINDS,
+    bound_kernel,
+    input_names,
+    quick_scalar,
+    returns_value,
+    wants_reference,
+)
 from headrace.plan.compile_dataflow import compile_dataflow
 from headrace.plan.live import live_tensors
 from headrace.plan.prune import CONTROL_FLOW, Pruned
@@ -95,6 +102,9 @@ class Compiler:
         self._fold = fold
         self._constants: dict[Tensor, Any] = {}
         self._used_elsewhere: set[Tensor] = set()  # by another segment, or by a waiter
+        self._free: dict[
+            frozenset[int], list[int]
+        ] = {}  # registers, by the segment that may have them
         self._fed = set(args)
         self._live = live_tensors(pruned.ops)
 
@@ -104,7 +114,13 @@ class Compiler:
         self._find_last_uses()
         self._add_all()
         returns = [self._return(tensor) for tensor in self._returned]
-        return Program(self._template, len(self._args), self._items(), returns, self._preloaded)
+        scalars = [
+            self._register[tensor]
+            for tensor in self._args
+            if tensor._raw == () and tensor._dtype._base.np.kind in SCALAR_KINDS
+        ]
+        items = self._items()
+        return Program(self._template, len(self._args), items, returns, self._preloaded, scalars)
 
     def _add_all(self) -> None:
         for op in self._ops:
@@ -150,10 +166,11 @@ class Compiler:
                 f"node {op.name!r}: headrace has no kernel for op {op.type}",
                 node=op.name, op_type=op.type, built_at=op.built_at,
             )  # fmt: skip
-        outputs = tuple(self._output(tensor) for tensor in op.outputs)
         if spec.blocking:
+            outputs = tuple(self._output(tensor) for tensor in op.outputs)
             self._add_waiter(op, spec, node, after, outputs)
             return
+        outputs = self._outputs(op, after)
         self._after[op] = after
         self._used_elsewhere.update(t for t in op.inputs if self._after.get(t.op) != after)
         segment = self._segments.setdefault(after, Segment())
@@ -168,13 +185,20 @@ class Compiler:
                 self._references.add(tensor)
             elif not spec.aliases and not spec.keeps_refs:
                 self._fresh.add(tensor)
+        segment.computes |= not spec.handle
         work = self._instruction(op, spec, node, inputs, outputs)
         self._append(segment, work, node, inputs, outputs)
         self._release(op, segment, node)
 
-    def _output(self, tensor: Tensor) -> int:
+    def _outputs(self, op: Operation, after: frozenset[int]) -> tuple[int, ...]:
+        """The registers of the outputs: one whose value nobody wants any more, for a single output."""
+        if len(op.outputs) == 1 and (free := self._free.get(after)):
+            return (self._output(op.outputs[0], free.pop()),)
+        return tuple(self._output(tensor) for tensor in op.outputs)
+
+    def _output(self, tensor: Tensor, register: int | None = None) -> int:
         """The register of an output; a fed tensor's own result goes where nobody looks."""
-        register = self._new_register()
+        register = self._new_register() if register is None else register
         if tensor not in self._fed:
             self._register[tensor] = register
         return register
@@ -189,7 +213,7 @@ class Compiler:
             array = np.asarray(value).view()
             if array.dtype != object:
                 array.flags.writeable = False
-            registers.append(self._new_register(array))
+            registers.append(self._new_register(quick_scalar(array)))
             if tensor not in self._fed:
                 self._register[tensor] = registers[-1]
                 self._constants[tensor] = array
@@ -286,23 +310,26 @@ class Compiler:
         segment.outputs.append(outputs)
 
     def _release(self, op: Operation, segment: Segment, node: NodeInfo) -> None:
-        """Forget large inputs that nobody uses any more.
+        """Let later results have the registers of inputs that nobody uses any more; forget large ones at once.
 
         Only what was made in the same segment: other segments may run in another order.
         """
-        gone = tuple(
-            self._register[tensor]
+        after = self._after[op]
+        gone = [
+            tensor
             for tensor in dict.fromkeys(op.inputs)
             if self._last_use.get(tensor) is op
             and tensor not in self._used_elsewhere
             and tensor not in self._fed
             and tensor not in self._references
-            and tensor.op.type != "Const"
-            and self._after.get(tensor.op) == self._after[op]
-            and _is_large(tensor)
-        )
+            and tensor not in self._constants
+            and self._after.get(tensor.op) == after
+        ]
         if gone:
-            self._append(segment, make.release(gone), node, ())
+            large = tuple(self._register[tensor] for tensor in gone if _is_large(tensor))
+            if large:
+                self._append(segment, make.release(large), node, ())
+            self._free.setdefault(after, []).extend(self._register[tensor] for tensor in gone)
 
     # -- waiting ----------------------------------------------------------------------------
 

@@ -235,9 +235,15 @@ class FlowCompiler(Compiler):
         place.inputs.append(inputs)
         if isinstance(place, Segment):
             place.outputs.append(outputs)
+            place.computes = True
 
     def _dependencies(self, op: Operation) -> frozenset[int]:
         return super()._dependencies(op) if self._loop is None else self._loop.after
+
+    def _outputs(self, op: Operation, after: frozenset[int]) -> tuple[int, ...]:
+        if self._loop is None and not self._guard:
+            return super()._outputs(op, after)
+        return tuple(self._output(tensor) for tensor in op.outputs)
 
     def _release(self, op: Operation, segment: Segment, node: NodeInfo) -> None:
         if self._loop is None:

@@ -20,8 +20,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from headrace.base import errors
 from headrace.run import long_waits
 from headrace.run.flow_nodes import DEAD, Kind, Node, Outputs
@@ -30,6 +28,7 @@ from headrace.run.keys import child_frame
 from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
 from headrace.run.program import LONG_WAIT_S
+from headrace.run.quiet import hush, restore
 
 _LOOK_EVERY = 256  # nodes between looks at the scope
 
@@ -132,8 +131,11 @@ class DataflowProgram:
 
     def run(self, step: StepState, args: Sequence[Any]) -> list[Any]:
         """See `Program.run`.  A dead value cannot leave the step: InvalidArgument."""
-        with np.errstate(all="ignore"):
+        was = hush()
+        try:
             return _Execution(self, step).run(args)
+        finally:
+            restore(was)
 
 
 class _Execution:

@@ -22,15 +22,17 @@ def leave(value: Any, shared: bool, node: NodeInfo, step: StepState) -> Any:
 
     Raises FailedPrecondition for an uninitialized variable.
     """
+    if type(value) is np.ndarray:
+        return value.copy() if shared or not value.flags.writeable else value
+    if isinstance(value, np.generic):
+        return value
     if isinstance(value, Variable):
         try:
-            return value.snapshot()
+            return value.fetched()
         except errors.OpError as error:
             raise explain(error, node, (), step) from None
     if isinstance(value, Resource):
         return handles.leaving(value, step.runtime.device)
-    if isinstance(value, np.ndarray) and (shared or not value.flags.writeable):
-        return value.copy()
     return value
 
 

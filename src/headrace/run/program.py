@@ -20,13 +20,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from headrace.base import errors
 from headrace.run import long_waits
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
+from headrace.run.quiet import hush, restore
 
 LONG_WAIT_S = 0.005
 
@@ -42,6 +41,7 @@ class Segment:
     nodes: list[NodeInfo] = field(default_factory=list)
     inputs: list[tuple[int, ...]] = field(default_factory=list)
     outputs: list[tuple[int, ...]] = field(default_factory=list)
+    computes: bool = False  # more than finding and loading variables
 
 
 @dataclass(slots=True)
@@ -86,17 +86,23 @@ class Program:
         items: list[Item],
         returns: list[Return],
         preloaded: Sequence[tuple[NodeInfo, tuple[int, ...]]] = (),
+        scalars: Sequence[int] = (),
     ) -> None:
-        """preloaded: constants, and the registers that hold their outputs."""
+        """preloaded: constants, and the registers that hold their outputs.  scalars: registers of arguments that are
+        numbers, which reach the kernels as NumPy scalars.
+        """
         self.template = template
         self.num_args = num_args
         self.items = items
         self.returns = returns
         self.preloaded = list(preloaded)
+        self._leaving = [(r.register, r.shared, r.node) for r in returns]
+        self._scalars = tuple(scalars)
         self.may_wait = any(isinstance(item.work, Waiter) for item in items)
         self._flat = (
             items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
         )
+        self._computes = self._flat is None or self._flat.computes
         self._early = [
             index
             for index, item in enumerate(items)
@@ -113,19 +119,25 @@ class Program:
         registers[0] = step
         if args:
             registers[1 : 1 + self.num_args] = args
+            for register in self._scalars:
+                registers[register] = registers[register][()]
         if self.items:
-            with np.errstate(all="ignore"):
+            was = hush() if self._computes else None
+            try:
                 if step.stats is not None:
                     self._begin(step, registers)
                 if self._flat is not None:
                     run_segment(self._flat, registers, step)
                 else:
                     _Execution(self, registers, step).run()
+            finally:
+                if was is not None:
+                    restore(was)
         elif step.stats is not None:
             self._begin(step, registers)
         if step.lends:
             return lend_all([(registers[r.register], r.live, r.node) for r in self.returns], step)
-        return [leave(registers[r.register], r.shared, r.node, step) for r in self.returns]
+        return [leave(registers[r], shared, node, step) for r, shared, node in self._leaving]
 
     def _begin(self, step: StepState, registers: Registers) -> None:
         """Tell a traced step's statistics where it runs and which constants it has."""

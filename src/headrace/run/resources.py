@@ -76,12 +76,8 @@ class ResourceManager:
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a factory may look up or create other resources
         self._containers: dict[str, dict[tuple[type[Resource], str], Resource]] = {}
-        self._generation = 0
-
-    @property
-    def generation(self) -> int:
+        self.generation = 0
         """Grows whenever something is deleted: a resource found under an earlier one may be gone."""
-        return self._generation
 
     def lookup_or_create(
         self, container: str, name: str, kind: type[R], factory: Callable[[], R]
@@ -114,7 +110,7 @@ class ResourceManager:
             gone = self._containers.get(container, {}).pop((kind, name), None)
             if gone is None:
                 raise errors.not_found(self._absent(container, name, kind))
-            self._generation += 1
+            self.generation += 1
         gone.dropped()
 
     def forget(self, resource: Resource) -> bool:
@@ -125,7 +121,7 @@ class ResourceManager:
             if key is None:
                 return False
             del kept[key]
-            self._generation += 1
+            self.generation += 1
         resource.dropped()
         return True
 
@@ -143,7 +139,7 @@ class ResourceManager:
         names = [name or DEFAULT_CONTAINER for name in containers] or [DEFAULT_CONTAINER]
         with self._lock:
             gone = [r for name in names for r in self._containers.pop(name, {}).values()]
-            self._generation += 1
+            self.generation += 1
         for resource in gone:
             resource.dropped()
 
@@ -157,7 +153,7 @@ class ResourceManager:
                 for key in [key for key in kept if key[1].startswith(prefix)]
             ]
             if gone:
-                self._generation += 1
+                self.generation += 1
         for resource in gone:
             resource.dropped()
 

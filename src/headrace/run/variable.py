@@ -31,6 +31,7 @@ from headrace.run.resources import Resource
 Array = np.ndarray[Any, Any]
 
 _COPIED = 1024  # elements; what is smaller is copied sooner than lent
+NUMBERS = frozenset("fiubc")  # kinds of dtypes whose scalars are values, not views
 _LEASED_BYTES = 1 << 14  # what is smaller is copied sooner than leased: measured, 2 us either way
 
 
@@ -126,6 +127,13 @@ class State(Resource):
         with self.lock:
             return self.require().copy()
 
+    def fetched(self) -> Any:
+        """As `snapshot`; a number is a NumPy scalar.  Raises FailedPrecondition."""
+        array = self.array
+        if array is not None and not array.ndim and array.dtype.kind in NUMBERS:
+            return array[()]  # one read: it cannot be torn
+        return self.snapshot()
+
     def writable(self, sparse: bool = False) -> Array:
         """The array, to be changed in place; `lock` is held.  Raises FailedPrecondition.
 
@@ -204,6 +212,8 @@ class ResourceVariable(State):
         """The value now, which no update changes; possibly read-only.  Raises FailedPrecondition."""
         with self.lock:
             array = self.require()
+            if not array.ndim and array.dtype.kind in NUMBERS:
+                return array[()]
             if array.size <= _COPIED or not self._lends or array.dtype.hasobject:
                 return array.copy()
             lent = self._lent()
