@@ -15,6 +15,7 @@ from headrace.run.pending import Pending
 from headrace.run.queues import Queue
 from headrace.serve import registry
 from tests.serve.clusters import Cluster, in_process
+from tests.waiting_steps import waiting_steps  # noqa: F401  (a fixture)
 
 
 @pytest.fixture(autouse=True)

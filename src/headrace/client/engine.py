@@ -51,6 +51,16 @@ class Engine(Protocol):
     def callable(self, graph: Graph, options: pb.CallableOptions) -> tuple[CallFunction, Release]:
         """A function that runs what `options` name, and one that frees what that takes."""
 
+    @property
+    def handle(self) -> str:
+        """What the master calls the session; "" if there is none, or not yet."""
+
+    def inspect(self) -> pb.InspectResponse:
+        """The steps of this session that wait, on all tasks that can say.
+
+        Raises Unimplemented if the master cannot say, Unavailable or DeadlineExceeded if it does not answer.
+        """
+
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """The devices that steps may use."""
 

@@ -7,8 +7,12 @@ Called by: client.remote.  Threads: any.
 
 from __future__ import annotations
 
+import os
+import socket
+import sys
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from headrace.codec import protos as pb
@@ -21,6 +25,12 @@ from headrace.serve.peers import Peer
 from headrace.serve.waiting import wait_for_server
 
 CLOSE_WITHIN_S = 5.0
+
+
+def _who() -> str:
+    """This process, for people."""
+    program = Path(sys.argv[0] if sys.argv else "").name or "python"
+    return f"{program}, pid {os.getpid()} on {socket.gethostname()}"
 
 
 class Link:
@@ -72,8 +82,9 @@ class Link:
 
     def _create(self, ops: Sequence[Operation]) -> Pending[None]:
         request = pb.CreateSessionRequest(
-            graph_def=graph_def(self._graph, ops=ops), config=self._config, target=self._target
-        )
+            graph_def=graph_def(self._graph, ops=ops), config=self._config, target=self._target,
+            headrace_client=_who(),
+        )  # fmt: skip
         asked = self.master.call(wire.CREATE_SESSION, request, self._scope, wait_for_ready=True)
 
         def created(reply: Any) -> None:

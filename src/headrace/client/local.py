@@ -214,6 +214,22 @@ class LocalEngine:
             metadata.Clear()
         return found
 
+    @property
+    def handle(self) -> str:
+        """See `Engine.handle`."""
+        return ""
+
+    def inspect(self) -> pb.InspectResponse:
+        """See `Engine.inspect`."""
+        from headrace.serve.inspection import task_state
+
+        request = pb.InspectRequest(blocked_only=True)
+        state = task_state(
+            request, [self._runtime.resources], lambda step: step.runtime is self._runtime
+        )
+        state.task = _TASK
+        return pb.InspectResponse(task=[state])
+
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """This session's CPUs."""
         return [

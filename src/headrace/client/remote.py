@@ -33,6 +33,7 @@ from headrace.serve.security import Security
 from headrace.serve.status import ForgottenStepError
 from headrace.serve.waiting import follow, wait_for_server
 
+_INSPECT_WITHIN_S = 5.0
 _BACK_WITHIN_S = 0.4  # more than the pause between two attempts to connect
 
 
@@ -276,6 +277,23 @@ class RemoteEngine:
             f"{master.name} was restarted: it does not know the session any more. Variables there are "
             "uninitialized, queues empty; the next step makes the session anew"
         ) from error
+
+    @property
+    def handle(self) -> str:
+        """See `Engine.handle`."""
+        link = self._known
+        return link.handle if link is not None else ""
+
+    def inspect(self) -> pb.InspectResponse:
+        """See `Engine.inspect`."""
+        link = self._known
+        if link is None or not link.handle:
+            return pb.InspectResponse()
+        request = pb.InspectRequest(session_handle=link.handle, blocked_only=True)
+        with self._under_way, Scope(_INSPECT_WITHIN_S, self._scope) as scope:
+            asked = link.master.call(wire.INSPECT_CLUSTER, request, scope)
+            found: pb.InspectResponse = asked.wait(scope)
+        return found
 
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """The devices of the cluster."""

@@ -9,6 +9,7 @@ timeout, and leaves the session usable (but for `close`).
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,10 @@ from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
+from headrace.run import long_waits
 
 if TYPE_CHECKING:
+    from headrace.serve.blocked import BlockedStep
     from headrace.serve.security import Security
 
 _MOST_PLANS = 4096
@@ -67,11 +70,14 @@ class BaseSession:
         self._target = target
         self._config = config
         self._closed = False
+        self._producers: list[Any] = []  # that were started in this session
         self._steps: dict[Any, _Prepared] = {}
         self._quick: dict[
             Any, Callable[[], Any]
         ] = {}  # steps that fetch one thing and feed nothing
         self._engine = _engine(target, graph, config, security)
+        self._reported = False  # whether long waits have been spoken of
+        long_waits.watch_over(self._engine.scope, _teller(weakref.ref(self)))
 
     @property
     def graph(self) -> Graph:
@@ -306,6 +312,19 @@ class BaseSession:
         if not len(self._graph):
             raise RuntimeError("the session's graph is empty: add operations to it before run()")
 
+    def blocked_steps(self) -> list[BlockedStep]:
+        """The nodes of this session's steps that wait now, on all its tasks, the longest wait first:
+        what they wait for, in which state that is, and why, as far as it can be told.
+
+        Raises Cancelled on a closed session, Unimplemented if the master is TensorFlow's and cannot say,
+        Unavailable or DeadlineExceeded if it does not answer.
+        """
+        from headrace.client.blocked import explained, producers_of
+
+        self._check_not_cancelled()
+        producers = producers_of(self._graph, self._producers)
+        return explained(self._engine.inspect(), self._graph, producers, self)
+
     def list_devices(self) -> list[Any]:
         """The devices steps of this session may use: name, device_type, memory_limit_bytes,
         incarnation.  Raises Cancelled on a closed session.
@@ -320,6 +339,7 @@ class BaseSession:
         if not self._closed:
             self._closed = True
             self._quick.clear()
+            self._end_reports()
             self._engine.close()
             self._steps.clear()
 
@@ -330,7 +350,35 @@ class BaseSession:
     def __del__(self) -> None:
         if getattr(self, "_engine", None) is not None and not self._closed:
             self._closed = True
+            self._end_reports()
             self._engine.release()
+
+    def _tell_long_wait(self, waited_s: float) -> None:
+        from headrace.serve import reporter
+
+        self._reported = True
+        handle = self._engine.handle
+        where = f"at {self._target}" if self._target else "of this process"
+        reporter.watch(
+            self, f"session {handle} {where}" if handle else f"a session {where}", waited_s
+        )
+
+    def _end_reports(self) -> None:
+        if self._reported:
+            from headrace.serve import reporter
+
+            reporter.forget(self)
+
+
+def _teller(session: weakref.ref[BaseSession]) -> Callable[[float], None]:
+    """Tells a session, while it is there, that something in it waits long."""
+
+    def told(waited_s: float) -> None:
+        there = session()
+        if there is not None and not there._closed:
+            there._tell_long_wait(waited_s)
+
+    return told
 
 
 class _Prepared:

@@ -60,6 +60,10 @@ class ClusterView:
         """The worker service of a task."""
         return self._peers.get(task)
 
+    def address(self, task: str) -> str:
+        """Where it is, as host:port."""
+        return self._peers.address(task)
+
     def incarnations(self, devices: Iterable[str], scope: Scope) -> dict[str, int]:
         """The numbers of the devices' starts.  Each task is asked once.
 

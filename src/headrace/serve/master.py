@@ -19,6 +19,7 @@ from headrace.serve import wire
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.cluster_view import ClusterView
 from headrace.serve.master_session import MasterSession
+from headrace.serve.overview import overview
 from headrace.serve.peers import Peers
 from headrace.serve.registry import normal
 from headrace.serve.worker import Worker
@@ -34,6 +35,7 @@ class Master:
         self._lock = threading.Lock()
         self._sessions: dict[str, MasterSession] = {}
         self._refusing: errors.OpError | None = None
+        worker.session_states = self.session_states
 
     def _view(self, filters: list[str]) -> ClusterView:
         return ClusterView(self._worker.peers, self._worker.task, self._scope, filters)
@@ -56,6 +58,7 @@ class Master:
             task, peers = self._other_cluster(config.cluster_def, request.target)
         view = ClusterView(peers, task, self._scope, filters)
         session = MasterSession(handle, config, view, task, peers if own_cluster else None)
+        session.client = request.headrace_client
         version = session.extend(request.graph_def)
         with self._lock:
             self._check_serving()
@@ -182,6 +185,19 @@ class Master:
         for attributes in found.values():
             reply.remote_device.extend(attributes)
         return reply
+
+    def inspect(self, request: pb.InspectRequest, scope: Scope) -> pb.InspectResponse:
+        """What every task of the cluster has, or what it knows of one session; see serve.overview."""
+        handle = request.session_handle
+        if handle:
+            return overview(self._session(handle).cluster, request, scope)
+        return overview(self._view([]), request, scope)
+
+    def session_states(self) -> list[pb.SessionState]:
+        """The sessions that have this master."""
+        with self._lock:
+            sessions = list(self._sessions.values())
+        return [session.state() for session in sessions]
 
     def reset(self, request: pb.ResetRequest, scope: Scope) -> pb.ResetResponse:
         """Close all sessions here and empty containers on every task (after device filters).

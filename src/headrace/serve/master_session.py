@@ -13,6 +13,7 @@ import itertools
 import random
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ Names = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
 
 class MasterSession:
-    """See the module header."""
+    """See the module header.  client: who made it, for people; "" if they did not say."""
 
     def __init__(
         self,
@@ -69,6 +70,15 @@ class MasterSession:
         self._closed: errors.OpError | None = None
         self._partials = Partials(handle, self._run_parts, self._end_partial)
         self._callables = Callables()
+        self._since = time.monotonic()
+        self.client = ""
+
+    def state(self) -> pb.SessionState:
+        """What there is to be said of it."""
+        return pb.SessionState(
+            handle=self.handle, client=self.client, age_s=time.monotonic() - self._since,
+            nodes=self._planner.nodes, steps=len(self._steps),
+        )  # fmt: skip
 
     @property
     def graph_version(self) -> int:

@@ -154,6 +154,10 @@ class Peers:
         """All tasks, in name order."""
         return sorted(self._addresses)
 
+    def address(self, task: str) -> str:
+        """host:port of a task of the cluster."""
+        return self._addresses[task]
+
     def get(self, task: str) -> Peer:
         """The worker of `task`.  Raises InvalidArgument if the cluster has no such task."""
         peer = self._peers.get(task)

@@ -98,6 +98,11 @@ class Planner:
 
     # -- what is asked of the graph before there is a plan ----------------------------------------
 
+    @property
+    def nodes(self) -> int:
+        """How many the graph has."""
+        return len(self._graph)
+
     def progress(self, request: pb.PartialRunSetupRequest) -> Progress:
         """Of a partial run.  Raises NotFound, InvalidArgument."""
         with self._lock:

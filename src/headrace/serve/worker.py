@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.base import errors
@@ -31,6 +31,7 @@ from headrace.run.trace import StatsCollector
 from headrace.run.variable import Lease, release
 from headrace.serve import messages as m
 from headrace.serve.exchange import Exchange
+from headrace.serve.inspection import task_state
 from headrace.serve.peers import Peers, gives_pending
 from headrace.serve.registered import Registered
 from headrace.serve.security import Security
@@ -77,6 +78,8 @@ class Worker:
         self._awaited = False  # whether somebody waits for steps to end
         self._refusing: errors.OpError | None = None
         self._closed: errors.OpError | None = None
+        self._since = time.monotonic()
+        self.session_states: Callable[[], list[pb.SessionState]] = list
 
     # -- sessions and graphs ------------------------------------------------------------------
 
@@ -448,6 +451,17 @@ class Worker:
         """Empty containers; the default one if none is named."""
         self.runtime.resources.cleanup(request.container)
         return pb.CleanupAllResponse()
+
+    def inspect(self, request: pb.InspectRequest, scope: Scope) -> pb.InspectResponse:
+        """What this task has, and which steps wait here."""
+        with self._lock:
+            managers = {session.runtime.resources for session in self._sessions.values()}
+        managers.add(self.runtime.resources)
+        state = task_state(request, managers, lambda step: step.scope in self._running)
+        state.task, state.incarnation = self.task, self.incarnation
+        state.up_s, state.steps = time.monotonic() - self._since, len(self._running)
+        state.session.extend(self.session_states())
+        return pb.InspectResponse(task=[state])
 
     def mark_recv_finished(
         self, request: pb.MarkRecvFinishedRequest, scope: Scope

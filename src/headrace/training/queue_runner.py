@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.base import errors
+from headrace.client.producers import Producing
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
@@ -122,6 +123,13 @@ class QueueRunner:
         """The queue's."""
         return str(self._queue.name)
 
+    def producing(self, session: Any) -> Producing:
+        """How far it is in a session, for `Session.blocked_steps`."""
+        with self._lock:
+            started = session in self._runs_per_session
+            running = self._runs_per_session.get(session, 0)
+            return Producing(started, running, self._failures.get(session))
+
     # -- running ------------------------------------------------------------------------------
 
     def create_threads(
@@ -158,6 +166,9 @@ class QueueRunner:
             thread.daemon = daemon
             if coord is not None:
                 coord.register_thread(thread)
+        known = getattr(sess, "_producers", None)
+        if known is not None and self not in known:
+            known.append(self)
         if start:
             for thread in threads:
                 thread.start()

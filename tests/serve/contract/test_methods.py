@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -680,6 +681,44 @@ def test_a_partition_gets_as_many_feeds_as_it_takes(ask: Asker) -> None:
         ask(wire.RUN_PART, m.RunPartRequest(handle, 32, [np.float32(3)] * 2))
     with pytest.raises(errors.AbortedError, match="not registered"):
         ask(wire.RUN_PART, m.RunPartRequest("nothing", 33, []))
+
+
+def test_a_task_tells_what_it_has(ask: Asker, graph: tf.Graph, cluster: Cluster) -> None:
+    with tf.device("/job:ps/task:0"):
+        tf.Variable(np.zeros([3, 4], np.float32), name="w")
+        with tf.container("inputs"):
+            queue = tf.FIFOQueue(7, tf.int32, shapes=[[]], shared_name="numbers")
+        filled = queue.enqueue_many([[1, 2, 3]])
+    with tf.Session(cluster.target("worker:1")) as session:
+        session.run([tf.global_variables_initializer(), filled])
+        (task,) = ask(wire.INSPECT_TASK, pb.InspectRequest()).task
+        (elsewhere,) = cluster.servers["worker:1"].worker.inspect(pb.InspectRequest(), Scope()).task
+    assert task.task == "/job:ps/replica:0/task:0"
+    assert task.pid == os.getpid()
+    found = {resource.name: resource for resource in task.resource}
+    assert (found["w"].kind, found["w"].bytes, found["w"].initialized) == ("Variable", 48, True)
+    assert [dim.size for dim in found["w"].shape.dim] == [3, 4]
+    numbers = found["numbers"]
+    assert (numbers.container, numbers.size, numbers.capacity) == ("inputs", 3, 7)
+    assert (numbers.entered, list(numbers.component)) == (3, [pb.DT_INT32])
+    assert not task.session
+    (theirs,) = elsewhere.session
+    assert theirs.client.endswith(f"pid {os.getpid()} on {task.host}")
+    assert theirs.nodes == len(graph.get_operations())
+
+
+def test_a_master_tells_what_every_task_has(ask: Asker, cluster: Cluster) -> None:
+    cluster.servers["worker:0"].stop()
+    reply = ask(wire.INSPECT_CLUSTER, pb.InspectRequest())
+    ps, gone, worker = reply.task
+    assert [task.task[5:] for task in reply.task] == [
+        "ps/replica:0/task:0", "worker/replica:0/task:0", "worker/replica:0/task:1",
+    ]  # fmt: skip
+    assert worker.address == cluster.address("worker:1")
+    assert not ps.silent
+    assert gone.silent.startswith("does not answer: ")
+    with pytest.raises(errors.AbortedError, match="session 'none' is not known"):
+        ask(wire.INSPECT_CLUSTER, pb.InspectRequest(session_handle="none"))
 
 
 def test_every_method_is_asked_here() -> None:

@@ -1,0 +1,192 @@
+"""Why this session's steps are blocked: what the tasks say, joined with what only the client knows.
+
+That is where the program built each node, which QueueRunners its graph has, whether they were started
+in this session, and how they ended.
+Called by: client.session.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from headrace.base import errors
+from headrace.client.producers import Producer
+from headrace.codec import protos as pb
+from headrace.graph.graph import Graph, Operation
+from headrace.serve.blocked import BlockedStep, value
+from headrace.serve.causes import certain_cause, likely_cause, meant
+
+
+def explained(
+    reply: pb.InspectResponse, graph: Graph, producers: Iterable[Producer], session: Any
+) -> list[BlockedStep]:
+    """The blocked steps that the tasks tell of, with places and causes; the longest wait first."""
+    every = [state for task in reply.task for state in task.blocked]
+    clients = {known.handle: known.client for task in reply.task for known in task.session}
+    why = _Why(
+        every,
+        {task.task: task.silent for task in reply.task if task.silent},
+        graph,
+        list(producers),
+        session,
+    )
+    found = []
+    for state in every:
+        if state.source and _follows(state, every):
+            continue
+        op = graph._ops.get(state.node)
+        if op is not None and op.built_at:
+            state.built_at = op.built_at
+        found.append(value(state, clients.get(state.session, ""), why.cause(state)))
+    return sorted(found, key=lambda step: -step.waited_s)
+
+
+def producers_of(graph: Graph, started: Iterable[Any]) -> list[Producer]:
+    """Those in any collection of the graph, and those that were `started` without being in one."""
+    found: dict[int, Producer] = {}
+    collected = [
+        item for name in graph.get_all_collection_keys() for item in graph.get_collection(name)
+    ]
+    for item in [*collected, *started]:
+        if isinstance(item, Producer):
+            found.setdefault(id(item), item)
+    return list(found.values())
+
+
+def _follows(receive: pb.BlockedStepState, every: Sequence[pb.BlockedStepState]) -> bool:
+    """Whether what the step waits for in earnest is among the others."""
+    return any(
+        (other.session, other.step) == (receive.session, receive.step) and not other.source
+        for other in every
+    )
+
+
+class _Why:
+    def __init__(
+        self,
+        every: list[pb.BlockedStepState],
+        silent: dict[str, str],
+        graph: Graph,
+        producers: list[Producer],
+        session: Any,
+    ) -> None:
+        self._every = every
+        self._silent = silent
+        self._graph = graph
+        self._producers = producers
+        self._session = session
+
+    def cause(self, state: pb.BlockedStepState, seen: frozenset[str] = frozenset()) -> str:
+        """See `causes.likely_cause`.  seen: nodes whose waits are being explained by this one."""
+        theirs = likely_cause(state, self._every, self._silent)
+        op = self._graph._ops.get(state.node)
+        queue = None if op is None else _queue_of(op)
+        if not state.resource.component or queue is None or certain_cause(state):
+            return theirs
+        if state.kind.startswith("enqueue"):
+            return theirs + self._itself(theirs, queue, "QueueDequeue")
+        if state.kind == "close":
+            return theirs
+        ours = self._of_producers(state, queue, seen | {state.node})
+        if not ours:
+            return theirs + self._itself(theirs, queue, "QueueEnqueue")
+        if state.kind == "read":
+            return f"the file-name queue {state.resource.name!r} is empty: {ours}"
+        return ours
+
+    def _of_producers(
+        self, state: pb.BlockedStepState, queue: Operation, seen: frozenset[str]
+    ) -> str:
+        """What the runners of that queue are doing; "" if it has none."""
+        mine = [p for p in self._producers if _same(_node_of(p.queue), queue)]
+        if not mine:
+            return ""
+        far = [producer.producing(self._session) for producer in mine]
+        if not any(each.started for each in far):
+            others = len(self._producers)
+            has = f"has {len(mine)} for it" + (f", {others} in all" if others > len(mine) else "")
+            return (
+                f"no QueueRunner was started for this queue in this session, though the graph {has}: call "
+                f"tf.train.start_queue_runners(sess, coord)" + meant(state)
+            )
+        if not any(each.running for each in far):
+            error = next((each.error for each in far if each.error is not None), None)
+            how = f" with {errors.named(error)}" if error is not None else " without closing it"
+            return f"every producer of this queue has ended,{how}"
+        return self._of_running(state, mine, seen)
+
+    def _of_running(
+        self, state: pb.BlockedStepState, producers: list[Producer], seen: frozenset[str]
+    ) -> str:
+        nodes = {above for p in producers for op in p.enqueue_ops for above in _above(op)}
+        waits = [s for s in self._every if s.node in nodes and s.node not in seen and not s.source]
+        if not waits:
+            return "its producers are running, and do not wait: they are slower than this step is patient"
+        first = waits[0]
+        why = self.cause(first, seen)
+        text = f"its producers wait themselves, in {first.op} {first.node!r}"
+        return f"{text}: {why}" if why else f"{text} ({first.kind} on {first.on})"
+
+    def _itself(self, theirs: str, queue: Operation, kind: str) -> str:
+        """More on nodes of the graph that would help, if nobody runs them."""
+        if not theirs:
+            return ""
+        nodes = [
+            op.name
+            for op in self._graph.get_operations()
+            if op.type.startswith(kind) and _same(_queue_of(op), queue)
+        ]
+        if not nodes:
+            return ""
+        does = "fills it" if kind == "QueueEnqueue" else "empties it"
+        names = ", ".join(map(repr, nodes[:3])) + (", …" if len(nodes) > 3 else "")
+        return (
+            f"; {names} {does}, and no QueueRunner runs that: if the thread that waits here was to run it, it waits "
+            "for itself"
+        )
+
+
+def _node_of(queue: Any) -> Operation | None:
+    """The node of a queue object, of its handle, or itself."""
+    handle = getattr(queue, "queue_ref", queue)
+    found = getattr(handle, "op", handle)
+    return found if isinstance(found, Operation) else None
+
+
+def _queue_of(op: Operation) -> Operation | None:
+    """The node that makes the queue which `op` uses."""
+    for tensor in op.inputs:
+        source = tensor.op
+        while source.inputs and not _makes_queue(source):
+            source = source.inputs[0].op
+        if _makes_queue(source):
+            return source
+    return None
+
+
+def _makes_queue(op: Operation) -> bool:
+    return op.type.removesuffix("V2").endswith("Queue")
+
+
+def _same(one: Operation | None, other: Operation | None) -> bool:
+    """Whether two nodes make the same queue."""
+    if one is None or other is None:
+        return False
+    if one is other:
+        return True
+    return bool(one["shared_name"]) and all(
+        one[attr] == other[attr] for attr in ("shared_name", "container")
+    )
+
+
+def _above(op: Operation) -> Iterator[str]:
+    """The names of `op` and of all that it needs."""
+    found, left = {op}, [op]
+    while left:
+        at = left.pop()
+        yield at.name
+        for source in [*(tensor.op for tensor in at.inputs), *at.control_inputs]:
+            if source not in found:
+                found.add(source)
+                left.append(source)
