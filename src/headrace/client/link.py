@@ -21,8 +21,9 @@ from headrace.graph.graphdef import graph_def
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import wire
+from headrace.serve.awaited import wait_for_server
 from headrace.serve.peers import Peer
-from headrace.serve.waiting import wait_for_server
+from headrace.serve.pool import GrowingPool
 
 CLOSE_WITHIN_S = 5.0
 
@@ -40,9 +41,16 @@ class Link:
     """
 
     def __init__(
-        self, master: Peer, target: str, graph: Graph, config: pb.ConfigProto, scope: Scope
+        self,
+        master: Peer,
+        target: str,
+        graph: Graph,
+        config: pb.ConfigProto,
+        scope: Scope,
+        pool: GrowingPool,
     ) -> None:
         """scope: the session's."""
+        self._pool = pool
         self.master = master
         self.handle = ""
         self.incarnation = 0
@@ -70,7 +78,7 @@ class Link:
                         if self.handle
                         else self._create(self._graph.get_operations())
                     )
-            wait_for_server(shipping, self.master.name, scope)
+            wait_for_server(shipping, self.master, scope, self._pool)
 
     def open(self, scope: Scope) -> None:
         """Return when there is a session; if there was none, one without nodes.  Raises as `ship`."""
@@ -78,7 +86,7 @@ class Link:
             with self._lock:
                 self._scope.check()
                 shipping = self._shipping or self._create([])
-            wait_for_server(shipping, self.master.name, scope)
+            wait_for_server(shipping, self.master, scope, self._pool)
 
     def _create(self, ops: Sequence[Operation]) -> Pending[None]:
         request = pb.CreateSessionRequest(

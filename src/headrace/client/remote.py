@@ -26,12 +26,13 @@ from headrace.graph.tensor import Tensor
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import registry, wire
+from headrace.serve.awaited import wait_for_server
 from headrace.serve.peers import Peer, connect
 from headrace.serve.placement_log import log_placement
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security
 from headrace.serve.status import ForgottenStepError
-from headrace.serve.waiting import follow, wait_for_server
+from headrace.serve.waiting import follow
 
 _INSPECT_WITHIN_S = 5.0
 _BACK_WITHIN_S = 0.4  # more than the pause between two attempts to connect
@@ -239,7 +240,9 @@ class RemoteEngine:
                 link = self._known
                 if link is None:
                     master = _master(self._target, self._pool, self._security)
-                    link = Link(master, self._target, self._graph, self._config, self._scope)
+                    link = Link(
+                        master, self._target, self._graph, self._config, self._scope, self._pool
+                    )
                     self._known = link
         return link
 
@@ -272,7 +275,9 @@ class RemoteEngine:
             if self._known is link:
                 if master.stale:
                     master = _master(self._target, self._pool, self._security)
-                self._known = Link(master, self._target, self._graph, self._config, self._scope)
+                self._known = Link(
+                    master, self._target, self._graph, self._config, self._scope, self._pool
+                )
         raise errors.aborted(
             f"{master.name} was restarted: it does not know the session any more. Variables there are "
             "uninitialized, queues empty; the next step makes the session anew"
@@ -412,7 +417,7 @@ def reset(
     try:
         with Scope(timeout_ms / 1000 if timeout_ms > 0 else None) as scope:
             wait_for_server(
-                master.call(wire.RESET, request, scope, wait_for_ready=True), master.name, scope
+                master.call(wire.RESET, request, scope, wait_for_ready=True), master, scope, pool
             )
     finally:
         master.close()

@@ -8,6 +8,7 @@ Called by: serve.master, serve.master_session.  Threads: any.
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -15,10 +16,11 @@ from headrace.base import errors
 from headrace.base.device import DeviceSpec
 from headrace.codec import protos as pb
 from headrace.run.keys import task_of
+from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import wire
+from headrace.serve.awaited import Awaited, wait_for_all
 from headrace.serve.peers import Peer, Peers
-from headrace.serve.waiting import wait_for_server
 
 _BACK_WITHIN_S = 0.4  # more than the pause between two attempts to connect
 
@@ -27,10 +29,19 @@ class ClusterView:
     """Tasks (after device filters), their devices and incarnations."""
 
     def __init__(
-        self, peers: Peers, own_task: str, scope: Scope, filters: Sequence[str] = ()
+        self,
+        peers: Peers,
+        own_task: str,
+        scope: Scope,
+        filters: Sequence[str] = (),
+        renames: bool = False,
     ) -> None:
-        """filters: a task is seen if any matches it, or if it is the master's own; none: all are."""
+        """filters: a task is seen if any matches it, or if it is the master's own; none: all are.
+
+        renames: tasks have other names here than the servers know.
+        """
         self._peers = peers
+        self._renames = renames
         self.scope = scope
         self.tasks = [task for task in peers.tasks if task == own_task or _seen(task, filters)]
         self._lock = threading.Lock()
@@ -113,22 +124,44 @@ class ClusterView:
         self, tasks: Iterable[str], scope: Scope
     ) -> dict[str, Sequence[pb.DeviceAttributes]]:
         """The devices that tasks report, by task; as `incarnations`."""
-        request = pb.GetStatusRequest()
+        tasks = list(tasks)
         with Scope(parent=scope) as asking:
-            asked = {
-                task: self.worker(task).call(wire.GET_STATUS, request, asking, wait_for_ready=True)
-                for task in tasks
-            }
-            found: dict[str, Sequence[pb.DeviceAttributes]] = {}
             try:
-                for task, reply in asked.items():
-                    status = wait_for_server(reply, self.worker(task).name, scope)
-                    found[task] = _as_of(task, status.device_attributes)
-                    if status.headrace_pushes:
-                        self._pushing.add(task)
-                return found
+                awaited = [self._awaited(task, asking) for task in tasks]
+                answers = wait_for_all(awaited, scope, self._peers.pool)
             finally:
                 asking.cancel(errors.cancelled("nobody waits for this any more"))
+        for task, status in zip(tasks, answers, strict=True):
+            if status.headrace_pushes:
+                self._pushing.add(task)
+        return {
+            task: _as_of(task, status.device_attributes)
+            for task, status in zip(tasks, answers, strict=True)
+        }
+
+    def _awaited(self, task: str, scope: Scope) -> Awaited[pb.GetStatusResponse]:
+        """A task that is asked for its status."""
+        request = pb.GetStatusRequest(headrace_addresses=not self._renames)
+
+        def ask() -> Pending[pb.GetStatusResponse]:
+            return self.worker(task).call(wire.GET_STATUS, request, scope, wait_for_ready=True)
+
+        return Awaited(self.worker(task), ask, lambda status: self._stranger(task, status))
+
+    def _stranger(self, task: str, status: pb.GetStatusResponse) -> str:
+        """Why what answers is not that task of this cluster; "" if it is."""
+        if self._renames:
+            return ""
+        other = next((task_of(d.name) for d in status.device_attributes), task)
+        if other != task:
+            return (
+                f"what answers there is {other}: of another cluster, or the addresses are mixed up"
+            )
+        for name, there in status.headrace_addresses.items():
+            here = self._peers.addresses.get(name)
+            if here is not None and _disagree(here, there):
+                return f"what answers there is of another cluster, in which {name} is at {there}, not at {here}"
+        return ""
 
 
 def _seen(task: str, filters: Sequence[str]) -> bool:
@@ -136,6 +169,23 @@ def _seen(task: str, filters: Sequence[str]) -> bool:
         return True
     full = DeviceSpec.from_string(task)
     return any(DeviceSpec.from_string(text).matches(full) for text in filters)
+
+
+def _disagree(one: str, other: str) -> bool:
+    """Whether two addresses of a task cannot be two names of the same: not if a host may have several."""
+    (host, _, port), (other_host, _, other_port) = one.rpartition(":"), other.rpartition(":")
+    if "0" in (port, other_port):  # the system chooses
+        return False
+    if host == other_host:
+        return port != other_port
+    ips = [_ip(host), _ip(other_host)]
+    return all(ip is not None and not (ip.is_loopback or ip.is_unspecified) for ip in ips)
+
+
+def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host.strip("[]"))
+    return None
 
 
 def _as_of(task: str, reported: Iterable[pb.DeviceAttributes]) -> list[pb.DeviceAttributes]:

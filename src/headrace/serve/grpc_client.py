@@ -173,6 +173,10 @@ class GrpcPeer:
             return errors.unimplemented(f"{self.name} does not implement {method.name}: {text}")
         return from_text(number, str(text))
 
+    def why_silent(self, scope: Scope) -> str:
+        """See `Peer`.  It is asked by whoever has the address."""
+        return ""
+
     def close(self) -> None:
         """Close the channel; calls under way are cancelled."""
         self._channel.close()

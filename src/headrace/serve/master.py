@@ -56,7 +56,7 @@ class Master:
         task, peers = self._worker.task, self._worker.peers
         if own_cluster:
             task, peers = self._other_cluster(config.cluster_def, request.target)
-        view = ClusterView(peers, task, self._scope, filters)
+        view = ClusterView(peers, task, self._scope, filters, renames=own_cluster)
         session = MasterSession(handle, config, view, task, peers if own_cluster else None)
         session.client = request.headrace_client
         version = session.extend(request.graph_def)

@@ -57,6 +57,9 @@ class Peer(Protocol):
         Unavailable.
         """
 
+    def why_silent(self, scope: Scope) -> str:
+        """Why it does not answer, found out by trying; "" if it does.  Raises the scope's error."""
+
     def close(self) -> None:
         """Release what is held."""
 
@@ -127,6 +130,10 @@ class DirectPeer:
         self.call_now(method, request, scope)
         return True
 
+    def why_silent(self, scope: Scope) -> str:
+        """See `Peer`.  It answers."""
+        return ""
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -147,7 +154,12 @@ class Peers:
         self._addresses = dict(addresses)
         self._peers: dict[str, Peer] = {own_task: DirectPeer(own_worker, pool, own_task)}
         self._own_task = own_task
-        self._pool = pool
+        self.pool = pool
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """host:port by task."""
+        return self._addresses
 
     @property
     def tasks(self) -> list[str]:
@@ -170,7 +182,7 @@ class Peers:
                 raise errors.invalid_argument(
                     f"the cluster has no task {task}; it has {', '.join(self.tasks)}"
                 )
-            made = connect(address, "worker", self._pool, task, self.trusting)
+            made = connect(address, "worker", self.pool, task, self.trusting)
             peer = self._peers.setdefault(task, made)
             if peer is not made:
                 made.close()

@@ -19,6 +19,7 @@ from headrace.serve.lane_options import lane_options, max_message_bytes
 from headrace.serve.lane_wire import VERSION
 from headrace.serve.liveness import Debts, Revived
 from headrace.serve.security import Security, chosen
+from headrace.serve.unreachable import why
 from headrace.serve.waiting import patient
 from headrace.serve.wire import CREATE_SESSION, GET_STATUS, PUSHES_LOST, Method
 
@@ -43,6 +44,7 @@ class RoutedPeer:
 
         self._debts = Debts(self.name, probe)
         self._grpc = GrpcPeer(address, name, self._debts, trusting=trusting)
+        self._address = address
         self._host = address.rpartition(":")[0]
         self._lane: LanePeer | None = None
         self._asked = False
@@ -104,6 +106,10 @@ class RoutedPeer:
             except Unreachable as error:
                 self._give_up(lane, error)
         return False
+
+    def why_silent(self, scope: Scope) -> str:
+        """See `Peer`."""
+        return why(self._address, self._security, scope)
 
     def _ask(self) -> None:
         """Ask for the lane, for calls to come; once."""

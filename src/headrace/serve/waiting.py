@@ -5,23 +5,14 @@ Called by: the shells' clients, serve.cluster_view, serve.master_session, client
 
 from __future__ import annotations
 
-import logging
-import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from headrace.base import errors
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 
 T = TypeVar("T")
-
-_log = logging.getLogger("headrace")
-_FIRST_NOTICE_S = 5.0
-_LAST_NOTICE_S = 60.0
-_CONNECT_TIMEOUT_S = 300.0
 
 
 @contextmanager
@@ -67,39 +58,3 @@ def follow(shared: Pending[T]) -> Pending[T]:
 
     shared.on_done(arrived)
     return own
-
-
-def connect_timeout_s() -> float | None:
-    """How long to wait for a server that is not up yet; None: no limit.
-
-    The environment's HEADRACE_CONNECT_TIMEOUT_S, else 300 s; 0 there means no limit.
-    """
-    text = os.environ.get("HEADRACE_CONNECT_TIMEOUT_S", "")
-    seconds = float(text) if text else _CONNECT_TIMEOUT_S
-    return seconds if seconds > 0 else None
-
-
-def wait_for_server(reply: Pending[T], who: str, scope: Scope) -> T:
-    """Wait for the first reply of a server that may not be up yet, saying so if it takes long.
-
-    `reply` itself goes on when this gives up.  Raises Unavailable that names `who` at the scope's
-    deadline, or without one after `connect_timeout_s`; else the reply's error or the scope's.
-    """
-    started = time.monotonic()
-    notice_s = _FIRST_NOTICE_S
-    with Scope(None if scope.deadline is not None else connect_timeout_s(), scope) as whole:
-        while True:
-            with Scope(notice_s, whole) as part:
-                try:
-                    return follow(reply).wait(part)
-                except errors.DeadlineExceededError as error:
-                    if reply.done:
-                        return reply.result()
-                    waited_s = time.monotonic() - started
-                    if passed_deadline(whole):
-                        raise errors.unavailable(
-                            f"{who} has not answered for {waited_s:.1f} s: check the address, and that a server "
-                            "was started there (tf.train.Server or `headrace serve`)"
-                        ) from error
-            _log.warning("still waiting for %s to answer, for %.0f s", who, waited_s)
-            notice_s = min(notice_s * 2, _LAST_NOTICE_S)

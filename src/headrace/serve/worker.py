@@ -88,6 +88,7 @@ class Worker:
         return pb.GetStatusResponse(
             device_attributes=self.device_attributes(), headrace_clock_ns=self.clock_ns(),
             headrace_lane=self.lane, headrace_pushes=True,
+            headrace_addresses=self.peers.addresses if request.headrace_addresses else None,
         )  # fmt: skip
 
     def device_attributes(self) -> list[pb.DeviceAttributes]:

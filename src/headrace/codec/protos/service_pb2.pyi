@@ -228,20 +228,31 @@ class ReleaseCallableResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("headrace_addresses",)
+    HEADRACE_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    headrace_addresses: bool
+    def __init__(self, headrace_addresses: bool = ...) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("device_attributes", "headrace_clock_ns", "headrace_lane", "headrace_pushes")
+    __slots__ = ("device_attributes", "headrace_clock_ns", "headrace_lane", "headrace_pushes", "headrace_addresses")
+    class HeadraceAddressesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     DEVICE_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_CLOCK_NS_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_LANE_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_PUSHES_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     device_attributes: _containers.RepeatedCompositeFieldContainer[_framework_pb2.DeviceAttributes]
     headrace_clock_ns: int
     headrace_lane: LaneAddress
     headrace_pushes: bool
-    def __init__(self, device_attributes: _Optional[_Iterable[_Union[_framework_pb2.DeviceAttributes, _Mapping]]] = ..., headrace_clock_ns: _Optional[int] = ..., headrace_lane: _Optional[_Union[LaneAddress, _Mapping]] = ..., headrace_pushes: bool = ...) -> None: ...
+    headrace_addresses: _containers.ScalarMap[str, str]
+    def __init__(self, device_attributes: _Optional[_Iterable[_Union[_framework_pb2.DeviceAttributes, _Mapping]]] = ..., headrace_clock_ns: _Optional[int] = ..., headrace_lane: _Optional[_Union[LaneAddress, _Mapping]] = ..., headrace_pushes: bool = ..., headrace_addresses: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class CreateWorkerSessionRequest(_message.Message):
     __slots__ = ("session_handle", "server_def", "isolate_session_state", "cluster_device_attributes", "master_task", "master_incarnation")
