@@ -22,6 +22,7 @@ SILENT = (
     "headrace nor a TensorFlow server"
 )
 _CONNECT_WITHIN_S = 1.0
+_HANDSHAKE_WITHIN_S = 60.0  # longer than a look lasts: who says nothing is told from who hangs up
 
 
 def why(address: str, trusting: Security, scope: Scope) -> str:
@@ -90,7 +91,7 @@ def _speaks_tls(sock: socket.socket) -> bool:
 
 def _asked(address: str, at: tuple[int, Any], trusting: Security, scope: Scope) -> str:
     """What comes of a question for its status."""
-    peer = GrpcPeer(address, connect_within_s=_CONNECT_WITHIN_S, trusting=trusting)
+    peer = GrpcPeer(address, connect_within_s=_HANDSHAKE_WITHIN_S, trusting=trusting)
     try:
         peer.call(GET_STATUS, pb.GetStatusRequest(), scope).wait(scope)
         return ""

@@ -1,0 +1,471 @@
+"""Tasks that are not up yet, or never will be: a session waits for those it needs, and says why each is missing."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.serve import awaited, unreachable
+from headrace.serve.awaited import Awaited, wait_for_all
+from headrace.serve.cluster_view import _disagree
+from headrace.serve.pool import GrowingPool
+from headrace.serve.security import Security
+from headrace.serve.unreachable import why
+from tests.serve.authority import Authority
+from tests.serve.clusters import in_process
+from tests.serve.conftest import SHELLS, Background
+
+Start = Callable[[Callable[[], Any]], Background]
+WITHIN_S = 30.0
+SECRET = b"correct horse battery staple"
+NOWHERE = "no-such-host.invalid"
+
+
+# -- why ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def refusing() -> Iterator[str]:
+    """An address of which the port is taken, and nobody listens there."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{sock.getsockname()[1]}"
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        yield f"127.0.0.1:{sock.getsockname()[1]}"
+
+
+@contextmanager
+def rude() -> Iterator[str]:
+    """Ends every connection at once."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+
+        def accept() -> None:
+            try:
+                while True:
+                    sock.accept()[0].close()
+            except OSError:
+                pass
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{sock.getsockname()[1]}"
+        finally:
+            sock.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@contextmanager
+def server(security: Security | None = None) -> Iterator[str]:
+    with tf.train.Server({"local": ["127.0.0.1:0"]}, security=security) as made:
+        yield made.target.removeprefix("grpc://")
+
+
+@contextmanager
+def named(address: str) -> Iterator[str]:
+    yield address
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "ours")
+
+
+def test_there_is_nothing_to_say_of_one_that_answers() -> None:
+    with server() as address:
+        assert why(address, Security(), Scope(WITHIN_S)) == ""
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (lambda: named(f"{NOWHERE}:2222"), f"'{NOWHERE}' is not resolved"),
+        (refusing, "connection refused"),
+        (rude, "does not speak gRPC, or ends at once"),
+        (lambda: server(Security(SECRET)), "refused our credentials: .*HEADRACE_SECRET_FILE"),
+    ],
+    ids=["no name", "refused", "no gRPC", "a secret"],
+)
+def test_why(there: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = socket.getaddrinfo
+
+    def resolve(
+        host: str, *args: Any, **kwargs: Any
+    ) -> Any:  # the test does not wait for a resolver
+        if host == NOWHERE:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return find(host, *args, **kwargs)
+
+    monkeypatch.setattr(unreachable.socket, "getaddrinfo", resolve)
+    with there() as address:
+        found = why(address, Security(), Scope(WITHIN_S))
+    assert re.search(said, found), found
+
+
+class Mute:
+    """Stands for a connection whose question is not answered in time."""
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def call(self, method: object, request: object, scope: Scope) -> Pending[Any]:
+        return Pending.failed_with(errors.deadline_exceeded("no answer"))
+
+    def close(self) -> None: ...
+
+
+def test_one_that_accepts_and_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unreachable, "GrpcPeer", Mute)
+    with silent() as address:
+        assert "nothing is answered" in why(address, Security(), Scope(WITHIN_S))
+
+
+def test_one_that_is_behind_a_firewall(monkeypatch: pytest.MonkeyPatch) -> None:
+    def swallowed(*_: object) -> None:
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(unreachable, "_connected", swallowed)
+    assert "no answer: the host is down" in why("127.0.0.1:1", Security(), Scope(WITHIN_S))
+
+
+def test_a_server_with_tls_for_who_has_none(ours: Authority) -> None:
+    with server(Security(certificate=ours.cert, key=ours.key)) as address:
+        found = why(address, Security(), Scope(WITHIN_S))
+    assert "refused our credentials: it speaks TLS, and this process does not" in found
+
+
+def test_a_server_without_tls_for_who_asks_for_it(ours: Authority) -> None:
+    with server() as address:
+        found = why(address, Security(authorities=ours.ca), Scope(WITHIN_S))
+    assert "does not speak it" in found
+
+
+def test_a_server_that_somebody_else_vouches_for(ours: Authority, tmp_path: Path) -> None:
+    others = Authority(tmp_path / "others")
+    with server(Security(certificate=ours.cert, key=ours.key)) as address:
+        assert why(address, Security(authorities=ours.ca), Scope(WITHIN_S)) == ""
+        found = why(address, Security(authorities=others.ca), Scope(WITHIN_S))
+    assert "its TLS certificate is not believed" in found
+
+
+def test_a_server_that_asks_for_a_certificate(ours: Authority) -> None:
+    strict = Security(certificate=ours.cert, key=ours.key, authorities=ours.ca, clients_too=True)
+    with server(strict) as address:
+        found = why(address, Security(authorities=ours.ca), Scope(WITHIN_S))
+    assert "refused our credentials: it ends connections after the TLS handshake" in found
+
+
+# -- whom -----------------------------------------------------------------------------------------
+
+
+class Fake:
+    """A peer of which everything is known."""
+
+    def __init__(self, name: str, reason: str = "") -> None:
+        self.name = name
+        self._reason = reason
+        self.looked = threading.Event()
+
+    def why_silent(self, scope: Scope) -> str:
+        self.looked.set()
+        return self._reason
+
+
+@pytest.fixture
+def pool() -> Iterator[GrowingPool]:
+    pool = GrowingPool("test")
+    yield pool
+    pool.shutdown()
+
+
+def never() -> Pending[Any]:
+    return Pending(None, lambda _: True)
+
+
+def answers(value: Any = "here") -> Callable[[], Pending[Any]]:
+    return lambda: Pending.done_with(value)
+
+
+def test_at_the_end_every_one_that_is_missing_is_named_with_why(
+    pool: GrowingPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [
+        Awaited(Fake("A", "refused"), never),  # type: ignore[arg-type]
+        Awaited(Fake("B"), answers()),  # type: ignore[arg-type]
+        Awaited(Fake("C"), never),  # type: ignore[arg-type]
+        Awaited(Fake("D"), answers("not D"), lambda reply: "somebody else"),  # type: ignore[arg-type]
+    ]
+    asked[0].reason = "refused"
+    monkeypatch.setenv("HEADRACE_CONNECT_TIMEOUT_S", "0.05")
+    with pytest.raises(
+        errors.UnavailableError,
+        match=r"^3 servers have not .* s: A \(refused\); C \(no answer\); D \(somebody else\)\. Check the addr",
+    ):
+        wait_for_all(asked, Scope(), pool)
+
+
+def test_a_single_one_makes_a_sentence(pool: GrowingPool) -> None:
+    one = Awaited(Fake("A", "refused"), never)  # type: ignore[arg-type]
+    one.reason = "refused"
+    with pytest.raises(errors.UnavailableError, match=r"^A has not .* s, refused: check the addr"):
+        wait_for_all([one], Scope(0.01), pool)
+
+
+def test_when_all_have_answered_the_answers_come_in_order(pool: GrowingPool) -> None:
+    late = never()
+    peer = Fake("A")
+    asked = [Awaited(peer, lambda: late), Awaited(Fake("B"), answers(2))]  # type: ignore[arg-type,list-item]
+    threading.Thread(target=lambda: (peer.looked.wait(WITHIN_S), late.resolve(1))).start()
+    assert wait_for_all(asked, Scope(WITHIN_S), pool) == [1, 2]
+
+
+def test_one_that_was_somebody_else_is_asked_again(
+    pool: GrowingPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(awaited, "_FIRST_LOOK_S", 0.01)
+    replies = iter(["a stranger", "a stranger", "the one"])
+    one = Awaited(
+        Fake("A"),  # type: ignore[arg-type]
+        lambda: Pending.done_with(next(replies)),
+        lambda reply: "" if reply == "the one" else reply,
+    )
+    assert wait_for_all([one], Scope(WITHIN_S), pool) == ["the one"]
+
+
+def test_who_refuses_our_credentials_ends_the_wait_and_the_others_are_named_too(
+    pool: GrowingPool,
+) -> None:
+    refused = errors.unauthenticated("who are you?")
+    asked = [
+        Awaited(Fake("A"), never),  # type: ignore[arg-type]
+        Awaited(Fake("B"), lambda: Pending.failed_with(refused)),  # type: ignore[arg-type]
+    ]
+    with pytest.raises(
+        errors.UnauthenticatedError,
+        match=r"A \(no answer\); B \(it refused our credentials: who are you\?\)",
+    ):
+        wait_for_all(asked, Scope(WITHIN_S), pool)
+
+
+def test_a_wait_that_is_given_up_ends_with_its_scopes_error(
+    pool: GrowingPool, background: Start
+) -> None:
+    peer, scope = Fake("A"), Scope()
+    waiting = background(lambda: wait_for_all([Awaited(peer, never)], scope, pool))  # type: ignore[arg-type]
+    assert peer.looked.wait(WITHIN_S)
+    scope.cancel(errors.cancelled("never mind"))
+    assert isinstance(waiting.error(), errors.CancelledError)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("", 300.0), ("0", None), ("2.5", 2.5)])
+def test_how_long(text: str, seconds: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_CONNECT_TIMEOUT_S", text)
+    assert awaited.connect_timeout_s() == seconds
+
+
+# -- the log --------------------------------------------------------------------------------------
+
+
+class Notices(logging.Handler):
+    """What is said of waiting, and when."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[tuple[float, str]] = []
+        self._more = threading.Condition()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with self._more:
+            self.said.append((time.monotonic(), record.getMessage()))
+            self._more.notify_all()
+
+    def wait_for(self, *texts: str) -> str:
+        """Block until one notice has all of `texts`; it."""
+
+        def found() -> str:
+            return next((s for _, s in self.said if all(text in s for text in texts)), "")
+
+        with self._more:
+            assert self._more.wait_for(found, WITHIN_S), self.said
+        return found()
+
+
+@pytest.fixture
+def notices(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notices]:
+    """Notices come sooner than usual."""
+    monkeypatch.setattr(awaited, "_FIRST_NOTICE_S", 0.02)
+    monkeypatch.setattr(awaited, "_FIRST_LOOK_S", 0.01)
+    monkeypatch.setattr(awaited, "_LAST_LOOK_S", 0.1)
+    monkeypatch.setattr(awaited, "_LOOK_FOR_S", 0.5)
+    handler = Notices()
+    logger = logging.getLogger("headrace")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+def test_notices_come_at_growing_intervals(
+    pool: GrowingPool, notices: Notices, background: Start
+) -> None:
+    scope = Scope()
+    asked = [Awaited(Fake("A", "refused"), never), Awaited(Fake("B"), answers())]  # type: ignore[arg-type,list-item]
+    began = time.monotonic()
+    waiting = background(lambda: wait_for_all(asked, scope, pool))
+    with notices._more:
+        assert notices._more.wait_for(lambda: len(notices.said) == 4, WITHIN_S)
+    scope.cancel(errors.cancelled("enough"))
+    waiting.join()
+    times = [began, *(when for when, _ in notices.said[:4])]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    for gap, least in zip(gaps, [0.02, 0.04, 0.08, 0.16], strict=True):
+        assert gap > least * 0.9
+    assert notices.said[-1][1].endswith("for A (refused)")
+    assert "still waiting" in notices.said[0][1]
+
+
+# -- sessions -------------------------------------------------------------------------------------
+
+SOCKETS = ["grpc", "unix", "tcp"]
+
+
+@pytest.fixture(params=SOCKETS)
+def sockets(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    name: str = request.param
+    SHELLS[name](monkeypatch)
+    return name
+
+
+def on(task: str) -> tf.Tensor:
+    with tf.device(task):
+        return tf.identity(tf.constant(1.0))
+
+
+def test_a_session_waits_only_for_the_tasks_it_needs_and_names_each_that_is_missing(
+    sockets: str, notices: Notices, background: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as stack:
+        spec = {
+            "gone": [stack.enter_context(refusing())],
+            "strange": [stack.enter_context(server())],
+            "mute": [stack.enter_context(silent())],
+            "secretive": [stack.enter_context(rude())],
+            "worker": ["127.0.0.1:0"],
+        }
+        here = stack.enter_context(tf.train.Server(spec, job_name="worker"))
+        with tf.device("/job:worker"):
+            own = tf.identity(tf.constant(2.0))
+        needing = on("/job:gone") + on("/job:strange") + on("/job:mute")
+        with tf.Session(here.target) as session:
+            assert session.run(own) == 2.0
+            step = background(lambda: session.run(needing))
+            said = notices.wait_for(
+                f"/job:gone/replica:0/task:0 at {spec['gone'][0]} (connection refused",
+                f"/job:strange/replica:0/task:0 at {spec['strange'][0]} "
+                "(what answers there is /job:local/replica:0/task:0",
+                f"/job:mute/replica:0/task:0 at {spec['mute'][0]} (connections are accepted",
+            )
+            assert "secretive" not in said
+            assert not step.done
+            assert session.run(own) == 2.0
+            monkeypatch.setenv("HEADRACE_CONNECT_TIMEOUT_S", "0.05")
+            with pytest.raises(tf.errors.UnavailableError) as caught:
+                session.run(on("/job:gone") + on("/job:mute"))
+            for job in ("gone", "mute"):
+                assert f"/job:{job}/replica:0/task:0 at {spec[job][0]}" in str(caught.value)
+            assert "strange" not in str(caught.value)
+        assert isinstance(step.error(), tf.errors.CancelledError)
+
+
+def test_the_stranger_goes_and_the_task_comes(
+    sockets: str, notices: Notices, background: Start
+) -> None:
+    with in_process({"ps": 1, "worker": 1}) as cluster:
+        cluster.servers["ps:0"].stop()
+        address = cluster.address("ps:0")
+        stranger = tf.train.Server({"other": [address]})
+        try:
+            needing = on("/job:ps") + on("/job:worker")
+            with tf.Session(cluster.target("worker:0")) as session:
+                step = background(lambda: session.run(needing))
+                notices.wait_for("what answers there is /job:other/replica:0/task:0")
+                stranger.stop()
+                cluster.start("ps:0")
+                assert step.value() == 2.0
+        finally:
+            stranger.stop()
+
+
+def test_a_task_of_that_name_in_another_cluster_is_a_stranger(
+    sockets: str, notices: Notices, background: Start
+) -> None:
+    with refusing() as one, refusing() as other, in_process({"ps": 1}) as cluster:
+        # both have ps:0 at this address, and each its worker elsewhere
+        ps = cluster.address("ps:0")
+        cluster.servers["ps:0"].stop()
+        with (
+            tf.train.Server({"ps": [ps], "worker": [other]}, job_name="ps"),
+            tf.train.Server(
+                {"chief": ["127.0.0.1:0"], "ps": [ps], "worker": [one]}, job_name="chief"
+            ) as chief,
+            tf.Session(chief.target) as session,
+        ):
+            far = on("/job:ps")
+            step = background(lambda: session.run(far))
+            notices.wait_for(
+                f"is of another cluster, in which /job:worker/replica:0/task:0 is at {other}, not at {one}"
+            )
+        assert isinstance(step.error(), (tf.errors.CancelledError, tf.errors.UnavailableError))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "different"),
+    [
+        ("a:1", "a:1", False),
+        ("a:1", "a:2", True),
+        ("a:1", "b:2", False),  # two names of a host, for all we know
+        ("a:1", "10.0.0.1:2", False),
+        ("10.0.0.1:1", "10.0.0.2:1", True),
+        ("[2001:db8::1]:1", "[2001:db8::2]:1", True),
+        ("localhost:1", "10.0.0.1:1", False),  # how a task may call itself
+        ("0.0.0.0:1", "10.0.0.1:1", False),
+        ("a:0", "a:7", False),
+    ],
+)
+def test_addresses_that_cannot_be_the_same_tasks(one: str, other: str, different: bool) -> None:
+    assert _disagree(one, other) == _disagree(other, one) == different
+
+
+def test_a_session_that_brings_its_cluster_may_call_tasks_as_it_likes(sockets: str) -> None:
+    with server() as one, server() as two:
+        mine = tf.train.ClusterSpec({"a": [one], "b": [two]}).as_cluster_def()
+        config = tf.ConfigProto(cluster_def=mine)
+        total = on("/job:a") + on("/job:b")
+        with tf.Session(f"grpc://{one}", config=config) as session:
+            assert session.run(total) == 2.0
+
+
+def test_a_server_tells_its_cluster_only_who_asks() -> None:
+    with tf.train.Server({"local": ["127.0.0.1:0"]}) as made:
+        status = made.worker.get_status(pb.GetStatusRequest(), Scope())
+        assert not status.headrace_addresses
+        asked = pb.GetStatusRequest(headrace_addresses=True)
+        told = made.worker.get_status(asked, Scope()).headrace_addresses
+        assert dict(told) == {"/job:local/replica:0/task:0": "127.0.0.1:0"}
