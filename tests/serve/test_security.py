@@ -15,8 +15,8 @@ from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
 from headrace.serve import wire
-from headrace.serve.lane_connect import Unreachable
-from headrace.serve.lane_wire import HELLO, NUMBERS, Beside
+from headrace.serve.lane_connect import Unreachable, leads_here
+from headrace.serve.lane_wire import HELLO, NUMBERS, Beside, host_id
 from headrace.serve.security import Security, security
 from tests.serve.authority import Authority
 from tests.serve.clusters import Cluster, in_process
@@ -247,6 +247,38 @@ def test_a_server_that_somebody_else_vouches_for_is_not_believed(
             pytest.raises(tf.errors.OpError),
         ):
             session.run(tf.constant(1))
+
+
+@pytest.mark.parametrize(
+    ("offered", "leads"),
+    [
+        (pb.LaneAddress(tcp_port=1), True),
+        (pb.LaneAddress(unix_path="/p", host=host_id()), True),
+        (pb.LaneAddress(unix_path="/p", host="another machine"), False),
+        (pb.LaneAddress(unix_path="/p", host="another machine", tcp_port=1), True),
+        (pb.LaneAddress(), False),
+    ],
+)
+def test_a_lane_without_a_socket_for_this_machine_is_not_tried(
+    offered: pb.LaneAddress, leads: bool
+) -> None:
+    """Such as that of a server with TLS on another one."""
+    assert leads_here(offered) is leads
+
+
+def test_over_tls_without_a_lane_nothing_is_complained_about(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    SHELLS["tcp"](monkeypatch)
+    use(monkeypatch, cert=authority.cert, key=authority.key, ca=authority.ca)
+    with in_process({"ps": 1, "worker": 1}) as cluster:
+        with tf.device("/job:ps"):
+            x = tf.Variable(3.0)
+        with tf.Session(cluster.target("worker:0")) as session:
+            session.run(x.initializer)
+            for _ in range(5):
+                assert session.run(x) == 3.0
+    assert caplog.records == []
 
 
 # -- the cap ----------------------------------------------------------------------------------------

@@ -27,6 +27,15 @@ class Unreachable(OSError):
     """No connection can be made: the caller may try another way."""
 
 
+def leads_here(lane: pb.LaneAddress) -> bool:
+    """Whether there is a socket that a process of this machine can try; not so beside TLS from elsewhere."""
+    return bool(lane.tcp_port) or _has_unix(lane)
+
+
+def _has_unix(lane: pb.LaneAddress) -> bool:
+    return bool(lane.unix_path and lane.host) and lane.host == host_id()
+
+
 class Connector:
     """Makes connections to one lane."""
 
@@ -106,7 +115,7 @@ class Connector:
         """Where to try, best first."""
         lane = self._lane
         found: list[tuple[int, Any]] = []
-        if lane.unix_path and lane.host and lane.host == host_id():
+        if _has_unix(lane):
             found.append((int(socket.AF_UNIX), lane.unix_path))
         if lane.tcp_port:
             host = self._host.strip("[]")

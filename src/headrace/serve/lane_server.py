@@ -77,7 +77,7 @@ class LaneShell:
         self._listeners: list[socket.socket] = []
         self._folder = ""
         self.lingering = threading.Semaphore(_MOST_LINGERING)
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._connections: set[_Connection] = set()
         self._stopped = False
 
@@ -127,11 +127,13 @@ class LaneShell:
         """A connection has ended."""
         with self._lock:
             self._connections.discard(connection)
+            if not self._connections:
+                self._lock.notify_all()
 
-    def stop(self) -> None:
-        """Stop listening and cut every connection.
+    def stop(self, last_words_s: float = 0.0) -> None:
+        """Stop listening and end every connection.
 
-        Those under way are cancelled and end on their threads of the pool, which is not waited for.
+        Calls under way are cancelled, and get as long to tell their callers; what is not done then is cut off.
         """
         with self._lock:
             self._stopped = True
@@ -141,6 +143,11 @@ class LaneShell:
             listener.close()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
+        for connection in connections:
+            connection.finish()
+        with self._lock:
+            self._lock.wait_for(lambda: not self._connections, last_words_s)
+            connections = list(self._connections)
         for connection in connections:
             connection.cut()
 
@@ -170,6 +177,7 @@ class _Connection:
         self._trusted = False
         self._nonce = b""
         self._gone = False
+        self._finishing = False
         self._scope: Scope | None = None
 
     def begin(self) -> None:
@@ -203,7 +211,7 @@ class _Connection:
                 self._shell.pool.submit(self._serve)
             except RuntimeError:  # no thread to be had
                 self._end()
-        elif hung_up and self._lane.hung_up():
+        elif hung_up and not self._finishing and self._lane.hung_up():
             self._gone = True
             scope = self._scope
             if scope is not None:
@@ -312,17 +320,24 @@ class _Connection:
         finally:
             m.release(reply)
 
-    def cut(self) -> None:
-        """End the connection; what runs on it is cancelled, and closes it when that has ended."""
+    def finish(self) -> None:
+        """End the connection; what runs on it is cancelled, and closes it when that has been told."""
         with self._lock:
-            self._gone = True
+            self._finishing = True
             parked, self._parked = self._parked, False
+            if parked:
+                self._gone = True
         if parked:
             self._end()
             return
         scope = self._scope
         if scope is not None:
             scope.cancel(errors.unavailable("the server was stopped"))
+        self._lane.stop_reading()
+
+    def cut(self) -> None:
+        """End the connection without a word; its thread finds out."""
+        self._gone = True
         self._lane.shut()
 
     def _end(self) -> None:

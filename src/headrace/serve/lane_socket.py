@@ -185,6 +185,11 @@ class LaneSocket:
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_WR)
 
+    def stop_reading(self) -> None:
+        """Have the thread that reads find the end, after what has come already; it may still write."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RD)
+
     def shut(self) -> None:
         """End the connection; who reads or writes on either side finds out."""
         with contextlib.suppress(OSError):

@@ -14,7 +14,7 @@ from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.grpc_client import GrpcPeer, peer_name
 from headrace.serve.lane_client import LanePeer, Told
-from headrace.serve.lane_connect import Unreachable
+from headrace.serve.lane_connect import Unreachable, leads_here
 from headrace.serve.lane_options import lane_options, max_message_bytes
 from headrace.serve.lane_wire import VERSION
 from headrace.serve.liveness import Debts, Revived
@@ -124,6 +124,8 @@ class RoutedPeer:
             return
         offered: pb.LaneAddress = reply.result().headrace_lane
         if offered.version != VERSION or offered.server == self._unreachable:
+            return
+        if not leads_here(offered):
             return
         if lane_options().on and (self._lane is None or self._lane.lane.server != offered.server):
             earlier, self._lane = (

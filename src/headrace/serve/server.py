@@ -205,7 +205,7 @@ class Server:
             self.master.close(ended, Scope(_CLOSE_WITHIN_S))
             self.worker.close(ended)
             if self._lane is not None:
-                self._lane.stop()
+                self._lane.stop(_LAST_WORDS_S)
             shell.stop(_LAST_WORDS_S)
             self._pool.shutdown()
             self._stopped.set()

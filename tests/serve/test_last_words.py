@@ -1,0 +1,66 @@
+"""A lane that is stopped while a call is being answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import headrace as tf
+from headrace.codec import protos as pb
+from headrace.run.scope import Scope
+from headrace.serve import wire
+from headrace.serve.lane_server import LaneShell
+from headrace.serve.lane_wire import METHODS
+from headrace.serve.security import Security
+from tests.serve.clusters import Cluster, in_process
+from tests.serve.conftest import SHELLS
+from tests.serve.raw_lane import lane_of, lane_peer
+
+Handle = Callable[[Callable[[Any], None]], None]
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    SHELLS[request.param](monkeypatch)
+    with in_process({"ps": 1}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def during_calls(monkeypatch: pytest.MonkeyPatch) -> Handle:
+    """during_calls(f) has every method of the lane call f(shell), and answer with a status."""
+
+    def use(act: Callable[[Any], None]) -> None:
+        def handler(shell: LaneShell, number: int) -> Any:
+            def handle(request: Any, scope: Scope) -> pb.GetStatusResponse:
+                act(shell)
+                return pb.GetStatusResponse(headrace_clock_ns=7)
+
+            return METHODS[number], handle
+
+        monkeypatch.setattr(LaneShell, "handler", handler)
+
+    return use
+
+
+def ask(cluster: Cluster) -> int:
+    with lane_peer(lane_of(cluster), Security()) as peer:
+        reply = peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
+        return int(reply.headrace_clock_ns)
+
+
+def test_a_call_that_ends_while_the_server_stops_is_answered(
+    cluster: Cluster, during_calls: Handle
+) -> None:
+    during_calls(lambda shell: [each.finish() for each in list(shell._connections)])
+    assert ask(cluster) == 7
+
+
+def test_a_call_that_does_not_end_in_time_is_cut_off(
+    cluster: Cluster, during_calls: Handle
+) -> None:
+    during_calls(lambda shell: shell.stop())
+    with pytest.raises(tf.errors.UnavailableError, match="the server"):
+        ask(cluster)
