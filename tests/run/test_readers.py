@@ -12,15 +12,10 @@ import pytest
 
 from headrace.base import dtypes, errors
 from headrace.run.fifo_queue import FIFOQueue
+from headrace.run.file_readers import FixedLengthRecordReader, TextLineReader
 from headrace.run.pending import Pending
 from headrace.run.queues import Queue, QueueSpec
-from headrace.run.readers import (
-    FixedLengthRecordReader,
-    IdentityReader,
-    Reader,
-    TextLineReader,
-    WholeFileReader,
-)
+from headrace.run.readers import IdentityReader, Reader, WholeFileReader
 from headrace.run.scope import Scope
 
 

@@ -80,46 +80,70 @@ def inflated(pieces: Iterable[bytes], compression: str, name: str) -> Iterator[b
 
 
 def records(pieces: Iterable[bytes], name: str) -> Iterator[tuple[int, bytes]]:
-    """Each record with its offset in the uncompressed file.
+    """Each record with its offset in the uncompressed file; see `runs`."""
+    for offsets, values in runs(pieces, name):
+        yield from zip(offsets, values, strict=True)
+
+
+def runs(pieces: Iterable[bytes], name: str) -> Iterator[tuple[list[int], list[bytes]]]:
+    """Records that came with one piece, at least one each time: offsets in the uncompressed file, and values.
 
     Fewer bytes at the end than a header has are the end too, as in TensorFlow: a file that is still being written.
-    Raises DataLoss, naming file and offset, for a wrong checksum or a record that stops short.
+    Raises DataLoss, naming file and offset, for a wrong checksum or a record that stops short, after the records
+    before it.
     """
+    source = iter(pieces)
+    held, at, base = b"", 0, 0  # `held[at:]` is unread; `held` begins at `base` of the file
+    while True:
+        base += at
+        held, at = _more(held[at:], _HEADER_BYTES, source), 0
+        if len(held) < _HEADER_BYTES:
+            return
+        length, crc = _HEADER.unpack_from(held)
+        if masked_crc(held[:8]) != crc:
+            raise _corrupt(name, base, "the checksum of its length is wrong", base == 0)
+        whole = _FRAME_BYTES + length
+        held = _more(held, whole, source)
+        if len(held) < whole:
+            raise errors.data_loss(
+                f"{name}: truncated record at offset {base}: it should have {length} bytes, and the file "
+                f"ends after {max(0, len(held) - _HEADER_BYTES)} of them"
+            )
+        places, values, at = _sound(held)
+        if not values:
+            raise _corrupt(name, base, f"the checksum of its {length} bytes is wrong")
+        yield [base + place for place in places], values
+
+
+def _sound(held: bytes) -> tuple[list[int], list[bytes], int]:
+    """The whole records at the beginning of `held`, up to one that is wrong: where, values, and where they end."""
     from google_crc32c import value
 
-    source, unpack = iter(pieces), _CRC.unpack_from
-    held, at, base = b"", 0, 0  # `held[at:]` is unread; `held` begins at `base` of the file
+    unpack = _CRC.unpack_from
+    places: list[int] = []
+    values: list[bytes] = []
+    end = len(held)
+    at = 0
     known, length = b"", 0  # a header that was checked: many records are as long as the one before
-    while True:
-        if len(held) - at < _HEADER_BYTES:
-            base += at
-            held, at = _more(held[at:], _HEADER_BYTES, source), 0
-            if len(held) < _HEADER_BYTES:
-                return
-        offset = base + at
-        header = held[at : at + _HEADER_BYTES]
+    while end - at >= _HEADER_BYTES:
+        start = at + _HEADER_BYTES
+        header = held[at:start]
         if header != known:
             length, crc = _HEADER.unpack(header)
             if masked_crc(header[:8]) != crc:
-                raise _corrupt(name, offset, "the checksum of its length is wrong", offset == 0)
+                break
             known = header
-        whole = _FRAME_BYTES + length
-        if len(held) - at < whole:
-            base += at
-            held, at = _more(held[at:], whole, source), 0
-            if len(held) < whole:
-                raise errors.data_loss(
-                    f"{name}: truncated record at offset {offset}: it should have {length} bytes, and the file "
-                    f"ends after {max(0, len(held) - _HEADER_BYTES)} of them"
-                )
-        start = at + _HEADER_BYTES
-        record = held[start : start + length]
+        stop = start + length
+        if stop + 4 > end:
+            break
+        record = held[start:stop]
         found = value(record)  # masked_crc, written out: this is the inner loop of reading
-        found = ((found >> 15 | found << 17) + _MASK_DELTA) & 0xFFFFFFFF
-        if found != unpack(held, start + length)[0]:
-            raise _corrupt(name, offset, f"the checksum of its {length} bytes is wrong")
-        at += whole
-        yield offset, record
+        if ((found >> 15 | found << 17) + _MASK_DELTA) & 0xFFFFFFFF != unpack(held, stop)[0]:
+            break
+        places.append(at)
+        values.append(record)
+        at = stop + 4
+    return places, values, at
 
 
 def _more(held: bytes, wanted: int, source: Iterator[bytes]) -> bytes:

@@ -21,6 +21,7 @@ from headrace.graph.shape_fns import ShapeContext, scalar, vector
 from headrace.graph.tensor import Tensor
 from headrace.ops.queue_ops import queue_of
 from headrace.ops.record_files import TFRecordOptions
+from headrace.run import file_readers
 from headrace.run import readers as run
 from headrace.run.kernel import KernelContext
 from headrace.run.pending import Pending
@@ -50,7 +51,9 @@ def _text_line(
     """A reader of lines.  Raises InvalidArgument."""
     return ctx.private_resource(
         run.Reader,
-        lambda: run.TextLineReader(ctx.node.name, skip_header_lines, files=ctx.runtime.files),
+        lambda: file_readers.TextLineReader(
+            ctx.node.name, skip_header_lines, files=ctx.runtime.files
+        ),
         container,
         shared_name,
     )
@@ -104,7 +107,7 @@ def _fixed_length_v2(
     """A reader of records of one length, of compressed files too.  Raises InvalidArgument."""
 
     def make() -> run.Reader:
-        return run.FixedLengthRecordReader(
+        return file_readers.FixedLengthRecordReader(
             ctx.node.name, record_bytes, header_bytes, footer_bytes, hop_bytes, encoding.decode(),
             files=ctx.runtime.files,
         )  # fmt: skip

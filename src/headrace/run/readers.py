@@ -5,9 +5,10 @@ head needs work, its reader asks the queue, and whichever thread puts the work t
 and reads the record.  No thread waits inside a reader, several may share one, and a read that is
 abandoned leaves no trace: work that arrives too late for it is the next one's.
 
-Called by: ops.readers.  Threads: any; `_lock` guards the state and is held while a record is read,
-never while the queue is asked or callbacks run.  `_serving` says that someone serves the line, or
-that a dequeue is out whose completion will.
+Readers of files, which have records ahead, are in run.file_readers and run.record_readers.
+Called by: ops.readers, run.pump (`offer`).
+Threads: any; `_lock` guards the state and is held while a record is read or offered, never while the queue is
+asked or callbacks run.  `_serving` says that someone serves the line, or that a dequeue is out whose completion will.
 Source: TF 1.15 core/framework/reader_base.cc and core/kernels/*_reader_op.cc, for behaviour.
 On purpose otherwise: a work item that cannot be read is given up with its error, and the next read
 goes on (TensorFlow's whole-file reader fails forever); a file shorter than its header and footer is
@@ -16,19 +17,17 @@ DataLoss (there OutOfRange, which ends the pipeline without a word).
 
 from __future__ import annotations
 
-import io
-import os
 import threading
 from collections import deque
-from typing import Any, BinaryIO, Final
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
-from headrace.codec import records
-from headrace.run.files import ANYWHERE, Files, file_error, pieces
+from headrace.run.files import ANYWHERE, Files, file_error
 from headrace.run.pending import Pending, WaitInfo, announce_all
 from headrace.run.queues import Queue
 from headrace.run.resources import Resource
@@ -36,9 +35,6 @@ from headrace.run.resources import Resource
 Array = np.ndarray[Any, Any]
 Record = tuple[bytes, bytes]
 """Key and value."""
-
-_BUFFER_BYTES: Final = 1 << 18
-_REMEMBERED: Final = 4096  # records
 
 
 class Read:
@@ -104,6 +100,18 @@ class Reader(Resource):
         """The key of a record of that content that was read lately, if it is remembered."""
         return None
 
+    def ahead(self, most: int) -> Sequence[bytes]:
+        """The values of the next records, as far as they are in memory already."""
+        return ()
+
+    def keys_ahead(self, count: int) -> list[bytes]:
+        """The keys of the first `count` records that are `ahead`."""
+        raise NotImplementedError
+
+    def skip(self, count: int) -> None:
+        """The first `count` of the records that are `ahead` have been read."""
+        raise NotImplementedError
+
     # -- reading ------------------------------------------------------------------------------
 
     def read(self, queue: Queue) -> Pending[tuple[Array, Array]]:
@@ -136,6 +144,24 @@ class Reader(Resource):
         if count == 0:
             return Pending.done_with((_vector([]), _vector([])))
         return self._submit(Read(self, queue, count))
+
+    def offer(self, most: int, take: Callable[[Sequence[bytes]], int]) -> int:
+        """Let `take` have up to `most` records, as if it had asked for one after the other; how many it took.
+
+        It is given the values of records that can be read without waiting for anything, and says how many of them
+        have been read; `keys_ahead` gives their keys.  Meanwhile nobody else reads, or sees the counters.
+        """
+        with self._lock:
+            if self._work is None or self._serving:
+                return 0
+            records = self.ahead(most)
+            if not records:
+                return 0
+            taken = take(records)
+            if taken:
+                self.skip(taken)
+                self._count(taken)
+            return taken
 
     def _submit(self, read: Read) -> Pending[tuple[Array, Array]]:
         types = read.queue.spec.component_types
@@ -343,137 +369,6 @@ class Reader(Resource):
         """Close the file under way."""
         with self._lock:
             self._forget()
-
-
-class FileReader(Reader):
-    """A reader with one file open at a time."""
-
-    def __init__(self, name: str, container: str = "", files: Files = ANYWHERE) -> None:
-        super().__init__(name, container, files)
-        self._file: BinaryIO | None = None
-
-    def open(self, work: bytes) -> BinaryIO:
-        """The file, buffered.  Raises OpError."""
-        try:
-            return self._files.open(work, "rb", _BUFFER_BYTES)
-        except (OSError, ValueError) as error:
-            raise file_error(work, error) from None
-
-    def end(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-class TextLineReader(FileReader):
-    """Lines without their line ends (LF or CRLF); keys are ``file:line``, counted from 1."""
-
-    def __init__(
-        self,
-        name: str,
-        skip_header_lines: int = 0,
-        container: str = "",
-        files: Files = ANYWHERE,
-    ) -> None:
-        """Raises InvalidArgument."""
-        super().__init__(name, container, files)
-        if skip_header_lines < 0:
-            raise errors.invalid_argument(
-                f"skip_header_lines must be >= 0 and is {skip_header_lines}"
-            )
-        self._skip = skip_header_lines
-        self._number = 0
-        self._prefix = b""
-        self._recent: deque[tuple[int, bytes]] = deque(maxlen=_REMEMBERED)
-
-    def begin(self, work: bytes) -> None:
-        """Open the file and pass over its header lines."""
-        self._file = self.open(work)
-        self._prefix = work + b":"
-        self._number = 0
-        while self._number < self._skip and self._file.readline():
-            self._number += 1
-
-    def record(self) -> Record | None:
-        assert self._file is not None
-        line = self._file.readline()
-        if not line:
-            return None
-        line = line.removesuffix(b"\n").removesuffix(b"\r")
-        self._number += 1
-        key = self._prefix + str(self._number).encode()
-        self._recent.append((hash(line), key))
-        return key, line
-
-    def origin(self, value: bytes) -> bytes | None:
-        wanted = hash(value)
-        with self._lock:
-            return next((key for known, key in reversed(self._recent) if known == wanted), None)
-
-
-class FixedLengthRecordReader(FileReader):
-    """Records of `record_bytes`, one every `hop_bytes`, between header and footer.
-
-    Keys are ``file:record``, counted from 0.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        record_bytes: int,
-        header_bytes: int = 0,
-        footer_bytes: int = 0,
-        hop_bytes: int = 0,
-        encoding: str = "",
-        container: str = "",
-        files: Files = ANYWHERE,
-    ) -> None:
-        """hop_bytes 0 means record_bytes; encoding: "", "ZLIB" or "GZIP".  Raises InvalidArgument."""
-        super().__init__(name, container, files)
-        if record_bytes <= 0:
-            raise errors.invalid_argument(f"record_bytes must be > 0 and is {record_bytes}")
-        for what, size in (
-            ("header_bytes", header_bytes), ("footer_bytes", footer_bytes), ("hop_bytes", hop_bytes),
-        ):  # fmt: skip
-            if size < 0:
-                raise errors.invalid_argument(f"{what} must be >= 0 and is {size}")
-        if encoding not in records.COMPRESSIONS:
-            raise errors.invalid_argument(
-                f"encoding must be '', 'ZLIB' or 'GZIP' and is {encoding!r}"
-            )
-        self._sizes = header_bytes, record_bytes, hop_bytes or record_bytes, footer_bytes
-        self._encoding = encoding
-        self._at = self._limit = self._number = 0
-        self._prefix = b""
-
-    def begin(self, work: bytes) -> None:
-        file = self.open(work)
-        if self._encoding:
-            with file:
-                content = records.inflated(pieces(file), self._encoding, os.fsdecode(work))
-                file = io.BytesIO(b"".join(content))
-        self._file = file
-        size = file.seek(0, io.SEEK_END)
-        self._limit = size - self._sizes[3]
-        if self._limit < self._sizes[0]:
-            raise errors.data_loss(
-                f"{os.fsdecode(work)} has {size} bytes, fewer than header_bytes {self._sizes[0]} and "
-                f"footer_bytes {self._sizes[3]} together"
-            )
-        self._at, self._number = self._sizes[0], 0
-        self._prefix = work + b":"
-
-    def record(self) -> Record | None:
-        _, record_bytes, hop_bytes, _ = self._sizes
-        if self._at + record_bytes > self._limit:
-            return None
-        assert self._file is not None
-        self._file.seek(self._at)
-        value = self._file.read(record_bytes)
-        key = self._prefix + str(self._number).encode()
-        self._at += hop_bytes
-        self._number += 1
-        return key, value
 
 
 class _OnePerWork(Reader):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import importlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from headrace.base import errors
 from headrace.codec import records
+from headrace.run.file_readers import FileReader
 from headrace.run.files import ANYWHERE, Files, name_of, pieces
-from headrace.run.readers import FileReader, Reader, Record
+from headrace.run.readers import Reader, Record
 
 
 class TFRecordReader(FileReader):
@@ -38,26 +39,27 @@ class TFRecordReader(FileReader):
                 f"compression_type must be '', 'ZLIB' or 'GZIP' and is {compression!r}"
             )
         self._compression = compression
-        self._records: Iterator[tuple[int, bytes]] = iter(())
-        self._prefix = b""
+        self._runs: Iterator[tuple[list[int], list[bytes]]] = iter(())
+        self._offsets: Sequence[int] = ()
 
     def begin(self, work: bytes) -> None:
         """Open the file; nothing is read before the first record is asked for."""
         self._file = self.open(work)
         path = os.fsdecode(work)
         content = records.inflated(pieces(self._file), self._compression, path)
-        self._records = records.records(content, path)
+        self._runs = records.runs(content, path)
         self._prefix = work + b":"
 
-    def record(self) -> Record | None:
-        found = next(self._records, None)
-        if found is None:
-            return None
-        offset, value = found
-        return self._prefix + str(offset).encode(), value
+    def fill(self) -> Sequence[bytes]:
+        """The records of the next piece of the file."""
+        self._offsets, values = next(self._runs, ((), ()))
+        return values
+
+    def key(self, at: int) -> bytes:
+        return self._prefix + str(self._offsets[at]).encode()
 
     def end(self) -> None:
-        self._records = iter(())
+        self._runs, self._offsets = iter(()), ()
         super().end()
 
 
