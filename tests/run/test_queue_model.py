@@ -20,7 +20,8 @@ from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.padding_queue import PaddingFIFOQueue
 from headrace.run.pending import Pending
 from headrace.run.priority_queue import PriorityQueue, priority_spec
-from headrace.run.queues import Queue, QueueSpec
+from headrace.run.queue_spec import QueueSpec
+from headrace.run.queues import Queue
 from headrace.run.shuffle_queue import RandomShuffleQueue
 
 TYPES = [dtypes.int64, dtypes.string]

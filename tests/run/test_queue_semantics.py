@@ -11,7 +11,8 @@ import pytest
 from headrace.base import dtypes, errors
 from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.pending import Pending
-from headrace.run.queues import UNBOUNDED, Queue, QueueSpec
+from headrace.run.queue_spec import UNBOUNDED, QueueSpec
+from headrace.run.queues import Queue
 from headrace.run.scope import Scope
 from headrace.run.shuffle_queue import RandomShuffleQueue
 

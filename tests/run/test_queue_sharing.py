@@ -10,7 +10,8 @@ import pytest
 from headrace.base import dtypes, errors
 from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.pending import Pending
-from headrace.run.queues import Queue, QueueSpec
+from headrace.run.queue_spec import QueueSpec
+from headrace.run.queues import Queue
 from headrace.run.resources import ResourceManager
 from headrace.run.shuffle_queue import RandomShuffleQueue
 

@@ -19,7 +19,8 @@ from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.padding_queue import PaddingFIFOQueue
 from headrace.run.pending import Pending
 from headrace.run.priority_queue import PriorityQueue
-from headrace.run.queues import Queue, QueueSpec
+from headrace.run.queue_spec import QueueSpec
+from headrace.run.queues import Queue
 from headrace.run.scope import Scope
 from headrace.run.shuffle_queue import RandomShuffleQueue
 

@@ -14,7 +14,8 @@ from headrace.base import dtypes, errors
 from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.file_readers import FixedLengthRecordReader, TextLineReader
 from headrace.run.pending import Pending
-from headrace.run.queues import Queue, QueueSpec
+from headrace.run.queue_spec import QueueSpec
+from headrace.run.queues import Queue
 from headrace.run.readers import IdentityReader, Reader, WholeFileReader
 from headrace.run.scope import Scope
 

@@ -16,7 +16,8 @@ from headrace.base import dtypes, errors
 from headrace.codec.records import framed
 from headrace.run import record_readers
 from headrace.run.fifo_queue import FIFOQueue
-from headrace.run.queues import Queue, QueueSpec
+from headrace.run.queue_spec import QueueSpec
+from headrace.run.queues import Queue
 from headrace.run.record_readers import LMDBReader, TFRecordReader
 
 

@@ -6,12 +6,15 @@ Called by: client.session.  Implemented by: client.local, client.remote.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 from headrace.run.scope import Scope
+
+if TYPE_CHECKING:
+    from headrace.run.pump import Gate
 
 StepFunction = Callable[[Sequence[Any], "pb.RunOptions | None", "pb.RunMetadata | None"], list[Any]]
 """(values of the feeds, options, metadata to fill) -> values of the fetches, the caller's own."""
@@ -21,6 +24,9 @@ PlainFunction = Callable[[Sequence[Any]], list[Any]]
 
 CallFunction = Callable[[Sequence[Any], "pb.RunMetadata | None"], list[Any]]
 """(values of the feeds in order, metadata to fill) -> values of the fetches, the caller's own."""
+
+PumpFunction = Callable[["Gate"], int]
+"""Runs several steps at once if it can; see run.pump."""
 
 Release = Callable[[], None]
 
@@ -37,6 +43,9 @@ class Engine(Protocol):
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
     ) -> StepFunction:
         """A function that runs this signature; it stays valid while the graph grows."""
+
+    def pump(self, target: Operation) -> PumpFunction | None:
+        """What runs many steps of `target` at a time, for one thread; None where that could be told."""
 
     def begin_partial(
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]

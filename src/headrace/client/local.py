@@ -13,7 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import dtypes, errors
-from headrace.client.engine import CallFunction, PlainFunction, Release, StepFunction
+from headrace.client.engine import (
+    CallFunction,
+    PlainFunction,
+    PumpFunction,
+    Release,
+    StepFunction,
+)
 from headrace.client.local_callable import local_callable
 from headrace.client.underway import UnderWay
 from headrace.codec import protos as pb
@@ -31,6 +37,7 @@ from headrace.run.scope import Scope
 
 if TYPE_CHECKING:
     from headrace.client.partial import LocalPartials
+    from headrace.run.pump import Gate
 
 _TASK = "/job:localhost/replica:0/task:0"
 _CLOSE_WITHIN_S = 5.0
@@ -126,6 +133,26 @@ class LocalEngine:
                 return program.run(StepState(runtime, scope, next(ids), Rendezvous()), values)
 
         return LocalStep(run, None if has_handles else plain)
+
+    def pump(self, target: Operation) -> PumpFunction | None:
+        """See `Engine.pump`."""
+        from headrace.plan.pump import compile_pump
+
+        pruned = needed((), (), [target])
+        pump = compile_pump(pruned, target, self._place(pruned.ops), self._memos)
+        if pump is None:
+            return None
+
+        def run(gate: Gate) -> int:
+            if self._scope.error is not None:
+                return 0
+            with self._under_way:
+                made = pump.run(StepState(self._runtime, self._scope, next(self._step_ids)), gate)
+            for _ in range(made - 1):
+                next(self._step_ids)
+            return made
+
+        return run
 
     def _compile(
         self,

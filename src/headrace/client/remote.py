@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.client.engine import CallFunction, Release, StepFunction
+from headrace.client.engine import CallFunction, PumpFunction, Release, StepFunction
 from headrace.client.link import CLOSE_WITHIN_S, Link
 from headrace.client.underway import UnderWay
 from headrace.codec import protos as pb
@@ -159,6 +159,10 @@ class RemoteEngine:
             ),
             self._placed,
         )
+
+    def pump(self, target: Operation) -> PumpFunction | None:
+        """None: every step is a message."""
+        return None
 
     def begin_partial(
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]

@@ -17,7 +17,14 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.client import feeds as feed_rules
-from headrace.client.engine import CallFunction, Engine, PlainFunction, Release, StepFunction
+from headrace.client.engine import (
+    CallFunction,
+    Engine,
+    PlainFunction,
+    PumpFunction,
+    Release,
+    StepFunction,
+)
 from headrace.client.fetches import Fetches, cache_key
 from headrace.client.local import LocalEngine
 from headrace.client.local import reset as reset_local
@@ -234,6 +241,17 @@ class BaseSession:
                 raise self._with_operation(error) from error.__cause__
 
         return call_quickly
+
+    def _pump(self, operation: Operation) -> PumpFunction | None:
+        """For a thread that does nothing but run `operation` again and again: see run.pump.
+
+        None in a session of somebody's own, which may want to see every step.
+        """
+        kind = type(self)
+        if kind.run is not BaseSession.run or kind.make_callable is not BaseSession.make_callable:
+            return None
+        self._check_not_cancelled()
+        return self._engine.pump(operation)
 
     def _make_callable_from_options(
         self, callable_options: pb.CallableOptions

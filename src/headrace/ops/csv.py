@@ -20,6 +20,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
+from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -303,6 +304,21 @@ def decode_csv_op(
     except (_Malformed, ValueError, OverflowError):
         raise _first_error(ctx, decoder, flat) from None
     return columns if records.ndim < 2 else [column.reshape(records.shape) for column in columns]
+
+
+def decode_csv_rows(op: Operation, defaults: Sequence[Any]) -> Callable[..., list[Any]] | None:
+    """The kernel of a node whose defaults are known, for records [n]: see ops.by_rows.
+
+    It raises whatever it meets first and asks no reader where that stands.
+    """
+    try:
+        table = _table(
+            op.attrs["OUT_TYPE"], defaults, op.attrs["field_delim"], op.attrs["use_quote_delim"],
+            op.attrs["na_value"], op.attrs["select_cols"],
+        )  # fmt: skip
+    except errors.OpError:  # for the step to report
+        return None
+    return lambda records, *_: table.columns(records.tolist(), False)
 
 
 def _table(

@@ -8,7 +8,7 @@ Source: TF 1.15 core/ops/parsing_ops.cc, core/kernels/example_parsing_ops.cc; th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
 from headrace.codec import examples as codec
 from headrace.codec.examples import Batch, DenseSpec, ListSpec, SparseSpec
+from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
+from headrace.run.columns import row
 
 __all__: list[str] = []
 
@@ -100,7 +102,7 @@ def _context(
 ) -> list[Array]:
     values = [codec.dense(features, spec, batch) for spec in dense]
     found = _flat([codec.sparse(features, spec, batch) for spec in sparse], whole)
-    return found + (values if whole else [value[0] for value in values])
+    return found + (values if whole else [row(value, 0) for value in values])
 
 
 def _lists(
@@ -261,6 +263,27 @@ def parse_single_example_op(
     sparse = _sparse_specs(_texts(sparse_keys), sparse_types)
     dense = _dense_specs(_texts(dense_keys), Tdense, dense_shapes, dense_defaults)
     return _parsed(_batch(serialized, np.empty(0, object)), sparse, dense, False)
+
+
+def parse_example_rows(op: Operation, known: Sequence[Any]) -> Callable[..., list[Array]] | None:
+    """The kernel of a ParseSingleExample or a ParseExampleV2 of one, for serialized [n]: see ops.by_rows.
+
+    known: the inputs after `serialized`.  Only for dense features of one length each.
+    """
+    attrs = op.attrs
+    if attrs["num_sparse"] or not all(shape.is_fully_defined() for shape in attrs["dense_shapes"]):
+        return None
+    if op.type == "ParseSingleExample":
+        keys, defaults = attrs["dense_keys"], known
+    else:
+        names, _, keys, ragged, *defaults = known
+        if names.size or ragged.size:
+            return None
+    try:
+        dense = _dense_specs(_texts(keys), attrs["Tdense"], attrs["dense_shapes"], defaults)
+    except errors.OpError:  # for the step to report
+        return None
+    return lambda serialized, *_: _parsed(Batch(serialized.tolist(), ()), [], dense, True)
 
 
 # -- sequence examples ------------------------------------------------------------------------

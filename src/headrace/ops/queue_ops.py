@@ -25,7 +25,8 @@ from headrace.run.kernel import KernelContext
 from headrace.run.padding_queue import PaddingFIFOQueue
 from headrace.run.pending import Pending
 from headrace.run.priority_queue import PriorityQueue, priority_spec
-from headrace.run.queues import Queue, QueueSpec
+from headrace.run.queue_spec import QueueSpec
+from headrace.run.queues import Queue
 from headrace.run.resources import Resource
 from headrace.run.shuffle_queue import RandomShuffleQueue
 

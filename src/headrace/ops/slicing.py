@@ -10,6 +10,7 @@ core/util/strided_slice_op.cc, python/ops/array_ops.py), GraphDefs as 2.21.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,15 @@ def strided_slice_op(
     """
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     return _part(np.asarray(input), begin, end, strides, masks).copy()
+
+
+def strided_slice_rows(op: Operation, begin: Any, end: Any, strides: Any) -> Callable[..., Any]:
+    """The kernel of a node whose vectors are known, for input [n, ...]: see ops.by_rows."""
+    begin, end = np.append(0, begin), np.append(0, end)  # of axis 0 all, says the mask
+    strides = np.append(1, strides)
+    from_start, to_end, ellipsis, new, shrink = _mask_attrs(op).values()
+    masks = (2 * from_start + 1, 2 * to_end + 1, 2 * ellipsis, 2 * new, 2 * shrink)
+    return lambda values, *_: _part(values, begin, end, strides, masks).copy()
 
 
 @strided_slice_op.gradient

@@ -17,6 +17,7 @@ import numpy as np
 from headrace.base import shapes as shape_rules
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
+from headrace.run.columns import row
 from headrace.run.variable import State, Variable
 
 if TYPE_CHECKING:
@@ -32,6 +33,18 @@ def checked_kernel(kernel: Callable[..., Any], op: Operation, single: bool) -> C
         result = kernel(*inputs)
         check_result(result, op, single)
         check_ownership(result, inputs, op, single)
+        return result
+
+    return checked
+
+
+def checked_rows(together: Callable[..., Any], op: Operation, single: bool) -> Callable[..., Any]:
+    """`together`, which computes many elements at once, with the first of its results checked."""
+
+    def checked(*inputs: Any) -> Any:
+        result = together(*inputs)
+        values = [result] if single else result
+        check_result([row(value, 0) for value in values], op, False)
         return result
 
     return checked

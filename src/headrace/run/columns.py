@@ -44,6 +44,9 @@ class Store(ABC):
     gathers: ClassVar[bool] = True
     """Whether elements are set aside for a dequeue_many as they come; else it waits for all."""
 
+    in_order: ClassVar[bool] = True
+    """Whether what leaves now does not depend on what comes later."""
+
     def __init__(self) -> None:
         self.size = 0
         self.gathered = 0

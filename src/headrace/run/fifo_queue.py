@@ -7,7 +7,8 @@ Source: TF 1.15 core/kernels/fifo_queue.cc
 from __future__ import annotations
 
 from headrace.run.columns import ElementList, Ring, Store
-from headrace.run.queues import Queue, QueueSpec
+from headrace.run.queue_spec import QueueSpec
+from headrace.run.queues import Queue
 
 
 class FIFOQueue(Queue):

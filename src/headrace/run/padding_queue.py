@@ -16,7 +16,8 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.run.columns import Array, Batch, ElementList, Ring, Store
-from headrace.run.queues import Queue, QueueSpec
+from headrace.run.queue_spec import QueueSpec
+from headrace.run.queues import Queue
 
 
 class PaddingFIFOQueue(Queue):

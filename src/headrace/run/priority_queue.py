@@ -19,7 +19,8 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.run.columns import Array, Batch, Element, Store, own, row
-from headrace.run.queues import Queue, QueueSpec
+from headrace.run.queue_spec import QueueSpec
+from headrace.run.queues import Queue
 
 
 class PriorityQueue(Queue):
@@ -55,6 +56,7 @@ class Heap(Store):
     __slots__ = ("_columns", "_elements", "_next")
 
     gathers: ClassVar[bool] = False
+    in_order: ClassVar[bool] = False
 
     def __init__(
         self, component_types: Sequence[dtypes.DType], shapes: Sequence[tuple[int, ...]]

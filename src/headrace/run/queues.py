@@ -32,82 +32,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
-from headrace.base.shapes import Shape
 from headrace.run.columns import Batch, Element, Store, own
 from headrace.run.pending import Pending, WaitInfo, announce_all
+from headrace.run.queue_spec import QueueSpec
 from headrace.run.resources import Resource, ResourceManager
 
-UNBOUNDED: Final = 2**31 - 1
-"""The capacity that a negative one means, as in TensorFlow."""
-
 _DONE: Final[Pending[None]] = Pending.done_with(None)
-
-
-@dataclass(frozen=True, slots=True)
-class QueueSpec:
-    """What a queue node asks for; nodes that share a queue must ask for the same."""
-
-    component_types: tuple[dtypes.DType, ...]
-    shapes: tuple[tuple[int | None, ...], ...] | None
-    """None: unknown, each element may have shapes of its own, and dequeue_many is refused.  Sizes
-    that are None vary from element to element, which only a PaddingFIFOQueue allows."""
-    capacity: int = UNBOUNDED
-    min_after_dequeue: int = 0
-    seed: int = 0
-    seed2: int = 0
-
-    @property
-    def fixed_shapes(self) -> tuple[tuple[int, ...], ...] | None:
-        """The shapes if every size of every one is known."""
-        if self.shapes is None:
-            return None
-        fixed = tuple(tuple(d for d in shape if d is not None) for shape in self.shapes)
-        return fixed if fixed == self.shapes else None
-
-    @classmethod
-    def make(
-        cls,
-        component_types: Sequence[dtypes.DType],
-        shapes: Sequence[Shape] = (),
-        capacity: int = -1,
-        min_after_dequeue: int = 0,
-        seed: int = 0,
-        seed2: int = 0,
-        sizes_vary: bool = False,
-    ) -> QueueSpec:
-        """From a node's attrs: no shapes means unknown ones.  Raises InvalidArgument."""
-        if shapes and len(shapes) != len(component_types):
-            raise errors.invalid_argument(
-                f"a queue of {len(component_types)} components was given {len(shapes)} shapes; "
-                "give one for each component, or none"
-            )
-        known = []
-        for number, shape in enumerate(shapes):
-            if shape is None or (None in shape and not sizes_vary):
-                raise errors.invalid_argument(
-                    f"component {number} of a queue has shape {shape_rules.text(shape)}, which is "
-                    + ("of unknown rank" if sizes_vary else "not fully defined")
-                    + "; give every dimension, or no shapes at all"
-                )
-            known.append(shape)
-        capacity = UNBOUNDED if capacity < 0 else capacity
-        if min_after_dequeue < 0:
-            raise errors.invalid_argument(f"min_after_dequeue {min_after_dequeue} must be >= 0")
-        return cls(
-            tuple(t.base_dtype for t in component_types),
-            tuple(known) if shapes else None,
-            capacity,
-            min_after_dequeue,
-            seed,
-            seed2,
-        )
 
 
 class Attempt:
@@ -233,6 +169,45 @@ class Queue(Resource):
             return Pending.failed_with(bad)
         count = len(components[0])
         return self._line_up("enqueue_many", components, count) if count else _DONE
+
+    def room(self) -> int:
+        """How many elements could be put in now; 0 if whoever comes now would have to wait or fail."""
+        if self._enqueues or self._closed:
+            return 0
+        return self.capacity - self._store.size
+
+    def enqueue_each(self, batch: Sequence[Any], count: int, settled: list[Pending[Any]]) -> int:
+        """As `count` times `enqueue`, in one moment, as far as none of them has to wait: how many went in.
+
+        batch: for each component an array with an element along axis 0, or a list of values; -1 if some do not fit.
+        settled: receives what the caller announces when it holds no lock.
+        """
+        store = self._store
+        loose = any(isinstance(values, list) for values in batch)
+        if loose:
+            elements = list(zip(*batch, strict=True))
+            if any(self._misfit(element) is not None for element in elements):
+                return -1
+        elif self._explained_misfit("enqueue", batch, (count,)) is not None:
+            return -1
+        done = 0
+        with self._lock:
+            try:
+                while done < count and self.room() > 0:
+                    stop = min(count, done + self.room())
+                    if loose or (self._dequeues and not store.in_order):
+                        stop = done + 1
+                    if loose:
+                        store.put(elements[done])
+                    else:
+                        store.put_many(batch, done, stop)
+                    self._entered += stop - done
+                    done = stop
+                    if self._dequeues:
+                        settled += self._serve()
+            except MemoryError:
+                pass  # for the next enqueue to report
+        return done
 
     def dequeue(self) -> Pending[Element]:
         """Remove one element.  Rejected with: OutOfRange (closed and empty)."""

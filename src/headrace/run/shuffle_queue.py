@@ -9,12 +9,13 @@ Source: TF 1.15 core/kernels/random_shuffle_queue_op.cc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.base import dtypes, errors
 from headrace.run.columns import Array, Batch, Element, ElementList, Ring, Store, Table
 from headrace.run.philox import Philox
-from headrace.run.queues import Queue, QueueSpec
+from headrace.run.queue_spec import QueueSpec
+from headrace.run.queues import Queue
 
 
 class RandomShuffleQueue(Queue):
@@ -37,6 +38,8 @@ class Bag(Table):
     """Elements in the first `size` slots, in no order; gathered ones in a ring of their own."""
 
     __slots__ = ("_aside", "_random")
+
+    in_order: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -135,6 +138,8 @@ class ShuffledList(ElementList):
     """Elements of unknown shapes, in no order."""
 
     __slots__ = ("_random",)
+
+    in_order: ClassVar[bool] = False
 
     def __init__(self, random: Philox) -> None:
         super().__init__()

@@ -88,6 +88,11 @@ class Coordinator:
         """Whether a stop was asked for."""
         return self._stop.is_set()
 
+    def _unless_stopped(self, act: Callable[[], int]) -> int:
+        """What `act` gives, with nobody asking for a stop meanwhile; 0 without calling it after a stop."""
+        with self._lock:
+            return 0 if self._stop.is_set() else act()
+
     def wait_for_stop(self, timeout: float | None = None) -> bool:
         """Block until a stop is asked for, or `timeout` seconds; returns `should_stop()`."""
         return self._stop.wait(timeout)

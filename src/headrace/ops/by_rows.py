@@ -1,0 +1,192 @@
+"""By rows: how a node's work is done for many elements at once, one along axis 0 each.
+
+A rule makes, for one node, a function of its inputs: those that vary from element to element stacked along a new axis
+0 ("rows"), the others as they are.  It gives the outputs stacked, exactly what the kernel makes of every element by
+itself, or raises, whatever; then somebody goes element by element.  A node whose op has no rule but is in `EACH` has
+its kernel called for every element.  No other op is run for many elements: kernels that take long or let other threads
+run, that remember something or draw random numbers, or that reach state.
+Called by: plan.pump.  Threads: rules when a plan is made, what they give in any step's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from headrace.graph.graph import Operation
+from headrace.ops.csv import decode_csv_rows
+from headrace.ops.example_ops import parse_example_rows
+from headrace.ops.slicing import strided_slice_rows
+
+Array = np.ndarray[Any, Any]
+ByRows = Callable[..., Any]
+"""Inputs, rows or not, to the output or the sequence of outputs, all of them rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node whose inputs are rows or known; `ranks`: of an element, None where unknown."""
+
+    op: Operation
+    kernel: Callable[..., Any]
+    rows: Sequence[bool]
+    known: Sequence[Any]
+    ranks: Sequence[int | None]
+
+
+Rule = Callable[[Node], "ByRows | None"]
+"""None: not for this node."""
+
+
+def _first_only(node: Node) -> bool:
+    return node.rows[0] and not any(node.rows[1:])
+
+
+def _same(node: Node) -> ByRows:
+    """Element by element of one array: the kernel does not mind another axis."""
+    return node.kernel
+
+
+def _cast(node: Node) -> ByRows | None:
+    """Floats to integers, where C leaves much open, go one by one."""
+    source, target = node.op.inputs[0].dtype, node.op.outputs[0].dtype
+    if source.is_floating and target.is_integer:
+        return None
+    return node.kernel
+
+
+def _aligned(node: Node) -> ByRows | None:
+    """Two arrays that are broadcast: rows of one rank, or rows and something of no higher one."""
+    a, b = node.ranks
+    if a is None or b is None:
+        return None
+    if all(node.rows):
+        return node.kernel if a == b else None
+    return node.kernel if (a >= b) == node.rows[0] or a == b else None
+
+
+def _packed(node: Node) -> ByRows | None:
+    axis, rank = node.op.attrs["axis"], node.ranks[0]
+    if rank is None or not -rank - 1 <= axis <= rank:
+        return None
+    place = axis + 1 if axis >= 0 else axis + rank + 2
+    rows = node.rows
+    first = rows.index(True)
+
+    def pack(*values: Any) -> Array:
+        count = len(values[first])
+        alike = [
+            value if is_row else np.broadcast_to(value, (count, *np.shape(value)))
+            for value, is_row in zip(values, rows, strict=True)
+        ]
+        return np.stack(alike, axis=place)
+
+    return pack
+
+
+def _expanded(node: Node) -> ByRows | None:
+    rank = node.ranks[0]
+    if not _first_only(node) or rank is None or np.size(node.known[1]) != 1:
+        return None
+    axis = int(np.reshape(node.known[1], ()))
+    if not -rank - 1 <= axis <= rank:
+        return None
+    place = axis + 1 if axis >= 0 else axis + rank + 2
+    return lambda values, _: np.expand_dims(values, place)
+
+
+def _reshaped(node: Node) -> ByRows | None:
+    if not _first_only(node) or np.ndim(node.known[1]) != 1:
+        return None
+    shape = tuple(int(size) for size in node.known[1])
+    if any(size < -1 for size in shape):
+        return None
+    return lambda values, _: values.reshape(len(values), *shape)
+
+
+def _transposed(node: Node) -> ByRows | None:
+    rank = node.ranks[0]
+    if not _first_only(node) or np.ndim(node.known[1]) != 1:
+        return None
+    order = [int(axis) for axis in node.known[1]]
+    if rank != len(order) or sorted(order) != list(range(rank)):
+        return None
+    places = (0, *[axis + 1 for axis in order])
+    return lambda values, _: values.transpose(places)
+
+
+def _sliced(node: Node) -> ByRows | None:
+    """Slice with begin and size that are known; nothing may be out of bounds."""
+    if not _first_only(node) or np.ndim(node.known[1]) != 1 or np.ndim(node.known[2]) != 1:
+        return None
+    begin, size = node.known[1].tolist(), node.known[2].tolist()
+    if len(begin) != len(size) or len(begin) != node.ranks[0]:
+        return None
+
+    def cut(values: Array, *_: Any) -> Array:
+        index: list[slice] = [slice(None)]
+        for start, count, whole in zip(begin, size, values.shape[1:], strict=True):
+            stop = whole if count == -1 else start + count
+            if not 0 <= start <= stop <= whole:
+                raise IndexError
+            index.append(slice(start, stop))
+        return values[tuple(index)]
+
+    return cut
+
+
+def _strided(node: Node) -> ByRows | None:
+    if not _first_only(node) or any(np.ndim(vector) != 1 for vector in node.known[1:]):
+        return None
+    begin, end, strides = node.known[1:]
+    return strided_slice_rows(node.op, begin, end, strides)
+
+
+def _csv(node: Node) -> ByRows | None:
+    if not _first_only(node) or node.ranks[0] != 0:
+        return None
+    return decode_csv_rows(node.op, node.known[1:])
+
+
+def _example(node: Node) -> ByRows | None:
+    if not _first_only(node) or node.ranks[0] != 0:
+        return None
+    return parse_example_rows(node.op, node.known[1:])
+
+
+_RULES: dict[str, Rule] = {
+    "Cast": _cast,
+    "DecodeCSV": _csv,
+    "ExpandDims": _expanded,
+    "Pack": _packed,
+    "ParseExampleV2": _example,
+    "ParseSingleExample": _example,
+    "Reshape": _reshaped,
+    "Slice": _sliced,
+    "StridedSlice": _strided,
+    "Transpose": _transposed,
+}
+_RULES |= dict.fromkeys("DecodeRaw Identity LogicalNot Neg Square StringToNumber".split(), _same)
+_RULES |= dict.fromkeys(
+    "Add AddV2 Equal Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr Mul NotEqual RealDiv Sub".split(),
+    _aligned,
+)
+
+EACH: Final = frozenset(
+    "Abs Acos AddN All Any ArgMax ArgMin AsString Asin Atan Ceil Concat ConcatV2 Cos DecodeBase64 Div Erf Exp Fill "
+    "Floor FloorDiv FloorMod GatherV2 Gather Invert IsFinite IsInf IsNan Log Log1p Max Maximum Mean Min Minimum Mod "
+    "MirrorPad OneHot OnesLike Pad PadV2 Pow Prod Range Rank Reciprocal RegexFullMatch RegexReplace Relu Relu6 "
+    "ReverseV2 Rint Round Rsqrt Select SelectV2 Shape Sigmoid Sign Sin Size Softmax Softplus Split SplitV Sqrt "
+    "SquaredDifference Squeeze StopGradient StringJoin StringLength StringLower StringStrip "
+    "StringUpper Substr Sum Tan Tanh Tile TruncateDiv TruncateMod Unpack Where ZerosLike".split()
+).union(_RULES)
+"""Ops that are cheap on small arrays and depend on nothing but their inputs."""
+
+
+def by_rows(node: Node) -> ByRows | None:
+    """How the node's work is done for many elements; None: with its kernel, one by one."""
+    rule = _RULES.get(node.op.type)
+    return None if rule is None else rule(node)

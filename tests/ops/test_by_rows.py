@@ -1,0 +1,167 @@
+"""Work on many elements at once gives, to the bit, what the kernel gives for each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.graph.registry import OPS
+from headrace.ops import by_rows as table
+from headrace.ops.by_rows import EACH, Node, by_rows
+from headrace.plan.binding import bound_kernel, returns_value
+from headrace.run.columns import row
+
+ROWS = 5
+FLOATS = np.random.default_rng(1).normal(size=(ROWS, 2, 3)).astype(np.float32)
+NUMBERS = np.array([-3, 0, 7, 2**31 - 1, 5], np.int32)
+BOOLS = np.array([True, False, True, True, False])
+K = tf.constant
+
+Build = Callable[[Any], Any]
+
+
+def strings(*values: bytes) -> Any:
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column
+
+
+def example(number: int) -> bytes:
+    made = tf.train.Example()
+    made.features.feature["n"].int64_list.value.append(number)
+    made.features.feature["x"].float_list.value.extend([number / 3] * 4)
+    made.features.feature["s"].bytes_list.value.append(b"%d" % number)
+    if number % 2:
+        made.features.feature["odd"].int64_list.value.append(number)
+    content: bytes = made.SerializeToString()
+    return content
+
+
+EXAMPLES = strings(*map(example, range(ROWS)))
+FEATURES = {
+    "n": tf.FixedLenFeature([], tf.int64),
+    "x": tf.FixedLenFeature([2, 2], tf.float32),
+    "s": tf.FixedLenFeature([1], tf.string),
+    "odd": tf.FixedLenFeature([], tf.int64, default_value=-1),
+}
+CSV = strings(b"1,a,2.5", b'-7,"b,""c""",', b"0,,1e-3", b" 5 ,d,inf", b"6,e,0x10")
+WORDS = strings(b"abcd", b"efgh", b"\x00\x01\x02\x03", b"\xff\xfe\xfd\xfc", b"0000")
+
+# op, rows, what is built of them
+CASES: list[tuple[str, Any, Build]] = [
+    ("Cast", NUMBERS, lambda x: tf.cast(x, tf.float32)),
+    ("Cast", FLOATS, lambda x: tf.cast(x, tf.float64)),
+    ("DecodeCSV", CSV, lambda x: tf.decode_csv(x, [[1], [""], [0.5]])),
+    ("DecodeCSV", CSV, lambda x: tf.decode_csv(x, [[0.5]], select_cols=[2])),
+    ("DecodeRaw", WORDS, lambda x: tf.decode_raw(x, tf.int16)),
+    ("ExpandDims", FLOATS, lambda x: tf.expand_dims(x, 1)),
+    ("ExpandDims", NUMBERS, lambda x: tf.expand_dims(x, -1)),
+    ("Pack", FLOATS, lambda x: tf.stack([x, np.ones((2, 3), np.float32), x], axis=-2)),
+    ("Pack", NUMBERS, lambda x: tf.stack([x, 4, x])),
+    ("Pack", WORDS, lambda x: tf.stack([x, x], axis=0)),
+    ("ParseExampleV2", EXAMPLES, lambda x: list(tf.parse_single_example(x, FEATURES).values())),
+    (
+        "ParseSingleExample",
+        EXAMPLES,
+        lambda x: OPS["ParseSingleExample"](
+            x, [K(np.int64(9)), K(np.empty(0, np.float32))], num_sparse=0, sparse_keys=[], sparse_types=[],
+            dense_keys=[b"odd", b"x"], Tdense=[tf.int64, tf.float32],
+            dense_shapes=[tf.TensorShape([]), tf.TensorShape([4])],
+        ),
+    ),
+    ("Reshape", FLOATS, lambda x: tf.reshape(x, [3, -1])),
+    ("Reshape", FLOATS, lambda x: tf.reshape(x, [-1])),
+    ("Slice", FLOATS, lambda x: tf.slice(x, [1, 0], [-1, 2])),
+    ("StridedSlice", FLOATS, lambda x: x[1, ::-2]),
+    ("StridedSlice", FLOATS, lambda x: x[..., tf.newaxis, 1:]),
+    ("Transpose", FLOATS, lambda x: tf.transpose(x, [1, 0])),
+    ("Identity", FLOATS, tf.identity),
+    ("LogicalNot", BOOLS, tf.logical_not),
+    ("Neg", FLOATS, tf.negative),
+    ("Square", FLOATS, tf.square),
+    ("StringToNumber", strings(b"1", b" 2.5", b"-1e9", b"0", b"3"), tf.string_to_number),
+    ("AddV2", FLOATS, lambda x: x + K(np.arange(3, dtype=np.float32))),
+    ("AddV2", FLOATS, lambda x: x + x),
+    ("Add", NUMBERS, lambda x: OPS["Add"](x, 2**31 - 1)),
+    ("Equal", NUMBERS, lambda x: tf.equal(x, 7)),
+    ("Equal", WORDS, lambda x: tf.equal(x, b"efgh")),
+    ("Greater", NUMBERS, lambda x: tf.greater(5, x)),
+    ("GreaterEqual", FLOATS, lambda x: x >= 0.5),
+    ("Less", FLOATS, lambda x: x < 0.5),
+    ("LessEqual", NUMBERS, lambda x: x <= 0),
+    ("LogicalAnd", BOOLS, lambda x: tf.logical_and(x, True)),
+    ("LogicalOr", BOOLS, lambda x: tf.logical_or(x, x)),
+    ("Mul", NUMBERS, lambda x: x * 3),
+    ("NotEqual", NUMBERS, lambda x: tf.not_equal(x, 7)),
+    ("RealDiv", FLOATS, lambda x: tf.realdiv(x, 3.0)),
+    ("Sub", FLOATS, lambda x: K(np.full((2, 3), 2, np.float32)) - x),
+]  # fmt: skip
+
+# rows of the same kind of node that have to go one by one
+ONE_BY_ONE: list[tuple[str, Any, Build]] = [
+    ("Cast", FLOATS, lambda x: tf.cast(x, tf.int32)),
+    ("AddV2", NUMBERS.astype(np.float32), lambda x: x + K(np.ones(ROWS, np.float32))),
+    ("ParseExampleV2", EXAMPLES, lambda x: tf.parse_single_example(x, {"x": tf.VarLenFeature(tf.float32)})["x"].values),
+    ("Slice", FLOATS, lambda x: tf.slice(x, tf.cast(x[0, :2], tf.int32), [0, 0])),
+    ("ExpandDims", FLOATS, lambda x: tf.expand_dims(x, tf.cast(x[0, 0] * 0, tf.int32))),
+]  # fmt: skip
+
+
+def node(kind: str, rows: Any, build: Build) -> Node:
+    """The only node of its kind that `build` makes of one of `rows`."""
+    with tf.Graph().as_default() as graph:
+        source = tf.placeholder(
+            tf.as_dtype(rows.dtype if rows.dtype != object else tf.string), rows.shape[1:]
+        )
+        build(source)
+        (op,) = [op for op in graph.get_operations() if op.type == kind]
+        with tf.Session() as session:
+            known = [None if _comes_from(source, t) else session.run(t) for t in op.inputs]
+    varies = [value is None for value in known]
+    ranks = [t.shape.ndims for t in op.inputs]
+    return Node(op, bound_kernel(op, op.spec, np), varies, known, ranks)
+
+
+def _comes_from(source: Any, tensor: Any) -> bool:
+    return tensor is source or any(_comes_from(source, each) for each in tensor.op.inputs)
+
+
+@pytest.mark.parametrize(("kind", "rows", "build"), CASES)
+def test_together_is_one_by_one(kind: str, rows: Any, build: Build) -> None:
+    made = node(kind, rows, build)
+    together = by_rows(made)
+    assert together is not None
+    found = together(
+        *[rows if varies else value for varies, value in zip(made.rows, made.known, strict=True)]
+    )
+    found = [found] if returns_value(made.op.spec) else list(found)
+    with tf.Graph().as_default(), tf.Session() as session:
+        source = tf.placeholder(made.op.inputs[made.rows.index(True)].dtype, rows.shape[1:])
+        build(source)
+        (op,) = [op for op in source.graph.get_operations() if op.type == kind]
+        for at in range(ROWS):
+            alone = session.run(list(op.outputs), {source: row(rows, at)})
+            for wanted, column in zip(alone, found, strict=True):
+                mine = column[at]
+                assert np.shape(mine) == np.shape(wanted)
+                if column.dtype == object:
+                    assert np.array_equal(mine, wanted)
+                else:
+                    assert mine.dtype == wanted.dtype
+                    assert np.asarray(mine).tobytes() == np.asarray(wanted).tobytes()
+
+
+@pytest.mark.parametrize(("kind", "rows", "build"), ONE_BY_ONE)
+def test_what_could_come_out_otherwise_goes_one_by_one(kind: str, rows: Any, build: Build) -> None:
+    assert by_rows(node(kind, rows, build)) is None
+
+
+def test_every_rule_has_a_case_and_every_name_is_an_op_that_only_computes() -> None:
+    assert {kind for kind, *_ in CASES} == set(table._RULES)
+    for name in EACH:
+        assert not OPS[name].stateful, name
+        assert not OPS[name].blocking, name
