@@ -21,7 +21,8 @@ from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.keys import source_device, task_of
 from headrace.run.lines import Shared
 from headrace.run.pending import WaitInfo
-from headrace.run.queues import UNBOUNDED, Attempt, Queue
+from headrace.run.queue_spec import UNBOUNDED
+from headrace.run.queues import Attempt, Queue
 from headrace.run.readers import Read, Reader
 from headrace.run.resources import Resource, ResourceManager
 from headrace.run.variable import State
