@@ -1,6 +1,6 @@
 """Recognise a step that reads a record, computes on it and enqueues it, and make a Pump of it.
 
-What it may compute is in ops.by_rows.  Anything else, a control edge, a variable, a second read: no pump.
+What it may compute is in plan.by_rows.  Anything else, a control edge, a variable, a second read: no pump.
 Called by: client.local.  Threads: any.
 """
 
@@ -15,9 +15,9 @@ from headrace.graph.const_value import KERNEL_FAILURES, const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
-from headrace.ops.by_rows import EACH, Node, by_rows
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, input_names, returns_value
+from headrace.plan.by_rows import EACH, Node, by_rows
 from headrace.plan.prune import Pruned
 from headrace.run import instructions as make
 from headrace.run.kernel import Memos, NodeInfo

@@ -10,9 +10,9 @@ import pytest
 
 import headrace as tf
 from headrace.graph.registry import OPS
-from headrace.ops import by_rows as table
-from headrace.ops.by_rows import EACH, Node, by_rows
+from headrace.plan import by_rows as table
 from headrace.plan.binding import bound_kernel, returns_value
+from headrace.plan.by_rows import EACH, Node, by_rows
 from headrace.run.columns import row
 
 ROWS = 5
