@@ -292,8 +292,10 @@ def named(error: BaseException) -> str:
     kind = type(error).__name__
     if not isinstance(error, OpError):
         return f"{kind}: {error}"
-    where = error._context_line().replace("    ", ", ")
-    return f"{kind}: {error.message}" + (f" ({where})" if where else "")
+    if error.node is None:
+        return f"{kind}: {error.message}"
+    built = "" if error.built_at is None else f", built at {error.built_at}"
+    return f"{kind}: {error.message} (node {error.node!r}{built})"
 
 
 # For `raise errors.not_found("...")` with whatever Context is known on the spot.

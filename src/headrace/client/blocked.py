@@ -142,8 +142,8 @@ class _Why:
         does = "fills it" if kind == "QueueEnqueue" else "empties it"
         names = ", ".join(map(repr, nodes[:3])) + (", …" if len(nodes) > 3 else "")
         return (
-            f"; {names} {does}, and no QueueRunner runs that: if the thread that waits here was to run it, it waits "
-            "for itself"
+            f"; {names} {does}, but no QueueRunner runs that: "
+            "if the thread that waits here was to, it waits for itself"
         )
 
 

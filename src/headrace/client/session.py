@@ -31,6 +31,7 @@ from headrace.client.local import reset as reset_local
 from headrace.client.present import presented
 from headrace.codec import protos as pb
 from headrace.graph import scopes
+from headrace.graph.collections import GraphKeys
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 from headrace.run import long_waits
@@ -194,8 +195,18 @@ class BaseSession:
             op = self._graph._ops.get(error.node)
             if op is not None:
                 error.with_context(op=op, node_def=op.node_def)
+                if isinstance(error, errors.FailedPreconditionError):
+                    self._name_initializer(error, op)
                 error.built_at = op.built_at  # here, not where a server imported the graph
         return error.with_traceback(None)
+
+    def _name_initializer(self, error: errors.OpError, op: Operation) -> None:
+        """Of a local variable, such as a counter of epochs, say which one."""
+        names = {v.op.name for v in self._graph.get_collection(GraphKeys.LOCAL_VARIABLES)}
+        if any(tensor.op.name in names for tensor in op.inputs):
+            usual, meant = "tf.global_variables_initializer()", "tf.local_variables_initializer()"
+            error.message = error.message.replace(usual, meant)
+            error.args = (error.message, *error.args[1:])
 
     def make_callable(
         self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False

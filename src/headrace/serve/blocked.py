@@ -183,17 +183,15 @@ def _state(step: BlockedStep) -> str:
     limit = "" if queue.capacity is None else f" of at most {queue.capacity}"
     parts = [f"it holds {queue.size}{limit}"]
     if step.so_far:
-        verb = "have gone in" if step.kind.startswith("enqueue") else "are set aside for this"
-        parts.append(f"{step.so_far} of the {step.wanted} wanted {verb}")
+        verb = "gone in" if step.kind.startswith("enqueue") else "set aside for this"
+        parts.append(f"{step.so_far} of the {step.wanted} {verb}")
     if queue.min_after_dequeue:
         parts.append(f"min_after_dequeue is {queue.min_after_dequeue}")
-    parts.append("is closed" if queue.closed else "is open")
-    parts.append(
-        "nothing ever went in"
-        if not queue.entered
-        else f"has not changed for {seconds(step.unmoved_s)}"
-    )
-    return ", ".join(parts)
+    if queue.closed:
+        parts.append("is closed")
+    if queue.entered:
+        parts.append(f"has not changed for {seconds(step.unmoved_s)}")
+    return ", ".join(parts) + ("" if queue.entered else "; nothing ever went in")
 
 
 def _others(step: BlockedStep) -> str:

@@ -253,7 +253,7 @@ def _lookalikes(queue: Queue, kind: str, resources: Iterable[Resource]) -> Itera
             continue
         facts = other.describe()
         if takes and facts["size"]:
-            what = f"holds {facts['size']} of the same types"
+            what = f"holds {facts['size']} element{'' if facts['size'] == 1 else 's'} of the same types"
         elif not takes and facts["pending_dequeues"]:
             what = "is waited on"
         else:

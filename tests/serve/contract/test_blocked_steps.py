@@ -46,9 +46,9 @@ def test_a_session_says_what_its_steps_wait_for(
     assert (step.queue.capacity, step.queue.closed, step.others) == (5, False, ())
     assert 0 <= step.unmoved_s <= step.waited_s
     assert "pid" in step.client
-    assert "3 of the 4 wanted are set aside for this" in str(step)
+    assert "3 of the 4 set aside for this" in str(step)
     assert step.cause.startswith("nobody enqueues; ")
-    assert "fills it, and no QueueRunner runs that" in step.cause
+    assert "fills it, but no QueueRunner runs that" in step.cause
     assert same.cause == "nobody enqueues"
 
 
@@ -144,5 +144,5 @@ def test_a_queue_that_may_have_been_meant_is_named(
     ended(waiting)
     assert step.cause == (
         "nobody has ever enqueued anything; was another queue meant? There is FIFOQueue 'examples' in container "
-        "'loader', which holds 1 of the same types: see shared_name and container"
+        "'loader', which holds 1 element of the same types: see shared_name and container"
     )

@@ -1,0 +1,114 @@
+"""Likely causes, from the state of what a step waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.codec import protos as pb
+from headrace.serve.blocked import values
+from headrace.serve.causes import likely_cause
+
+
+def blocked(
+    way: str, wanted: int = 1, waiters: tuple[tuple[str, int], ...] = (), **queue: Any
+) -> pb.BlockedStepState:
+    """An operation that waits on a queue of int32 with these fields, beside these waiters."""
+    fields = {"kind": "FIFOQueue", "name": "q", "container": "localhost", **queue}
+    state = pb.BlockedStepState(
+        node="n", op="O", kind=way, wanted=wanted, so_far=fields.pop("so_far", 0),
+        lookalike=fields.pop("lookalike", ()),
+        resource=pb.ResourceState(component=[pb.DT_INT32], **fields),
+    )  # fmt: skip
+    for other, count in ((way, wanted), *waiters):
+        state.resource.waiter.add(kind=other, wanted=count)
+    return state
+
+
+CASES = [
+    (blocked("dequeue"), "nobody has ever enqueued anything"),
+    (blocked("dequeue", entered=3), "nobody enqueues"),
+    (blocked("dequeue", entered=3, waiters=(("enqueue", 1),)), ""),
+    (blocked("read"), "the file-name queue 'q' is empty and nobody has ever enqueued anything"),
+    (
+        blocked("dequeue", lookalike=["FIFOQueue 'r'"]),
+        "nobody has ever enqueued anything; was another queue meant? There is FIFOQueue 'r': "
+        "see shared_name and container",
+    ),
+    (
+        blocked("dequeue_many", 5, size=4, so_far=1, entered=9, min_after_dequeue=4),
+        "min_after_dequeue: 4 elements must stay until the queue is closed, which leaves 0 of the 4; "
+        "enqueue more, or close the queue when there is no more",
+    ),
+    (blocked("dequeue_many", 6, size=4, so_far=1, entered=9, min_after_dequeue=4), "nobody enqueues"),
+    (
+        blocked("dequeue", size=5, capacity=5, min_after_dequeue=5, waiters=(("enqueue", 1),)),
+        "min_after_dequeue (5) elements must stay and no more than capacity (5) fit: nothing can ever be taken out; "
+        "make the capacity larger",
+    ),
+    (
+        blocked("enqueue", size=5, capacity=5, min_after_dequeue=6, waiters=(("dequeue", 1),)),
+        "min_after_dequeue (6) elements must stay and no more than capacity (5) fit: nothing can ever be taken out; "
+        "make the capacity larger",
+    ),
+    (
+        blocked("dequeue_many", 8, kind="PriorityQueue", size=4, capacity=4, waiters=(("enqueue", 1),)),
+        "a PriorityQueue gives a batch when all of it is there, and 8 elements do not fit into a capacity of 4; "
+        "make the capacity larger",
+    ),
+    (
+        blocked("enqueue", size=5, capacity=5, entered=5),
+        "the queue is full and nobody takes anything out",
+    ),
+    (
+        blocked("enqueue_many", 9, size=5, capacity=5, entered=5),
+        "the queue is full and nobody takes anything out; 9 elements do not fit into a capacity of 5: dequeue in "
+        "another thread or process meanwhile, or make the capacity larger",
+    ),
+    (blocked("enqueue", size=5, capacity=5, entered=5, waiters=(("dequeue_many", 3),)), ""),
+    (blocked("close"), "the enqueues before it still wait for room"),
+    (pb.BlockedStepState(node="n", op="O", kind="take"), ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "cause"), CASES)
+def test_the_state_of_a_queue_says_why(state: pb.BlockedStepState, cause: str) -> None:
+    assert likely_cause(state, [state], {}) == cause
+
+
+def receive(**fields: Any) -> pb.BlockedStepState:
+    return pb.BlockedStepState(
+        session="s", step=7, task="a", node="x/_1", op="_Recv", kind="recv", on="x", source="b", **fields
+    )  # fmt: skip
+
+
+def test_a_recv_says_what_its_source_does() -> None:
+    waits = receive()
+    there = pb.BlockedStepState(
+        session="s", step=7, task="b", node="t", op="Take", kind="take", on="A"
+    )
+    elsewhere = pb.BlockedStepState(session="s", step=8, task="b", node="t", op="Take", kind="take")
+    assert (
+        likely_cause(waits, [waits], {"b": "has not answered for 2 s"})
+        == "b has not answered for 2 s"
+    )
+    assert likely_cause(waits, [waits, there], {}) == (
+        "the step waits there itself, in Take 't': take on A"
+    )
+    assert likely_cause(waits, [waits, elsewhere], {}) == (
+        "b has not made the value yet, and waits for nothing: it is computing"
+    )
+
+
+def test_the_text_of_what_is_no_queue_has_its_state() -> None:
+    state = pb.BlockedStepState(
+        session="s", step=7, task="/job:ps", node="grads", op="AccumulatorTakeGradient",
+        waited_s=75.0, kind="take_grad(3)", on="ConditionalAccumulator 'a'", built_at="train.py:3",
+        resource=pb.ResourceState(kind="DenseAccumulator", state="it holds 1 gradients, at step 0"),
+    )  # fmt: skip
+    (step,) = values([state], {"s": "train.py, pid 3 on here"})
+    assert str(step) == (
+        "a step of session s (train.py, pid 3 on here) has waited 75 s in AccumulatorTakeGradient 'grads' (built at "
+        "train.py:3): take_grad(3) on ConditionalAccumulator 'a' of /job:ps; it holds 1 gradients, at step 0"
+    )
