@@ -18,6 +18,8 @@ from headrace.base import dtypes, shapes
 from headrace.codec.fields import Array, objects
 
 _TEXT = (str, bytes)
+_LARGE = 3e38  # nearly the largest float32
+_QUICK_INTS = frozenset((dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64))
 _PLAIN = frozenset({int, float, bool, complex, str, bytes})
 
 
@@ -45,6 +47,30 @@ def to_array(values: Any, dtype: dtypes.DType | None = None) -> tuple[Array, dty
     if isinstance(values, np.ndarray | np.generic) or hasattr(values, "__array__"):
         return _from_array(values, dtype)
     return _from_python(values, dtype)
+
+
+def quick_array(value: Any, dtype: dtypes.DType | None) -> tuple[Array, dtypes.DType] | None:
+    """What `to_array` gives for a Python float or small int, read-only; None for everything else."""
+    kind = type(value)
+    if kind is float:
+        if dtype is None:
+            dtype = dtypes.float32
+        elif dtype is not dtypes.float32 and dtype is not dtypes.float64:
+            return None
+        if not -_LARGE < value < _LARGE:
+            return None
+    elif kind is int:
+        if dtype is None:
+            dtype = dtypes.int32
+        elif dtype not in _QUICK_INTS:
+            return None
+        if not -(1 << 31) <= value < 1 << 31:
+            return None
+    else:
+        return None
+    array = np.array(value, dtype.np)
+    array.flags.writeable = False
+    return array, dtype
 
 
 def _from_array(values: Any, dtype: dtypes.DType | None) -> tuple[Array, dtypes.DType]:

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from headrace.base import dtypes
+from headrace.graph import scopes
 from headrace.graph.attrs import coerce
 from headrace.graph.convert import convert, graph_of
 from headrace.graph.graph import Graph, Operation
@@ -57,7 +58,7 @@ def apply_op(
             f"op {spec.name} takes {len(definitions)} inputs "
             f"({', '.join(d.name for d in definitions)}), not {len(inputs)}"
         )
-    graph = graph_of(_flat(inputs))
+    tensors, graph = _single_graph(inputs)
     wanted = name or spec.name
     scope = wanted[:-1] if wanted.endswith("/") else graph.unique_name(wanted)
     known: dict[str, Any] = {}
@@ -73,12 +74,15 @@ def apply_op(
     if spec.name != "Const":
         graph._name_stack = scope
     try:  # what is made on the way, constants and the nodes that bring values into a loop, is named after this one
-        if all(isinstance(value, Tensor) for value in inputs):
+        if tensors:
             flat = _infer_from_tensors(spec, definitions, inputs, known)
         else:
-            with graph.as_default():
+            scopes.enter(graph)
+            try:
                 flat = _convert_inputs(spec, definitions, inputs, known)
-        if not any(definition.is_ref for definition in definitions):
+            finally:
+                scopes.leave(graph)
+        if not spec.takes_ref:
             return add_node(graph, spec, scope, flat, known)
         with ExitStack() as together:  # an op that takes a reference runs where the state is
             for definition, tensor in zip(definitions, flat, strict=False):
@@ -89,12 +93,28 @@ def apply_op(
         graph._name_stack = outer
 
 
+def _single_graph(inputs: tuple[Any, ...]) -> tuple[bool, Graph]:
+    """Whether all `inputs` are tensors, and their graph.  Raises ValueError if there are several."""
+    graph: Graph | None = None
+    for value in inputs:
+        if not isinstance(value, Tensor) or (graph is not None and value.op.graph is not graph):
+            break
+        graph = value.op.graph
+    else:
+        if graph is not None:
+            return True, graph
+    return all(isinstance(value, Tensor) for value in inputs), graph_of(_flat(inputs))
+
+
 def add_node(
     graph: Graph, spec: OpSpec, name: str, inputs: list[Tensor], known: dict[str, Any], **extra: Any
 ) -> Operation:
     """Complete the attrs with defaults, derive output types, add the node under the final `name`."""
     attrs = _completed(spec, known)
-    output_types = [t for definition in spec.outputs for t in arg_types(definition, attrs)]
+    if spec.single_output:
+        output_types = arg_types(spec.outputs[0], attrs)
+    else:
+        output_types = [t for definition in spec.outputs for t in arg_types(definition, attrs)]
     if "container" in spec.attrs and not attrs["container"] and graph._container:
         attrs["container"] = graph._container.encode()
     return graph.add_operation(name, spec.name, spec, inputs, attrs, output_types, **extra)
@@ -110,7 +130,7 @@ def _completed(spec: OpSpec, known: dict[str, Any]) -> dict[str, Any]:
                 raise TypeError(f"op {spec.name} needs a value for attr {key!r}")
             if isinstance(value, list):
                 value = list(value)
-        if definition.allowed is not None:
+        if definition.allowed is not None and id(value) not in definition.allowed_ids:
             for item in value if isinstance(value, list) else (value,):
                 if item not in definition.allowed:
                     kind = TypeError if isinstance(item, dtypes.DType) else ValueError

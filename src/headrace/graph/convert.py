@@ -121,15 +121,17 @@ def graph_of(values: Any) -> Any:
 
     Raises ValueError if they belong to several.
     """
-    default = scopes.get_default_graph()
     found = None
     first: Any = None
     for value in values:
-        if not isinstance(value, Tensor) and not hasattr(type(value), "_as_graph_element"):
+        if isinstance(value, Tensor):
+            graph: Any = value.op.graph
+        elif hasattr(type(value), "_as_graph_element"):
+            graph = value.graph
+        else:
             continue
-        graph = value.graph
         if found is None:
             found, first = graph, value
         elif found is not graph:
             raise ValueError(f"{value.name} and {first.name} belong to different graphs")
-    return found if found is not None else default
+    return found if found is not None else scopes.get_default_graph()

@@ -101,7 +101,7 @@ class Graph:
         with self._lock:
             if name in self._ops:
                 raise ValueError(f"the graph already has a node named {name!r}")
-            controls = list(control_inputs) if control_inputs else []
+            controls = [*control_inputs] if control_inputs else []
             if apply_scopes and self._controllers:
                 for extra in self._scope_controls(inputs):
                     if extra not in controls:
@@ -127,7 +127,8 @@ class Graph:
             for tensor in inputs:
                 if tensor is not None:
                     tensor._consumers.append(op)
-            self._seen_by_controls(op)
+            if self._controllers:
+                self._seen_by_controls(op)
             self._ops[name] = op
             self._order.append(op)
             self.version += 1
@@ -138,10 +139,12 @@ class Graph:
     def _place_in_control_flow(self, op: Operation) -> None:
         """Let the branch or loop that is being built take `op` in.  Raises ValueError."""
         context = op._control_flow_context = self._control_flow_context
-        if any(t is not None and t.op._control_flow_context is not None for t in op.inputs):
-            from headrace.graph.control_flow import check_inputs
+        for tensor in op.inputs:
+            if tensor is not None and tensor.op._control_flow_context is not None:
+                from headrace.graph.control_flow import check_inputs
 
-            check_inputs(op)
+                check_inputs(op)
+                break
         if context is not None:
             context.add_op(op)
 
@@ -304,24 +307,21 @@ class Graph:
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
         """Nest names under `name`; None or '' goes to the root, a trailing '/' re-enters a scope."""
-        if name:
-            if self._name_stack:
-                if not _SCOPE_NAME.match(name):
-                    raise ValueError(f"{name!r} is not a valid scope name")
-            elif not _NAME.match(name):
-                raise ValueError(f"{name!r} is not a valid scope name")
         old = self._name_stack
-        if not name:
-            new = ""
-        elif name.endswith("/"):
-            new = name[:-1]
-        else:
-            new = self.unique_name(name)
-        self._name_stack = new
+        new = self._name_stack = self._scope_of(name)
         try:
             yield new + "/" if new else ""
         finally:
             self._name_stack = old
+
+    def _scope_of(self, name: str | None) -> str:
+        """The scope that `name_scope(name)` is about to open."""
+        if not name:
+            return ""
+        valid = _SCOPE_NAME if self._name_stack else _NAME
+        if not valid.match(name):
+            raise ValueError(f"{name!r} is not a valid scope name")
+        return name[:-1] if name.endswith("/") else self.unique_name(name)
 
     def get_name_scope(self) -> str:
         """The current scope, without the trailing '/'."""

@@ -29,7 +29,9 @@ class name_scope:
             raise ValueError("name_scope needs a name or a default_name when values are given")
         self._name = default_name if name is None else name
         self._values = values
-        self._stack: list[Any] = []
+        self._outer: list[
+            tuple[Any, str]
+        ] = []  # of each time it was entered: graph, its scope before
 
     @property
     def name(self) -> str | None:
@@ -37,21 +39,17 @@ class name_scope:
 
     def __enter__(self) -> str:
         graph = graph_of(self._values or ())
-        default = graph.as_default()
-        default.__enter__()
-        inner = graph.name_scope(self._name)
-        try:
-            text: str = inner.__enter__()
-        except BaseException:
-            default.__exit__(None, None, None)
-            raise
-        self._stack.append((inner, default))
-        return text
+        outer = graph._name_stack
+        scope = graph._scope_of(self._name)
+        scopes.enter(graph)
+        graph._name_stack = scope
+        self._outer.append((graph, outer))
+        return f"{scope}/" if scope else ""
 
     def __exit__(self, *exc: Any) -> None:
-        inner, default = self._stack.pop()
-        inner.__exit__(*exc)
-        default.__exit__(*exc)
+        graph, outer = self._outer.pop()
+        graph._name_stack = outer
+        scopes.leave(graph)
 
 
 def device(device_name_or_function: Any) -> Any:

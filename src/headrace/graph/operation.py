@@ -27,13 +27,23 @@ _PROGRAMS = os.path.join(_PACKAGE, "tools")  # programs that use headrace, thoug
 def where_built() -> tuple[str, int] | None:
     """File and line of the nearest caller outside headrace (inside it: the outermost frame)."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+    filename = frame.f_code.co_filename
+    while _is_ours[filename] and (back := frame.f_back) is not None:
+        frame = back
+        filename = frame.f_code.co_filename
+    return filename, frame.f_lineno
 
 
-def _is_ours(filename: str) -> bool:
-    return filename.startswith(_PACKAGE) and not filename.startswith(_PROGRAMS)
+class _Ours(dict[str, bool]):
+    """Whether a file is headrace's; asked for every frame below every node."""
+
+    def __missing__(self, filename: str) -> bool:
+        ours = filename.startswith(_PACKAGE) and not filename.startswith(_PROGRAMS)
+        self[filename] = ours
+        return ours
+
+
+_is_ours = _Ours()
 
 
 class Operation:

@@ -17,6 +17,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import dtypes
@@ -62,6 +63,9 @@ class AttrDef:
     default: Any = MISSING
     allowed: tuple[Any, ...] | None = None
     minimum: int | None = None
+    allowed_ids: frozenset[int] = (
+        frozenset()
+    )  # of the dtypes among `allowed`, each of which is one object
 
 
 _TYPE_NAMES = {
@@ -122,7 +126,8 @@ def _parse_attr(text: str) -> AttrDef:
     kind, allowed = _parse_kind(match["kind"])
     default = MISSING if match["default"] is None else _parse_default(kind, match["default"])
     minimum = None if match["min"] is None else int(match["min"])
-    return AttrDef(match["name"], kind, default, allowed, minimum)
+    ids = frozenset(id(each) for each in allowed or () if isinstance(each, dtypes.DType))
+    return AttrDef(match["name"], kind, default, allowed, minimum, ids)
 
 
 def _parse_kind(text: str) -> tuple[str, tuple[Any, ...] | None]:
@@ -219,55 +224,48 @@ class OpSpec:
         self.where = where
         self.gradient_fn: Gradient | None = None
         self.differentiable = True
-        self._parsed: tuple[tuple[ArgDef, ...], tuple[ArgDef, ...], dict[str, AttrDef]] | None = (
-            None
-        )
-        self._kernel_attrs: tuple[str, ...] | None = None
-        self._takes_ctx: bool | None = None
 
-    def _parse(self) -> tuple[tuple[ArgDef, ...], tuple[ArgDef, ...], dict[str, AttrDef]]:
-        if self._parsed is None:
-            inputs, outputs, attrs = self._texts
-            attr_defs = parse_attrs(attrs)
-            self._parsed = (
-                tuple(_listed(arg, attr_defs) for arg in parse_args(inputs)),
-                tuple(_listed(arg, attr_defs) for arg in parse_args(outputs)),
-                attr_defs,
-            )
-        return self._parsed
-
-    @property
+    @cached_property
     def inputs(self) -> tuple[ArgDef, ...]:
-        return self._parse()[0]
+        return tuple(_listed(arg, self.attrs) for arg in parse_args(self._texts[0]))
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[ArgDef, ...]:
-        return self._parse()[1]
+        return tuple(_listed(arg, self.attrs) for arg in parse_args(self._texts[1]))
 
-    @property
+    @cached_property
     def attrs(self) -> dict[str, AttrDef]:
-        return self._parse()[2]
+        return parse_attrs(self._texts[2])
 
-    @property
+    @cached_property
+    def single_inputs(self) -> bool:
+        """Whether every input is one plain tensor: no lists, no references."""
+        return not any(definition.is_list or definition.is_ref for definition in self.inputs)
+
+    @cached_property
+    def takes_ref(self) -> bool:
+        """Whether an input is a reference."""
+        return any(definition.is_ref for definition in self.inputs)
+
+    @cached_property
+    def single_output(self) -> bool:
+        """Whether the op has one output, which is no list: the kernel returns it as it is."""
+        return len(self.outputs) == 1 and not self.outputs[0].is_list
+
+    @cached_property
     def takes_ctx(self) -> bool:
         """True when the kernel's first parameter asks for the runtime instead of `xp`."""
-        if self._takes_ctx is None:
-            self._inspect()
-        return bool(self._takes_ctx)
+        return self._parameters[0].name == "ctx"
 
-    @property
+    @cached_property
     def kernel_attrs(self) -> tuple[str, ...]:
         """The attrs that the kernel wants as keyword arguments."""
-        if self._kernel_attrs is None:
-            self._inspect()
-        assert self._kernel_attrs is not None
-        return self._kernel_attrs
+        return tuple(p.name for p in self._parameters if p.kind is p.KEYWORD_ONLY)
 
-    def _inspect(self) -> None:
+    @property
+    def _parameters(self) -> list[inspect.Parameter]:
         assert self.kernel is not None, f"op {self.name} has no kernel"
-        parameters = list(inspect.signature(self.kernel).parameters.values())
-        self._takes_ctx = parameters[0].name == "ctx"
-        self._kernel_attrs = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        return list(inspect.signature(self.kernel).parameters.values())
 
     def gradient(self, function: Gradient) -> Gradient:
         """Decorator: registers the gradient."""

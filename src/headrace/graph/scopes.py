@@ -32,6 +32,8 @@ def get_default_graph() -> Graph:
     if _stacks.graphs:
         return _stacks.graphs[-1]
     global _global_graph
+    if _global_graph is not None:
+        return _global_graph
     with _lock:
         if _global_graph is None:
             from headrace.graph.graph import Graph
@@ -55,16 +57,26 @@ def reset_default_graph() -> None:
 @contextmanager
 def graph_as_default(graph: Graph) -> Iterator[Graph]:
     """Make `graph` the default of this thread inside the block."""
-    stack = _stacks.graphs
-    stack.append(graph)
-    _stacks.device_stacks.append(graph._device_stack)
+    enter(graph)
     try:
         yield graph
     finally:
-        if not stack or stack[-1] is not graph:
-            raise AssertionError("default graphs must be left in the reverse order of entering")
-        stack.pop()
-        _stacks.device_stacks.pop()
+        leave(graph)
+
+
+def enter(graph: Graph) -> None:
+    """Make `graph` the default of this thread until `leave`."""
+    _stacks.graphs.append(graph)
+    _stacks.device_stacks.append(graph._device_stack)
+
+
+def leave(graph: Graph) -> None:
+    """Undo the latest `enter`, which was of `graph`.  Raises AssertionError if it was of another one."""
+    stack = _stacks.graphs
+    if not stack or stack[-1] is not graph:
+        raise AssertionError("default graphs must be left in the reverse order of entering")
+    stack.pop()
+    _stacks.device_stacks.pop()
 
 
 def device_stack_of_default() -> list[Any] | None:

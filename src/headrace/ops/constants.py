@@ -19,7 +19,7 @@ from headrace.base.dtypes import DType
 from headrace.base.shapes import Dimension, Shape, TensorShape, as_raw
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
-from headrace.codec.values import to_array
+from headrace.codec.values import quick_array, to_array
 from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.names import name_scope
 from headrace.graph.registry import get, op
@@ -47,6 +47,8 @@ def constant_array(
     Raises TypeError (values that are not of `dtype`, or of none), ValueError (ragged lists, None,
     too many values for `shape`).
     """
+    if shape is None and (quick := quick_array(values, dtype)) is not None:
+        return quick
     if isinstance(values, Tensor) or hasattr(values, "_as_graph_element"):
         raise TypeError(f"{values.name} is a tensor already, and a constant holds values")
     try:
