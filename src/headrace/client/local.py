@@ -63,10 +63,12 @@ class LocalEngine:
 
     def __init__(self, config: pb.ConfigProto | None) -> None:
         """Of `config`: device_count["CPU"], allow_soft_placement, operation_timeout_in_ms,
-        log_device_placement.
+        log_device_placement, graph_options.optimizer_options.opt_level (L0: every node runs, as in traced steps).
         """
         self._config = config if config is not None else pb.ConfigProto()
         cpus = self._config.device_count.get("CPU", 1) or 1
+        level = self._config.graph_options.optimizer_options.opt_level
+        self._optimizes = level >= pb.OptimizerOptions.L1
         self._devices = [f"{_TASK}/device:CPU:{index}" for index in range(cpus)]
         self._runtime = Runtime(self._devices[0], files=Files(named_roots(), "this process"))
         self.scope = self._scope = Scope()
@@ -165,7 +167,12 @@ class LocalEngine:
         pruned = needed(feeds, fetches, targets, exact=exact)
         devices = self._place(pruned.ops)
         return compile_program(
-            pruned, feeds, fetches, devices=devices, memos=self._memos, fold=not exact
+            pruned,
+            feeds,
+            fetches,
+            devices=devices,
+            memos=self._memos,
+            fold=self._optimizes and not exact,
         )
 
     def _place(self, ops: Sequence[Operation]) -> dict[Operation, str]:

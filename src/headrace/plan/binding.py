@@ -74,7 +74,7 @@ def wants_reference(op: Operation, spec: OpSpec) -> list[bool]:
 
 def returns_value(spec: OpSpec) -> bool:
     """Whether the kernel returns the output itself, not a sequence of outputs."""
-    return len(spec.outputs) == 1 and not spec.outputs[0].is_list
+    return spec.single_output
 
 
 def input_names(op: Operation, controls: Iterable[Operation]) -> tuple[str, ...]:

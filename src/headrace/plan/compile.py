@@ -8,7 +8,8 @@ Called by: client.local, serve.worker.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,11 @@ from headrace.plan.binding import (
     bound_kernel,
     input_names,
     quick_scalar,
-    returns_value,
     wants_reference,
 )
+from headrace.plan.common import equal_tensors
 from headrace.plan.compile_dataflow import compile_dataflow
-from headrace.plan.live import live_tensors
+from headrace.plan.live import live_tensors, references_in
 from headrace.plan.prune import CONTROL_FLOW, Pruned
 from headrace.run import instructions as make
 from headrace.run.dataflow import DataflowProgram
@@ -36,6 +37,7 @@ from headrace.run.kernel import Memos, NodeInfo
 from headrace.run.program import Instruction, Item, Program, Return, Segment, Waiter
 
 Compiled = Program | DataflowProgram
+_NOTHING: frozenset[int] = frozenset()
 _LARGEST_FOLDED = 1 << 20  # elements; more would hold memory for a value that is soon made
 _SMALL = 1024  # elements; smaller values are not worth an instruction to release
 
@@ -82,7 +84,9 @@ class Compiler:
         memos: Memos,
         xp: Any,
         fold: bool,
+        merge: bool = True,
     ) -> None:
+        """merge: nodes that compute the same run once."""
         self._ops = pruned.ops
         self._controls = pruned.controls
         self._args = args
@@ -106,7 +110,12 @@ class Compiler:
             frozenset[int], list[int]
         ] = {}  # registers, by the segment that may have them
         self._fed = set(args)
-        self._live = live_tensors(pruned.ops)
+        references = references_in(pruned.ops)
+        self._live = live_tensors(pruned.ops, references)
+        self._same: dict[Tensor, Tensor] = {}
+        if fold and merge:
+            changing = self._live | references
+            self._same = equal_tensors(pruned.ops, pruned.controls, self._fed, changing)
 
     def program(self) -> Program:
         for tensor in self._args:
@@ -133,24 +142,33 @@ class Compiler:
     def _find_last_uses(self) -> None:
         for op in self._ops:
             for tensor in op.inputs:
-                self._last_use[tensor] = op
+                self._last_use[self._same.get(tensor, tensor)] = op
         for tensor in self._returned:
-            self._last_use.pop(tensor, None)
+            self._last_use.pop(self._same.get(tensor, tensor), None)
 
     def _return(self, tensor: Tensor) -> Return:
         register = self._register[tensor]
-        shared = tensor not in self._fresh or sum(tensor is other for other in self._returned) > 1
+        first = self._same.get(tensor, tensor)
+        wanted = sum(first is self._same.get(other, other) for other in self._returned)
+        shared = first not in self._fresh or wanted > 1
         return Return(register, shared, tensor in self._live, self._info(tensor.op))
 
     # -- one node ---------------------------------------------------------------------------
 
     def _info(self, op: Operation) -> NodeInfo:
+        spec = op.spec
+        controls = self._controls.get(op, ())
+        remembers = spec is None or spec.takes_ctx
         return NodeInfo(
-            op.name, op.type, self._devices.get(op, op.device), op.attrs, op.built_at,
-            self._memos.setdefault(op.name, {}), input_names(op, self._controls.get(op, ())),
+            op.name, op.type, self._devices.get(op, op.device), op.attrs, op._where,
+            self._memos.setdefault(op.name, {}) if remembers else {},
+            partial(input_names, op, controls),
         )  # fmt: skip
 
     def _add(self, op: Operation) -> None:
+        if self._same and op.outputs and op.outputs[0] in self._same:
+            self._merge_with_earlier(op)
+            return
         spec = op.spec
         node = self._info(op)
         after = self._dependencies(op)
@@ -172,7 +190,8 @@ class Compiler:
             return
         outputs = self._outputs(op, after)
         self._after[op] = after
-        self._used_elsewhere.update(t for t in op.inputs if self._after.get(t.op) != after)
+        if self._waiters:
+            self._use_elsewhere(t for t in op.inputs if self._after.get(t.op) != after)
         segment = self._segments.setdefault(after, Segment())
         inputs = self._inputs(op, spec, node, segment)
         if spec.keeps_refs and op.inputs and op.inputs[0] in self._references:
@@ -189,6 +208,19 @@ class Compiler:
         work = self._instruction(op, spec, node, inputs, outputs)
         self._append(segment, work, node, inputs, outputs)
         self._release(op, segment, node)
+
+    def _merge_with_earlier(self, op: Operation) -> None:
+        """The outputs of `op` are there already."""
+        for tensor in op.outputs:
+            first = self._same[tensor]
+            self._register[tensor] = self._register[first]
+            if first in self._constants:
+                self._constants[tensor] = self._constants[first]
+        self._after[op] = self._after[self._same[op.outputs[0]].op]
+
+    def _use_elsewhere(self, tensors: Iterable[Tensor]) -> None:
+        """Others than the segment that makes these tensors look at them."""
+        self._used_elsewhere.update(self._same.get(tensor, tensor) for tensor in tensors)
 
     def _outputs(self, op: Operation, after: frozenset[int]) -> tuple[int, ...]:
         """The registers of the outputs: one whose value nobody wants any more, for a single output."""
@@ -235,6 +267,8 @@ class Compiler:
             return None
         if spec.kernel is None or spec.takes_ctx or spec.keeps_refs:
             return None
+        if op.inputs[0] not in self._constants:
+            return None
         values = [self._constants.get(tensor) for tensor in op.inputs]
         if any(value is None or value.size > _LARGEST_FOLDED for value in values):
             return None
@@ -243,12 +277,14 @@ class Compiler:
                 result = bound_kernel(op, spec, self._xp)(*values)
         except KERNEL_FAILURES:
             return None
-        found = [result] if returns_value(spec) else list(result)
+        found = [result] if spec.single_output else list(result)
         if any(np.size(value) > _LARGEST_FOLDED for value in found):
             return None
         return found
 
     def _dependencies(self, op: Operation) -> frozenset[int]:
+        if not self._waiters:
+            return _NOTHING
         found: set[int] = set()
         for tensor in op.inputs:
             if tensor not in self._fed:
@@ -261,6 +297,8 @@ class Compiler:
         self, op: Operation, spec: OpSpec, node: NodeInfo, segment: Segment
     ) -> tuple[int, ...]:
         """The input registers of a node; references that it does not ask for are loaded first."""
+        if not spec.snapshots and self._references.isdisjoint(op.inputs):
+            return tuple([self._register[tensor] for tensor in op.inputs])
         wanted = wants_reference(op, spec)
         passes = spec.keeps_refs or spec.takes_refs
         registers = []
@@ -287,7 +325,7 @@ class Compiler:
         outputs: tuple[int, ...],
     ) -> Instruction:
         kernel = bound_kernel(op, spec, self._xp)
-        single = returns_value(spec)
+        single = spec.single_output
         if spec.handle and not inputs:
             return make.handle(kernel, node, outputs[0])
         if check.enabled:
@@ -317,7 +355,7 @@ class Compiler:
         after = self._after[op]
         gone = [
             tensor
-            for tensor in dict.fromkeys(op.inputs)
+            for tensor in dict.fromkeys([self._same.get(tensor, tensor) for tensor in op.inputs])
             if self._last_use.get(tensor) is op
             and tensor not in self._used_elsewhere
             and tensor not in self._fed
@@ -354,9 +392,9 @@ class Compiler:
                 register = loaded
             registers.append(register)
         inputs = tuple(registers)
-        self._used_elsewhere.update(op.inputs)
+        self._use_elsewhere(op.inputs)
         number = len(self._waiters)
-        single = returns_value(spec)
+        single = spec.single_output
         store = make.storing(outputs, single)
         if check.enabled:
             store = check.checked_store(store, op, single)

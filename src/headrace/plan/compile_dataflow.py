@@ -6,6 +6,7 @@ Called by: plan.compile.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from headrace.base import errors
@@ -52,8 +53,8 @@ def compile_dataflow(
     live = live_tensors(ops, references)
     for op in ops:
         info = NodeInfo(
-            op.name, op.type, devices.get(op, op.device), op.attrs, op.built_at,
-            memos.setdefault(op.name, {}), input_names(op, pruned.controls[op]),
+            op.name, op.type, devices.get(op, op.device), op.attrs, op._where,
+            memos.setdefault(op.name, {}), partial(input_names, op, pruned.controls[op]),
         )  # fmt: skip
         nodes[op] = _node(len(args) + len(nodes), op, info, references, live, xp)
     for op in ops:

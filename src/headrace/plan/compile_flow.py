@@ -73,7 +73,7 @@ class FlowCompiler(Compiler):
         memos: Memos,
         xp: Any,
     ) -> None:
-        super().__init__(pruned, args, returns, devices, memos, xp, fold=True)
+        super().__init__(pruned, args, returns, devices, memos, xp, fold=True, merge=False)
         self._structure = structure
         self._truths: dict[Tensor, int] = {}
         self._guard: Guard = ALWAYS

@@ -59,7 +59,10 @@ def needed(
     roots = [tensor.op for tensor in fetches if tensor not in fed]
     roots.extend(targets)
     if not exact:
-        found = _Walk(fed, frozenset()).run(list(roots))
+        first = _Walk(fed, frozenset())
+        found = first.run(list(roots))
+        if not any(first.controls.values()) and not any(op.control_inputs for op in found):
+            return Pruned(found, first.controls)  # no edge to keep or to do without
         if not any(op.type in CONTROL_FLOW for op in found):
             # Nodes that run anyway keep their edges: order among them can be observed.
             walk = _Walk(fed, frozenset(found))
@@ -109,7 +112,7 @@ class _Walk:
 
     def _sources(self, op: Operation) -> list[Operation]:
         """Nodes that `op` waits for, last first (they are popped from the end)."""
-        controls = self._controls(op)
+        controls = self._controls(op) if op.control_inputs else []
         if self._kept is not None and controls:
             controls = list(
                 dict.fromkeys(real for control in controls for real in self._real(control))

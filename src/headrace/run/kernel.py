@@ -41,7 +41,7 @@ class NodeInfo:
     `memo` belongs to the node in one compiled session: random generators, counters, caches.
     """
 
-    __slots__ = ("attrs", "built_at", "device", "inputs", "memo", "name", "op")
+    __slots__ = ("_built_at", "_inputs", "attrs", "device", "memo", "name", "op")
 
     def __init__(
         self,
@@ -49,17 +49,29 @@ class NodeInfo:
         op: str,
         device: str,
         attrs: dict[str, Any],
-        built_at: str | None,
+        built_at: tuple[str, int] | str | None,
         memo: dict[str, Any],
-        inputs: tuple[str, ...] = (),
+        inputs: Callable[[], tuple[str, ...]] = tuple,
     ) -> None:
+        """built_at: file and line, as a pair or as text.  inputs: gives their names; only traces ask."""
         self.name = name
         self.op = op
         self.device = device
         self.attrs = attrs
-        self.built_at = built_at
+        self._built_at = built_at
         self.memo = memo
-        self.inputs = inputs
+        self._inputs = inputs
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """As a NodeDef writes them."""
+        return self._inputs()
+
+    @property
+    def built_at(self) -> str | None:
+        """``file:line`` of the user's code that made the node."""
+        where = self._built_at
+        return f"{where[0]}:{where[1]}" if isinstance(where, tuple) else where
 
 
 class Exchange(Protocol):
