@@ -51,9 +51,9 @@ class NodeInfo:
         attrs: dict[str, Any],
         built_at: tuple[str, int] | str | None,
         memo: dict[str, Any],
-        inputs: Callable[[], tuple[str, ...]] = tuple,
+        inputs: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
     ) -> None:
-        """built_at: file and line, as a pair or as text.  inputs: gives their names; only traces ask."""
+        """built_at: file and line, as a pair or as text.  inputs: their names, or what gives them; only traces ask."""
         self.name = name
         self.op = op
         self.device = device
@@ -65,7 +65,8 @@ class NodeInfo:
     @property
     def inputs(self) -> tuple[str, ...]:
         """As a NodeDef writes them."""
-        return self._inputs()
+        inputs = self._inputs
+        return inputs if isinstance(inputs, tuple) else inputs()
 
     @property
     def built_at(self) -> str | None:
