@@ -32,6 +32,7 @@ from headrace.run import handles
 from headrace.run.closing import closes_because
 from headrace.run.files import Files, named_roots
 from headrace.run.kernel import Memos, Runtime, StepState
+from headrace.run.program import Program
 from headrace.run.rendezvous import Rendezvous
 from headrace.run.scope import Scope
 
@@ -125,12 +126,18 @@ class LocalEngine:
 
         limit_s = timeout_ms / 1000 if timeout_ms > 0 else None
         may_wait = program.may_wait or limit_s is not None
+        straight = program if isinstance(program, Program) and program.stays else None
+        if limit_s is not None:
+            straight = None
 
         def plain(values: Sequence[Any]) -> list[Any]:
             if session_scope.error is not None:  # by tf.Session.reset
                 session_scope.check()
             if not may_wait:
                 return program.run(StepState(runtime, session_scope, next(ids)), values)
+            if straight is not None:
+                step = StepState(runtime, session_scope, next(ids))
+                return straight.run(step, values, under_way)
             with under_way, Scope(limit_s, session_scope) as scope:
                 return program.run(StepState(runtime, scope, next(ids), Rendezvous()), values)
 

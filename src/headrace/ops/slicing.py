@@ -38,7 +38,25 @@ _MASKS = (
 Masks = tuple[int, int, int, int, int]  # begin, end, ellipsis, new axis, shrink axis
 
 
-def _index(begin: Any, end: Any, strides: Any, masks: Masks) -> tuple[Any, ...]:
+_Index = tuple[Any, ...]
+_indices: dict[tuple[bytes, bytes, bytes, str, Masks], _Index] = {}
+_MOST_INDICES = 1024
+
+
+def _index(begin: Any, end: Any, strides: Any, masks: Masks) -> _Index:
+    """`_made_index`, which is long, of what is mostly constants; what was made lately is kept."""
+    if begin.ndim != 1:
+        return _made_index(begin, end, strides, masks)
+    key = begin.tobytes(), end.tobytes(), strides.tobytes(), begin.dtype.char, masks
+    found = _indices.get(key)
+    if found is None:
+        if len(_indices) >= _MOST_INDICES:
+            _indices.clear()
+        found = _indices[key] = _made_index(begin, end, strides, masks)
+    return found
+
+
+def _made_index(begin: Any, end: Any, strides: Any, masks: Masks) -> tuple[Any, ...]:
     """The NumPy index; the result of using it is an array, never a bare element.
 
     Raises ValueError on vectors that do not fit together, a zero stride or two ellipses.

@@ -218,6 +218,12 @@ class Ring(Table):
         used = self.size + self.gathered
         if used + count > self._slots:
             self._resize(used + count)
+        first = self._head + used
+        if first + count <= self._slots:
+            for column, values in zip(self._columns, batch):  # noqa: B905 -- checked by the queue
+                column.slots[first : first + count] = values[start:stop]
+            self.size += count
+            return
         for span in self._spans(used, count):
             until = start + span.stop - span.start
             for column, values in zip(self._columns, batch, strict=True):
@@ -241,7 +247,12 @@ class Ring(Table):
     def take_many(self, count: int) -> Batch:
         """Remove the oldest elements.  Only while nothing is gathered."""
         spans = self._spans(0, count)
-        batch = tuple([_copied(column.slots, spans) for column in self._columns])
+        if len(spans) == 1:
+            batch = tuple([column.slots[spans[0]].copy() for column in self._columns])
+        else:
+            batch = tuple(
+                [np.concatenate([c.slots[span] for span in spans]) for c in self._columns]
+            )
         for column in self._columns:
             if column.empty:
                 for span in spans:
@@ -267,11 +278,6 @@ class Ring(Table):
         """Move the border back: they are the oldest again, in their order."""
         self.size += self.gathered
         self.gathered = 0
-
-
-def _copied(slots: Array, spans: Sequence[slice]) -> Array:
-    parts = [slots[span] for span in spans]
-    return parts[0].copy() if len(parts) == 1 else np.concatenate(parts)
 
 
 class ElementList(Store):

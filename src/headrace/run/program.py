@@ -17,8 +17,9 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from headrace.base import errors
 from headrace.run import long_waits
@@ -28,6 +29,7 @@ from headrace.run.pending import Pending
 from headrace.run.quiet import hush, restore
 
 LONG_WAIT_S = 0.005
+_AT_EASE: Final = nullcontext()
 
 Registers = list[Any]
 Instruction = Callable[[Registers], None]
@@ -108,10 +110,19 @@ class Program:
             for index, item in enumerate(items)
             if isinstance(item.work, Waiter) and item.waits_for == 0 and not item.work.inputs
         ]
+        self._straight: list[_InOrder] | None = None if self._early else _in_order(items)
+        self.stays = not self._early and not any(_exchanges(item.work) for item in items)
+        """Whether it takes and leaves nothing on the way: a step of it needs no rendezvous."""
 
-    def run(self, step: StepState, args: Sequence[Any]) -> list[Any]:
+    def run(
+        self,
+        step: StepState,
+        args: Sequence[Any],
+        waiting: AbstractContextManager[object] = _AT_EASE,
+    ) -> list[Any]:
         """Run the partition with `args` in its argument registers; returns what leaves the step.
 
+        waiting: entered while the step waits, or may have to; not by steps that find all they want.
         The returned arrays belong to the caller, unless `step.lends`.  Raises the OpError of the first node that fails,
         with its node, device and step; waiters still out are abandoned without a trace.
         """
@@ -128,8 +139,14 @@ class Program:
                     self._begin(step, registers)
                 if self._flat is not None:
                     run_segment(self._flat, registers, step)
+                elif self._straight is None or step.stats is not None:
+                    with waiting:
+                        _Execution(self, registers, step).run()
                 else:
-                    _Execution(self, registers, step).run()
+                    stop = self._run_straight(self._straight, registers, step)
+                    if stop is not None:
+                        with waiting:
+                            _Execution(self, registers, step).run(*stop)
             finally:
                 if was is not None:
                     restore(was)
@@ -139,6 +156,34 @@ class Program:
             return lend_all([(registers[r.register], r.live, r.node) for r in self.returns], step)
         return [leave(registers[r], shared, node, step) for r, shared, node in self._leaving]
 
+    def _run_straight(
+        self, line: list[_InOrder], registers: Registers, step: StepState
+    ) -> tuple[int, Pending[Any]] | None:
+        """Run the items in their order as far as none has to wait; else which one, and for what."""
+        at = 0
+        instruction = None
+        try:
+            for at, instructions, start, store in line:
+                if start is None:
+                    for instruction in instructions:
+                        instruction(registers)
+                    continue
+                found = start(registers)
+                if isinstance(found, Pending):
+                    if not found.done:
+                        return at, found
+                    found = found.result()
+                store(registers, found)
+        except Exception as error:  # every failure of a kernel becomes an error that names its node
+            work = self.items[at].work
+            if isinstance(work, Waiter):
+                node, inputs = work.node, work.inputs
+            else:
+                index = work.instructions.index(instruction)  # type: ignore[arg-type]
+                node, inputs = work.nodes[index], work.inputs[index]
+            raise explain(error, node, [registers[i] for i in inputs], step) from error.__cause__
+        return None
+
     def _begin(self, step: StepState, registers: Registers) -> None:
         """Tell a traced step's statistics where it runs and which constants it has."""
         devices = [node.device for node, _ in self.preloaded]
@@ -147,6 +192,30 @@ class Program:
             nodes = work.nodes if isinstance(work, Segment) else [work.node]
             devices += [node.device for node in nodes]
         step.stats.begin(devices, self.preloaded, registers)
+
+
+_InOrder = tuple[
+    int, Sequence[Instruction], Callable[[Registers], Any] | None, Callable[[Registers, Any], None]
+]
+"""An item: its index, instructions, or how a waiter starts and stores its result."""
+
+
+def _in_order(items: Sequence[Item]) -> list[_InOrder]:
+    return [
+        (at, work.instructions, None, _nowhere)
+        if isinstance(work, Segment)
+        else (at, (), work.start, work.store)
+        for at, work in enumerate(item.work for item in items)
+    ]
+
+
+def _nowhere(registers: Registers, value: Any) -> None:
+    """Segments store by themselves."""
+
+
+def _exchanges(work: Segment | Waiter) -> bool:
+    nodes = work.nodes if isinstance(work, Segment) else [work.node]
+    return any(node.op.startswith("_") for node in nodes)
 
 
 def run_segment(segment: Segment, registers: Registers, step: StepState) -> None:
@@ -180,12 +249,16 @@ class _Execution:
         self._waited_long = False
         self._end_times: dict[int, int] = {}  # of traced steps
 
-    def run(self) -> None:
+    def run(self, stop: int = 0, waits_for: Pending[Any] | None = None) -> None:
+        """Run all, or go on where those before `stop` are done and that one `waits_for` something."""
         unregister = self._step.scope.on_cancel(lambda: self._done.put(-1))
         try:
+            if waits_for is not None:
+                self._take_over(stop, waits_for)
             for index in self._early:  # receives are asked for before anything is computed
                 self._start(index, self._items[index].work)
-            self._advance([i for i, left in enumerate(self._left) if left == 0])
+            first = 0 if waits_for is None else stop + 1
+            self._advance([i for i in range(first, len(self._left)) if self._left[i] == 0])
             while self._outstanding:
                 self._advance(self._finish(self._next()))
         except BaseException as error:
@@ -193,6 +266,14 @@ class _Execution:
             raise
         finally:
             unregister()
+
+    def _take_over(self, stop: int, waits_for: Pending[Any]) -> None:
+        for item in self._items[:stop]:
+            for user in item.wakes:
+                self._left[user] -= 1
+        self._started[stop] = 0
+        self._outstanding[stop] = waits_for
+        waits_for.on_done(lambda _: self._done.put(stop))
 
     def waits(self) -> list[tuple[NodeInfo, Pending[Any]]]:
         """See `long_waits.Waiting`."""

@@ -36,9 +36,10 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from headrace.base import dtypes, errors
+from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.run.columns import Batch, Element, Store, own
+from headrace.run.fitting import Fit
 from headrace.run.pending import Pending, WaitInfo, announce_all
 from headrace.run.queue_spec import QueueSpec
 from headrace.run.resources import Resource, ResourceManager
@@ -79,11 +80,7 @@ class Queue(Resource):
         super().__init__(name, container)
         self.spec = spec
         self.capacity = spec.capacity
-        self._arity = len(spec.component_types)
-        unknown: tuple[None, ...] = (None,) * self._arity
-        self._columns = tuple(
-            zip([t.np for t in spec.component_types], spec.shapes or unknown, strict=True)
-        )
+        self._fit = Fit(self, spec)
         self._store = self.make_store(spec)
         self._lock = threading.Lock()
         self._closed = False
@@ -141,7 +138,7 @@ class Queue(Resource):
 
     def enqueue(self, components: Sequence[Any]) -> Pending[None]:
         """Add one element.  Rejected with: InvalidArgument (types, shapes), Cancelled (closed)."""
-        bad = self._misfit(components)
+        bad = self._fit.element(components)
         if bad is not None:
             return Pending.failed_with(bad)
         store = self._store
@@ -164,11 +161,27 @@ class Queue(Resource):
 
     def enqueue_many(self, components: Sequence[Any]) -> Pending[None]:
         """Add the elements along axis 0, as there is room.  Rejected with: as enqueue."""
-        bad = self._misfit_batch(components)
+        bad = self._fit.batch(components)
         if bad is not None:
             return Pending.failed_with(bad)
         count = len(components[0])
-        return self._line_up("enqueue_many", components, count) if count else _DONE
+        if not count:
+            return _DONE
+        store = self._store
+        with self._lock:
+            if self._enqueues or self._closed or store.size + count > self.capacity:
+                settled = None
+            else:
+                try:
+                    store.put_many(components, 0, count)
+                except MemoryError as error:
+                    return Pending.failed_with(self._too_large("enqueue_many", count, error))
+                self._entered += count
+                settled = self._serve() if self._dequeues else ()
+        if settled is None:
+            return self._line_up("enqueue_many", components, count)
+        announce_all(settled)
+        return _DONE
 
     def room(self) -> int:
         """How many elements could be put in now; 0 if whoever comes now would have to wait or fail."""
@@ -186,9 +199,9 @@ class Queue(Resource):
         loose = any(isinstance(values, list) for values in batch)
         if loose:
             elements = list(zip(*batch, strict=True))
-            if any(self._misfit(element) is not None for element in elements):
+            if any(self._fit.element(element) is not None for element in elements):
                 return -1
-        elif self._explained_misfit("enqueue", batch, (count,)) is not None:
+        elif self._fit.explained("enqueue", batch, (count,)) is not None:
             return -1
         done = 0
         with self._lock:
@@ -255,7 +268,19 @@ class Queue(Resource):
                 for dtype, shape in zip(self.spec.component_types, shapes, strict=True)
             ]
             return Pending.done_with(tuple(empty))
-        return self._line_up(kind, (), count)
+        with self._lock:
+            if self._dequeues or self._takeable() < count:
+                batch = None
+            else:
+                try:
+                    batch = self._store.take_many(count)
+                except MemoryError as error:
+                    return Pending.failed_with(self._too_large(kind, count, error))
+                settled = self._serve() if self._enqueues else ()
+        if batch is None:
+            return self._line_up(kind, (), count)
+        announce_all(settled)
+        return Pending.done_with(batch)
 
     def close(
         self, cancel_pending_enqueues: bool = False, reason: errors.OpError | None = None
@@ -364,8 +389,11 @@ class Queue(Resource):
         """Do whatever can be done; returns what was settled, to be announced without the lock."""
         settled: list[Pending[Any]] = []
         while True:
-            self._serve_line(self._enqueues, self._advance_enqueue, settled)
-            if not self._serve_line(self._dequeues, self._advance_dequeue, settled):
+            if self._enqueues:
+                self._serve_line(self._enqueues, self._advance_enqueue, settled)
+            if not self._dequeues or not self._serve_line(
+                self._dequeues, self._advance_dequeue, settled
+            ):
                 return settled
 
     def _serve_line(
@@ -460,57 +488,6 @@ class Queue(Resource):
 
     # ---- words ------------------------------------------------------------------------------
 
-    def _misfit(self, components: Sequence[Any]) -> errors.OpError | None:
-        """What is wrong with an element, None if nothing is."""
-        if len(components) == self._arity:
-            try:
-                for value, (dtype, shape) in zip(components, self._columns):  # noqa: B905
-                    if value.dtype is not dtype or (shape is not None and value.shape != shape):
-                        break
-                else:
-                    return None
-            except AttributeError:  # a resource handle, which is no array
-                pass
-        return self._explained_misfit("enqueue", components, ())
-
-    def _misfit_batch(self, components: Sequence[Any]) -> errors.OpError | None:
-        """What is wrong with a batch of elements, None if nothing is."""
-        count: tuple[int, ...] = np.shape(components[0])[:1] if components else ()
-        if not count and len(components) == self._arity:
-            return errors.invalid_argument(
-                f"enqueue_many into {self} takes its elements along axis 0 of each component, "
-                "but component 0 is a scalar; use enqueue for one element"
-            )
-        return self._explained_misfit("enqueue_many", components, count)
-
-    def _explained_misfit(
-        self, kind: str, components: Sequence[Any], leading: tuple[int, ...]
-    ) -> errors.OpError | None:
-        """`leading`: the dimensions of a component before those of an element."""
-        if len(components) != self._arity:
-            return errors.invalid_argument(
-                f"{kind} into {self}: {len(components)} components were given, "
-                f"its elements have {self._arity}"
-            )
-        for number, (value, (dtype, shape)) in enumerate(
-            zip(components, self._columns, strict=True)
-        ):
-            given: np.dtype[Any] = getattr(value, "dtype", np.dtype(object))
-            if given != dtype:
-                want = self.spec.component_types[number].name
-                return errors.invalid_argument(
-                    f"{kind} into {self}: component {number} is {_type_name(given)}, "
-                    f"the queue holds {want}"
-                )
-            found: tuple[int, ...] = getattr(value, "shape", ())
-            element = found[len(leading) :] if shape is None else shape
-            if not shape_rules.compatible(found, leading + element):
-                return errors.invalid_argument(
-                    f"{kind} into {self}: component {number} has shape {shape_rules.text(found)}, "
-                    f"expected {shape_rules.text(leading + element)}"
-                )
-        return None
-
     def _too_large(self, kind: str, count: int, error: MemoryError) -> errors.OpError:
         made = errors.resource_exhausted(
             f"{kind} of {count} elements on {self}, which holds "
@@ -554,10 +531,3 @@ def _names(spec: QueueSpec) -> str:
 
 def _shape_texts(spec: QueueSpec) -> str:
     return "unknown" if spec.shapes is None else ", ".join(map(shape_rules.text, spec.shapes))
-
-
-def _type_name(dtype: np.dtype[Any]) -> str:
-    try:
-        return dtypes.from_numpy(dtype).name
-    except TypeError:
-        return str(dtype)

@@ -1,0 +1,95 @@
+"""Fit: whether what is put into a queue has the types and shapes of its elements, and the error if it has not.
+
+Called by: run.queues.  Threads: any; it never changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.base import dtypes, errors
+from headrace.base import shapes as shape_rules
+from headrace.run.queue_spec import QueueSpec
+
+
+class Fit:
+    """The check of one queue; `queue` is what errors call it."""
+
+    __slots__ = ("_arity", "_columns", "_types", "queue")
+
+    def __init__(self, queue: object, spec: QueueSpec) -> None:
+        self.queue = queue
+        self._types = spec.component_types
+        self._arity = len(spec.component_types)
+        unknown: tuple[None, ...] = (None,) * self._arity
+        self._columns = tuple(
+            zip([t.np for t in spec.component_types], spec.shapes or unknown, strict=True)
+        )
+
+    def element(self, components: Sequence[Any]) -> errors.OpError | None:
+        """What is wrong with an element, None if nothing is."""
+        if len(components) == self._arity:
+            try:
+                for value, (dtype, shape) in zip(components, self._columns):  # noqa: B905
+                    if value.dtype is not dtype or (shape is not None and value.shape != shape):
+                        break
+                else:
+                    return None
+            except AttributeError:  # a resource handle, which is no array
+                pass
+        return self.explained("enqueue", components, ())
+
+    def batch(self, components: Sequence[Any]) -> errors.OpError | None:
+        """What is wrong with a batch of elements, None if nothing is."""
+        try:
+            given = [(value.dtype, len(value), value.shape[1:]) for value in components]
+            size = given[0][1]
+            if given == [(dtype, size, shape) for dtype, shape in self._columns]:
+                return None
+        except (AttributeError, TypeError, IndexError):  # a handle, a scalar, no component
+            pass
+        count: tuple[int, ...] = np.shape(components[0])[:1] if components else ()
+        if not count and len(components) == self._arity:
+            return errors.invalid_argument(
+                f"enqueue_many into {self.queue} takes its elements along axis 0 of each component, "
+                "but component 0 is a scalar; use enqueue for one element"
+            )
+        return self.explained("enqueue_many", components, count)
+
+    def explained(
+        self, kind: str, components: Sequence[Any], leading: tuple[int, ...]
+    ) -> errors.OpError | None:
+        """`leading`: the dimensions of a component before those of an element."""
+        if len(components) != self._arity:
+            return errors.invalid_argument(
+                f"{kind} into {self.queue}: {len(components)} components were given, "
+                f"its elements have {self._arity}"
+            )
+        for number, (value, (dtype, shape)) in enumerate(
+            zip(components, self._columns, strict=True)
+        ):
+            given: np.dtype[Any] = getattr(value, "dtype", np.dtype(object))
+            if given != dtype:
+                want = self._types[number].name
+                return errors.invalid_argument(
+                    f"{kind} into {self.queue}: component {number} is {_type_name(given)}, "
+                    f"the queue holds {want}"
+                )
+            found: tuple[int, ...] = getattr(value, "shape", ())
+            element = found[len(leading) :] if shape is None else shape
+            if not shape_rules.compatible(found, leading + element):
+                return errors.invalid_argument(
+                    f"{kind} into {self.queue}: component {number} has shape {shape_rules.text(found)}, "
+                    f"expected {shape_rules.text(leading + element)}"
+                )
+        return None
+
+
+def _type_name(dtype: np.dtype[Any]) -> str:
+    try:
+        return dtypes.from_numpy(dtype).name
+    except TypeError:
+        return str(dtype)
