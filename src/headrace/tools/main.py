@@ -1,4 +1,4 @@
-"""The `headrace` command: `headrace serve`, `headrace demo`, `headrace --version`.
+"""The `headrace` command: `headrace serve`, `headrace inspect`, `headrace demo`, ….
 
 Called by: the console script, `python -m headrace.tools.main`, tests.
 Exit codes: see commands.ExitCode.
@@ -23,6 +23,7 @@ from headrace.tools.commands import (
     find,
 )
 from headrace.tools.demo import run as _demo  # noqa: F401  (registers its command)
+from headrace.tools.inspection import run as _inspection  # noqa: F401  (registers its commands)
 
 
 class _Parser(argparse.ArgumentParser):

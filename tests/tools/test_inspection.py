@@ -1,0 +1,318 @@
+"""`headrace inspect` and `headrace top`: what they show, in tables and as JSON, and to whom."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import headrace as tf
+from headrace.codec import protos as pb
+from headrace.serve import registry
+from headrace.tools.commands import ExitCode
+from headrace.tools.inspection.snapshot import Rates, Snapshot, _rates, queue_key
+from headrace.tools.inspection.tables import everything, live
+from headrace.tools.main import main
+from tests.serve.clusters import Cluster, in_process
+from tests.waiting_steps import WaitingSteps, waiting_steps  # noqa: F401  (a fixture)
+
+
+def run(*argv: str) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    return main(argv, out, err), out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def by_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers of this process are reached as those of another are."""
+    monkeypatch.setattr(registry, "find", lambda address: None)
+
+
+@pytest.fixture
+def cluster(by_sockets: None) -> Iterator[Cluster]:
+    with in_process({"ps": 1, "worker": 1}) as cluster, tf.Graph().as_default():
+        yield cluster
+
+
+class Running:
+    """A session with a variable, some queues and an accumulator, and a step that waits."""
+
+    def __init__(self, cluster: Cluster, waiting_steps: WaitingSteps) -> None:  # noqa: F811
+        with tf.device("/job:ps/task:0"):
+            weights = tf.Variable(np.zeros([784, 100], np.float32), name="layer1/weights")
+            with tf.container("inputs"):
+                examples = tf.RandomShuffleQueue(
+                    100, 5, [tf.float32], shapes=[[]], shared_name="examples"
+                )
+            names = tf.FIFOQueue(-1, tf.string, name="names")
+            tf.ConditionalAccumulator(tf.float32, shape=[], shared_name="sums").num_accumulated()
+            batch = examples.dequeue_many(16, name="batch")
+            count = tf.ConditionalAccumulator(tf.float32, shape=[], shared_name="sums")
+        self.session = tf.Session(cluster.target("worker:0"))
+        self.session.run(weights.initializer)
+        self.session.run(examples.enqueue_many([[1.0] * 9]))
+        self.session.run([names.size(), count.num_accumulated()])
+        self._pool = ThreadPoolExecutor(1)
+        self._step = self._pool.submit(self.session.run, batch)
+        waiting_steps.until("batch")
+
+    def close(self) -> None:
+        self.session.close()
+        assert isinstance(self._step.exception(30), tf.errors.OpError)
+        self._pool.shutdown()
+
+
+@pytest.fixture
+def running(cluster: Cluster, waiting_steps: WaitingSteps) -> Iterator[Running]:  # noqa: F811
+    running = Running(cluster, waiting_steps)
+    yield running
+    running.close()
+
+
+def test_json_has_everything(cluster: Cluster, running: Running) -> None:
+    code, out, err = run("inspect", cluster.target("ps:0"), "--json", "--interval", "0")
+    assert (code, err) == (ExitCode.OK, "")
+    found = json.loads(out)
+    ps, worker = found["tasks"]
+    assert (ps["task"], ps["answers"], ps["pid"]) == ("/job:ps/replica:0/task:0", True, os.getpid())
+    assert ps["containers"] == ["inputs", "localhost"]
+    (weights,) = ps["variables"]
+    assert (weights["name"], weights["dtype"], weights["shape"]) == (
+        "layer1/weights", "float32", [784, 100],
+    )  # fmt: skip
+    assert (weights["bytes"], weights["initialized"]) == (313600, True)
+    examples, names = ps["queues"]
+    assert (examples["name"], examples["kind"]) == ("examples", "RandomShuffleQueue")
+    assert (examples["container"], examples["session"]) == ("inputs", None)
+    assert (examples["size"], examples["set_aside"], examples["entered"]) == (5, 4, 9)
+    assert (examples["capacity"], examples["min_after_dequeue"]) == (100, 5)
+    assert examples["entered_per_s"] is None
+    (waiter,) = examples["waiting"]
+    assert (waiter["kind"], waiter["wanted"], waiter["so_far"]) == ("dequeue_many", 16, 4)
+    assert (names["name"], names["capacity"]) == ("names", None)
+    (session,) = worker["sessions"]
+    assert names["session"] == session["handle"] == waiter["session"]
+    assert f"pid {os.getpid()}" in session["client"]
+    (sums,) = ps["others"]
+    assert (sums["kind"], sums["name"]) == ("DenseAccumulator", "sums")
+    assert "0 gradients" in sums["state"]
+    (step,) = found["blocked_steps"]
+    assert (step["node"], step["kind"], step["wanted"], step["so_far"]) == (
+        "batch", "dequeue_many", 16, 4,
+    )  # fmt: skip
+    assert step["cause"] == "nobody enqueues"
+
+
+def test_an_interval_gives_rates(cluster: Cluster, running: Running) -> None:
+    code, out, _ = run("inspect", cluster.target("ps:0"), "--json", "--interval", "0.01")
+    assert code == ExitCode.OK
+    queues = json.loads(out)["tasks"][0]["queues"]
+    assert [(queue["entered_per_s"], queue["left_per_s"]) for queue in queues] == [(0.0, 0.0)] * 2
+
+
+@pytest.mark.parametrize("argument", ["", "grpc://"])
+def test_tables_have_every_kind_of_thing(cluster: Cluster, running: Running, argument: str) -> None:
+    target = argument + cluster.address("worker:0")
+    code, out, err = run("inspect", target, "--interval", "0")
+    assert (code, err) == (ExitCode.OK, "")
+    for title in ("Tasks", "Sessions", "Containers", "Variables", "Queues", "Others"):
+        assert re.search(rf"^{title}\s*$", out, re.MULTILINE), title
+    assert re.search(r"^ps:0 +127\.0\.0\.1:\d+ ", out, re.MULTILINE)
+    assert re.search(r"^ps:0 +layer1/weights +float32 +\[784, 100\] +306 KiB", out, re.MULTILINE)
+    assert re.search(r"^ps:0 +inputs/examples .* 5\+4/100 ", out, re.MULTILINE)
+
+
+def test_top_looks_as_often_as_it_is_told(cluster: Cluster, running: Running) -> None:
+    code, out, err = run("top", cluster.target("ps:0"), "--count", "2", "--interval", "0.05")
+    assert (code, err) == (ExitCode.OK, "")
+    assert "2 tasks, 1 session, 1 step under way, " in out
+    assert "inputs/examples" in out
+
+
+# -- from snapshots -------------------------------------------------------------------------------
+
+
+def queue(name: str = "q", **fields: Any) -> pb.ResourceState:
+    known = {"kind": "FIFOQueue", "container": "localhost", "capacity": 20, **fields}
+    return pb.ResourceState(name=name, component=[pb.DT_INT32], **known)
+
+
+def task(*resources: pb.ResourceState, **fields: Any) -> pb.TaskState:
+    return pb.TaskState(
+        task="/job:ps/replica:0/task:0", address="host:2222", pid=7, host="h", incarnation=1,
+        resource=resources, **fields,
+    )  # fmt: skip
+
+
+def test_rates_are_elements_per_second_since_the_look_before() -> None:
+    earlier = Snapshot("t", 10.0, [task(queue(entered=100, size=10, set_aside=5))])
+    now = task(queue(entered=160, size=3, set_aside=0), queue("new", entered=9))
+    rates = _rates(earlier, [now], 12.0)
+    assert rates == {queue_key(now, now.resource[0]): Rates(30.0, 36.0)}
+
+
+def test_a_queue_that_was_made_anew_has_no_rates() -> None:
+    earlier = Snapshot("t", 10.0, [task(queue(entered=100))])
+    assert _rates(earlier, [task(queue(entered=7))], 12.0) == {}
+    restarted = task(queue(entered=107))
+    restarted.incarnation = 2
+    assert _rates(earlier, [restarted], 12.0) == {}
+
+
+def crowded() -> Snapshot:
+    """More than fits, with names longer than there is room for."""
+    long = "a_name_that_goes_on_and_on/" * 5
+    resources = [queue(f"{long}{n}", size=n, container="c" * 30) for n in range(30)]
+    resources += [
+        pb.ResourceState(kind="Variable", name=f"{long}{n}", dtype=pb.DT_FLOAT, bytes=n)
+        for n in range(50)
+    ]
+    resources.append(pb.ResourceState(kind="Barrier", name=long, state=f"it has {long}"))
+    steps = [
+        pb.BlockedStepState(
+            session="5c3f0a1b2c3d4e5f", step=n, task="/job:ps/replica:0/task:0", node=long, op="Dequeue",
+            kind="dequeue", on=f"FIFOQueue {long!r}", wanted=1, waited_s=12.0 + n, resource=resources[0],
+        )
+        for n in range(9)
+    ]  # fmt: skip
+    sessions = [
+        pb.SessionState(handle="5c3f0a1b2c3d4e5f", client=f"{long}.py, pid 1 on host", age_s=90000)
+    ]
+    silent = pb.TaskState(task="/job:worker/replica:0/task:11", address="x:1", silent=f"is {long}")
+    return Snapshot("grpc://h:1", 0.0, [task(*resources, blocked=steps, session=sessions), silent])
+
+
+def rendered(width: int, height: int, what: Any) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, highlight=False)
+    console.print(what)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_tables_keep_to_the_width(width: int) -> None:
+    lines = rendered(width, 50, everything(crowded(), width))
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert "… and 10 more (--all, --json)" in text  # of 50 variables
+    assert sum(line.startswith("ps:0 ") for line in lines) > 70
+    assert re.search(r"^worker:11 +x:1 +silent", text, re.MULTILINE)
+    assert "20 s Dequeue" in text
+    whole = "\n".join(rendered(width, 50, everything(crowded(), width, None)))
+    assert "more (--all" not in whole
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40)])
+def test_the_live_view_begins_with_what_matters(width: int, height: int) -> None:
+    lines = rendered(width, height, live(crowded(), width, height))
+    assert max(map(len, lines)) <= width
+    assert lines[0].startswith(" grpc://h:1 ")
+    assert "9 blocked" in lines[0]
+    shown = "\n".join(lines[:height])
+    assert "Tasks" in shown
+    assert "Queues" in shown
+    assert "Blocked steps" in shown
+
+
+# -- who may look, and at what --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["nowhere", "grpc://host", "grpc://:1", "http://h:1x"])
+def test_a_target_must_be_an_address(target: str) -> None:
+    code, out, err = run("inspect", target)
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "is not grpc://HOST:PORT" in err
+
+
+@pytest.mark.parametrize("command", ["inspect", "top"])
+def test_a_server_that_does_not_answer_is_named(command: str) -> None:
+    with in_process({"ps": 1}) as cluster:
+        target = cluster.target("ps:0")
+    code, out, err = run(command, target)
+    assert (code, out) == (ExitCode.FAILED, "")
+    assert target in err
+    assert "is a server running there?" in err
+
+
+@pytest.mark.parametrize("command", ["inspect", "top"])
+def test_a_server_that_is_not_headrace_cannot_say(command: str) -> None:
+    from headrace.serve.grpcio import grpc
+
+    with ThreadPoolExecutor(2) as pool:
+        server = grpc.server(pool)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        code, out, err = run(command, f"grpc://127.0.0.1:{port}")
+        server.stop(None).wait()
+    assert (code, out) == (ExitCode.FAILED, "")
+    assert "is not a headrace server, such as TensorFlow's: it cannot say what it has" in err
+
+
+def test_a_task_that_is_not_headrace_is_listed_as_such(by_sockets: None) -> None:
+    from headrace.serve.grpcio import grpc
+
+    with ThreadPoolExecutor(2) as pool:
+        other = grpc.server(pool)
+        port = other.add_insecure_port("127.0.0.1:0")
+        other.start()
+        spec = {"ps": ["127.0.0.1:0"], "worker": [f"127.0.0.1:{port}"]}
+        with tf.train.Server(spec, "ps", 0) as server:
+            code, out, _ = run("inspect", server.target, "--interval", "0", "--json")
+        other.stop(None).wait()
+    assert code == ExitCode.OK
+    ps, worker = json.loads(out)["tasks"]
+    assert (ps["answers"], worker["answers"]) == (True, False)
+    assert worker["why_silent"] == "cannot say: it is not a headrace server"
+
+
+def test_a_secret_has_to_be_shown(
+    by_sockets: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("open sesame and more")
+    monkeypatch.setenv("HEADRACE_SECRET_FILE", str(secret))
+    with in_process({"ps": 1}) as cluster:
+        target = cluster.target("ps:0")
+        monkeypatch.setenv("HEADRACE_SECRET_FILE", "")
+        refused, _, err = run("inspect", target, "--interval", "0")
+        let_in, out, _ = run("inspect", target, "--interval", "0", "--secret-file", str(secret))
+    assert refused == ExitCode.FAILED
+    assert target in err
+    assert (let_in, "Tasks" in out) == (ExitCode.OK, True)
+
+
+def test_ctrl_c_ends_top_and_gives_the_terminal_back() -> None:
+    with in_process({"ps": 1}) as cluster:
+        screen, terminal = pty.openpty()
+        command = [sys.executable, "-m", "headrace.tools.main", "top", cluster.target("ps:0")]
+        environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
+        child = subprocess.Popen(
+            command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment
+        )
+        os.close(terminal)
+        shown = b""
+        while b"Tasks" not in shown:
+            shown += os.read(screen, 65536)
+        child.send_signal(signal.SIGINT)
+        try:
+            while more := os.read(screen, 65536):
+                shown += more
+        except OSError:  # its end is closed: the child has ended
+            pass
+        os.close(screen)
+        assert child.wait(30) == ExitCode.OK
+    assert shown.index(b"\x1b[?1049h") < shown.index(b"Tasks") < shown.rindex(b"\x1b[?1049l")
+    assert shown.rindex(b"\x1b[?25l") < shown.rindex(b"\x1b[?25h")
+    assert b"Traceback" not in shown
