@@ -156,12 +156,12 @@ def test_ctrl_c_abandons_the_wait_and_goes_on() -> None:
     waiting = threading.Event()
 
     class Watched(Scope):
-        def remaining(self) -> float | None:
+        def nap(self) -> float | None:
             waiting.set()
-            return super().remaining()
+            return super().nap()
 
     def interrupt() -> None:
-        waiting.wait()
+        assert waiting.wait(30)
         os.kill(os.getpid(), signal.SIGINT)
 
     with Crew("test") as crew:
