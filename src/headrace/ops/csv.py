@@ -106,6 +106,29 @@ class _Splitter:
             return picked
         return [fields[index] for index in self.select if index < len(fields)]
 
+    def split_all(self, records: list[bytes], width: int) -> list[bytes]:
+        """The fields of all records, `width` of each.  Raises _Malformed."""
+        text = b"\n".join(records)
+        if not self.select and self._is_plain(text, records):
+            if [record.count(self.delim) for record in records].count(width - 1) != len(records):
+                raise _Malformed
+            return text.replace(b"\n", self.delim).split(self.delim)
+        rows = list(map(self.split, records))
+        for row in rows:
+            if len(row) != width:
+                raise _Malformed
+        return list(itertools.chain.from_iterable(rows))
+
+    def _is_plain(self, text: bytes, records: list[bytes]) -> bool:
+        """Whether records that are joined to lines in `text` can be split at every delimiter."""
+        return not (
+            self._strange
+            or b"" in records
+            or b"\r" in text
+            or (self.quotes and b'"' in text)
+            or text.count(b"\n") != len(records) - 1
+        )
+
     def _scan(self, record: bytes) -> Fields:
         """Character by character where it must be; line ends before a field are passed over."""
         found: list[bytes] = []
@@ -162,12 +185,12 @@ class _Group:
     def __init__(self, kind: DType, members: list[int]) -> None:
         self.kind = kind
         self.members = members
-        self._pick: Callable[[Fields], Any] = operator.itemgetter(*members)
 
-    def fields(self, rows: list[Fields]) -> list[bytes]:
-        """Their fields, row by row."""
-        picked = map(self._pick, rows)
-        return list(picked if len(self.members) == 1 else itertools.chain.from_iterable(picked))
+    def fields(self, flat: list[bytes], width: int) -> list[bytes]:
+        """Their fields, column by column, of all fields row by row."""
+        if len(self.members) == 1:
+            return flat[self.members[0] :: width]
+        return list(itertools.chain.from_iterable([flat[at::width] for at in self.members]))
 
 
 class _Table:
@@ -190,17 +213,14 @@ class _Table:
 
         Raises _Malformed, ValueError, OverflowError.
         """
-        rows = list(map(self.splitter.split, records))
         width = len(self.types)
-        for row in rows:
-            if len(row) != width:
-                raise _Malformed
-        careful = any(b"_" in record for record in records)
+        flat = self.splitter.split_all(records, width)
+        careful = b"_" in b"".join(records)
         found: list[Any] = [None] * width
         for group in self.groups:
-            values = self._converted(group, group.fields(rows), careful)
+            values = self._converted(group, group.fields(flat, width), careful)
             if not single:
-                by_column = np.ascontiguousarray(values.reshape(len(rows), len(group.members)).T)
+                by_column = values.reshape(len(group.members), len(records))
                 for at, column in zip(group.members, by_column, strict=True):
                     found[at] = column
             elif group.kind is dtypes.string:
@@ -212,7 +232,7 @@ class _Table:
         return found
 
     def _converted(self, group: _Group, fields: list[bytes], careful: bool) -> Array:
-        """The fields, row by row, as values of one type, defaults in place of missing ones."""
+        """The fields, column by column, as values of one type, defaults in place of missing ones."""
         missing = []
         if b"" in fields or (self.na_value and self.na_value in fields):
             missing = [at for at, field in enumerate(fields) if self._is_missing(field)]
@@ -220,7 +240,8 @@ class _Table:
                 fields[at] = _NEUTRAL.get(group.kind, b"0")
         values = _CONVERTERS[group.kind](fields, careful)
         for at in missing:
-            default = self.defaults[group.members[at % len(group.members)]]
+            column = at * len(group.members) // len(fields)
+            default = self.defaults[group.members[column]]
             if not default.size:
                 raise _Malformed
             values[at] = default[0]

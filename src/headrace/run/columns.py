@@ -20,7 +20,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -78,6 +78,14 @@ class Store(ABC):
     @abstractmethod
     def restore(self) -> None:
         """Put all that were set aside back."""
+
+
+@runtime_checkable
+class Exchanging(Protocol):
+    """A store that can put many elements in and set as many aside, one after the other, in one go."""
+
+    def exchange_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+        """For each of the elements start to stop of a batch: `put` it, then `gather` one."""
 
 
 class Column:

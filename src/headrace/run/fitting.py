@@ -20,7 +20,7 @@ class Fit:
 
     __slots__ = ("_arity", "_columns", "_types", "queue")
 
-    def __init__(self, queue: object, spec: QueueSpec) -> None:
+    def __init__(self, queue: str, spec: QueueSpec) -> None:
         self.queue = queue
         self._types = spec.component_types
         self._arity = len(spec.component_types)

@@ -38,7 +38,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
-from headrace.run.columns import Batch, Element, Store, own
+from headrace.run.columns import Batch, Element, Exchanging, Store, own
 from headrace.run.fitting import Fit
 from headrace.run.pending import Pending, WaitInfo, announce_all
 from headrace.run.queue_spec import QueueSpec
@@ -80,7 +80,7 @@ class Queue(Resource):
         super().__init__(name, container)
         self.spec = spec
         self.capacity = spec.capacity
-        self._fit = Fit(self, spec)
+        self._fit = Fit(str(self), spec)
         self._store = self.make_store(spec)
         self._lock = threading.Lock()
         self._closed = False
@@ -208,10 +208,11 @@ class Queue(Resource):
             try:
                 while done < count and self.room() > 0:
                     stop = min(count, done + self.room())
-                    if loose or (self._dequeues and not store.in_order):
-                        stop = done + 1
                     if loose:
+                        stop = done + 1
                         store.put(elements[done])
+                    elif self._dequeues and not store.in_order:
+                        stop = self._put_for_waiting(batch, done, stop)
                     else:
                         store.put_many(batch, done, stop)
                     self._entered += stop - done
@@ -221,6 +222,24 @@ class Queue(Resource):
             except MemoryError:
                 pass  # for the next enqueue to report
         return done
+
+    def _put_for_waiting(self, batch: Sequence[Any], start: int, stop: int) -> int:
+        """Put one element in, or as many from `start` on as only make the first of the dequeues wait on; the new start.
+
+        For stores whose elements do not leave in order: what leaves is drawn when each comes.
+        """
+        store, first = self._store, self._dequeues[0]
+        many = first.count - store.gathered - 1 if first.kind != "dequeue" else 0
+        if self._takeable() < 0:
+            stop = min(stop, start - self._takeable())
+            store.put_many(batch, start, stop)
+        elif many > 0 and isinstance(store, Exchanging):
+            stop = min(stop, start + many)
+            store.exchange_many(batch, start, stop)
+        else:
+            stop = start + 1
+            store.put_many(batch, start, stop)
+        return stop
 
     def dequeue(self) -> Pending[Element]:
         """Remove one element.  Rejected with: OutOfRange (closed and empty)."""

@@ -121,6 +121,28 @@ class Bag(Table):
         self._aside.put_many(self.take_many(count), 0, count)
         self.gathered += count
 
+    def exchange_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+        """Put each of the elements start to stop, and set one at random aside after each."""
+        size, count = self.size, stop - start
+        self.put_many(batch, start, stop)
+        aside: list[int] = []  # where those that are set aside stand now
+        moved: dict[int, int] = {}  # slot to where what it holds in the end stands now
+        for new, number in enumerate(self._random.many(count), size):
+            at = number % (size + 1)
+            if at == size:
+                aside.append(new)
+            else:
+                aside.append(moved.get(at, at))
+                moved[at] = new
+        self._aside.put_many([column.slots[aside] for column in self._columns], 0, count)
+        holes, fillers = list(moved), list(moved.values())
+        for column in self._columns:
+            column.slots[holes] = column.slots[fillers]
+            if column.empty:
+                column.slots[size : self.size] = None
+        self.size = size
+        self.gathered += count
+
     def take_gathered(self) -> Batch:
         """Remove what was set aside, in the order drawn."""
         self.gathered = 0
