@@ -142,6 +142,24 @@ def test_many_enqueues_in_one_moment_are_that_many_enqueues(
     assert history(make(), steps, ragged, together) == history(make(), steps, ragged, one_by_one)
 
 
+@given(
+    keep=st.integers(0, 4),
+    wanted=st.lists(st.tuples(st.booleans(), st.integers(1, 20)), min_size=1, max_size=5),
+    batches=st.lists(st.integers(1, 30), min_size=1, max_size=6),
+    seed=st.integers(1, 1000),
+)
+def test_takers_that_wait_at_a_shuffle_queue_get_what_is_drawn_as_each_element_comes(
+    keep: int, wanted: list[tuple[bool, int]], batches: list[int], seed: int
+) -> None:
+    def seen(each: Callable[..., int]) -> list[Any]:
+        queue = RandomShuffleQueue("q", QueueSpec.make(TYPES, [(), ()], 60, keep, seed=seed))
+        steps = [("dequeue_many" if many else "dequeue_up_to", count) for many, count in wanted]
+        steps += [("each", count) for count in batches]
+        return history(queue, [*steps, ("give up", 0), ("give up", 1), ("close", 0)], False, each)
+
+    assert seen(together) == seen(one_by_one)
+
+
 def test_nothing_goes_in_that_does_not_fit_in_type_or_shape() -> None:
     queue = FIFOQueue("q", QueueSpec.make([dtypes.float32], [(2,)], 5))
     for batch in (
