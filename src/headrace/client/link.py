@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import graph_def
@@ -62,6 +63,7 @@ class Link:
         self._version = 0
         self._shipped = 0
         self._shipping: Pending[None] | None = None
+        self._attendance: Pending[Any] | None = None
 
     def ship(self, scope: Scope) -> None:
         """Return when the master has every node that the graph has now.
@@ -92,6 +94,7 @@ class Link:
         request = pb.CreateSessionRequest(
             graph_def=graph_def(self._graph, ops=ops), config=self._config, target=self._target,
             headrace_client=_who(),
+            headrace_attends=self.master.remote,
         )  # fmt: skip
         asked = self.master.call(wire.CREATE_SESSION, request, self._scope, wait_for_ready=True)
 
@@ -100,8 +103,25 @@ class Link:
             self.incarnation = reply.headrace_lane.server
             self._version = reply.graph_version
             self._shipped = len(ops)
+            if self.incarnation and self.master.remote:
+                self._attend(self.handle)
 
         return self._when_done(asked, created)
+
+    def _attend(self, handle: str) -> None:
+        """Have the master know that this client lives, for as long as the session lasts."""
+        attendance = self._attendance = self.master.call(
+            wire.ATTEND_SESSION,
+            pb.AttendSessionRequest(session_handle=handle),
+            self._scope,
+            wait_for_ready=True,
+        )
+
+        def ended(reply: Pending[Any]) -> None:
+            if isinstance(reply.error, errors.UnavailableError) and self.handle == handle:
+                self._attend(handle)  # the connection broke; waits for another
+
+        attendance.on_done(ended)
 
     def _extend(self) -> Pending[None]:
         ops = self._graph.operations_since(self._shipped)
@@ -139,6 +159,9 @@ class Link:
         """Ask the master to close the session, if it is known there; the reply."""
         with self._lock:
             handle, self.handle = self.handle, ""
+            attendance, self._attendance = self._attendance, None
+        if attendance is not None:
+            attendance.abandon(errors.cancelled("the session was closed"))
         if not handle:
             return None
         return self.master.call(

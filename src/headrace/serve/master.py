@@ -8,21 +8,30 @@ thread.  Ends by: `close`, which closes every session.
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 import threading
+from collections import OrderedDict
 
 from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
+from headrace.serve.caretaker import Caretaker
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.cluster_view import ClusterView
 from headrace.serve.master_session import MasterSession
 from headrace.serve.overview import overview
-from headrace.serve.peers import Peers
+from headrace.serve.peers import Peers, gives_pending
 from headrace.serve.registry import normal
 from headrace.serve.worker import Worker
+
+_MOST_ENDED = 1024  # sessions that were closed without a word of their clients
+_CLOSE_WITHIN_S = 5.0
+
+_log = logging.getLogger("headrace")
 
 
 class Master:
@@ -34,6 +43,8 @@ class Master:
         self._scope = Scope()
         self._lock = threading.Lock()
         self._sessions: dict[str, MasterSession] = {}
+        self._ended: OrderedDict[str, errors.OpError] = OrderedDict()
+        self._caretaker = Caretaker(self._close_unused, worker.pool)
         self._refusing: errors.OpError | None = None
         worker.session_states = self.session_states
 
@@ -63,6 +74,7 @@ class Master:
         with self._lock:
             self._check_serving()
             self._sessions[handle] = session
+        self._caretaker.take(session, request.headrace_attends)
         # Without a lane it tells the client at least which start of the server has the session.
         lane = self._worker.lane or pb.LaneAddress(server=self._worker.incarnation)
         return pb.CreateSessionResponse(
@@ -99,6 +111,9 @@ class Master:
         session = self._sessions.get(handle)
         if session is None:
             self._check_serving()
+            ended = self._ended.get(handle)
+            if ended is not None:
+                raise errors.make(ended.error_code, ended.message)
             raise errors.aborted(
                 f"session {handle!r} is not known to {self._worker.task}: it was closed, reset, or the server "
                 "was restarted; make a new session"
@@ -168,8 +183,46 @@ class Master:
             raise errors.aborted(
                 f"session {request.session_handle!r} is not known to {self._worker.task}"
             )
+        self._caretaker.forget(request.session_handle)
         session.close(errors.cancelled("the session was closed"), scope)
         return pb.CloseSessionResponse()
+
+    @gives_pending
+    def attend_session(
+        self, request: pb.AttendSessionRequest, scope: Scope
+    ) -> Pending[pb.AttendSessionResponse]:
+        """Has the session as long as it lasts; who gives up waiting gives up the session.
+
+        Raises Aborted if it is not known.
+        """
+        self._session(request.session_handle)
+        attendance = self._caretaker.attend(request.session_handle)
+        left = errors.cancelled("the client left")
+        replied: Pending[pb.AttendSessionResponse] = Pending(
+            attendance.wait_info, lambda _: attendance.abandon(left) or True
+        )
+
+        def ended(done: Pending[None]) -> None:
+            if done.error is None:
+                replied.resolve(pb.AttendSessionResponse())
+            elif done.error is not left:
+                replied.reject(done.error)
+
+        attendance.on_done(ended)
+        return replied
+
+    def _close_unused(self, handle: str, error: errors.OpError) -> None:
+        """Close a session that its client has left without a word."""
+        with self._lock:
+            session = self._sessions.pop(handle, None)
+            self._ended[handle] = error
+            if len(self._ended) > _MOST_ENDED:
+                self._ended.popitem(last=False)
+        self._caretaker.forget(handle)
+        if session is not None:
+            _log.warning("%s", error.message)
+            with contextlib.suppress(errors.OpError):
+                session.close(error, Scope(_CLOSE_WITHIN_S))
 
     def list_devices(self, request: pb.ListDevicesRequest, scope: Scope) -> pb.ListDevicesResponse:
         """The devices that a session sees, or without one all; this task's first.
@@ -224,6 +277,7 @@ class Master:
             sessions = list(self._sessions.values())
             self._sessions.clear()
         for session in sessions:
+            self._caretaker.forget(session.handle)
             session.cancel(error)
         for session in sessions:
             session.close(error, scope)

@@ -64,6 +64,7 @@ class MasterSession:
         self._known_by_names: Kept[Names, Known] = Kept(_MOST_KNOWN)
         self._known_by_number: dict[int, Known] = {}
         self._steps: dict[object, Scope] = {}
+        self._used = True
         self._step_ids = random.Random(secrets.randbits(64))
         self._awaited = False  # whether somebody waits for steps to end, or has
         self._afterwards: list[tuple[set[object], Callable[[], object]]] = []
@@ -90,7 +91,13 @@ class MasterSession:
 
         Raises NotFound (unknown op), InvalidArgument.
         """
+        self._used = True
         return self._planner.extend(addition)
+
+    def was_used(self) -> bool:
+        """Whether there is a step, or something has been asked of it since this was called last."""
+        used, self._used = self._used, False
+        return used or bool(self._steps)
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -105,6 +112,7 @@ class MasterSession:
         timeout_ms = timeout_ms or self._config.operation_timeout_in_ms
         with Scope(timeout_ms / 1000 if timeout_ms > 0 else None, scope) as running:
             token = object()
+            self._used = True
             with self._lock:
                 self._check_open()
                 self._steps[token] = running
@@ -229,7 +237,7 @@ class MasterSession:
             raise errors.invalid_argument(
                 f"step {number} of session {self.handle!r} takes {len(known.feeds)} feeds; {len(feeds)} came"
             )
-        known.used = True
+        known.used = self._used = True
         return known
 
     def _run_plan(

@@ -21,7 +21,7 @@ from headrace.serve.liveness import Debts, Revived
 from headrace.serve.security import Security, chosen
 from headrace.serve.unreachable import why
 from headrace.serve.waiting import patient
-from headrace.serve.wire import CREATE_SESSION, GET_STATUS, PUSHES_LOST, Method
+from headrace.serve.wire import ATTEND_SESSION, CREATE_SESSION, GET_STATUS, PUSHES_LOST, Method
 
 _ASK_WITHIN_S = 5.0
 _PATIENCE_S = 0.01  # past the deadline, so that its error says what was waited for
@@ -67,7 +67,7 @@ class RoutedPeer:
         silent = self._debts.silent
         if silent and not wait_for_ready:
             return Revived(self, self._debts, method, request, scope)
-        lane = self._lane
+        lane = None if method is ATTEND_SESSION else self._lane  # it would keep a connection
         if not silent and lane is not None:
             try:
                 return lane.call(method, request, scope, watched)

@@ -374,6 +374,9 @@ EXTEND_SESSION = _plain(
 CLOSE_SESSION = _plain(
     _MASTER, "CloseSession", "close_session", pb.CloseSessionRequest, pb.CloseSessionResponse
 )
+ATTEND_SESSION = _plain(
+    _MASTER, "AttendSession", "attend_session", pb.AttendSessionRequest, pb.AttendSessionResponse
+)
 LIST_DEVICES = _plain(
     _MASTER, "ListDevices", "list_devices", pb.ListDevicesRequest, pb.ListDevicesResponse
 )
@@ -468,7 +471,7 @@ INSPECT_CLUSTER, INSPECT_TASK = (
 
 MASTER_METHODS = (
     CREATE_SESSION, EXTEND_SESSION, PARTIAL_RUN_SETUP, RUN_STEP, CLOSE_SESSION, LIST_DEVICES, RESET,
-    MAKE_CALLABLE, RUN_CALLABLE, RELEASE_CALLABLE, RUN_KNOWN, INSPECT_CLUSTER,
+    MAKE_CALLABLE, RUN_CALLABLE, RELEASE_CALLABLE, RUN_KNOWN, ATTEND_SESSION, INSPECT_CLUSTER,
 )  # fmt: skip
 WORKER_METHODS = (
     GET_STATUS, CREATE_WORKER_SESSION, DELETE_WORKER_SESSION, REGISTER_GRAPH, DEREGISTER_GRAPH, RUN_GRAPH,

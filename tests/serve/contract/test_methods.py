@@ -661,6 +661,18 @@ def test_a_number_that_stands_for_nothing_any_more(ask: Asker, graph: tf.Graph) 
         ask(wire.RUN_KNOWN, m.RunKnownRequest(handle, 99, []))
 
 
+def test_who_attends_a_session_hears_of_its_end(
+    ask: Asker, graph: tf.Graph, background: Any
+) -> None:
+    handle, _ = new_session(ask, graph)
+    request = pb.AttendSessionRequest(session_handle=handle)
+    attending = background(lambda: ask(wire.ATTEND_SESSION, request))
+    ask(wire.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle))
+    attending.join()
+    with pytest.raises(errors.AbortedError, match="not known"):
+        ask(wire.ATTEND_SESSION, request)
+
+
 def in_order() -> pb.RegisterGraphRequest:
     request = double()
     request.headrace_feed_keys.append(the_key("in"))

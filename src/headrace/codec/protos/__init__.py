@@ -171,6 +171,8 @@ if TYPE_CHECKING:
         VersionDef,
     )
     from headrace.codec.protos.service_pb2 import (
+        AttendSessionRequest,
+        AttendSessionResponse,
         BlockedStepState,
         CleanupAllRequest,
         CleanupAllResponse,
@@ -318,23 +320,23 @@ else:
                 VersionDef
             """,
             "headrace.codec.protos.service_pb2": """
-                BlockedStepState CleanupAllRequest CleanupAllResponse CleanupGraphRequest
-                CleanupGraphResponse CloseSessionRequest CloseSessionResponse
-                CreateSessionRequest CreateSessionResponse CreateWorkerSessionRequest
-                CreateWorkerSessionResponse DeleteWorkerSessionRequest
-                DeleteWorkerSessionResponse DeregisterGraphRequest DeregisterGraphResponse
-                ErrorDetail ExecutorOpts ExtendSessionRequest ExtendSessionResponse
-                GetStatusRequest GetStatusResponse InspectRequest InspectResponse
-                LabeledStepStats LaneAddress ListDevicesRequest ListDevicesResponse
-                LoggingRequest LoggingResponse MakeCallableRequest MakeCallableResponse
-                MarkRecvFinishedRequest MarkRecvFinishedResponse PartialRunSetupRequest
-                PartialRunSetupResponse PushesLostRequest PushesLostResponse RecvTensorRequest
-                RecvTensorResponse RegisterGraphRequest RegisterGraphResponse
-                ReleaseCallableRequest ReleaseCallableResponse ResetRequest ResetResponse
-                ResourceState RunCallableRequest RunCallableResponse RunGraphRequest
-                RunGraphResponse RunStepRequest RunStepResponse SendTensorRequest
-                SendTensorResponse SessionState TaskState TraceOpts TracingRequest
-                TracingResponse WaiterState
+                AttendSessionRequest AttendSessionResponse BlockedStepState CleanupAllRequest
+                CleanupAllResponse CleanupGraphRequest CleanupGraphResponse CloseSessionRequest
+                CloseSessionResponse CreateSessionRequest CreateSessionResponse
+                CreateWorkerSessionRequest CreateWorkerSessionResponse
+                DeleteWorkerSessionRequest DeleteWorkerSessionResponse DeregisterGraphRequest
+                DeregisterGraphResponse ErrorDetail ExecutorOpts ExtendSessionRequest
+                ExtendSessionResponse GetStatusRequest GetStatusResponse InspectRequest
+                InspectResponse LabeledStepStats LaneAddress ListDevicesRequest
+                ListDevicesResponse LoggingRequest LoggingResponse MakeCallableRequest
+                MakeCallableResponse MarkRecvFinishedRequest MarkRecvFinishedResponse
+                PartialRunSetupRequest PartialRunSetupResponse PushesLostRequest
+                PushesLostResponse RecvTensorRequest RecvTensorResponse RegisterGraphRequest
+                RegisterGraphResponse ReleaseCallableRequest ReleaseCallableResponse
+                ResetRequest ResetResponse ResourceState RunCallableRequest RunCallableResponse
+                RunGraphRequest RunGraphResponse RunStepRequest RunStepResponse
+                SendTensorRequest SendTensorResponse SessionState TaskState TraceOpts
+                TracingRequest TracingResponse WaiterState
             """,
             "headrace.codec.protos.training_pb2": """
                 DATA_CLASS_BLOB_SEQUENCE DATA_CLASS_SCALAR DATA_CLASS_TENSOR DATA_CLASS_UNKNOWN
@@ -370,11 +372,12 @@ __all__ = [
     "VARIABLE_AGGREGATION_NONE", "VARIABLE_AGGREGATION_ONLY_FIRST_REPLICA",
     "VARIABLE_AGGREGATION_SUM", "VARIABLE_SYNCHRONIZATION_AUTO", "VARIABLE_SYNCHRONIZATION_NONE",
     "VARIABLE_SYNCHRONIZATION_ON_READ", "VARIABLE_SYNCHRONIZATION_ON_WRITE",
-    "AllocationDescription", "AllocationRecord", "AllocatorMemoryUsed", "AssetFileDef", "AttrValue",
-    "AutoParallelOptions", "BlockedStepState", "BundleEntryProto", "BundleHeaderProto", "BytesList",
-    "CallableOptions", "CheckpointState", "CleanupAllRequest", "CleanupAllResponse",
-    "CleanupGraphRequest", "CleanupGraphResponse", "CloseSessionRequest", "CloseSessionResponse",
-    "ClusterDef", "ClusterDeviceFilters", "Code", "CollectionDef", "CondContextDef", "ConfigProto",
+    "AllocationDescription", "AllocationRecord", "AllocatorMemoryUsed", "AssetFileDef",
+    "AttendSessionRequest", "AttendSessionResponse", "AttrValue", "AutoParallelOptions",
+    "BlockedStepState", "BundleEntryProto", "BundleHeaderProto", "BytesList", "CallableOptions",
+    "CheckpointState", "CleanupAllRequest", "CleanupAllResponse", "CleanupGraphRequest",
+    "CleanupGraphResponse", "CloseSessionRequest", "CloseSessionResponse", "ClusterDef",
+    "ClusterDeviceFilters", "Code", "CollectionDef", "CondContextDef", "ConfigProto",
     "ControlFlowContextDef", "CostGraphDef", "CreateSessionRequest", "CreateSessionResponse",
     "CreateWorkerSessionRequest", "CreateWorkerSessionResponse", "DataClass", "DataType",
     "DebugOptions", "DebugTensorWatch", "DebuggedSourceFile", "DebuggedSourceFiles",

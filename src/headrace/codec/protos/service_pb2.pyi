@@ -50,16 +50,18 @@ class LaneAddress(_message.Message):
     def __init__(self, version: _Optional[int] = ..., server: _Optional[int] = ..., host: _Optional[str] = ..., unix_path: _Optional[str] = ..., tcp_port: _Optional[int] = ..., nonce: _Optional[bytes] = ...) -> None: ...
 
 class CreateSessionRequest(_message.Message):
-    __slots__ = ("graph_def", "config", "target", "headrace_client")
+    __slots__ = ("graph_def", "config", "target", "headrace_client", "headrace_attends")
     GRAPH_DEF_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_CLIENT_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_ATTENDS_FIELD_NUMBER: _ClassVar[int]
     graph_def: _framework_pb2.GraphDef
     config: _config_pb2.ConfigProto
     target: str
     headrace_client: str
-    def __init__(self, graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., config: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., target: _Optional[str] = ..., headrace_client: _Optional[str] = ...) -> None: ...
+    headrace_attends: bool
+    def __init__(self, graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., config: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., target: _Optional[str] = ..., headrace_client: _Optional[str] = ..., headrace_attends: bool = ...) -> None: ...
 
 class CreateSessionResponse(_message.Message):
     __slots__ = ("session_handle", "graph_version", "headrace_lane")
@@ -150,6 +152,16 @@ class CloseSessionRequest(_message.Message):
     def __init__(self, session_handle: _Optional[str] = ...) -> None: ...
 
 class CloseSessionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AttendSessionRequest(_message.Message):
+    __slots__ = ("session_handle",)
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    def __init__(self, session_handle: _Optional[str] = ...) -> None: ...
+
+class AttendSessionResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

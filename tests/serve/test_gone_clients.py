@@ -1,0 +1,273 @@
+"""Clients that are gone: what they had on the servers is ended, and nobody else's."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.client.link import Link
+from headrace.codec import protos as pb
+from headrace.run.scope import Scope
+from headrace.serve import caretaker, wire
+from headrace.serve.caretaker import Caretaker, session_idle_s
+from headrace.serve.grpc_client import GrpcPeer
+from headrace.serve.master import Master
+from tests.serve.clusters import Cluster, in_process
+from tests.serve.conftest import SHELLS, Background, Blocked
+
+Start = Callable[[Callable[[], Any]], Background]
+WITHIN_S = 60.0
+
+
+class Endings:
+    """What masters of this process close of themselves, and what they let go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.errors: list[errors.OpError] = []
+        self.looks = threading.Semaphore(0)
+        self._closed = threading.Semaphore(0)
+        close, verdict = Master._close_unused, Caretaker._verdict
+
+        def closing(master: Master, handle: str, error: errors.OpError) -> None:
+            close(master, handle, error)
+            self.errors.append(error)
+            self._closed.release()
+
+        def looking(self_: Caretaker, kept: Any) -> errors.OpError | None:
+            found = verdict(self_, kept)
+            if found is None:
+                self.looks.release()
+            return found
+
+        monkeypatch.setattr(Master, "_close_unused", closing)
+        monkeypatch.setattr(Caretaker, "_verdict", looking)
+
+    def wait(self) -> str:
+        """Block until a session was closed; why it was."""
+        assert self._closed.acquire(timeout=WITHIN_S)
+        return self.errors[-1].message
+
+    def wait_for_looks(self, count: int) -> None:
+        """Block until so many sessions were looked at and let be, from now on."""
+        while self.looks.acquire(blocking=False):
+            pass
+        for _ in range(count):
+            assert self.looks.acquire(timeout=WITHIN_S)
+
+
+@pytest.fixture
+def endings(monkeypatch: pytest.MonkeyPatch) -> Endings:
+    return Endings(monkeypatch)
+
+
+@pytest.fixture(params=["grpc", "unix", "tcp"])
+def cluster(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, endings: Endings
+) -> Iterator[Cluster]:
+    SHELLS[request.param](monkeypatch)
+    with in_process({"ps": 1, "worker": 1}) as cluster:
+        yield cluster
+
+
+def sessions(cluster: Cluster) -> int:
+    return len(cluster.servers["worker:0"].master._sessions)
+
+
+CLIENT = """
+import sys
+import headrace as tf
+with tf.device("/job:ps"):
+    queue = tf.FIFOQueue(10, [tf.int32], [[]], shared_name="q")
+    take, size = queue.dequeue(), queue.size()
+session = tf.Session(sys.argv[1])
+session.run(size)
+if sys.argv[2] == "waits":
+    session.run(take)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", ["waits", "is idle"])
+def test_a_client_that_is_killed_leaves_no_session(
+    cluster: Cluster, endings: Endings, monkeypatch: pytest.MonkeyPatch, blocked: Blocked, how: str
+) -> None:
+    client = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, cluster.target("worker:0"), how],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        if how == "waits":
+            blocked.wait()
+        else:
+            assert client.stdout is not None
+            assert client.stdout.readline() == "ready\n"
+        assert sessions(cluster) == 1
+        monkeypatch.setattr(caretaker, "_GONE_AFTER_S", 0.05)
+    finally:
+        client.kill()
+        client.communicate()
+    assert "its client" in endings.wait()
+    assert sessions(cluster) == 0
+    refused = errors.unavailable("draining")
+    for server in cluster.servers.values():
+        server.worker.drain(refused, Scope(WITHIN_S))  # no step of it is under way any more
+    (queue,) = cluster.servers["ps:0"].worker.runtime.resources.all()
+    assert queue.size() == 0  # type: ignore[attr-defined]
+    assert not cluster.servers["ps:0"].worker._sessions
+
+
+def test_a_client_that_lives_keeps_its_session_however_idle(
+    cluster: Cluster, endings: Endings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one, that does not attend its session, says when an idle session would be gone."""
+    one = tf.constant(1)
+    with in_process({"local": 1}) as own:
+        monkeypatch.setenv("HEADRACE_SESSION_IDLE_S", "0.05")
+        own.servers["local:0"].stop()
+        server = own.start("local:0")
+        with tf.Session(server.target) as session:
+            assert session.run(one) == 1
+            stranger(server.target)
+            assert "no step for 0.05 s" in endings.wait()
+            assert session.run(one) == 1
+        assert len(endings.errors) == 1
+
+
+def test_a_client_that_dies_before_it_attends_leaves_no_session_either(
+    cluster: Cluster, endings: Endings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caretaker, "_GONE_AFTER_S", 0.05)
+    monkeypatch.setattr(Link, "_attend", lambda self, handle: None)
+    with tf.Session(cluster.target("worker:0")) as session:
+        with contextlib.suppress(tf.errors.AbortedError):  # it may be over so soon
+            session.list_devices()
+        assert "its client" in endings.wait()
+
+
+def stranger(target: str) -> str:
+    """A session of a client that is not ours; its handle."""
+    peer = GrpcPeer(target.removeprefix("grpc://"))
+    try:
+        made = peer.call_now(wire.CREATE_SESSION, pb.CreateSessionRequest(), Scope(WITHIN_S))
+    finally:
+        peer.close()
+    handle: str = made.session_handle
+    return handle
+
+
+def test_a_connection_that_breaks_is_made_again_and_the_session_goes_on(
+    cluster: Cluster, endings: Endings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caretaker, "_GONE_AFTER_S", WITHIN_S)
+    master = cluster.servers["worker:0"].master
+    attended = threading.Semaphore(0)
+    attend = master._caretaker.attend
+    master._caretaker.attend = lambda handle: (attend(handle), attended.release())[0]  # type: ignore[method-assign,func-returns-value]
+    one = tf.constant(1)
+    with tf.Session(cluster.target("worker:0")) as session:
+        assert session.run(one) == 1
+        assert attended.acquire(timeout=WITHIN_S)
+        (kept,) = master._caretaker._kept.values()
+        (first,) = kept.attendants
+        first.reject(errors.unavailable("the connection broke"))
+        assert attended.acquire(timeout=WITHIN_S)
+        assert session.run(one) == 1
+    assert not endings.errors
+
+
+def test_a_session_that_is_closed_in_time_is_forgotten(cluster: Cluster, endings: Endings) -> None:
+    master = cluster.servers["worker:0"].master
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(tf.constant(1))
+    assert not master._caretaker._kept
+    assert not master._caretaker._due
+
+
+# -- the idle limit -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch, endings: Endings) -> Iterator[Cluster]:
+    """A server with an idle limit, a long one."""
+    SHELLS["grpc"](monkeypatch)
+    monkeypatch.setenv("HEADRACE_SESSION_IDLE_S", "600")
+    with in_process({"local": 1}) as cluster:
+        yield cluster
+
+
+def hurry(cluster: Cluster) -> None:
+    """Make the limit a short one, for the sessions that there are."""
+    keeper = cluster.servers["local:0"].master._caretaker
+    with keeper._changed:
+        keeper._idle_s = 0.05
+        for handle in keeper._kept:
+            keeper._look_within(handle, 0.0)
+
+
+def test_who_comes_back_to_a_session_that_was_idle_too_long_is_told(
+    limited: Cluster, endings: Endings
+) -> None:
+    handle = stranger(limited.target("local:0"))
+    hurry(limited)
+    endings.wait()
+    peer = GrpcPeer(limited.address("local:0"))
+    try:
+        for method, request in [
+            (wire.RUN_STEP, wire.m.RunStepRequest(handle, [], [], [])),
+            (wire.ATTEND_SESSION, pb.AttendSessionRequest(session_handle=handle)),
+        ]:
+            with pytest.raises(errors.AbortedError, match=r"no step for 0\.05 s .*HEADRACE_SESS"):
+                peer.call_now(method, request, Scope(WITHIN_S))
+    finally:
+        peer.close()
+
+
+def test_a_session_with_a_step_is_not_idle(
+    limited: Cluster, endings: Endings, blocked: Blocked, background: Start,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    take_over = Caretaker.take  # as if the client were TensorFlow's
+    monkeypatch.setattr(Caretaker, "take", lambda self, made, _: take_over(self, made, False))
+    monkeypatch.setattr(Link, "_attend", lambda self, handle: None)
+    take = tf.FIFOQueue(1, [tf.int32], [[]]).dequeue()
+    with tf.Session(limited.target("local:0")) as session:
+        step = background(lambda: session.run(take))
+        blocked.wait()
+        hurry(limited)
+        endings.wait_for_looks(8)  # twice the limit
+        assert not step.done
+        (queue,) = limited.servers["local:0"].worker.runtime.resources.all()
+        queue.enqueue([tf.int32.as_numpy_dtype(3)])  # type: ignore[attr-defined]
+        assert step.value() == 3
+        assert "no step for 0.05 s" in endings.wait()
+        with pytest.raises(tf.errors.AbortedError, match="make a new session"):
+            session.run(take)
+
+
+@pytest.mark.parametrize(("text", "limit"), [("", None), ("0", None), ("1.5", 1.5)])
+def test_the_limit(text: str, limit: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_SESSION_IDLE_S", text)
+    assert session_idle_s() == limit
+
+
+@pytest.mark.parametrize("text", ["soon", "-1"])
+def test_a_limit_that_is_none(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_SESSION_IDLE_S", text)
+    with pytest.raises(errors.InvalidArgumentError, match="HEADRACE_SESSION_IDLE_S"):
+        tf.train.Server.create_local_server()
+
+
+def test_without_a_limit_nothing_is_looked_at(cluster: Cluster) -> None:
+    stranger(cluster.target("worker:0"))
+    keeper = cluster.servers["worker:0"].master._caretaker
+    assert not keeper._due
+    assert not keeper._running
