@@ -149,13 +149,13 @@ def test_ctrl_c_while_joining_stops_the_threads_and_goes_on() -> None:
     main_joins = threading.Event()
 
     class Watched(Scope):
-        def remaining(self) -> float | None:
+        def nap(self) -> float | None:
             if threading.current_thread() is threading.main_thread():
                 main_joins.set()
-            return super().remaining()
+            return super().nap()
 
     def interrupt() -> None:
-        main_joins.wait()
+        assert main_joins.wait(30)
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt), Crew("c") as crew:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TypeVarTuple
 
 from headrace.base import errors
-from headrace.run.scope import Scope
+from headrace.run.scope import Scope, nap
 
 Args = TypeVarTuple("Args")
 
@@ -132,4 +132,4 @@ class Crew:
                     self._left = True
                     return
             while thread.is_alive():
-                thread.join(None if self.scope.error is not None else self.scope.remaining())
+                thread.join(nap(None) if self.scope.error is not None else self.scope.nap())

@@ -27,6 +27,13 @@ Callback = Callable[[], object]
 CTRL_C_S = 0.1
 
 
+def nap(remaining_s: float | None) -> float | None:
+    """See `Scope.nap`; for waits without a scope."""
+    if threading.get_ident() != threading.main_thread().ident:
+        return remaining_s
+    return CTRL_C_S if remaining_s is None else min(remaining_s, CTRL_C_S)
+
+
 def wait_until_set(event: threading.Event) -> None:
     """Block until `event` is set; Ctrl-C ends the wait, and other signals' handlers run, in time."""
     scope = Scope()
@@ -165,10 +172,7 @@ class Scope:
 
         CPython loses the wake-up of a signal that arrives between its last look and the sleep.
         """
-        remaining = None if self.deadline is None else self.remaining()
-        if threading.get_ident() != threading.main_thread().ident:
-            return remaining
-        return CTRL_C_S if remaining is None else min(remaining, CTRL_C_S)
+        return nap(None if self.deadline is None else self.remaining())
 
     def wait_for(
         self, condition: threading.Condition, predicate: Callable[[], object], what: str = ""
