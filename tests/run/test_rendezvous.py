@@ -49,7 +49,7 @@ def test_sending_a_key_twice_is_an_internal_error(taken: bool) -> None:
     rendezvous.send("k", 1)
     if taken:
         rendezvous.recv("k")
-    with pytest.raises(errors.InternalError, match="'k' was sent twice"):
+    with pytest.raises(errors.AlreadyExistsError, match="'k' was sent twice"):
         rendezvous.send("k", 2)
 
 
@@ -71,7 +71,7 @@ def test_a_long_loop_leaves_little_behind() -> None:
         assert pending.result() == (iteration, False)
     assert held() < 10_000
     for again in ("a;1;b;outside;0:0", "a;1;b;inside;77:19999"):
-        with pytest.raises(errors.InternalError, match="sent twice"):
+        with pytest.raises(errors.AlreadyExistsError, match="sent twice"):
             rendezvous.send(again, 0)
 
 

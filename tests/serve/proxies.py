@@ -6,11 +6,15 @@ import contextlib
 import random
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+
+import pytest
 
 from headrace.codec import protos as pb
 from headrace.serve.server import Server
+from tests.serve.clusters import Cluster, Jobs, addresses
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Proxy:
 
     target: tuple[str, int]
     fate: Callable[[], Fate] = lambda: WHOLE
+    listens: tuple[str, int] = ("127.0.0.1", 0)
     connections: int = 0
     cuts: int = 0
     _sockets: list[socket.socket] = field(default_factory=list)
@@ -45,7 +50,7 @@ class Proxy:
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Proxy:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._listener = socket.create_server(self.listens, backlog=64)
         self.port: int = self._listener.getsockname()[1]
         self._start(self._accept)
         return self
@@ -126,16 +131,41 @@ def before(server: Server, fate: Callable[[], Fate] = lambda: WHOLE) -> Proxy:
     return Proxy(("127.0.0.1", server.worker.lane.tcp_port), fate)
 
 
+PROXIED = "127.0.0.2"
+"""Where tasks are, says their cluster spec; a proxy is there, and the task has the same port of 127.0.0.1."""
+
+
+@contextmanager
+def behind_proxies(jobs: Jobs, fates: Callable[[int], Callable[[], Fate]]) -> Iterator[Cluster]:
+    """A cluster of servers in this process with a proxy before each one's gRPC port.
+
+    fates(n) is for the proxy of the nth task.
+    """
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HEADRACE_BIND", "127.0.0.1")
+        spec = addresses(jobs)
+        for number, address in enumerate(each for tasks in spec.values() for each in tasks):
+            host, _, port = address.partition(":")
+            listens = PROXIED, int(port)
+            stack.enter_context(Proxy((host, int(port)), fates(number), listens=listens))
+        cluster = Cluster(
+            {job: [f"{PROXIED}:{each.partition(':')[2]}" for each in spec[job]] for job in spec}
+        )
+        stack.callback(cluster.stop)
+        yield cluster
+
+
 def seeded(seed: int, most: int) -> Callable[[], Fate]:
-    """Fates out of a seed: some connections last, others are cut within `most` bytes, some pass crumbs."""
+    """Fates out of a seed: some connections last, others are cut within `most` bytes; some pass crumbs, some dawdle."""
     source = random.Random(seed)
 
     def fate() -> Fate:
         kind = source.randrange(5)
         piece = source.choice([7, 1 << 16])
         cut = int(most ** source.random())  # every order of magnitude is as likely
+        delay_s = source.choice([0.0, 0.0, 0.002]) if piece > 7 else 0.0
         if kind == 0:
-            return Fate(piece=piece)
-        return Fate(cut, None, piece) if kind < 3 else Fate(None, cut + 60, piece)
+            return Fate(None, None, piece, delay_s)
+        return Fate(cut, None, piece, delay_s) if kind < 3 else Fate(None, cut + 60, piece, delay_s)
 
     return fate

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,15 +20,12 @@ from headrace.serve import wire
 from headrace.serve.lane_client import LanePeer, Told
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security
+from tests.serve.broken_steps import HUNG_AFTER_S, MOST_BYTES, Program, names_in
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
 from tests.serve.proxies import Fate, before, seeded
 
 SEEDS = 24
-STEPS = 12
-HUNG_AFTER_S = 30.0
-ELEMENTS = 10_000
-MOST_BYTES = 60_000  # before a cut; the tensor has 40,000
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"
 KEY = key(f"{PS}/device:CPU:0", 1, f"{WORKER}/device:CPU:0", "edge")
 
@@ -51,24 +47,6 @@ def broken(cluster: Cluster, seed: int) -> Iterator[None]:
         yield
 
 
-class Program:
-    """Steps that update a counter and a queue of the ps; some take a large value to another worker as well."""
-
-    def __init__(self) -> None:
-        self.number = tf.placeholder(tf.int32, [])
-        with tf.device("/job:ps"):
-            self.counter = tf.Variable(0, name="counter")
-            large = tf.Variable(tf.ones([ELEMENTS]), name="large")
-            queue = tf.FIFOQueue(10 * STEPS, [tf.int32], [[]], shared_name="numbers")
-            self.size, self.put = queue.size(), queue.enqueue(self.number)
-            self.all = queue.dequeue_up_to(self.size)
-            self.add = self.counter.assign_add(1)
-        with tf.device("/job:worker/task:1"):
-            computed = tf.reduce_sum(large) + tf.to_float(self.add)
-        self.init = tf.global_variables_initializer()
-        self.steps = [self.add, computed, [self.add, large], self.add.op, [self.put, self.add]]
-
-
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_step_whose_connections_break_ends_and_is_not_applied_twice(
     cluster: Cluster, seed: int
@@ -76,30 +54,9 @@ def test_a_step_whose_connections_break_ends_and_is_not_applied_twice(
     program = Program()
     with tf.Session(cluster.target("worker:1")) as other:
         other.run(program.init)
-        done, put = 0, []
-        failures: list[Any] = []
-        options = tf.RunOptions(timeout_in_ms=round(HUNG_AFTER_S * 1000))
         with broken(cluster, seed), tf.Session(cluster.target("worker:0")) as session:
-            for number in range(STEPS):
-                step = program.steps[number % len(program.steps)]
-                try:
-                    session.run(step, {program.number: number}, options)
-                except tf.errors.OpError as error:
-                    failures.append(error)
-                else:
-                    done += 1
-                    if step is program.steps[-1]:
-                        put.append(number)
-        assert done <= other.run(program.counter) <= STEPS
-        if other.run(program.size):
-            found = other.run(program.all).tolist()
-            assert set(put) <= set(found)
-            assert len(set(found)) == len(found)
-    names = [server.worker.task for server in cluster.servers.values()]
-    names += [cluster.address(task) for task in cluster.servers]
-    for error in failures:
-        assert isinstance(error, tf.errors.UnavailableError), error
-        assert any(name in str(error) for name in names), error
+            account = program.tried(session)
+        account.check(other, program, names_in(cluster))
 
 
 # -- what was pushed and may not have arrived -----------------------------------------------------

@@ -57,7 +57,7 @@ class Rendezvous:
     def send(self, key: str, value: Any, dead: bool = False) -> None:
         """Leave `value` for the receiver of `key`; never blocks.
 
-        Raises: Internal (the key was sent already), or the error of an aborted rendezvous.
+        Raises: AlreadyExists (the key was sent already), or the error of an aborted rendezvous.
         """
         with self._lock:
             if self._error is not None:
@@ -68,7 +68,7 @@ class Rendezvous:
                 return
             if not isinstance(slot, Pending):
                 taken = "taken" if slot is _TAKEN else "not yet taken"
-                raise errors.internal(
+                raise errors.already_exists(
                     f"{key!r} was sent twice in one step; the first value is {taken}"
                 )
             self._take(key)

@@ -12,7 +12,7 @@ from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.peers import Peer
-from headrace.serve.wire import GET_STATUS, Method
+from headrace.serve.wire import GET_STATUS, SEND_TENSOR, Method
 
 _RECONNECT_WITHIN_S = 1.5  # more than the pause between two attempts to connect
 
@@ -21,7 +21,8 @@ class Persistent(Pending[Any]):
     """The reply to a call.
 
     A task that was down is believed to be so only after one more attempt to reach it: the
-    connection may just not have noticed that it is back.
+    connection may just not have noticed that it is back.  If only the first reply was lost, a value that
+    was sent has arrived, and one that was asked for is lost with the reply.
     """
 
     __slots__ = ("_asked", "_gave_up", "_lost", "_method", "_peer", "_request", "_scope")
@@ -55,6 +56,11 @@ class Persistent(Pending[Any]):
             status = pb.GetStatusRequest()
             self._asked = self._peer.call(GET_STATUS, status, probing, wait_for_ready=True)
             self._asked.on_done(self._probed)
+        elif self._lost is not None and isinstance(error, errors.AlreadyExistsError):
+            if self._method is SEND_TENSOR:
+                self.resolve(pb.SendTensorResponse())
+            else:
+                self.reject(self._lost)
         else:
             self.reject(error)
 
