@@ -11,9 +11,14 @@ from typing import Any
 import pytest
 
 import headrace as tf
+from headrace.codec import protos as pb
 from headrace.run import long_waits
-from headrace.serve import reporter
+from headrace.run.scope import Scope
+from headrace.serve import messages as m
+from headrace.serve import reporter, wire
 from headrace.serve.blocked import BlockedStep, QueueState
+from headrace.serve.peers import Peer, connect
+from headrace.serve.pool import GrowingPool
 from tests.serve.clusters import in_process
 from tests.serve.conftest import Background
 
@@ -193,3 +198,52 @@ def test_reports_can_be_off(lines: Lines) -> None:
         with tf.Session() as session, pytest.raises(tf.errors.DeadlineExceededError):
             session.run(element, options=options)
     assert lines.texts == []
+
+
+# -- sessions whose clients do not report ---------------------------------------------------------
+
+
+@pytest.fixture
+def direct() -> Iterator[tuple[Peer, Peer]]:
+    """Master and worker of a server, asked as by others than headrace's sessions."""
+    pool = GrowingPool("test")
+    with in_process({"ps": 1}) as cluster:
+        address = cluster.address("ps:0")
+        yield connect(address, "master", pool), connect(address, "worker", pool)
+    pool.shutdown()
+
+
+def ended(reply: Any) -> None:
+    """Take a call back and wait for its end."""
+    reply.abandon(tf.errors.CancelledError(None, None, "enough"))
+    assert reply.done
+
+
+def test_a_master_reports_for_a_client_that_does_not(
+    lines: Lines, direct: tuple[Peer, Peer], graph: tf.Graph
+) -> None:
+    master, _ = direct
+    tf.FIFOQueue(3, tf.int32, name="numbers").dequeue(name="take")
+    request = pb.CreateSessionRequest(graph_def=graph.as_graph_def())
+    handle = master.call_now(wire.CREATE_SESSION, request, Scope()).session_handle
+    step = m.RunStepRequest(handle, [], ["take:0"], [])
+    reply = master.call(wire.RUN_STEP, step, Scope())
+    (line,) = lines.until(1)[:1]
+    ended(reply)
+    assert line.startswith(f"a step of session {handle} has waited ")
+    assert "dequeue on FIFOQueue 'numbers' in container 'localhost' of /job:ps/" in line
+    master.call_now(wire.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle), Scope())
+
+
+def test_a_worker_reports_for_a_master_that_does_not(
+    lines: Lines, direct: tuple[Peer, Peer], graph: tf.Graph
+) -> None:
+    _, worker = direct
+    with tf.device("/job:ps/replica:0/task:0/device:CPU:0"):
+        tf.FIFOQueue(3, tf.int32, name="numbers").dequeue(name="take")
+    request = pb.RegisterGraphRequest(session_handle="theirs", graph_def=graph.as_graph_def())
+    handle = worker.call_now(wire.REGISTER_GRAPH, request, Scope()).graph_handle
+    reply = worker.call(wire.RUN_GRAPH, m.RunGraphRequest(handle, 7, [], []), Scope())
+    (line,) = lines.until(1)[:1]
+    ended(reply)
+    assert line.startswith("a step of session theirs has waited ")

@@ -116,6 +116,19 @@ def values(
     ]
 
 
+def of_tasks(tasks: Iterable[pb.TaskState]) -> list[BlockedStep]:
+    """What tasks tell, the longest wait first.  Receives of steps that wait in earnest elsewhere are left out."""
+    told = list(tasks)
+    every = [state for task in told for state in task.blocked]
+    clients = {session.handle: session.client for task in told for session in task.session}
+    found = values(every, clients, {task.task: task.silent for task in told if task.silent})
+    in_earnest = {(step.session, step.step) for step in found if not step.source}
+    return sorted(
+        (step for step in found if not step.source or (step.session, step.step) not in in_earnest),
+        key=lambda step: -step.waited_s,
+    )
+
+
 def value(state: pb.BlockedStepState, client: str, cause: str) -> BlockedStep:
     """One of them."""
     queue = _queue(state.resource) if state.resource.component else None

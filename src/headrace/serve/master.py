@@ -69,7 +69,7 @@ class Master:
             task, peers = self._other_cluster(config.cluster_def, request.target)
         view = ClusterView(peers, task, self._scope, filters, renames=own_cluster)
         session = MasterSession(handle, config, view, task, peers if own_cluster else None)
-        session.client = request.headrace_client
+        session.made_by(request.headrace_client)
         version = session.extend(request.graph_def)
         with self._lock:
             self._check_serving()

@@ -23,16 +23,19 @@ from headrace.plan.connect import check_callable
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
+from headrace.serve.blocked import BlockedStep, of_tasks
 from headrace.serve.callables import Callables
 from headrace.serve.clocks import to_one_clock
 from headrace.serve.cluster_view import ClusterView
 from headrace.serve.kept import Kept
+from headrace.serve.overview import overview
 from headrace.serve.partials import Partials
 from headrace.serve.peers import Peers
 from headrace.serve.planner import Planner
 from headrace.serve.plans import Known, Plan, tensor_name
 from headrace.serve.status import ForgottenStepError
 from headrace.serve.step import run_parts
+from headrace.serve.strangers import Stranger
 
 _MOST_KNOWN = 4096
 
@@ -73,6 +76,17 @@ class MasterSession:
         self._callables = Callables()
         self._since = time.monotonic()
         self.client = ""
+        self._stranger: Stranger | None = None
+
+    def made_by(self, client: str) -> None:
+        """Who it is; one that does not say does not report blocked steps either, and this master does."""
+        self.client = client
+        if not client:
+            self._stranger = Stranger(f"session {self.handle}", self._blocked_steps)
+
+    def _blocked_steps(self) -> list[BlockedStep]:
+        request = pb.InspectRequest(session_handle=self.handle, blocked_only=True)
+        return of_tasks(overview(self.cluster, request, self.cluster.scope).task)
 
     def state(self) -> pb.SessionState:
         """What there is to be said of it."""
@@ -116,6 +130,8 @@ class MasterSession:
             with self._lock:
                 self._check_open()
                 self._steps[token] = running
+            if self._stranger is not None:
+                self._stranger.watch(running)
             try:
                 yield running
             finally:
@@ -376,6 +392,8 @@ class MasterSession:
             self.wait_until_idle(scope)
         finally:
             self._partials.close()
+            if self._stranger is not None:
+                self._stranger.close()
             asked = self._planner.forget_all(self._callables.close())
         try:
             for reply in asked:

@@ -272,6 +272,7 @@ class Planner:
                 headrace_pushed_by=others,
                 headrace_feed_keys=part.feeds.values(),
                 headrace_fetch_keys=part.fetches.values(),
+                headrace_reported=True,
                 create_worker_session_called=created,
                 config_proto=self._config,
             )

@@ -18,7 +18,7 @@ from headrace.codec import protos as pb
 from headrace.run.files import Files, named_roots
 from headrace.run.scope import Scope, wait_until_set
 from headrace.serve import registry
-from headrace.serve.blocked import BlockedStep, values
+from headrace.serve.blocked import BlockedStep, of_tasks
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.lane_options import lane_options, max_message_bytes
 from headrace.serve.master import Master
@@ -174,9 +174,7 @@ class Server:
 
         Why a session's QueueRunners do not fill a queue only `Session.blocked_steps` of that session knows.
         """
-        found = self.worker.inspect(pb.InspectRequest(blocked_only=True), Scope()).task[0]
-        clients = {session.handle: session.client for session in found.session}
-        return values(found.blocked, clients)
+        return of_tasks(self.worker.inspect(pb.InspectRequest(blocked_only=True), Scope()).task)
 
     def join(self) -> None:
         """Block until the server is stopped.  Ctrl-C ends the wait."""

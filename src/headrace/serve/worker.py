@@ -30,6 +30,7 @@ from headrace.run.scope import Scope
 from headrace.run.trace import StatsCollector
 from headrace.run.variable import Lease, release
 from headrace.serve import messages as m
+from headrace.serve.blocked import of_tasks
 from headrace.serve.exchange import Exchange
 from headrace.serve.inspection import task_state
 from headrace.serve.peers import Peers, gives_pending
@@ -37,6 +38,7 @@ from headrace.serve.registered import Registered
 from headrace.serve.security import Security
 from headrace.serve.status import from_bytes
 from headrace.serve.step_log import StepLog
+from headrace.serve.strangers import Stranger
 from headrace.serve.worker_session import WorkerSession
 
 _ENDED_STEPS = 4096  # remembered, for those who come late
@@ -175,6 +177,11 @@ class Worker:
         """
         session = self._session(request.session_handle, request.create_worker_session_called)
         registered = Registered(request, session)
+        if not request.headrace_reported and session.stranger is None:
+            asked = pb.InspectRequest(session_handle=session.handle, blocked_only=True)
+            session.stranger = Stranger(
+                f"session {session.handle}", lambda: of_tasks(self.inspect(asked, Scope()).task)
+            )
         handle = f"{secrets.randbits(64):016x}"
         with self._lock:
             self._graphs[handle] = registered
@@ -298,6 +305,8 @@ class Worker:
         exchange: Exchange, running: Scope, stats: StatsCollector | None, lends: bool = False,
     ) -> list[Any]:  # fmt: skip
         session = registered.session
+        if session.stranger is not None:
+            session.stranger.watch(running)
         with self._lock:
             self._check_open()
             self._running[running] = session

@@ -17,6 +17,7 @@ from headrace.run.kernel import Memos, Runtime
 from headrace.run.resources import ResourceManager
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.peers import Peers
+from headrace.serve.strangers import Stranger
 
 
 class WorkerSession:
@@ -30,6 +31,7 @@ class WorkerSession:
         self.peers = peers
         self.runtime = Runtime(f"{task}/device:CPU:0", resources, files)
         self.memos: Memos = {}
+        self.stranger: Stranger | None = None  # if its master does not report blocked steps
         self._shared = True, True
 
     @classmethod
@@ -65,6 +67,8 @@ class WorkerSession:
 
     def close(self) -> None:
         """Forget what is the session's own."""
+        if self.stranger is not None:
+            self.stranger.close()
         shared_state, shared_cluster = self._shared
         if shared_state:
             self.runtime.resources.delete_private(self.handle)

@@ -1,6 +1,7 @@
 """The commands `headrace inspect` and `headrace top`.
 
-Called by: main.  Threads: the caller's; rich draws in it too.
+Called by: main, which imports this for every command: what the commands need they import themselves.
+Threads: the caller's; rich draws in it too.
 """
 
 from __future__ import annotations
@@ -13,12 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from rich.console import Console
-from rich.live import Live
-
 from headrace.tools.commands import ExitCode, Streams, UsageError, command
-from headrace.tools.inspection.snapshot import Observer, as_data
-from headrace.tools.inspection.tables import everything, live
 from headrace.tools.settings import add_credentials, settle
 
 _LEAST_S = 0.05
@@ -53,6 +49,11 @@ def _add_top(parser: argparse.ArgumentParser) -> None:
 @command("inspect", "show what a cluster has, and which steps are blocked and why", _add_inspect)
 def inspect(args: argparse.Namespace, streams: Streams) -> int:
     """Exit code 1 if the server does not answer, or is TensorFlow's and cannot say."""
+    from rich.console import Console
+
+    from headrace.tools.inspection.snapshot import Observer, as_data
+    from headrace.tools.inspection.tables import everything
+
     settle(args)
     if args.interval < 0:
         raise UsageError(f"--interval {args.interval:g} is negative")
@@ -73,6 +74,12 @@ def inspect(args: argparse.Namespace, streams: Streams) -> int:
 @command("top", "show live what a cluster does; Ctrl-C ends it", _add_top)
 def top(args: argparse.Namespace, streams: Streams) -> int:
     """Ends by Ctrl-C or SIGTERM, or after --count looks; the terminal is then as it was."""
+    from rich.console import Console
+    from rich.live import Live
+
+    from headrace.tools.inspection.snapshot import Observer
+    from headrace.tools.inspection.tables import live
+
     settle(args)
     if args.interval < _LEAST_S:
         raise UsageError(f"--interval {args.interval:g} is less than {_LEAST_S:g} s")

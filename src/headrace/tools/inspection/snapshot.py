@@ -14,7 +14,7 @@ from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve import wire
-from headrace.serve.blocked import BlockedStep, values
+from headrace.serve.blocked import BlockedStep, of_tasks
 from headrace.serve.peers import Peer, connect
 from headrace.serve.pool import GrowingPool
 from headrace.tools.commands import CommandError, UsageError
@@ -53,16 +53,8 @@ class Snapshot:
         return ((task, resource) for task in self.tasks for resource in task.resource)
 
     def blocked(self) -> list[BlockedStep]:
-        """The nodes that wait, the longest first; values that follow from another's wait are left out."""
-        every = [state for task in self.tasks for state in task.blocked]
-        silent = {task.task: task.silent for task in self.tasks if task.silent}
-        clients = {session.handle: session.client for _, session in self.sessions}
-        in_earnest = {(state.session, state.step) for state in every if not state.source}
-        steps = values(every, clients, silent)
-        return sorted(
-            (s for s in steps if not s.source or (s.session, s.step) not in in_earnest),
-            key=lambda step: -step.waited_s,
-        )
+        """The nodes that wait, the longest first."""
+        return of_tasks(self.tasks)
 
 
 def is_queue(resource: pb.ResourceState) -> bool:
