@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 import headrace as tf
+from headrace.client import remote
 from headrace.plan import check
 from headrace.run.lines import Shared
 from headrace.run.pending import Pending
 from headrace.run.queues import Queue
-from headrace.serve import registry
+from headrace.serve import overview, registry
 from tests.serve.clusters import Cluster, in_process
 from tests.waiting_steps import waiting_steps  # noqa: F401  (a fixture)
 
@@ -21,6 +22,13 @@ from tests.waiting_steps import waiting_steps  # noqa: F401  (a fixture)
 @pytest.fixture(autouse=True)
 def plans_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "enabled", True)
+
+
+@pytest.fixture(autouse=True)
+def tasks_have_time_to_say_what_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine may be busy."""
+    monkeypatch.setattr(overview, "_ANSWER_WITHIN_S", 60.0)
+    monkeypatch.setattr(remote, "_INSPECT_WITHIN_S", 60.0)
 
 
 @pytest.fixture(autouse=True)

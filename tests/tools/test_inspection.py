@@ -21,8 +21,9 @@ from rich.console import Console
 
 import headrace as tf
 from headrace.codec import protos as pb
-from headrace.serve import registry
+from headrace.serve import overview, registry
 from headrace.tools.commands import ExitCode
+from headrace.tools.inspection import snapshot
 from headrace.tools.inspection.snapshot import Rates, Snapshot, _rates, queue_key
 from headrace.tools.inspection.tables import everything, live
 from headrace.tools.main import main
@@ -33,6 +34,13 @@ from tests.waiting_steps import WaitingSteps, waiting_steps  # noqa: F401  (a fi
 def run(*argv: str) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
     return main(argv, out, err), out.getvalue(), err.getvalue()
+
+
+@pytest.fixture(autouse=True)
+def tasks_have_time_to_say_what_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine may be busy."""
+    monkeypatch.setattr(overview, "_ANSWER_WITHIN_S", 50.0)
+    monkeypatch.setattr(snapshot, "_ANSWER_WITHIN_S", 60.0)
 
 
 @pytest.fixture
@@ -242,35 +250,38 @@ def test_a_server_that_does_not_answer_is_named(command: str) -> None:
         target = cluster.target("ps:0")
     code, out, err = run(command, target)
     assert (code, out) == (ExitCode.FAILED, "")
-    assert target in err
-    assert "is a server running there?" in err
+    assert f"{target} does not answer: connection refused: nothing listens there" in err
+
+
+@pytest.fixture
+def other_server() -> Iterator[str]:
+    """host:port of a server that tells its status and has no method of ours, as TensorFlow's."""
+    from headrace.serve.grpcio import grpc
+
+    status = grpc.unary_unary_rpc_method_handler(lambda request, context: b"")
+    methods = grpc.method_handlers_generic_handler(
+        "tensorflow.WorkerService", {"GetStatus": status}
+    )
+    with ThreadPoolExecutor(2) as pool:
+        server = grpc.server(pool)
+        server.add_generic_rpc_handlers((methods,))
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        yield f"127.0.0.1:{port}"
+        server.stop(None).wait()
 
 
 @pytest.mark.parametrize("command", ["inspect", "top"])
-def test_a_server_that_is_not_headrace_cannot_say(command: str) -> None:
-    from headrace.serve.grpcio import grpc
-
-    with ThreadPoolExecutor(2) as pool:
-        server = grpc.server(pool)
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        code, out, err = run(command, f"grpc://127.0.0.1:{port}")
-        server.stop(None).wait()
+def test_a_server_that_is_not_headrace_cannot_say(command: str, other_server: str) -> None:
+    code, out, err = run(command, other_server)
     assert (code, out) == (ExitCode.FAILED, "")
     assert "is not a headrace server, such as TensorFlow's: it cannot say what it has" in err
 
 
-def test_a_task_that_is_not_headrace_is_listed_as_such(by_sockets: None) -> None:
-    from headrace.serve.grpcio import grpc
-
-    with ThreadPoolExecutor(2) as pool:
-        other = grpc.server(pool)
-        port = other.add_insecure_port("127.0.0.1:0")
-        other.start()
-        spec = {"ps": ["127.0.0.1:0"], "worker": [f"127.0.0.1:{port}"]}
-        with tf.train.Server(spec, "ps", 0) as server:
-            code, out, _ = run("inspect", server.target, "--interval", "0", "--json")
-        other.stop(None).wait()
+def test_a_task_that_is_not_headrace_is_listed_as_such(by_sockets: None, other_server: str) -> None:
+    spec = {"ps": ["127.0.0.1:0"], "worker": [other_server]}
+    with tf.train.Server(spec, "ps", 0) as server:
+        code, out, _ = run("inspect", server.target, "--interval", "0", "--json")
     assert code == ExitCode.OK
     ps, worker = json.loads(out)["tasks"]
     assert (ps["answers"], worker["answers"]) == (True, False)
@@ -289,7 +300,8 @@ def test_a_secret_has_to_be_shown(
         refused, _, err = run("inspect", target, "--interval", "0")
         let_in, out, _ = run("inspect", target, "--interval", "0", "--secret-file", str(secret))
     assert refused == ExitCode.FAILED
-    assert target in err
+    assert f"{target} does not answer: " in err
+    assert "HEADRACE_SECRET" in err
     assert (let_in, "Tasks" in out) == (ExitCode.OK, True)
 
 

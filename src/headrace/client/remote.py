@@ -34,7 +34,7 @@ from headrace.serve.security import Security
 from headrace.serve.status import ForgottenStepError
 from headrace.serve.waiting import follow
 
-_INSPECT_WITHIN_S = 5.0
+_INSPECT_WITHIN_S = 10.0
 _BACK_WITHIN_S = 0.4  # more than the pause between two attempts to connect
 
 

@@ -15,6 +15,7 @@ from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve import wire
 from headrace.serve.blocked import BlockedStep, of_tasks
+from headrace.serve.overview import answer
 from headrace.serve.peers import Peer, connect
 from headrace.serve.pool import GrowingPool
 from headrace.tools.commands import CommandError, UsageError
@@ -90,14 +91,15 @@ class Observer:
         """What there is now.  Raises CommandError if the server does not answer or cannot say."""
         try:
             with Scope(_ANSWER_WITHIN_S) as scope:
-                asked = self._master.call(wire.INSPECT_CLUSTER, pb.InspectRequest(), scope)
-                tasks = list(asked.wait(scope).task)
+                method, request = wire.INSPECT_CLUSTER, pb.InspectRequest()
+                reply = self._master.call(method, request, scope)
+                tasks = list(answer(self._master, method, request, reply, scope).task)
         except errors.UnimplementedError:
             raise CommandError(
                 f"{self.target} is not a headrace server, such as TensorFlow's: it cannot say what it has"
             ) from None
         except errors.OpError as error:
-            raise CommandError(f"{self.target}: {error.message}") from error
+            raise CommandError(f"{self.target} does not answer: {error.message}") from error
         now, earlier = time.monotonic(), self._latest
         rates = {} if earlier is None else _rates(earlier, tasks, now)
         self._latest = Snapshot(self.target, now, tasks, rates)
