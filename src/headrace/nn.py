@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 from headrace.ops.activations import crelu, elu, leaky_relu, relu, relu6, selu, softplus, softsign
+from headrace.ops.batch_norm import fused_batch_norm
 from headrace.ops.bias import bias_add, relu_layer, xw_plus_b
 from headrace.ops.elementwise import sigmoid, tanh
 from headrace.ops.embedding import embedding_lookup
+from headrace.ops.neural import (
+    atrous_conv2d,
+    conv1d,
+    conv2d,
+    conv2d_backprop_filter,
+    conv2d_backprop_input,
+    conv2d_transpose,
+    conv3d,
+    conv3d_transpose,
+    convolution,
+    depthwise_conv2d,
+    depthwise_conv2d_backprop_filter,
+    depthwise_conv2d_backprop_input,
+    depthwise_conv2d_native,
+    depthwise_conv2d_native_backprop_filter,
+    depthwise_conv2d_native_backprop_input,
+    separable_conv2d,
+)
 from headrace.ops.nn_basic import (
     batch_normalization,
     dropout,
@@ -18,6 +37,21 @@ from headrace.ops.nn_basic import (
     weighted_cross_entropy_with_logits,
     zero_fraction,
 )
+from headrace.ops.pools import (
+    avg_pool,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    avg_pool_v2,
+    max_pool,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_pool_v2,
+    max_pool_with_argmax,
+    pool,
+)
+from headrace.ops.response_norm import local_response_normalization, lrn
 from headrace.ops.softmax_ops import (
     log_softmax,
     softmax,
@@ -25,26 +59,59 @@ from headrace.ops.softmax_ops import (
     softmax_cross_entropy_with_logits_v2,
     sparse_softmax_cross_entropy_with_logits,
 )
+from headrace.ops.space_batch import depth_to_space, space_to_depth
 from headrace.ops.unique import top_k
 
 __all__ = [
+    "atrous_conv2d",
+    "avg_pool",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "avg_pool_v2",
     "batch_normalization",
     "bias_add",
+    "conv1d",
+    "conv2d",
+    "conv2d_backprop_filter",
+    "conv2d_backprop_input",
+    "conv2d_transpose",
+    "conv3d",
+    "conv3d_transpose",
+    "convolution",
     "crelu",
+    "depth_to_space",
+    "depthwise_conv2d",
+    "depthwise_conv2d_backprop_filter",
+    "depthwise_conv2d_backprop_input",
+    "depthwise_conv2d_native",
+    "depthwise_conv2d_native_backprop_filter",
+    "depthwise_conv2d_native_backprop_input",
     "dropout",
     "elu",
     "embedding_lookup",
+    "fused_batch_norm",
     "in_top_k",
     "l2_loss",
     "l2_normalize",
     "leaky_relu",
+    "local_response_normalization",
     "log_poisson_loss",
     "log_softmax",
+    "lrn",
+    "max_pool",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_pool_v2",
+    "max_pool_with_argmax",
     "moments",
+    "pool",
     "relu",
     "relu6",
     "relu_layer",
     "selu",
+    "separable_conv2d",
     "sigmoid",
     "sigmoid_cross_entropy_with_logits",
     "softmax",
@@ -52,6 +119,7 @@ __all__ = [
     "softmax_cross_entropy_with_logits_v2",
     "softplus",
     "softsign",
+    "space_to_depth",
     "sparse_softmax_cross_entropy_with_logits",
     "tanh",
     "top_k",

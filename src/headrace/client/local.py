@@ -35,6 +35,7 @@ from headrace.run.kernel import Memos, Runtime, StepState
 from headrace.run.program import Program
 from headrace.run.rendezvous import Rendezvous
 from headrace.run.scope import Scope
+from headrace.run.team import Team
 
 if TYPE_CHECKING:
     from headrace.client.partial import LocalPartials
@@ -64,14 +65,19 @@ class LocalEngine:
 
     def __init__(self, config: pb.ConfigProto | None) -> None:
         """Of `config`: device_count["CPU"], allow_soft_placement, operation_timeout_in_ms,
-        log_device_placement, graph_options.optimizer_options.opt_level (L0: every node runs, as in traced steps).
+        log_device_placement, intra_op_parallelism_threads, graph_options.optimizer_options.opt_level (L0: every node
+        runs, as in traced steps).
         """
         self._config = config if config is not None else pb.ConfigProto()
         cpus = self._config.device_count.get("CPU", 1) or 1
         level = self._config.graph_options.optimizer_options.opt_level
         self._optimizes = level >= pb.OptimizerOptions.L1
         self._devices = [f"{_TASK}/device:CPU:{index}" for index in range(cpus)]
-        self._runtime = Runtime(self._devices[0], files=Files(named_roots(), "this process"))
+        self._runtime = Runtime(
+            self._devices[0],
+            files=Files(named_roots(), "this process"),
+            team=Team(self._config.intra_op_parallelism_threads),
+        )
         self.scope = self._scope = Scope()
         self._under_way = UnderWay()  # but for steps that never wait
         self._memos: Memos = {}
@@ -296,6 +302,7 @@ class LocalEngine:
         if self._partials is not None:
             self._partials.close(wait_s > 0)
         self._runtime.resources.close()
+        self._runtime.team.close()
 
 
 def _collector() -> Any:

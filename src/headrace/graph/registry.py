@@ -202,6 +202,9 @@ class OpSpec:
         commutative: bool = False,
         aggregate: bool = False,
         foldable: bool = True,
+        elementwise: bool = False,
+        shares: bool = False,
+        multiplies: bool = False,
         where: str = "",
     ) -> None:
         self.name = name
@@ -221,6 +224,9 @@ class OpSpec:
         self.aggregate = aggregate
         self.finish: Callable[[Any], Any] | None = None  # a Pending's result -> the kernel's
         self.foldable = foldable and not stateful and not blocking
+        self.elementwise = elementwise
+        self.shares = shares or multiplies
+        self.multiplies = multiplies
         self.where = where
         self.gradient_fn: Gradient | None = None
         self.differentiable = True
@@ -326,6 +332,9 @@ def op(
     commutative: bool = False,
     aggregate: bool = False,
     foldable: bool = True,
+    elementwise: bool = False,
+    shares: bool = False,
+    multiplies: bool = False,
     differentiable: bool = True,
 ) -> Callable[[Callable[..., Any]], OpSpec]:
     """Decorator over a kernel: registers the op and returns its `OpSpec`.
@@ -338,6 +347,10 @@ def op(
     handle: the output is the node's resource, the same until a container is emptied.
     snapshots: a variable's value leaves the step here (send, enqueue), so it is copied untorn.
     takes_refs: the kernel sees to a variable by itself, though it does not ask for a reference.
+    elementwise: every element of the output is made of the elements at its place alone (inputs broadcast), so that the
+    kernel may be called with blocks of arrays (`plan.fuse`).
+    shares: the kernel spreads its work over the task's threads where it is large (`run.team`).
+    multiplies: it also multiplies matrices there, so that BLAS is to use one thread a call in steps that have it.
     differentiable=False: gradients stop here silently, as for an integer function.
     """
 
@@ -348,7 +361,8 @@ def op(
             aliases=aliases, blocking=blocking, keeps_refs=keeps_refs, snapshots=snapshots,
             takes_refs=takes_refs, handle=handle,
             allows_uninitialized=allows_uninitialized, commutative=commutative,
-            aggregate=aggregate, foldable=foldable, where=f"{code.co_filename}:{code.co_firstlineno}",
+            aggregate=aggregate, foldable=foldable, elementwise=elementwise, shares=shares, multiplies=multiplies,
+            where=f"{code.co_filename}:{code.co_firstlineno}",
         )  # fmt: skip
         spec.differentiable = differentiable
         spec.__doc__ = kernel.__doc__

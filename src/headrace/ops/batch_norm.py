@@ -13,14 +13,18 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, text
+from headrace.graph.convert import convert
+from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
-from headrace.ops.convolution import channels_last, from_last, to_last
+from headrace.ops.constants import constant
+from headrace.ops.windows import channels_last, from_last, to_last
 
-__all__: list[str] = []
+__all__ = ["fused_batch_norm"]
 
 Array = np.ndarray[Any, Any]
 FORMATS = "data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'"
+_LEAST_EPSILON = 1.001e-5  # below, TensorFlow takes this one
 _NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 
 
@@ -142,3 +146,46 @@ def fused_batch_norm_grad_v3_op(
         nothing,
         nothing.copy(),
     )
+
+
+@fused_batch_norm_v3_op.gradient
+def _(op: Operation, *douts: Any) -> Any:
+    training = op["is_training"]
+    mean, variance = (op.outputs[3], op.outputs[4]) if training else (op.inputs[3], op.inputs[4])
+    made = fused_batch_norm_grad_v3_op(
+        douts[0], op.inputs[0], op.inputs[1], mean, variance, op.outputs[5], epsilon=op["epsilon"],
+        data_format=op["data_format"], is_training=training,
+    )  # fmt: skip
+    return (*made[:3], None, None)
+
+
+def fused_batch_norm(
+    x: Any,
+    scale: Any,
+    offset: Any,
+    mean: Any = None,
+    variance: Any = None,
+    epsilon: float = 0.001,
+    data_format: str = "NHWC",
+    is_training: bool = True,
+    name: str | None = None,
+    exponential_avg_factor: float = 1.0,
+) -> tuple[Any, Any, Any]:
+    """(y, mean, variance) of images [n, h, w, c]: the batch's statistics taken out, or those that are given.
+
+    scale, offset, mean, variance [c].  Raises ValueError if statistics are wanted and not given.
+    """
+    if (not is_training or exponential_avg_factor != 1.0) and (mean is None or variance is None):
+        raise ValueError(
+            "mean and variance must be given unless is_training with exponential_avg_factor 1"
+        )
+    values = convert(x, name="input")
+    scale, offset = convert(scale, name="scale"), convert(offset, name="offset")
+    mean = constant([]) if mean is None else mean
+    variance = constant([]) if variance is None else variance
+    made = fused_batch_norm_v3_op(
+        values, scale, offset, mean, variance, epsilon=max(epsilon, _LEAST_EPSILON),
+        exponential_avg_factor=exponential_avg_factor, data_format=data_format,
+        is_training=is_training, name=name,
+    )  # fmt: skip
+    return made[0], made[1], made[2]

@@ -20,8 +20,11 @@ from headrace.base import errors
 from headrace.graph.registry import OPS, op
 from headrace.graph.shape_fns import unchanged, unknown
 from headrace.ops.batch_norm import batch_norm, batch_norm_shape, normalized
-from headrace.ops.convolution import conv_shape, convolved, depthwise, from_last, to_last
+from headrace.ops.convolution import conv_shape
+from headrace.ops.convolving import convolved
+from headrace.ops.depthwise import depthwise
 from headrace.ops.linear import multiplied, product_shape
+from headrace.ops.windows import from_last, to_last
 
 __all__: list[str] = []
 

@@ -26,8 +26,13 @@ from headrace.ops.casting import cast, conj
 from headrace.ops.diagonals import matrix_diag_part
 from headrace.ops.shape_ops import shape
 from headrace.ops.tables import FLOATS, make
+from headrace.run.team import spread
 
 __all__ = ["batch_matmul", "matmul", "matrix_inverse", "trace"]
+
+_LARGE = 1 << 25  # multiplications from which a product is made in parts; 0.5 ms of one processor
+_PARTS = 4  # whatever the number of threads, so that results do not depend on it
+_GRAIN = 16  # rows or columns that BLAS works on together
 
 # -- MatMul -----------------------------------------------------------------------------------
 
@@ -60,6 +65,25 @@ def _product(xp: Any, a: Any, b: Any, kind: Any) -> Any:
     return xp.matmul(_single(a), _single(b)).astype(kind, copy=False)
 
 
+def _in_parts(x: Any, y: Any) -> Any:
+    """The product of two matrices, a few of its rows or columns at a time (`run.team`).  Raises ValueError."""
+    if x.shape[1] != y.shape[0]:
+        raise ValueError("inner dimensions differ")
+    out = np.empty((x.shape[0], y.shape[1]), np.result_type(x, y))
+    axis = 0 if x.shape[0] >= y.shape[1] else 1
+    each = -(-out.shape[axis] // (_PARTS * _GRAIN)) * _GRAIN
+
+    def part(first: int) -> None:
+        chosen = slice(first, first + each)
+        if axis == 0:
+            np.matmul(x[chosen], y, out=out[chosen])
+        else:
+            np.matmul(x, y[:, chosen], out=out[:, chosen])
+
+    spread(part, range(0, out.shape[axis], each), products=True)
+    return out
+
+
 def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
     """The product of two matrices.  Raises InvalidArgument if they are none or do not fit."""
     if a.ndim != 2 or b.ndim != 2:
@@ -69,6 +93,8 @@ def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) ->
     x = a.T if transpose_a else a
     y = b.T if transpose_b else b
     try:
+        if x.shape[0] * y.size > _LARGE and a.dtype.kind in "fc" and a.dtype.itemsize > 2:
+            return _in_parts(x, y)
         return _product(xp, x, y, a.dtype) if a.dtype.itemsize == 2 else xp.matmul(x, y)
     except ValueError:
         raise errors.invalid_argument(
@@ -84,6 +110,7 @@ def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) ->
     f"T: {{{FLOATS}, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}}; "
     "grad_a: bool = false; grad_b: bool = false",
     shape=product_shape,
+    shares=True,
 )
 def matmul_op(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
     """The product of two matrices, each transposed (not conjugated) first if asked for.
@@ -200,6 +227,7 @@ _BATCH = "adj_x: bool = false; adj_y: bool = false; grad_x: bool = false; grad_y
     outputs="output: T",
     attrs=f"T: {{{FLOATS}, int32, int64, complex64, complex128}}; {_BATCH}",
     shape=_batch_shape,
+    shares=True,
 )
 def batch_matmul_op(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
     """Products of pairs of matrices, each conjugated and transposed first if asked for.
@@ -221,6 +249,7 @@ def batch_matmul_op(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any
     outputs="output: T",
     attrs=f"T: {{{FLOATS}, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}}; {_BATCH}",
     shape=_batch_shape,
+    shares=True,
 )
 def batch_matmul_v2(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
     """BatchMatMul whose leading dimensions broadcast.
@@ -239,6 +268,7 @@ _V3_INPUT = f"{{{FLOATS}, uint8, int8, int16, int32, int64, complex64, complex12
     outputs="output: Tout",
     attrs=f"Ta: {_V3_INPUT}; Tb: {_V3_INPUT}; Tout: {{{FLOATS}, int16, int32, int64, complex64, complex128}}; {_BATCH}",
     shape=_batch_shape,
+    shares=True,
 )
 def batch_matmul_v3(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool, Tout: DType) -> Any:
     """BatchMatMulV2 of possibly different types, computed in the type of the output.

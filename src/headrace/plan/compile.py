@@ -110,6 +110,8 @@ class Compiler:
             frozenset[int], list[int]
         ] = {}  # registers, by the segment that may have them
         self._fed = set(args)
+        self._shares = False
+        self._multiplies = False
         references = references_in(pruned.ops)
         self._live = live_tensors(pruned.ops, references)
         self._same: dict[Tensor, Tensor] = {}
@@ -129,7 +131,10 @@ class Compiler:
             if tensor._raw == () and tensor._dtype._base.np.kind in SCALAR_KINDS
         ]
         items = self._items()
-        return Program(self._template, len(self._args), items, returns, self._preloaded, scalars)
+        return Program(
+            self._template, len(self._args), items, returns, self._preloaded, scalars,
+            self._shares, self._multiplies,
+        )  # fmt: skip
 
     def _add_all(self) -> None:
         for op in self._ops:
@@ -184,6 +189,8 @@ class Compiler:
                 f"node {op.name!r}: headrace has no kernel for op {op.type}",
                 node=op.name, op_type=op.type, built_at=op.built_at,
             )  # fmt: skip
+        self._shares = self._shares or spec.shares
+        self._multiplies = self._multiplies or spec.multiplies
         if spec.blocking:
             outputs = tuple(self._output(tensor) for tensor in op.outputs)
             self._add_waiter(op, spec, node, after, outputs)

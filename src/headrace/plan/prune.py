@@ -30,7 +30,12 @@ _SILENT = frozenset(
     "Less LessEqual Equal NotEqual LogicalAnd LogicalOr LogicalNot MatMul BatchMatMul BatchMatMulV2 "
     "BatchMatMulV3 Sum Mean Max Min BiasAdd BiasAddGrad ReluGrad Relu6Grad EluGrad SigmoidGrad TanhGrad "
     "SqrtGrad RsqrtGrad SoftplusGrad Softmax LogSoftmax Exp Log Sqrt Tanh Sigmoid Relu ZerosLike OnesLike "
-    "BroadcastGradientArgs DynamicStitch FloorDiv FloorMod PreventGradient StopGradient".split()
+    "BroadcastGradientArgs DynamicStitch FloorDiv FloorMod PreventGradient StopGradient "
+    "Conv2D Conv2DBackpropInput Conv2DBackpropFilter Conv3D Conv3DBackpropInputV2 "
+    "Conv3DBackpropFilterV2 DepthwiseConv2dNative DepthwiseConv2dNativeBackpropInput "
+    "DepthwiseConv2dNativeBackpropFilter MaxPool MaxPoolGrad MaxPool3D MaxPool3DGrad AvgPool "
+    "AvgPoolGrad AvgPool3D AvgPool3DGrad LRN LRNGrad FusedBatchNormV3 FusedBatchNormGradV3 ShapeN "
+    "ConcatV2 Slice StridedSlice StridedSliceGrad Pad LeakyReluGrad SeluGrad".split()
 )
 
 

@@ -133,7 +133,8 @@ class DataflowProgram:
         """See `Program.run`.  A dead value cannot leave the step: InvalidArgument."""
         was = hush()
         try:
-            return _Execution(self, step).run(args)
+            with step.runtime.team:
+                return _Execution(self, step).run(args)
         finally:
             restore(was)
 

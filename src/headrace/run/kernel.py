@@ -16,6 +16,7 @@ from headrace.run.pending import Pending
 from headrace.run.resources import Resource, ResourceManager, private_name
 from headrace.run.resources import shared_name as shared_name_of
 from headrace.run.scope import Scope
+from headrace.run.team import Team
 
 R = TypeVar("R", bound=Resource)
 
@@ -24,15 +25,22 @@ Memos = dict[str, dict[str, Any]]
 
 
 class Runtime:
-    """A task's (or local session's) state: resources by container, its devices and files."""
+    """A task's (or local session's) state: resources by container, its devices, files and threads."""
 
     def __init__(
-        self, device: str, resources: ResourceManager | None = None, files: Files = ANYWHERE
+        self,
+        device: str,
+        resources: ResourceManager | None = None,
+        files: Files = ANYWHERE,
+        team: Team | None = None,
     ) -> None:
-        """device: full name of the task's first CPU.  files: those that its graphs may use."""
+        """device: full name of the task's first CPU.  files: those that its graphs may use.  team: threads that share
+        large operations.
+        """
         self.device = device
         self.files = files
         self.resources = ResourceManager() if resources is None else resources
+        self.team = Team() if team is None else team
 
 
 class NodeInfo:

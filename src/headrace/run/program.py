@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace.base import errors
-from headrace.run import long_waits
+from headrace.run import blas, long_waits
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
@@ -89,9 +89,12 @@ class Program:
         returns: list[Return],
         preloaded: Sequence[tuple[NodeInfo, tuple[int, ...]]] = (),
         scalars: Sequence[int] = (),
+        shares: bool = False,
+        multiplies: bool = False,
     ) -> None:
         """preloaded: constants, and the registers that hold their outputs.  scalars: registers of arguments that are
         numbers, which reach the kernels as NumPy scalars.
+        shares: some kernels spread large work over the task's threads; multiplies: they multiply matrices there.
         """
         self.template = template
         self.num_args = num_args
@@ -100,6 +103,8 @@ class Program:
         self.preloaded = list(preloaded)
         self._leaving = [(r.register, r.shared, r.node) for r in returns]
         self._scalars = tuple(scalars)
+        self.shares = shares
+        self.multiplies = multiplies
         self.may_wait = any(isinstance(item.work, Waiter) for item in items)
         self._flat = (
             items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
@@ -137,16 +142,14 @@ class Program:
             try:
                 if step.stats is not None:
                     self._begin(step, registers)
-                if self._flat is not None:
-                    run_segment(self._flat, registers, step)
-                elif self._straight is None or step.stats is not None:
-                    with waiting:
-                        _Execution(self, registers, step).run()
+                if self.multiplies:
+                    with step.runtime.team, blas.threads(1):
+                        self._execute(registers, step, waiting)
+                elif self.shares:
+                    with step.runtime.team:
+                        self._execute(registers, step, waiting)
                 else:
-                    stop = self._run_straight(self._straight, registers, step)
-                    if stop is not None:
-                        with waiting:
-                            _Execution(self, registers, step).run(*stop)
+                    self._execute(registers, step, waiting)
             finally:
                 if was is not None:
                     restore(was)
@@ -155,6 +158,20 @@ class Program:
         if step.lends:
             return lend_all([(registers[r.register], r.live, r.node) for r in self.returns], step)
         return [leave(registers[r], shared, node, step) for r, shared, node in self._leaving]
+
+    def _execute(
+        self, registers: Registers, step: StepState, waiting: AbstractContextManager[object]
+    ) -> None:
+        if self._flat is not None:
+            run_segment(self._flat, registers, step)
+        elif self._straight is None or step.stats is not None:
+            with waiting:
+                _Execution(self, registers, step).run()
+        else:
+            stop = self._run_straight(self._straight, registers, step)
+            if stop is not None:
+                with waiting:
+                    _Execution(self, registers, step).run(*stop)
 
     def _run_straight(
         self, line: list[_InOrder], registers: Registers, step: StepState

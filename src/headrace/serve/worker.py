@@ -27,6 +27,7 @@ from headrace.run.partial import PartialRun
 from headrace.run.pending import Pending
 from headrace.run.rendezvous import Delivery
 from headrace.run.scope import Scope
+from headrace.run.team import Team
 from headrace.run.trace import StatsCollector
 from headrace.run.variable import Lease, release
 from headrace.serve import messages as m
@@ -56,16 +57,18 @@ class Worker:
         cpus: int = 1,
         files: Files = ANYWHERE,
         trusting: Security | None = None,
+        threads: int = 0,
     ) -> None:
         """peers_of: addresses (host:port) of all tasks of the cluster by name.  cpus: CPU devices.
 
         files: those that graphs may use here.  trusting: what is shown to other tasks.
+        threads: that share a large operation, the step's own included; 0 for as many as there are processors.
         """
         self.task = task
         self.devices = [f"{task}/device:CPU:{index}" for index in range(cpus)]
         self.incarnation = secrets.randbits(64) | 1
         self.clock_ns = time.time_ns
-        self.runtime = Runtime(self.devices[0], files=files)
+        self.runtime = Runtime(self.devices[0], files=files, team=Team(threads))
         self.peers = Peers(peers_of, task, self, pool, trusting)
         self.pool = pool
         self.lane: pb.LaneAddress | None = None
@@ -159,7 +162,9 @@ class Worker:
             session = self._sessions.get(handle)
             if session is None and not created:
                 own = self.runtime
-                session = WorkerSession(handle, self.task, own.resources, self.peers, own.files)
+                session = WorkerSession(
+                    handle, self.task, own.resources, self.peers, own.files, own.team
+                )
                 self._sessions[handle] = session
         if session is None:
             raise errors.aborted(
@@ -554,6 +559,7 @@ class Worker:
         for session in sessions:
             session.close()
         self.runtime.resources.close()
+        self.runtime.team.close()
         self.peers.close()
 
 

@@ -15,6 +15,7 @@ from headrace.codec import protos as pb
 from headrace.run.files import Files
 from headrace.run.kernel import Memos, Runtime
 from headrace.run.resources import ResourceManager
+from headrace.run.team import Team
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.peers import Peers
 from headrace.serve.strangers import Stranger
@@ -24,12 +25,18 @@ class WorkerSession:
     """See the module header.  `task`: the task's name as the session knows it."""
 
     def __init__(
-        self, handle: str, task: str, resources: ResourceManager, peers: Peers, files: Files
+        self,
+        handle: str,
+        task: str,
+        resources: ResourceManager,
+        peers: Peers,
+        files: Files,
+        team: Team,
     ) -> None:
         self.handle = handle
         self.task = task
         self.peers = peers
-        self.runtime = Runtime(f"{task}/device:CPU:0", resources, files)
+        self.runtime = Runtime(f"{task}/device:CPU:0", resources, files, team)
         self.memos: Memos = {}
         self.stranger: Stranger | None = None  # if its master does not report blocked steps
         self._shared = True, True
@@ -61,7 +68,7 @@ class WorkerSession:
                 )
             peers = Peers(addresses, task, worker, pool, peers.trusting)
         resources = ResourceManager() if request.isolate_session_state else runtime.resources
-        made = cls(request.session_handle, task, resources, peers, runtime.files)
+        made = cls(request.session_handle, task, resources, peers, runtime.files, runtime.team)
         made._shared = not request.isolate_session_state, not own_cluster
         return made
 

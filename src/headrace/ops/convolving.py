@@ -1,0 +1,224 @@
+"""The arithmetic of convolutions, of any number of spatial dimensions, and of their two gradients.
+
+All three are products of matrices: the windows of an input laid out as rows, [n · out, window · c], times the filter as
+a matrix, [window · c, m].  Rows are laid out for a few images at a time, in memory that stays in the cache; such parts
+run side by side (`run.team`).  Which parts there are depends on shapes alone, and so does every rounding.
+Called by: ops.convolution, ops.fused.  Threads: any.
+Source: Chellapilla, Puri, Simard, "High performance convolutional neural networks for document processing", 2006
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.base.shapes import text
+from headrace.ops.scratch import scratch
+from headrace.ops.windows import (
+    Array,
+    Geometry,
+    check_gradient,
+    from_last,
+    geometry,
+    single,
+    to_last,
+)
+from headrace.run.team import spread
+
+__all__: list[str] = []
+
+_PART_BYTES = (
+    4 << 20
+)  # of rows laid out at a time; measured: 2 and 4 MB are best, 1 and 8 MB a fifth slower
+_SUMS = 8  # partial sums of a filter's gradient
+_PADDED, _ROWS, _PRODUCT = 0, 1, 2  # slots of scratch memory
+
+
+def check_ranks(x: Array, filters: Array, data_format: bytes) -> None:
+    """Raise InvalidArgument unless both have a dimension for each letter of `data_format`."""
+    rank = len(data_format)
+    if x.ndim != rank or filters.ndim != rank:
+        raise errors.invalid_argument(
+            f"the input and the filter must have {rank} dimensions, not {text(x.shape)} and {text(filters.shape)}"
+        )
+
+
+def _parts(count: int, bytes_each: int, least: int = 1) -> list[slice]:
+    """Slices of `count` images, each of as many as make up _PART_BYTES."""
+    size = max(_PART_BYTES // max(bytes_each, 1), least)
+    return [slice(first, min(first + size, count)) for first in range(0, count, size)]
+
+
+def _rows(x: Array, where: Geometry) -> Array:
+    """The windows of x [n, *size, c] as rows: [n · out, window · c], in scratch memory."""
+    n, c = len(x), x.shape[-1]
+    padded = x
+    if where.has_pads:
+        padded = where.padded(x, out=scratch(_PADDED, (n, *where.padded_size, c), x.dtype))
+    width = math.prod(where.window) * c
+    rows = scratch(_ROWS, (n * math.prod(where.out), width), x.dtype)
+    rows.reshape(n, *where.out, *where.window, c)[...] = where.windows(padded)
+    return rows
+
+
+def _bytes_of_rows(where: Geometry, channels: int, dtype: np.dtype[Any]) -> int:
+    """Of one image."""
+    return math.prod(where.out) * math.prod(where.window) * channels * dtype.itemsize
+
+
+def convolved(
+    x: Array, filters: Array, strides: Sequence[int], padding: bytes, data_format: bytes,
+    dilations: Sequence[int], explicit: Sequence[int] = (),
+) -> Array:  # fmt: skip
+    """x [n, *size, c] (or channels second) with filters [*window, c, m]: [n, *out, m] likewise.
+
+    c may be a multiple of the filter's channels: then that many groups of channels each have their share of the m.
+    Raises InvalidArgument if ranks, channels or attrs do not fit.
+    """
+    check_ranks(x, filters, data_format)
+    given, weights = to_last(single(x), data_format), single(filters)
+    taken, made = filters.shape[-2:]
+    groups = given.shape[-1] // taken if taken else 0
+    if not taken or given.shape[-1] % taken or (made % groups if groups else made):
+        raise errors.invalid_argument(
+            f"the input has {given.shape[-1]} channels ({data_format.decode()} {text(x.shape)}), the filter "
+            f"{text(filters.shape)} takes {taken}"
+        )
+    where = geometry(
+        given.shape[1:-1], filters.shape[:-2], strides, padding, data_format, dilations, explicit
+    )
+    out = np.empty((len(x), *where.out, made), weights.dtype)
+    share = made // max(groups, 1)
+    for group in range(groups):
+        of_inputs = slice(group * taken, (group + 1) * taken)
+        of_outputs = slice(group * share, (group + 1) * share)
+        _convolve(given[..., of_inputs], weights[..., of_outputs], where, out[..., of_outputs])
+    return from_last(out.astype(x.dtype, copy=False), data_format)
+
+
+def _convolve(x: Array, filters: Array, where: Geometry, out: Array) -> None:
+    if not out.size:
+        return
+    matrix = filters.reshape(-1, filters.shape[-1])
+
+    def part(images: slice) -> None:
+        chosen, into = x[images], out[images]
+        rows = chosen.reshape(-1, x.shape[-1]) if where.is_pointwise else _rows(chosen, where)
+        if into.flags.c_contiguous:
+            np.matmul(rows, matrix, out=into.reshape(-1, out.shape[-1]))
+        else:
+            into[...] = (rows @ matrix).reshape(into.shape)
+
+    spread(part, _parts(len(x), _bytes_of_rows(where, x.shape[-1], x.dtype)), products=True)
+
+
+def backprop_input(
+    sizes: Sequence[int], filters: Array, dout: Array, strides: Sequence[int], padding: bytes,
+    data_format: bytes, dilations: Sequence[int], explicit: Sequence[int] = (),
+) -> Array:  # fmt: skip
+    """The gradient of `convolved` with respect to its input, of shape `sizes` (as data_format says).
+
+    Raises InvalidArgument if dout is not what the convolution gives for that shape.
+    """
+    check_ranks(dout, filters, data_format)
+    if len(sizes) != len(data_format) or min(sizes) < 0:
+        raise errors.invalid_argument(
+            f"input_sizes must be {len(data_format)} sizes ({data_format.decode()}), not {list(sizes)}"
+        )
+    weights, dy = single(filters), to_last(single(dout), data_format)
+    like = to_last(np.broadcast_to(np.zeros((), weights.dtype), list(sizes)), data_format)
+    where = geometry(
+        like.shape[1:-1], filters.shape[:-2], strides, padding, data_format, dilations, explicit
+    )
+    check_gradient(dy, where, len(like), filters.shape[-1])
+    if like.shape[-1] != filters.shape[-2]:
+        raise errors.invalid_argument(
+            f"input_sizes {list(sizes)} have {like.shape[-1]} channels, the filter {text(filters.shape)} takes "
+            f"{filters.shape[-2]}"
+        )
+    dx = np.empty(like.shape, weights.dtype)
+    back = where.reversed()
+    if back is not None:
+        spatial = tuple(range(len(where.window)))
+        flipped = np.flip(weights, spatial).swapaxes(-1, -2)
+        _convolve(dy, np.ascontiguousarray(flipped), back, dx)
+    else:
+        _scatter(dy, weights, where, dx)
+    return from_last(dx.astype(dout.dtype, copy=False), data_format)
+
+
+def _scatter(dy: Array, filters: Array, where: Geometry, dx: Array) -> None:
+    """dx = what every output gives back to the inputs in its window."""
+    matrix = filters.reshape(-1, filters.shape[-1]).T
+
+    def part(images: slice) -> None:
+        chosen, into = dy[images].reshape(-1, dy.shape[-1]), dx[images]
+        rows = scratch(_ROWS, (len(chosen), matrix.shape[1]), dx.dtype)
+        np.matmul(chosen, matrix, out=rows)
+        _gather(rows, where, into)
+
+    spread(part, _parts(len(dx), _bytes_of_rows(where, dx.shape[-1], dx.dtype)), products=True)
+
+
+def _gather(rows: Array, where: Geometry, into: Array) -> None:
+    """into [n, *size, c] = the sum of what `rows`, the windows of it, have for each place."""
+    n, c = len(into), into.shape[-1]
+    values = rows.reshape(n, *where.out, *where.window, c)
+    total = into
+    if where.has_pads:
+        total = scratch(_PADDED, (n, *where.padded_size, c), rows.dtype)
+    total[...] = 0
+    spatial = len(where.window)
+    for at, view in where.positions():
+        total[view] += values[(slice(None),) * (1 + spatial) + at]
+    if where.has_pads:
+        into[...] = where.inside(total)
+
+
+def backprop_filter(
+    x: Array, sizes: Sequence[int], dout: Array, strides: Sequence[int], padding: bytes,
+    data_format: bytes, dilations: Sequence[int], explicit: Sequence[int] = (),
+) -> Array:  # fmt: skip
+    """The gradient of `convolved` with respect to its filter, of shape `sizes`.  Raises InvalidArgument as above."""
+    rank = len(data_format)
+    if x.ndim != rank or dout.ndim != rank or len(sizes) != rank or min(sizes) < 0:
+        raise errors.invalid_argument(
+            f"the input, the gradient and filter_sizes must have {rank} dimensions, not {text(x.shape)}, "
+            f"{text(dout.shape)} and {list(sizes)}"
+        )
+    given, dy = to_last(single(x), data_format), to_last(single(dout), data_format)
+    where = geometry(
+        given.shape[1:-1], sizes[:-2], strides, padding, data_format, dilations, explicit
+    )
+    check_gradient(dy, where, len(given), sizes[-1])
+    if given.shape[-1] != sizes[-2]:
+        raise errors.invalid_argument(
+            f"the input {text(x.shape)} ({data_format.decode()}) has {given.shape[-1]} channels, filter_sizes "
+            f"{list(sizes)} say {sizes[-2]}"
+        )
+    parts = _parts(len(given), _bytes_of_rows(where, given.shape[-1], given.dtype))
+    width = math.prod(sizes[:-1])
+    shares = [parts[first::_SUMS] for first in range(min(_SUMS, len(parts)))]
+    sums = np.zeros((max(len(shares), 1), width, sizes[-1]), dy.dtype)
+
+    def share(number: int) -> None:
+        for place, images in enumerate(shares[number]):
+            chosen = given[images]
+            rows = (
+                chosen.reshape(-1, chosen.shape[-1]) if where.is_pointwise else _rows(chosen, where)
+            )
+            of_outputs = dy[images].reshape(-1, sizes[-1])
+            if place == 0:
+                np.matmul(rows.T, of_outputs, out=sums[number])
+            else:
+                product = scratch(_PRODUCT, (width, sizes[-1]), dy.dtype)
+                np.matmul(rows.T, of_outputs, out=product)
+                sums[number] += product
+
+    spread(share, range(len(shares)), products=True)
+    total = sums[0] if len(sums) == 1 else sums.sum(axis=0)
+    return total.reshape(sizes).astype(dout.dtype, copy=False)

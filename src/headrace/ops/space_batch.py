@@ -1,0 +1,240 @@
+"""Moving blocks of space into the batch or into the channels, and back.
+
+Called by: ops.neural (dilated windows), programs.  Threads: any; gradients as graph.
+Source: TF 1.15 core/kernels/spacetobatch_op.cc, batchtospace_op.cc, spacetodepth_op.cc; gradient nodes as 2.21
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.base.shapes import Shape, text
+from headrace.graph.graph import Operation
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import ShapeContext
+from headrace.graph.tensor import Tensor
+from headrace.ops.windows import Array, channels_last, from_last, to_last
+
+__all__ = ["batch_to_space_nd", "depth_to_space", "space_to_batch_nd", "space_to_depth"]
+
+
+def _checked(x: Array, block: Array, pairs: Array, what: str) -> tuple[list[int], Any]:
+    """The block's sizes and the pairs.  Raises InvalidArgument."""
+    if block.ndim != 1 or x.ndim < 1 + len(block) or not (block > 0).all():
+        raise errors.invalid_argument(
+            f"block_shape {block.tolist()} must have a positive size for each of the dimensions after the first "
+            f"that are moved, and the input has shape {text(x.shape)}"
+        )
+    if pairs.shape != (len(block), 2) or (pairs < 0).any():
+        raise errors.invalid_argument(
+            f"{what} must be {[len(block), 2]} numbers that are not negative, not {pairs.tolist()}"
+        )
+    return [int(n) for n in block], [(int(a), int(b)) for a, b in pairs]
+
+
+def _space_to_batch_shape(c: ShapeContext) -> Shape:
+    x, block, paddings = c.shape("input"), c.value("block_shape"), c.value("paddings")
+    if x is None:
+        return None
+    if block is None or paddings is None:
+        return (None,) * len(x)
+    sizes = []
+    for n, b, (before, after) in zip(x[1:], block.tolist(), paddings.tolist(), strict=False):
+        if n is not None and (n + before + after) % b:
+            raise ValueError(f"a padded size of {n + before + after} is no multiple of {b}")
+        sizes.append(None if n is None else (n + before + after) // b)
+    count = None if x[0] is None else x[0] * math.prod(block.tolist())
+    return (count, *sizes, *x[1 + len(block) :])
+
+
+@op(
+    "SpaceToBatchND",
+    inputs="input: T; block_shape: Tblock_shape; paddings: Tpaddings",
+    outputs="output: T",
+    attrs="T: type; Tblock_shape: {int32, int64} = int32; Tpaddings: {int32, int64} = int32",
+    shape=_space_to_batch_shape,
+)
+def space_to_batch_nd(xp: Any, input: Array, block_shape: Array, paddings: Array) -> Any:
+    """Pad the dimensions after the first, then move every block_shape[i]-th place of them into the batch.
+
+    input [n, *space, *rest]; output [n · prod(block_shape), *(padded space / block_shape), *rest].
+    Raises InvalidArgument if the padded sizes are no multiples.
+    """
+    block, pads = _checked(input, block_shape, paddings, "paddings")
+    rest = [(0, 0)] * (input.ndim - 1 - len(block))
+    padded = np.pad(input, [(0, 0), *pads, *rest]) if any(map(any, pads)) else input
+    space = padded.shape[1 : 1 + len(block)]
+    if any(n % b for n, b in zip(space, block, strict=True)):
+        raise errors.invalid_argument(
+            f"the padded sizes {list(space)} must be multiples of block_shape {block}"
+        )
+    shape = [len(input)]
+    for n, b in zip(space, block, strict=True):
+        shape += [n // b, b]
+    split = padded.reshape(*shape, *input.shape[1 + len(block) :])
+    outer, inner = range(1, 2 * len(block), 2), range(2, 2 * len(block) + 1, 2)
+    order = (*inner, 0, *outer, *range(1 + 2 * len(block), split.ndim))
+    moved = split.transpose(order)
+    return np.array(moved, order="C").reshape(-1, *moved.shape[1 + len(block) :])
+
+
+def _batch_to_space_shape(c: ShapeContext) -> Shape:
+    x, block, crops = c.shape("input"), c.value("block_shape"), c.value("crops")
+    if x is None:
+        return None
+    if block is None or crops is None:
+        return (None,) * len(x)
+    sizes = [
+        None if n is None else n * b - before - after
+        for n, b, (before, after) in zip(x[1:], block.tolist(), crops.tolist(), strict=False)
+    ]
+    total = math.prod(block.tolist())
+    if x[0] is not None and x[0] % total:
+        raise ValueError(f"a batch of {x[0]} is no multiple of the {total} places of a block")
+    return (None if x[0] is None else x[0] // total, *sizes, *x[1 + len(block) :])
+
+
+@op(
+    "BatchToSpaceND",
+    inputs="input: T; block_shape: Tblock_shape; crops: Tcrops",
+    outputs="output: T",
+    attrs="T: type; Tblock_shape: {int32, int64} = int32; Tcrops: {int32, int64} = int32",
+    shape=_batch_to_space_shape,
+)
+def batch_to_space_nd(xp: Any, input: Array, block_shape: Array, crops: Array) -> Any:
+    """The inverse of SpaceToBatchND; crops: what is then cut off before and after.
+
+    Raises InvalidArgument if the batch is no multiple of the block, or nothing is left.
+    """
+    block, cuts = _checked(input, block_shape, crops, "crops")
+    total = math.prod(block)
+    if len(input) % total:
+        raise errors.invalid_argument(
+            f"a batch of {len(input)} is no multiple of the {total} places of a block {block}"
+        )
+    count = len(block)
+    split = input.reshape(*block, len(input) // total, *input.shape[1:])
+    order = [count]
+    for axis in range(count):
+        order += [count + 1 + axis, axis]
+    order += range(2 * count + 1, split.ndim)
+    sizes = [n * b for n, b in zip(input.shape[1:], block, strict=False)]
+    whole = split.transpose(order).reshape(len(input) // total, *sizes, *input.shape[1 + count :])
+    kept = [slice(a, n - b) for n, (a, b) in zip(sizes, cuts, strict=True)]
+    if any(cut.stop < cut.start for cut in kept):
+        raise errors.invalid_argument(f"crops {cuts} leave nothing of sizes {sizes}")
+    return np.array(whole[(slice(None), *kept)], order="C")
+
+
+@space_to_batch_nd.gradient
+def _(op: Operation, dout: Any) -> tuple[Tensor, None, None]:
+    return batch_to_space_nd(dout, op.inputs[1], op.inputs[2]), None, None
+
+
+@batch_to_space_nd.gradient
+def _(op: Operation, dout: Any) -> tuple[Tensor, None, None]:
+    return space_to_batch_nd(dout, op.inputs[1], op.inputs[2]), None, None
+
+
+# -- channels ---------------------------------------------------------------------------------
+
+_DEPTH = "T: type; block_size: int >= 2; data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'"
+
+
+def _depth_shape(into_depth: bool) -> Any:
+    def shape(c: ShapeContext) -> Shape:
+        last, b = channels_last(c.attr("data_format")), c.attr("block_size")
+        n, *others = c.with_rank("input", 4)  # type: ignore[misc]
+        (h, w, depth) = others if last else (*others[1:], others[0])
+        if into_depth:
+            if any(size is not None and size % b for size in (h, w)):
+                raise ValueError(f"height {h} and width {w} must be multiples of block_size {b}")
+            space = [None if size is None else size // b for size in (h, w)]
+            depth = None if depth is None else depth * b * b
+        else:
+            if depth is not None and depth % (b * b):
+                raise ValueError(f"{depth} channels are no multiple of block_size² = {b * b}")
+            space = [None if size is None else size * b for size in (h, w)]
+            depth = None if depth is None else depth // (b * b)
+        return (n, *space, depth) if last else (n, depth, *space)
+
+    return shape
+
+
+def _four(x: Array, data_format: bytes) -> Array:
+    if x.ndim != 4 or data_format == b"NCHW_VECT_C":
+        raise errors.invalid_argument(
+            f"the input must have 4 dimensions, NHWC or NCHW, not shape {text(x.shape)} as {data_format.decode()}"
+        )
+    return to_last(x, data_format)
+
+
+@op(
+    "SpaceToDepth",
+    inputs="input: T",
+    outputs="output: T",
+    attrs=_DEPTH,
+    shape=_depth_shape(True),
+)
+def space_to_depth_op(xp: Any, input: Array, *, block_size: int, data_format: bytes) -> Any:
+    """[n, h, w, c] as [n, h / b, w / b, b · b · c]: every block of b × b places becomes channels.
+
+    Raises InvalidArgument if height or width is no multiple of b = block_size.
+    """
+    x, b = _four(input, data_format), block_size
+    n, h, w, c = x.shape
+    if h % b or w % b:
+        raise errors.invalid_argument(f"height {h} and width {w} must be multiples of {b}")
+    split = x.reshape(n, h // b, b, w // b, b, c).transpose(0, 1, 3, 2, 4, 5)
+    return from_last(np.array(split, order="C").reshape(n, h // b, w // b, -1), data_format)
+
+
+@op(
+    "DepthToSpace",
+    inputs="input: T",
+    outputs="output: T",
+    attrs=_DEPTH,
+    shape=_depth_shape(False),
+)
+def depth_to_space_op(xp: Any, input: Array, *, block_size: int, data_format: bytes) -> Any:
+    """The inverse of SpaceToDepth.  Raises InvalidArgument if the channels are no multiple of block_size²."""
+    x, b = _four(input, data_format), block_size
+    n, h, w, c = x.shape
+    if c % (b * b):
+        raise errors.invalid_argument(f"{c} channels are no multiple of block_size² = {b * b}")
+    split = x.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5)
+    return from_last(np.array(split, order="C").reshape(n, h * b, w * b, -1), data_format)
+
+
+@space_to_depth_op.gradient
+def _(op: Operation, dout: Any) -> Any:
+    return depth_to_space_op(dout, block_size=op["block_size"], data_format=op["data_format"])
+
+
+@depth_to_space_op.gradient
+def _(op: Operation, dout: Any) -> Any:
+    return space_to_depth_op(dout, block_size=op["block_size"], data_format=op["data_format"])
+
+
+def space_to_depth(
+    input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC"
+) -> Tensor:
+    """Blocks of block_size² places as channels."""
+    made: Tensor = space_to_depth_op(
+        input, block_size=block_size, data_format=data_format, name=name
+    )
+    return made
+
+
+def depth_to_space(
+    input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC"
+) -> Tensor:
+    """Channels as blocks of block_size² places."""
+    made: Tensor = depth_to_space_op(
+        input, block_size=block_size, data_format=data_format, name=name
+    )
+    return made
