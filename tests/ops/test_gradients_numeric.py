@@ -21,6 +21,9 @@ T234 = RNG.normal(size=(2, 3, 4))
 B233 = RNG.normal(size=(2, 3, 3))
 PROB = np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
 IDS = np.array([0, 0, 2], np.int32)
+X4, W4, DY4 = (RNG.normal(size=s) for s in ((2, 3, 4, 2), (2, 3, 2, 3), (2, 2, 4, 3)))
+X5, W5, DY5 = (RNG.normal(size=s) for s in ((1, 2, 3, 2, 2), (2, 2, 1, 2, 2), (1, 2, 2, 2, 2)))
+POOL: dict[str, Any] = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 1, 1], "padding": "SAME"}
 Function = Callable[..., Any]
 
 
@@ -45,6 +48,17 @@ def repeated(body: Function, start: Any, times: int = 3) -> Any:
 def array_of(rows: Any) -> Any:
     """A TensorArray of two rows that can be read again and again."""
     return tf.TensorArray(rows.dtype, 2, clear_after_read=False).unstack(rows)
+
+
+def pooled(name: str, ksize: list[int]) -> list[Any]:
+    """An input of the pooling op and its output."""
+    x = tf.constant(X4)
+    return [x, get(name)(x, **{**POOL, "ksize": ksize})]
+
+
+def second(name: str, dy: Any, ksize: list[int]) -> Any:
+    """The op `name`Grad at X4, as a function of the gradient that comes in."""
+    return get(f"{name}Grad")(*pooled(name, ksize), dy, **{**POOL, "ksize": ksize})
 
 
 # name of the op (and a variant) -> (function, inputs)
@@ -256,6 +270,68 @@ CASES: dict[str, tuple[Function, list[Any]]] = {
     "TensorArraySplitV3": (
         lambda x: tf.TensorArray(x.dtype, 2, infer_shape=False).split(x, [1, 2]).read(1), [M34],
     ),
+    # convolutions and pooling; the second-order ones through the gradients of the first
+    "Conv2D": (op("Conv2D", strides=[1, 2, 1, 1], padding="SAME"), [X4, W4]),
+    "Conv2D NCHW": (
+        op("Conv2D", strides=[1, 1, 1, 1], padding="SAME", data_format="NCHW", dilations=[1, 1, 1, 2]),
+        [X4, W4.swapaxes(2, 3)],
+    ),
+    "Conv2D explicit": (
+        op("Conv2D", strides=[1, 1, 2, 1], padding="EXPLICIT", explicit_paddings=[0, 0, 1, 0, 0, 2, 0, 0]), [X4, W4],
+    ),
+    "Conv2DBackpropInput": (
+        lambda w, dy: get("Conv2DBackpropInput")([2, 3, 4, 2], w, dy, strides=[1, 2, 1, 1], padding="SAME"), [W4, DY4],
+    ),
+    "Conv2DBackpropFilter": (
+        lambda x, dy: get("Conv2DBackpropFilter")(x, [2, 3, 2, 3], dy, strides=[1, 2, 1, 1], padding="SAME"), [X4, DY4],
+    ),
+    "Conv3D": (op("Conv3D", strides=[1, 1, 2, 1, 1], padding="SAME"), [X5, W5]),
+    "Conv3DBackpropInputV2": (
+        lambda w, dy: get("Conv3DBackpropInputV2")([1, 2, 3, 2, 2], w, dy, strides=[1, 1, 2, 1, 1], padding="SAME"),
+        [W5, DY5],
+    ),
+    "Conv3DBackpropFilterV2": (
+        lambda x, dy: get("Conv3DBackpropFilterV2")(x, [2, 2, 1, 2, 2], dy, strides=[1, 1, 2, 1, 1], padding="SAME"),
+        [X5, DY5],
+    ),
+    "DepthwiseConv2dNative": (
+        op("DepthwiseConv2dNative", strides=[1, 1, 1, 1], padding="SAME", dilations=[1, 1, 2, 1]), [X4, W4],
+    ),
+    "DepthwiseConv2dNativeBackpropInput": (
+        lambda w, dy: get("DepthwiseConv2dNativeBackpropInput")(
+            [2, 3, 4, 2], w, dy, strides=[1, 2, 1, 1], padding="SAME"
+        ),
+        [W4, np.concatenate([DY4, DY4], 3)],
+    ),
+    "DepthwiseConv2dNativeBackpropFilter": (
+        lambda x, dy: get("DepthwiseConv2dNativeBackpropFilter")(
+            x, [2, 3, 2, 3], dy, strides=[1, 2, 1, 1], padding="SAME"
+        ),
+        [X4, np.concatenate([DY4, DY4], 3)],
+    ),
+    "MaxPool": (op("MaxPool", ksize=[1, 2, 2, 1], strides=[1, 2, 1, 1], padding="SAME"), [X4]),
+    "MaxPool apart": (op("MaxPool", ksize=[1, 2, 2, 1], strides=[1, 2, 3, 1], padding="VALID"), [X4]),
+    "MaxPoolGrad": (lambda dy: second("MaxPool", dy, ksize=[1, 2, 2, 1]), [DY4[..., :2]]),
+    "MaxPoolGradGrad": (lambda x: get("MaxPoolGradGrad")(*pooled("MaxPool", [1, 2, 2, 1]), x, **POOL), [X4]),
+    "MaxPoolWithArgmax": (
+        lambda x: get("MaxPoolWithArgmax")(x, ksize=[1, 2, 2, 1], strides=[1, 1, 2, 1], padding="SAME")[0], [X4],
+    ),
+    "AvgPool": (op("AvgPool", ksize=[1, 2, 3, 1], strides=[1, 2, 1, 1], padding="SAME"), [X4]),
+    "AvgPoolGrad": (
+        lambda dy: get("AvgPoolGrad")([2, 3, 4, 2], dy, ksize=[1, 2, 3, 1], strides=[1, 2, 1, 1], padding="SAME"),
+        [DY4[..., :2]],
+    ),
+    "AvgPool3D": (op("AvgPool3D", ksize=[1, 2, 2, 1, 1], strides=[1, 1, 2, 1, 1], padding="SAME"), [X5]),
+    "AvgPool3DGrad": (
+        lambda dy: get("AvgPool3DGrad")(
+            [1, 2, 3, 2, 2], dy, ksize=[1, 2, 2, 1, 1], strides=[1, 1, 2, 1, 1], padding="SAME"
+        ),
+        [DY5],
+    ),
+    "SpaceToBatchND": (op("SpaceToBatchND", [2, 1], [[1, 0], [0, 2]]), [X4]),
+    "BatchToSpaceND": (op("BatchToSpaceND", [1, 2], [[0, 1], [1, 0]]), [X4]),
+    "SpaceToDepth": (op("SpaceToDepth", block_size=2), [X4[:, :2]]),
+    "DepthToSpace": (op("DepthToSpace", block_size=2), [np.concatenate([X4, X4], 3)]),
     "TopKV2": (lambda x: get("TopKV2")(x, np.int32(2))[0], [M23]),
     "TopK": (lambda x: get("TopK")(x, k=2)[0], [M23]),
 }  # fmt: skip
@@ -266,10 +342,12 @@ def _int32(*values: Any) -> list[Any]:
 
 
 # Checked elsewhere: the families of test_math_gradients.py (which is complete by itself), references
-# and variables (training tests, test_resource_variables.py), and one that only raises (tests/graph/test_gradients.py).
+# and variables (training tests, test_resource_variables.py), one that only raises (tests/graph/test_gradients.py), and
+# ops that have no double precision (test_convolution.py).
 ELSEWHERE = {
     "RefIdentity", "PreventGradient", "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration",
-    "ReadVariableOp", "ResourceGather", "ResourceGatherNd",
+    "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "LRN", "FusedBatchNormV3", "MaxPool3D", "MaxPool3DGrad",
+    "MaxPool3DGradGrad",
 }  # fmt: skip
 
 

@@ -115,7 +115,7 @@ def fused_batch_norm_v3_op(
     outputs="x_backprop: T; scale_backprop: U; offset_backprop: U; reserve_space_4: U; reserve_space_5: U",
     attrs="T: {half, bfloat16, float}; U: {float}; epsilon: float = 9.999999747378752e-05; "
     f"{FORMATS}; is_training: bool = true",
-    shape=lambda c: [c.shape("x"), c.shape("scale"), c.shape("scale"), None, None],
+    shape=lambda c: [c.shape("x"), c.shape("scale"), c.shape("scale"), (0,), (0,)],
 )
 def fused_batch_norm_grad_v3_op(
     xp: Any, dy: Array, x: Array, scale: Array, mean: Array, variance: Array, reserved: Array, *,

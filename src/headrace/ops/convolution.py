@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.base import shapes
 from headrace.base.shapes import Shape
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
@@ -15,7 +16,7 @@ from headrace.graph.shape_fns import ShapeContext
 from headrace.ops.convolving import backprop_filter, backprop_input, convolved
 from headrace.ops.shape_ops import shape as shape_of
 from headrace.ops.shape_ops import shape_n
-from headrace.ops.windows import Array, channels_last, geometry
+from headrace.ops.windows import Array, channels_last, static_out
 
 __all__: list[str] = []
 
@@ -42,20 +43,10 @@ def conv_shape(c: ShapeContext) -> Shape:
     last = channels_last(data_format)
     size, given = (x[1:-1], x[-1]) if last else (x[2:], x[1])
     _check_channels(c, given, filters[-2])
-    out = []
-    explicit = c.op.attrs.get("explicit_paddings", ())
-    attrs = c.attr("strides"), c.attr("padding"), data_format, c.attr("dilations"), explicit
-    # One dimension at a time: each is known or not.  The others are 1 wide and do not matter.
-    for axis, (n, w) in enumerate(zip(size, filters[:-2], strict=True)):
-        known = n is not None and w is not None
-        sizes = (
-            [n if i == axis else 1 << 20 for i in range(len(size))]
-            if known
-            else [1 << 20] * len(size)
-        )
-        window = [w if i == axis else 1 for i in range(len(size))] if known else [1] * len(size)
-        where = geometry(sizes, window, *attrs)  # type: ignore[arg-type]
-        out.append(where.out[axis] if known else None)
+    out = static_out(
+        size, filters[:-2], c.attr("strides"), c.attr("padding"), data_format, c.attr("dilations"),
+        c.op.attrs.get("explicit_paddings", ()),
+    )  # fmt: skip
     channels = filters[-1]
     if "Depthwise" in c.op.type:
         channels = None if None in filters[-2:] else filters[-2] * filters[-1]  # type: ignore[operator]
@@ -88,8 +79,14 @@ def conv2d_op(
     return convolved(x, filters, strides, padding, data_format, dilations, explicit_paddings)
 
 
-def _sizes_shape(c: ShapeContext) -> Shape:
-    return c.shape_value("input_sizes" if "Input" in c.op.type else "filter_sizes")
+def sizes_shape(c: ShapeContext) -> Shape:
+    """Of a gradient: what the input that names sizes says, and for an input's the batch of dout."""
+    if "Input" not in c.op.type:
+        return c.shape_value("filter_sizes")
+    rank = len(c.attr("data_format"))
+    dout = c.with_rank("out_backprop", rank)
+    assert dout is not None
+    return shapes.merge(c.shape_value("input_sizes"), (dout[0], *(None,) * (rank - 1)))
 
 
 @op(
@@ -97,7 +94,7 @@ def _sizes_shape(c: ShapeContext) -> Shape:
     inputs="input_sizes: int32; filter: T; out_backprop: T",
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double, int32}}; {_2D}; {DILATIONS}",
-    shape=_sizes_shape,
+    shape=sizes_shape,
     multiplies=True,
 )
 def conv2d_backprop_input_op(
@@ -119,7 +116,7 @@ def conv2d_backprop_input_op(
     inputs="input: T; filter_sizes: int32; out_backprop: T",
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double}}; {_2D}; {DILATIONS}",
-    shape=_sizes_shape,
+    shape=sizes_shape,
     multiplies=True,
 )
 def conv2d_backprop_filter_op(
@@ -194,7 +191,7 @@ def conv3d_op(
     inputs="input_sizes: Tshape; filter: T; out_backprop: T",
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double}}; {_3D}; Tshape: {{int32, int64}} = int32",
-    shape=_sizes_shape,
+    shape=sizes_shape,
     multiplies=True,
 )
 def conv3d_backprop_input_op(
@@ -211,7 +208,7 @@ def conv3d_backprop_input_op(
     inputs="input: T; filter_sizes: int32; out_backprop: T",
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double}}; {_3D}",
-    shape=_sizes_shape,
+    shape=sizes_shape,
     multiplies=True,
 )
 def conv3d_backprop_filter_op(

@@ -220,5 +220,5 @@ def backprop_filter(
                 sums[number] += product
 
     spread(share, range(len(shares)), products=True)
-    total = sums[0] if len(sums) == 1 else sums.sum(axis=0)
+    total: Array = sums[0] if len(sums) == 1 else sums.sum(axis=0)
     return total.reshape(sizes).astype(dout.dtype, copy=False)

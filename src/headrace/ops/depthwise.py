@@ -6,17 +6,17 @@ Source: TF 1.15 core/kernels/depthwise_conv_op.cc, depthwise_conv_grad_op.cc; gr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from headrace.base import errors
-from headrace.base.shapes import Shape, text
+from headrace.base.shapes import text
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
-from headrace.graph.shape_fns import ShapeContext
-from headrace.ops.convolution import DILATIONS, PADDING, conv_shape
+from headrace.ops.convolution import DILATIONS, PADDING, conv_shape, sizes_shape
 from headrace.ops.convolving import check_ranks
 from headrace.ops.scratch import scratch
 from headrace.ops.shape_ops import shape as shape_of
@@ -77,7 +77,7 @@ def depthwise(
             total += product
 
     spread(part, _images(len(x)))
-    flat = out.reshape(*out.shape[:-2], -1).astype(x.dtype, copy=False)
+    flat = out.reshape(*out.shape[:-2], math.prod(out.shape[-2:])).astype(x.dtype, copy=False)
     return from_last(flat, data_format)
 
 
@@ -100,10 +100,6 @@ def depthwise_conv2d_op(
     return depthwise(x, filters, strides, padding, data_format, dilations, explicit_paddings)
 
 
-def _sizes_shape(c: ShapeContext) -> Shape:
-    return c.shape_value("input_sizes" if c.op.type.endswith("Input") else "filter_sizes")
-
-
 def _split(dout: Array, filters: Sequence[int], where: Geometry, data_format: bytes) -> Array:
     """dout as [n, h', w', c, m].  Raises InvalidArgument if it is not what the convolution gives."""
     dy = to_last(single(dout), data_format)
@@ -116,7 +112,7 @@ def _split(dout: Array, filters: Sequence[int], where: Geometry, data_format: by
     inputs="input_sizes: int32; filter: T; out_backprop: T",
     outputs="output: T",
     attrs=_ATTRS,
-    shape=_sizes_shape,
+    shape=sizes_shape,
     shares=True,
 )
 def depthwise_backprop_input_op(
@@ -154,7 +150,7 @@ def depthwise_backprop_input_op(
     inputs="input: T; filter_sizes: int32; out_backprop: T",
     outputs="output: T",
     attrs=_ATTRS,
-    shape=_sizes_shape,
+    shape=sizes_shape,
     shares=True,
 )
 def depthwise_backprop_filter_op(

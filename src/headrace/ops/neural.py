@@ -272,16 +272,19 @@ def conv3d_transpose(
 
 def over_space(
     input: Tensor, window: Sequence[int | None] | None, rate: Sequence[int], padding: str, data_format: str | None,
-    make: OnSpace,
+    make: OnSpace, filter_shape: Sequence[int | None] | None = None,
 ) -> Tensor:  # fmt: skip
     """make(input, padding), its windows dilated by `rate`: every rate[i]-th place is moved into the batch and back.
 
-    window: sizes of the filter's spatial dimensions.  Raises ValueError where sizes that this needs are not known.
+    window: sizes of the filter's spatial dimensions.  filter_shape: for a node of its own.
+    Raises ValueError where sizes that this needs are not known.
     """
     rates = constant(list(rate), "int32", name="dilation_rate")
     given = [int(n) for n in np.asarray(constant_value(rates))]
     if all(n == 1 for n in given):
         return make(input, padding)
+    if padding == "SAME" and filter_shape is not None and None not in filter_shape:
+        constant(list(filter_shape), "int32", name="filter_shape")
     first = 2 if data_format is not None and data_format.startswith("NC") else 1
     raw = input.raw_shape
     if first == 2 or raw is None or None in raw[1 : 1 + len(given)]:
@@ -508,7 +511,9 @@ def convolved_over_space(
 
     if all(n == 1 for n in spread):
         return make(input, padding)
-    return over_space(input, _spatial(filter, count), spread, padding, data_format, make)
+    return over_space(
+        input, _spatial(filter, count), spread, padding, data_format, make, filter.raw_shape
+    )
 
 
 def _each(value: Any, count: int) -> list[int]:

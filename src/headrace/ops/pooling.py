@@ -29,6 +29,7 @@ from headrace.ops.windows import (
     from_last,
     geometry,
     single,
+    static_out,
     to_last,
 )
 from headrace.run.team import spread
@@ -73,11 +74,11 @@ def _pool_shape(c: ShapeContext) -> Shape:
     assert x is not None
     last = channels_last(data_format)
     size = x[1:-1] if last else x[2:]
-    explicit = c.op.attrs.get("explicit_paddings", ())
-    attrs = c.attr("ksize"), c.attr("strides"), c.attr("padding"), data_format, explicit
-    # An unknown size does not say what comes out of it; 1 << 20 holds any window.
-    where = pool_windows([1 << 20 if n is None else n for n in size], *attrs)
-    out = tuple(None if n is None else pooled for n, pooled in zip(size, where.out, strict=True))
+    ksize = c.attr("ksize")
+    out = static_out(
+        size, ksize[1:-1] if last else ksize[2:], c.attr("strides"), c.attr("padding"), data_format,
+        (1,) * len(data_format), c.op.attrs.get("explicit_paddings", ()),
+    )  # fmt: skip
     return (x[0], *out, x[-1]) if last else (x[0], x[1], *out)
 
 

@@ -6,6 +6,7 @@ Source: TF 1.15 and 2.21 behaviour, core/kernels/maxpooling_op.cc; nodes checked
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from headrace.ops.pooling import (
     pool_windows,
 )
 from headrace.ops.shape_ops import expand_dims, squeeze
-from headrace.ops.windows import Array, check_gradient
+from headrace.ops.windows import Array, check_gradient, static_out
 
 __all__ = [
     "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "avg_pool_v2", "max_pool", "max_pool1d",
@@ -45,9 +46,9 @@ _ARGMAX = (
 def _argmax_shape(c: ShapeContext) -> list[Shape]:
     x = c.with_rank("input", 4)
     assert x is not None
-    attrs = c.attr("ksize"), c.attr("strides"), c.attr("padding"), b"NHWC"
-    where = pool_windows([1 << 20 if n is None else n for n in x[1:3]], *attrs)
-    out = [None if n is None else made for n, made in zip(x[1:3], where.out, strict=True)]
+    out = static_out(
+        x[1:3], c.attr("ksize")[1:3], c.attr("strides"), c.attr("padding"), b"NHWC", (1,) * 4
+    )
     return [(x[0], *out, x[3])] * 2
 
 
@@ -69,7 +70,7 @@ def max_pool_with_argmax_op(
     if x.ndim != 4:
         raise errors.invalid_argument(f"the input must have 4 dimensions, not {text(x.shape)}")
     where = pool_windows(x.shape[1:3], ksize, strides, padding, b"NHWC")
-    places = np.arange(x[0].size if len(x) else 0, dtype=np.int64).reshape(1, *x.shape[1:])
+    places = np.arange(math.prod(x.shape[1:]), dtype=np.int64).reshape(1, *x.shape[1:])
     lowest = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
     values, at = where.padded(x, lowest), where.padded(places, 0)
     out = np.full((len(x), *where.out, x.shape[-1]), lowest, x.dtype)
@@ -79,7 +80,7 @@ def max_pool_with_argmax_op(
         np.copyto(out, values[view], where=better)
         np.copyto(found, np.broadcast_to(at[view], out.shape), where=better)
     if include_batch_in_index:
-        found += np.arange(len(x)).reshape(-1, 1, 1, 1) * x[0].size
+        found += np.arange(len(x)).reshape(-1, 1, 1, 1) * math.prod(x.shape[1:])
     return out, found.astype(Targmax.np, copy=False)
 
 
@@ -102,8 +103,8 @@ def max_pool_grad_with_argmax_op(
     for each in (dy, argmax):
         check_gradient(each, where, len(x), x.shape[-1])
     places = argmax.astype(np.int64)
-    if not include_batch_in_index and len(x):
-        places = places + np.arange(len(x)).reshape(-1, 1, 1, 1) * x[0].size
+    if not include_batch_in_index:
+        places = places + np.arange(len(x)).reshape(-1, 1, 1, 1) * math.prod(x.shape[1:])
     if places.size and not (places.min() >= 0 and places.max() < x.size):
         raise errors.invalid_argument(
             f"argmax must be in [0, {x.size}) of an input {text(x.shape)}"

@@ -79,7 +79,8 @@ def space_to_batch_nd(xp: Any, input: Array, block_shape: Array, paddings: Array
     outer, inner = range(1, 2 * len(block), 2), range(2, 2 * len(block) + 1, 2)
     order = (*inner, 0, *outer, *range(1 + 2 * len(block), split.ndim))
     moved = split.transpose(order)
-    return np.array(moved, order="C").reshape(-1, *moved.shape[1 + len(block) :])
+    count = math.prod(block) * len(input)
+    return np.array(moved, order="C").reshape(count, *moved.shape[1 + len(block) :])
 
 
 def _batch_to_space_shape(c: ShapeContext) -> Shape:
@@ -190,7 +191,7 @@ def space_to_depth_op(xp: Any, input: Array, *, block_size: int, data_format: by
     if h % b or w % b:
         raise errors.invalid_argument(f"height {h} and width {w} must be multiples of {b}")
     split = x.reshape(n, h // b, b, w // b, b, c).transpose(0, 1, 3, 2, 4, 5)
-    return from_last(np.array(split, order="C").reshape(n, h // b, w // b, -1), data_format)
+    return from_last(np.array(split, order="C").reshape(n, h // b, w // b, b * b * c), data_format)
 
 
 @op(
@@ -207,7 +208,7 @@ def depth_to_space_op(xp: Any, input: Array, *, block_size: int, data_format: by
     if c % (b * b):
         raise errors.invalid_argument(f"{c} channels are no multiple of block_size² = {b * b}")
     split = x.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5)
-    return from_last(np.array(split, order="C").reshape(n, h * b, w * b, -1), data_format)
+    return from_last(np.array(split, order="C").reshape(n, h * b, w * b, c // (b * b)), data_format)
 
 
 @space_to_depth_op.gradient

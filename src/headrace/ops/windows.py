@@ -177,6 +177,37 @@ def geometry(
     return Geometry(size, window, steps, spread, pads)
 
 
+def static_out(
+    size: Sequence[int | None], window: Sequence[int | None], strides: Sequence[int], padding: bytes,
+    data_format: bytes, dilations: Sequence[int], explicit: Sequence[int] = (),
+) -> tuple[int | None, ...]:  # fmt: skip
+    """Sizes of the output, None where those of the input or the window are not known.
+
+    Raises ValueError where a window has no room or an attr does not fit.
+    """
+    first = 1 if channels_last(data_format) else 2
+    found: list[int | None] = []
+    if len(strides) != len(size) + 2 or len(dilations) != len(size) + 2:
+        raise ValueError(
+            f"strides {list(strides)} and dilations {list(dilations)} must have {len(size) + 2} entries"
+        )
+    for axis, (n, w) in enumerate(zip(size, window, strict=True), first):
+        if n is None or w is None:
+            found.append(None)
+            continue
+        pads = (explicit[2 * axis], explicit[2 * axis + 1]) if padding == b"EXPLICIT" else (0, 0)
+        if padding == b"SAME":
+            found.append(-(-n // strides[axis]))
+            continue
+        room = n + sum(pads) - (w - 1) * dilations[axis] - 1
+        if room < 0:
+            raise ValueError(
+                f"a window of {w}, dilated by {dilations[axis]}, is larger than the padded size {n + sum(pads)}"
+            )
+        found.append(room // strides[axis] + 1)
+    return tuple(found)
+
+
 def _same(size: int, window: int, stride: int, dilation: int) -> tuple[int, int]:
     """Padding before and after that gives ceil(size / stride) outputs; the odd one goes after."""
     outputs = -(-size // stride)

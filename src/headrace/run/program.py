@@ -104,8 +104,8 @@ class Program:
         self._leaving = [(r.register, r.shared, r.node) for r in returns]
         self._scalars = tuple(scalars)
         self.shares = shares
-        self.multiplies = multiplies
         self.may_wait = any(isinstance(item.work, Waiter) for item in items)
+        self.multiplies = multiplies and not self.may_wait  # BLAS is not to be held back for long
         self._flat = (
             items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
         )

@@ -1,0 +1,439 @@
+"""Convolutions, pooling and what belongs to them: kernels against the definition written out, gradients, refusals."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headrace as tf
+from headrace.base import errors
+from headrace.graph.registry import OPS
+from headrace.ops import convolving
+from headrace.run.team import Team
+
+Array = np.ndarray[Any, Any]
+FAMILIES = ("convolution", "depthwise", "pooling", "pools", "response_norm", "space_batch")
+
+
+def run(name: str, *inputs: Any, **attrs: Any) -> Any:
+    """The kernel with defaults for the attrs that it asks for and that are not given."""
+    spec = OPS[name]
+    assert spec.kernel is not None
+    chosen = {key: attrs.get(key, spec.attrs[key].default) for key in spec.kernel_attrs}
+    with np.errstate(all="ignore"):
+        return spec.kernel(np, *inputs, **chosen)
+
+
+def integers(rng: np.random.Generator, *shape: int) -> Array:
+    """Small whole numbers as floats: sums of their products are exact, in any order."""
+    return rng.integers(-4, 5, shape).astype(np.float32)
+
+
+@st.composite
+def cases(draw: st.DrawFn, dilated: bool = True) -> dict[str, Any]:
+    """Sizes, attrs and an output size of a window over images, and numbers to fill arrays with."""
+    size = [draw(st.integers(1, 7)) for _ in range(2)]
+    window = [draw(st.integers(1, 4)) for _ in range(2)]
+    strides = [draw(st.integers(1, 3)) for _ in range(2)]
+    dilations = [draw(st.integers(1, 2)) if dilated else 1 for _ in range(2)]
+    spans = [(w - 1) * d + 1 for w, d in zip(window, dilations, strict=True)]
+    padding = draw(st.sampled_from(["SAME", "VALID", "EXPLICIT"]))
+    pads = []
+    for n, span, s in zip(size, spans, strides, strict=True):
+        if padding == "SAME":
+            total = max((-(-n // s) - 1) * s + span - n, 0)
+            pads.append((total // 2, total - total // 2))
+        elif padding == "EXPLICIT":
+            pads.append((draw(st.integers(0, 3)), draw(st.integers(max(span - n, 0), 6))))
+        else:
+            pads.append((0, 0))
+    size = [max(n, span) if padding == "VALID" else n for n, span in zip(size, spans, strict=True)]
+    return {
+        "n": draw(st.integers(0, 3)), "size": size, "window": window, "strides": strides,
+        "dilations": dilations, "padding": padding, "pads": pads, "c": draw(st.integers(1, 3)),
+        "m": draw(st.integers(1, 3)), "nchw": draw(st.booleans()), "seed": draw(st.integers(0, 999)),
+    }  # fmt: skip
+
+
+def attrs_of(case: dict[str, Any]) -> dict[str, Any]:
+    """The node's attrs."""
+
+    def whole(pair: Any, other: Any = 1) -> list[Any]:
+        return [other, other, *pair] if case["nchw"] else [other, *pair, other]
+
+    explicit = case["padding"] == "EXPLICIT"
+    return {
+        "strides": whole(case["strides"]), "dilations": whole(case["dilations"]),
+        "padding": case["padding"].encode(), "data_format": b"NCHW" if case["nchw"] else b"NHWC",
+        "explicit_paddings": list(itertools.chain(*whole(case["pads"], (0, 0)))) if explicit else [],
+    }  # fmt: skip
+
+
+def first(x: Array, case: dict[str, Any]) -> Array:
+    """x [n, h, w, c] as the case wants it."""
+    return np.ascontiguousarray(np.moveaxis(x, -1, 1)) if case["nchw"] else x
+
+
+def last(x: Array, case: dict[str, Any]) -> Array:
+    return np.moveaxis(x, 1, -1) if case["nchw"] else x
+
+
+def terms(case: dict[str, Any]) -> list[tuple[Any, Any, Any]]:
+    """(place in the output, place in the window, place in the input) of every product of the definition."""
+    found = []
+    outs = [
+        range((n + sum(pad) - (w - 1) * d - 1) // s + 1)
+        for n, pad, w, d, s in zip(
+            case["size"], case["pads"], case["window"], case["dilations"], case["strides"], strict=True
+        )
+    ]  # fmt: skip
+    for out in itertools.product(*outs):
+        for at in itertools.product(*map(range, case["window"])):
+            place = [
+                o * s + a * d - pad[0]
+                for o, s, a, d, pad in zip(
+                    out, case["strides"], at, case["dilations"], case["pads"], strict=True
+                )
+            ]
+            if all(0 <= p < n for p, n in zip(place, case["size"], strict=True)):
+                found.append((out, at, tuple(place)))
+    return found
+
+
+def out_size(case: dict[str, Any]) -> list[int]:
+    return [
+        (n + sum(pad) - (w - 1) * d - 1) // s + 1
+        for n, pad, w, d, s in zip(
+            case["size"], case["pads"], case["window"], case["dilations"], case["strides"], strict=True
+        )
+    ]  # fmt: skip
+
+
+@given(cases())
+def test_a_convolution_and_its_gradients_are_the_sums_of_the_definition(
+    case: dict[str, Any],
+) -> None:
+    rng = np.random.default_rng(case["seed"])
+    n, c, m = case["n"], case["c"], case["m"]
+    x, w = integers(rng, n, *case["size"], c), integers(rng, *case["window"], c, m)
+    dy = integers(rng, n, *out_size(case), m)
+    y, dx, dw = np.zeros_like(dy), np.zeros_like(x), np.zeros_like(w)
+    for out, at, place in terms(case):
+        o, p = (slice(None), *out), (slice(None), *place)
+        y[o] += x[p] @ w[at]
+        dx[p] += dy[o] @ w[at].T
+        dw[at] += x[p].T @ dy[o]
+    attrs = attrs_of(case)
+    given_x, given_dy = first(x, case), first(dy, case)
+    sizes = [np.array(each.shape, np.int32) for each in (given_x, w)]
+    np.testing.assert_array_equal(last(run("Conv2D", given_x, w, **attrs), case), y)
+    found = run("Conv2DBackpropInput", sizes[0], w, given_dy, **attrs)
+    np.testing.assert_array_equal(last(found, case), dx)
+    np.testing.assert_array_equal(
+        run("Conv2DBackpropFilter", given_x, sizes[1], given_dy, **attrs), dw
+    )
+
+
+@given(cases())
+def test_a_depthwise_one_is_too(case: dict[str, Any]) -> None:
+    rng = np.random.default_rng(case["seed"])
+    n, c, m = case["n"], case["c"], case["m"]
+    x, w = integers(rng, n, *case["size"], c), integers(rng, *case["window"], c, m)
+    dy = integers(rng, n, *out_size(case), c, m)
+    y, dx, dw = np.zeros_like(dy), np.zeros_like(x), np.zeros_like(w)
+    for out, at, place in terms(case):
+        o, p = (slice(None), *out), (slice(None), *place)
+        y[o] += x[p][..., None] * w[at]
+        dx[p] += (dy[o] * w[at]).sum(-1)
+        dw[at] += (x[p][..., None] * dy[o]).sum(0)
+    attrs = attrs_of(case)
+    flat = dy.reshape(*dy.shape[:-2], c * m)
+    given_x, given_dy = first(x, case), first(flat, case)
+    sizes = [np.array(each.shape, np.int32) for each in (given_x, w)]
+    found = last(run("DepthwiseConv2dNative", given_x, w, **attrs), case)
+    np.testing.assert_array_equal(found, y.reshape(flat.shape))
+    found = run("DepthwiseConv2dNativeBackpropInput", sizes[0], w, given_dy, **attrs)
+    np.testing.assert_array_equal(last(found, case), dx)
+    found = run("DepthwiseConv2dNativeBackpropFilter", given_x, sizes[1], given_dy, **attrs)
+    np.testing.assert_array_equal(found, dw)
+
+
+@given(cases(dilated=False))
+def test_pooling_and_its_gradients_follow_the_definition(case: dict[str, Any]) -> None:
+    rng = np.random.default_rng(case["seed"])
+    n, c = case["n"], case["c"]
+    x, dy = integers(rng, n, *case["size"], c), integers(rng, n, *out_size(case), c)
+    largest, dx = np.full(dy.shape, -np.inf, np.float32), np.zeros_like(x)
+    total, count, mean_dx = np.zeros(dy.shape), np.zeros(dy.shape), np.zeros(x.shape)
+    for out, _, place in terms(case):
+        o, p = (slice(None), *out), (slice(None), *place)
+        largest[o] = np.maximum(largest[o], x[p])
+        total[o] += x[p]
+        count[o] += 1
+    left, ddx = np.ones(dy.shape, bool), np.zeros(dy.shape, np.float32)
+    for out, _, place in terms(case):
+        o, p = (slice(None), *out), (slice(None), *place)
+        here = left[o] & (x[p] == largest[o])
+        dx[p] += np.where(here, dy[o], 0)
+        ddx[o] += np.where(here, x[p], 0)  # the input stands for the gradient of the gradient
+        left[o] &= ~here
+        mean_dx[p] += dy[o] / count[o]
+    attrs = attrs_of(case)
+    attrs["ksize"] = [1, 1, *case["window"]] if case["nchw"] else [1, *case["window"], 1]
+    given_x, given_y, given_dy = (first(each, case) for each in (x, largest, dy))
+    np.testing.assert_array_equal(last(run("MaxPool", given_x, **attrs), case), largest)
+    found = run("MaxPoolGrad", given_x, given_y, given_dy, **attrs)
+    np.testing.assert_array_equal(last(found, case), dx)
+    if case["padding"] == "EXPLICIT":
+        return
+    found = run("MaxPoolGradGrad", given_x, given_y, given_x, **attrs)
+    np.testing.assert_array_equal(last(found, case), ddx)
+    if n and count.all():
+        found = last(run("AvgPool", given_x, **attrs), case)
+        np.testing.assert_allclose(found, total / count, rtol=1e-6, atol=1e-6)
+        found = run("AvgPoolGrad", np.array(given_x.shape, np.int32), given_dy, **attrs)
+        np.testing.assert_allclose(last(found, case), mean_dx, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("padding", [b"SAME", b"VALID"])
+def test_volumes_are_the_same_with_one_dimension_more(padding: bytes) -> None:
+    rng = np.random.default_rng(5)
+    x, w = integers(rng, 2, 4, 5, 3), integers(rng, 3, 2, 3, 4)
+    flat = {"strides": [1, 2, 1, 1], "padding": padding}
+    deep = {"strides": [1, 1, 2, 1, 1], "padding": padding}
+    y = run("Conv2D", x, w, **flat)
+    np.testing.assert_array_equal(run("Conv3D", x[:, None], w[None], **deep)[:, 0], y)
+    sizes = [np.array(each.shape, np.int32) for each in (x[:, None], w[None])]
+    found = run("Conv3DBackpropInputV2", sizes[0], w[None], y[:, None], **deep)[:, 0]
+    expected = run("Conv2DBackpropInput", np.array(x.shape, np.int32), w, y, **flat)
+    np.testing.assert_array_equal(found, expected)
+    found = run("Conv3DBackpropFilterV2", x[:, None], sizes[1], y[:, None], **deep)[0]
+    expected = run("Conv2DBackpropFilter", x, np.array(w.shape, np.int32), y, **flat)
+    np.testing.assert_array_equal(found, expected)
+    flat["ksize"], deep["ksize"] = [1, 2, 2, 1], [1, 1, 2, 2, 1]
+    y = run("MaxPool", x, **flat)
+    np.testing.assert_array_equal(run("MaxPool3D", x[:, None], **deep)[:, 0], y)
+    for name, other, last_input in (
+        ("MaxPoolGrad", "MaxPool3DGrad", y), ("MaxPoolGradGrad", "MaxPool3DGradGrad", x),
+    ):  # fmt: skip
+        expected = run(name, x, y, last_input, **flat)
+        found = run(other, x[:, None], y[:, None], last_input[:, None], **deep)
+        np.testing.assert_array_equal(found[:, 0], expected)
+    y = run("AvgPool", x, **flat)
+    np.testing.assert_array_equal(run("AvgPool3D", x[:, None], **deep)[:, 0], y)
+    expected = run("AvgPoolGrad", np.array(x.shape, np.int32), y, **flat)
+    np.testing.assert_array_equal(
+        run("AvgPool3DGrad", sizes[0], y[:, None], **deep)[:, 0], expected
+    )
+
+
+def test_where_the_largest_value_is() -> None:
+    x = np.float32([[3, 1, 4], [1, 5, 9], [2, 6, 5]]).reshape(1, 3, 3, 1).repeat(2, 0)
+    attrs = {
+        "ksize": [1, 2, 2, 1],
+        "strides": [1, 1, 1, 1],
+        "padding": b"SAME",
+        "Targmax": tf.int32,
+    }
+    y, at = run("MaxPoolWithArgmax", x, include_batch_in_index=False, **attrs)
+    np.testing.assert_array_equal(y[0, ..., 0], [[5, 9, 9], [6, 9, 9], [6, 6, 5]])
+    np.testing.assert_array_equal(at[1, ..., 0], [[4, 5, 5], [7, 5, 5], [7, 7, 8]])
+    assert at.dtype == np.int32
+    _, within = run("MaxPoolWithArgmax", x, include_batch_in_index=True, **attrs)
+    np.testing.assert_array_equal(within, at + np.array([0, 9]).reshape(2, 1, 1, 1))
+    for places, batched in ((at, False), (within, True)):
+        dx = run(
+            "MaxPoolGradWithArgmax", x, np.ones_like(y), places, include_batch_in_index=batched, **attrs
+        )  # fmt: skip
+        np.testing.assert_array_equal(dx[1, ..., 0], [[0, 0, 0], [0, 1, 4], [0, 3, 1]])
+    assert run("MaxPoolWithArgmax", x[:0], include_batch_in_index=True, **attrs)[1].shape == (
+        0,
+        3,
+        3,
+        1,
+    )
+    with pytest.raises(errors.InvalidArgumentError, match="argmax"):
+        run("MaxPoolGradWithArgmax", x, y, within + 9, include_batch_in_index=True, **attrs)
+
+
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
+def test_narrow_types_are_computed_wide_and_rounded_once(kind: Any) -> None:
+    rng = np.random.default_rng(2)
+    x, w = rng.normal(size=(1, 5, 5, 8)).astype(kind), rng.normal(size=(3, 3, 8, 2)).astype(kind)
+    attrs = {"strides": [1, 1, 1, 1], "padding": b"SAME"}
+    wide = run("Conv2D", x.astype(np.float32), w.astype(np.float32), **attrs)
+    found = run("Conv2D", x, w, **attrs)
+    assert found.dtype == kind
+    np.testing.assert_array_equal(found, wide.astype(kind))
+
+
+def test_groups_of_channels() -> None:
+    rng = np.random.default_rng(1)
+    x, w = integers(rng, 2, 4, 4, 6), integers(rng, 3, 3, 2, 9)
+    attrs = {"strides": [1, 1, 1, 1], "padding": b"SAME"}
+    each = [
+        run("Conv2D", x[..., 2 * g : 2 * g + 2], w[..., 3 * g : 3 * g + 3], **attrs)
+        for g in range(3)
+    ]
+    np.testing.assert_array_equal(run("Conv2D", x, w, **attrs), np.concatenate(each, -1))
+
+
+def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolving, "_PART_BYTES", 5000)  # many parts
+    rng = np.random.default_rng(3)
+    x, w = rng.normal(size=(13, 9, 9, 3)), rng.normal(size=(3, 3, 3, 4))
+    attrs = {"strides": [1, 1, 1, 1], "padding": b"SAME"}
+    pool = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": b"VALID"}
+
+    def everything() -> list[Array]:
+        y = run("Conv2D", x, w, **attrs)
+        p = run("MaxPool", y, **pool)
+        return [
+            y, p, run("MaxPoolGrad", y, p, p, **pool), run("AvgPool", y, **pool),
+            run("Conv2DBackpropInput", np.array(x.shape), w, y, **attrs),
+            run("Conv2DBackpropFilter", x, np.array(w.shape), y, **attrs),
+            run("DepthwiseConv2dNative", x, w, **attrs),
+        ]  # fmt: skip
+
+    alone = everything()
+    team = Team(3)
+    try:
+        with team:
+            together = everything()
+        assert team.started == 2
+    finally:
+        team.close()
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_responses_are_divided_by_those_of_their_neighbours() -> None:
+    x = np.arange(10, dtype=np.float32).reshape(1, 1, 2, 5)
+    attrs = {"depth_radius": 1, "bias": 2.0, "alpha": 0.5, "beta": 0.75}
+    expected = np.empty_like(x)
+    for place, row in enumerate(x[0, 0]):
+        for c, value in enumerate(row):
+            around = row[max(c - 1, 0) : c + 2]
+            expected[0, 0, place, c] = value / (2 + 0.5 * (around**2).sum()) ** 0.75
+    y = run("LRN", x, **attrs)
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+    dy, step = np.cos(x), np.float32(1e-2) * np.sin(3 * x)
+    dx = run("LRNGrad", dy, x, y, **attrs)
+    slope = (run("LRN", x + step, **attrs) - run("LRN", x - step, **attrs)) / 2
+    np.testing.assert_allclose((slope * dy).sum(), (dx * step).sum(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_gradient_of_a_batch_norm_is_the_slope(training: bool) -> None:
+    rng = np.random.default_rng(4)
+    values = [rng.normal(size=s).astype(np.float32) for s in ((3, 2, 2, 2), (2,), (2,))]
+    weights = rng.normal(size=(3, 2, 2, 2)).astype(np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        xs = [tf.placeholder(tf.float32, value.shape) for value in values]
+        given_statistics = {} if training else {"mean": [0.1, 0.2], "variance": [1.5, 0.7]}
+        y, _, _ = tf.nn.fused_batch_norm(*xs, is_training=training, epsilon=0.1, **given_statistics)
+        loss = tf.reduce_sum(y * weights)
+        found = session.run(tf.gradients(loss, xs), dict(zip(xs, values, strict=True)))
+        for which, gradient in enumerate(found):
+            step = 1e-2 * rng.normal(size=gradient.shape).astype(np.float32)
+            ends = []
+            for sign in (1, -1):
+                moved = list(values)
+                moved[which] = values[which] + sign * step
+                ends.append(session.run(loss, dict(zip(xs, moved, strict=True))))
+            np.testing.assert_allclose(
+                (ends[0] - ends[1]) / 2, (gradient * step).sum(), rtol=1e-2, atol=1e-3
+            )
+
+
+def test_blocks_move_into_the_batch_and_back() -> None:
+    x = np.arange(2 * 4 * 6).reshape(2, 4, 6, 1)
+    block = np.array([2, 3])
+    y = run("SpaceToBatchND", x, block, np.zeros((2, 2), int))
+    assert y.shape == (12, 2, 2, 1)
+    for i, j in itertools.product(range(2), range(3)):
+        at = 2 * (3 * i + j)
+        np.testing.assert_array_equal(y[at : at + 2], x[:, i::2, j::3])
+    np.testing.assert_array_equal(run("BatchToSpaceND", y, block, np.zeros((2, 2), int)), x)
+    cut = run("BatchToSpaceND", y, block, np.array([[1, 0], [2, 1]]))
+    np.testing.assert_array_equal(cut, x[:, 1:, 2:5])
+    wider = run("SpaceToBatchND", x, block, np.array([[1, 1], [0, 3]]))
+    back = run("BatchToSpaceND", wider, block, np.array([[1, 1], [0, 3]]))
+    np.testing.assert_array_equal(back, x)
+
+
+@pytest.mark.parametrize("data_format", [b"NHWC", b"NCHW"])
+def test_blocks_move_into_the_channels_and_back(data_format: bytes) -> None:
+    x = np.arange(2 * 4 * 6 * 3).reshape(2, 4, 6, 3)
+    given_x = x if data_format == b"NHWC" else np.moveaxis(x, -1, 1)
+    y = run("SpaceToDepth", given_x, block_size=2, data_format=data_format)
+    places = y if data_format == b"NHWC" else np.moveaxis(y, 1, -1)
+    np.testing.assert_array_equal(places[1, 1, 2, :3], x[1, 2, 4])
+    np.testing.assert_array_equal(places[1, 1, 2, 3:6], x[1, 2, 5])
+    np.testing.assert_array_equal(places[1, 1, 2, 6:9], x[1, 3, 4])
+    back = run("DepthToSpace", y, block_size=2, data_format=data_format)
+    np.testing.assert_array_equal(back, given_x)
+
+
+ONE = [1, 1, 1, 1]
+Z = np.zeros
+REFUSED = [
+    ("Conv2D", [Z((1, 3, 3)), Z((1, 1, 3, 1))], {"strides": ONE, "padding": b"SAME"}),
+    ("Conv2D", [Z((1, 3, 3, 2)), Z((1, 1, 3, 1))], {"strides": ONE, "padding": b"SAME"}),
+    ("Conv2D", [Z((1, 3, 3, 2)), Z((5, 1, 2, 1))], {"strides": ONE, "padding": b"VALID"}),
+    ("Conv2D", [Z((1, 3, 3, 2)), Z((1, 1, 2, 1))], {"strides": [1, 0, 1, 1], "padding": b"SAME"}),
+    ("Conv2D", [Z((1, 3, 3, 2)), Z((1, 1, 2, 1))], {"strides": [2, 1, 1, 1], "padding": b"SAME"}),
+    ("Conv2D", [Z((1, 3, 3, 2)), Z((1, 1, 2, 1))],
+     {"strides": ONE, "padding": b"EXPLICIT", "explicit_paddings": [1, 0, 0, 0, 0, 0, 0, 0]}),
+    ("Conv2DBackpropInput", [np.array([1, 3, 3, 2]), Z((1, 1, 2, 1)), Z((1, 2, 3, 1))],
+     {"strides": ONE, "padding": b"SAME"}),
+    ("Conv2DBackpropInput", [np.array([1, 3, 3]), Z((1, 1, 2, 1)), Z((1, 3, 3, 1))],
+     {"strides": ONE, "padding": b"SAME"}),
+    ("Conv2DBackpropInput", [np.array([1, 3, 3, 4]), Z((1, 1, 2, 1)), Z((1, 3, 3, 1))],
+     {"strides": ONE, "padding": b"SAME"}),
+    ("Conv2DBackpropFilter", [Z((1, 3, 3, 2)), np.array([1, 1, 3, 1]), Z((1, 3, 3, 1))],
+     {"strides": ONE, "padding": b"SAME"}),
+    ("DepthwiseConv2dNative", [Z((1, 3, 3, 2)), Z((1, 1, 3, 1))], {"strides": ONE, "padding": b"SAME"}),
+    ("MaxPool", [Z((3, 3, 2))], {"ksize": ONE, "strides": ONE, "padding": b"SAME"}),
+    ("MaxPool", [Z((1, 3, 3, 2))], {"ksize": [1, 0, 1, 1], "strides": ONE, "padding": b"SAME"}),
+    ("MaxPoolGrad", [Z((1, 3, 3, 2)), Z((1, 3, 3, 2)), Z((1, 3, 2, 2))],
+     {"ksize": ONE, "strides": ONE, "padding": b"SAME"}),
+    ("MaxPoolGradGrad", [Z((1, 3, 3, 2)), Z((1, 3, 3, 2)), Z((1, 3, 2, 2))],
+     {"ksize": ONE, "strides": ONE, "padding": b"SAME"}),
+    ("AvgPool", [Z((3, 3, 2))], {"ksize": ONE, "strides": ONE, "padding": b"SAME"}),
+    ("AvgPoolGrad", [np.array([1, 3, 3]), Z((1, 3, 3, 2))], {"ksize": ONE, "strides": ONE, "padding": b"SAME"}),
+    ("LRN", [Z((3, 3, 2), np.float32)], {}),
+    ("LRNGrad", [Z((1, 3, 3, 2), np.float32)] * 2 + [Z((1, 3, 3, 1), np.float32)], {}),
+    ("SpaceToBatchND", [Z((1, 3, 3, 2)), np.array([2, 2]), Z((2, 2), int)], {}),
+    ("BatchToSpaceND", [Z((3, 3, 3, 2)), np.array([2, 2]), Z((2, 2), int)], {}),
+    ("BatchToSpaceND", [Z((4, 1, 1, 2)), np.array([2, 2]), np.full((2, 2), 2)], {}),
+    ("SpaceToDepth", [Z((1, 3, 4, 2))], {"block_size": 2}),
+    ("DepthToSpace", [Z((1, 3, 4, 2))], {"block_size": 2}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "inputs", "attrs"), REFUSED)
+def test_a_kernel_refuses(name: str, inputs: list[Any], attrs: dict[str, Any]) -> None:
+    with pytest.raises(errors.InvalidArgumentError):
+        run(name, *inputs, **attrs)
+
+
+def test_pooling_over_the_batch_or_the_channels_says_what_to_do_instead() -> None:
+    for name in ("MaxPool", "AvgPool"):
+        with pytest.raises(errors.UnimplementedError, match="reshape"):
+            run(name, Z((2, 3, 3, 4)), ksize=[1, 1, 1, 2], strides=ONE, padding=b"VALID")
+
+
+def test_every_op_of_these_families_is_run_here() -> None:
+    source = Path(__file__).read_text()
+    files = {f"{family}.py" for family in FAMILIES}
+    ours = {name for name, spec in OPS.items() if Path(spec.where.rpartition(":")[0]).name in files}
+    assert {name for name in ours if f'"{name}"' not in source} == set()
+    assert len(ours) > 25

@@ -1,0 +1,178 @@
+"""Team: parts of one operation on several threads; BLAS told to keep out of the way."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.run import blas, team
+from headrace.run.team import Team
+
+WAIT_S = 60.0
+
+
+@pytest.fixture
+def three() -> Iterator[Team]:
+    found = Team(3)
+    yield found
+    found.close()
+
+
+def test_every_part_is_done_once_whatever_their_number(three: Team) -> None:
+    for count in (0, 1, 2, 3, 100):
+        done: list[int] = []
+        three.spread(done.append, range(count))
+        assert sorted(done) == list(range(count))
+
+
+def test_parts_run_side_by_side(three: Team) -> None:
+    meeting = threading.Barrier(3)
+    three.spread(lambda part: meeting.wait(WAIT_S), range(3))
+    assert not meeting.broken
+
+
+def test_no_thread_is_started_before_there_is_something_to_share() -> None:
+    with Team(3) as idle:
+        idle.spread(lambda part: None, [1])
+        assert idle.started == 0
+    alone = Team(1)
+    alone.spread(lambda part: None, range(10))
+    assert alone.started == 0
+
+
+def test_a_failure_is_raised_where_the_operation_was_called(three: Team) -> None:
+    def fail(part: int) -> None:
+        if part == 5:
+            raise KeyError(part)
+
+    with pytest.raises(KeyError, match="5"):
+        three.spread(fail, range(10))
+    done: list[int] = []
+    three.spread(done.append, range(10))
+    assert len(done) == 10
+
+
+def test_helpers_have_left_an_operation_when_it_returns(three: Team) -> None:
+    for _ in range(200):
+        under_way: set[int] = set()
+
+        def part(number: int, under_way: set[int] = under_way) -> None:
+            under_way.add(number)
+            np.sum(np.ones(1000))
+            under_way.discard(number)
+
+        three.spread(part, range(7))
+        assert not under_way
+
+
+def test_several_steps_may_use_a_team_at_once(three: Team) -> None:
+    sums = [0] * 4
+
+    def step(number: int) -> None:
+        totals = np.zeros(50, np.int64)
+
+        def part(at: int) -> None:
+            totals[at] += at
+
+        for _ in range(20):
+            three.spread(part, range(50))
+        sums[number] = int(totals.sum())
+
+    threads = [threading.Thread(target=step, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert sums == [20 * sum(range(50))] * 4
+
+
+def test_a_closed_team_works_on_the_calling_thread() -> None:
+    closed = Team(3)
+    closed.spread(lambda part: None, range(3))
+    assert closed.started == 2
+    closed.close()
+    closed.close()
+    threads: set[threading.Thread] = set()
+    closed.spread(lambda part: threads.add(threading.current_thread()), range(3))
+    assert threads == {threading.current_thread()}
+    assert closed.started == 0
+
+
+def test_threads_end_with_a_team_that_nobody_holds() -> None:
+    lost = Team(2)
+    lost.spread(lambda part: None, range(2))
+    (thread,) = lost._threads
+    del lost
+    gc.collect()
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
+
+
+def test_warnings_of_numpy_are_off_in_all_threads(three: Team) -> None:
+    meeting = threading.Barrier(3)
+
+    def part(_: int) -> None:
+        meeting.wait(WAIT_S)
+        np.log(np.zeros(1, np.float32))
+
+    with np.errstate(all="ignore"):
+        three.spread(part, range(3))
+
+
+def test_within_a_part_there_is_no_team(three: Team) -> None:
+    meeting = threading.Barrier(3)
+    sizes: set[int] = set()
+
+    def part(_: int) -> None:
+        meeting.wait(WAIT_S)
+        if threading.current_thread() is not threading.main_thread():
+            sizes.add(team.size())
+
+    with three:
+        assert team.size() == 3
+        team.spread(part, range(3))
+    assert sizes == {1}
+    assert team.size() == 1
+
+
+@pytest.mark.skipif(blas.current() is None, reason="NumPy's BLAS cannot be told")
+def test_blas_uses_one_thread_a_call_while_parts_multiply(three: Team) -> None:
+    before = blas.current()
+    seen: set[int | None] = set()
+    three.spread(lambda part: seen.add(blas.current()), range(5), products=True)
+    assert seen == {1}
+    assert blas.current() == before
+    with blas.threads(1), blas.threads(2):
+        assert blas.current() == 1
+    assert blas.current() == before
+    with Team(1):
+        assert blas.current() == 1
+    assert blas.current() == before
+
+
+class Watched(Team):
+    """Remembers the sizes of the teams that operations ran on."""
+
+    seen: list[int]
+
+    def spread(self, function, parts, products=False):  # type: ignore[no-untyped-def]
+        type(self).seen.append(self.size)
+        super().spread(function, parts, products)
+
+
+@pytest.mark.parametrize("asked", [1, 2, 3])
+def test_a_session_obeys_its_config(asked: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.client.local.Team", Watched)
+    Watched.seen = []
+    x = np.ones((4, 64, 64, 4), np.float32)
+    with tf.Graph().as_default():
+        config = tf.ConfigProto(intra_op_parallelism_threads=asked)
+        y = tf.nn.max_pool(tf.placeholder_with_default(x, x.shape), 2, 2, "SAME")
+        with tf.Session(config=config) as session:
+            assert session.run(y).shape == (4, 32, 32, 4)
+    assert set(Watched.seen) == {asked}
