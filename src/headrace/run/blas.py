@@ -9,12 +9,10 @@ Called by: run.team.  Threads: any.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
-
-import numpy as np
 
 _NAMES = (
     "scipy_openblas_{}_num_threads64_",
@@ -27,21 +25,20 @@ Set = Callable[[int], object]
 
 
 def _found() -> tuple[Get, Set] | None:
-    """The functions of the OpenBLAS that NumPy has loaded."""
+    """The functions of the OpenBLAS that NumPy has loaded: a symbol is looked for in what its module links to, too."""
     import ctypes  # for the few programs that ask
 
-    package = Path(np.__file__).parent
-    for folder in (package.parent / "numpy.libs", package / ".dylibs"):
-        for path in sorted(folder.glob("*openblas*")):
-            try:
-                library = ctypes.CDLL(str(path))
-            except OSError:
-                continue
-            for name in _NAMES:
-                if hasattr(library, name.format("set")) and hasattr(library, name.format("get")):
-                    return getattr(library, name.format("get")), getattr(
-                        library, name.format("set")
-                    )
+    module = sys.modules.get("numpy._core._multiarray_umath")
+    path = getattr(module, "__file__", None)
+    if path is None:
+        return None
+    try:
+        library = ctypes.CDLL(path)
+    except OSError:
+        return None
+    for name in _NAMES:
+        if hasattr(library, name.format("set")) and hasattr(library, name.format("get")):
+            return getattr(library, name.format("get")), getattr(library, name.format("set"))
     return None
 
 
