@@ -54,7 +54,7 @@ class Bench:
         pids: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         """seconds: how long to time; 0 for a few calls.  addresses, pids: of the row's servers, by job."""
-        self._seconds = seconds
+        self.seconds = seconds
         self._addresses = addresses or {}
         self._pids = pids or {}
         self._verified = False
@@ -82,9 +82,9 @@ class Bench:
 
     def time(self, step: Callable[[], object]) -> int:
         """Record the median seconds of a call of `step`, after a warm-up; returns how many calls it made."""
-        warm_up = _samples(step, 1, self._seconds / 4)
+        warm_up = _samples(step, 1, self.seconds / 4)
         batch = max(1, round(SAMPLE_S / statistics.median(warm_up)))
-        samples = _samples(step, batch, self._seconds)
+        samples = _samples(step, batch, self.seconds)
         self.record(statistics.median(samples) / batch)
         return len(warm_up) + batch * len(samples)
 
@@ -97,11 +97,11 @@ class Bench:
         """
         each, made = FEWEST_SAMPLES, 0
         rates: list[float] = []
-        end = time.perf_counter() + self._seconds
+        end = time.perf_counter() + self.seconds
         while not rates or time.perf_counter() < end:
             took_s = _round(steps, each)
             made += each
-            if took_s < self._seconds / ROUNDS and not rates:
+            if took_s < self.seconds / ROUNDS and not rates:
                 each *= 2  # that was the warm-up
             else:
                 rates.append(len(steps) * each / took_s)

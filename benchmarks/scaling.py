@@ -1,4 +1,4 @@
-"""`python -m benchmarks.scaling`: how cost grows with clients and with bytes, as plots and a table in README.md.
+"""`python -m benchmarks.scaling`: how cost grows with clients, bytes and nodes, as plots and a table in README.md.
 
 The rows are those of the table, with other arguments.  Needs matplotlib (the extra `plots`; `make bench-scaling`
 installs it).
@@ -57,8 +57,8 @@ Medians = dict[tuple[str, int, str], float]
 """By row, value of its argument, library."""
 
 
-def plots(clients: Sequence[int], sizes: Sequence[int]) -> list[Plot]:
-    """What is measured.  clients: how many; sizes: in bytes."""
+def plots(clients: Sequence[int], sizes: Sequence[int], nodes: Sequence[int]) -> list[Plot]:
+    """What is measured.  clients: how many; sizes: in bytes; nodes: how many."""
     by_clients = [
         ("sessions_on_one_variable", "sessions updating one variable", clients),
         ("producers_and_consumers", "producers and consumers on one queue",
@@ -67,11 +67,14 @@ def plots(clients: Sequence[int], sizes: Sequence[int]) -> list[Plot]:
     by_size = [
         ("ps_to_worker_1mb", "from ps to worker"), ("fetch_1mb", "fetch"), ("feed_1mb", "feed"),
     ]  # fmt: skip
+    by_nodes = [("build_graph", "build"), ("first_run", "first run"), ("chain", "run again")]
     return [
         Plot("clients", "Steps a second of all clients together",
              [Series(TABLE[name], title, "clients", values) for name, title, values in by_clients]),
         Plot("bytes", "Time of a step by the size of its tensor",
              [Series(TABLE[name], title, "nbytes", sizes) for name, title in by_size]),
+        Plot("nodes", "Time by the nodes of the graph",
+             [Series(TABLE[name], title, "nodes", nodes) for name, title in by_nodes]),
     ]  # fmt: skip
 
 
@@ -99,7 +102,7 @@ def argument_text(series: Series, value: int) -> str:
     """`4 MB`, `8 clients`."""
     if series.argument == "nbytes":
         return shown(value, Unit.BYTES)
-    return f"{value} client{'s' * (value != 1)}"
+    return f"{value:,} {series.argument[:-1]}{'s' * (value != 1)}"
 
 
 def draw(plot: Plot, medians: Medians, libraries: Sequence[Library], path: Path) -> None:
@@ -164,6 +167,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     sizes = [*(4**power for power in range(1, 14, 2)), 1 << 28]
     add("--clients", type=positive, nargs="+", default=[1, 2, 4, 8], metavar="N")
     add("--bytes", type=elements, nargs="+", default=sizes, metavar="N", help="multiples of 4")
+    add("--nodes", type=positive, nargs="+", default=[10, 100, 1000, 10_000], metavar="N")
     add("--runs", type=positive, default=RUNS, metavar="N")
     add("--quick", action="store_true", help="a few calls each: does it work?")
     add("--only", choices=list(LIBRARIES), help="leave the other library out")
@@ -197,7 +201,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if warning := machine.busy():
         print(warning)
     effort = QUICK if args.quick else Effort(args.runs, FULL.seconds, FULL.within_s)
-    wanted = plots(args.clients, args.bytes)
+    wanted = plots(args.clients, args.bytes, args.nodes)
     try:
         found = [(plot, measure(plot, libraries, effort)) for plot in wanted]
     except ProcessFailed as failed:

@@ -6,6 +6,7 @@ from benchmarks.row import TABLE
 from benchmarks.rows import (  # noqa: F401  (they register their rows)
     contention,
     footprint,
+    graphs,
     local,
     pipelines,
     remote,
@@ -13,7 +14,16 @@ from benchmarks.rows import (  # noqa: F401  (they register their rows)
     transfer,
 )
 
-AREAS = ("footprint", "local", "pipelines", "remote", "transfer", "contention", "training")
+AREAS = (
+    "footprint",
+    "local",
+    "graphs",
+    "pipelines",
+    "remote",
+    "transfer",
+    "contention",
+    "training",
+)
 """The table's sections, in order."""
 
 __all__ = ["AREAS", "TABLE"]

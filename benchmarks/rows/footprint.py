@@ -40,6 +40,7 @@ def _import_dependencies(bench: Bench) -> None:
     "import",
     of_package=True,
     at_most=0.3,
+    faster=10,
     floors=[Floor("numpy, ml_dtypes, protobuf, grpcio", _import_dependencies)],
 )
 def import_time(library: Library, bench: Bench) -> None:

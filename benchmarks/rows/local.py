@@ -11,7 +11,7 @@ from benchmarks.floors import ARRAY_ADD, ARRAY_COPY, COUNTING, LOCKED_DEQUE, LOO
 from benchmarks.row import Bench, Floor, row
 
 
-@row("run(const)", faster=10, floors=[ARRAY_COPY])
+@row("run(const)", faster=15, floors=[ARRAY_COPY])
 def run_const(tf: Any, bench: Bench) -> None:
     """A step that computes nothing: what Session.run itself costs."""
     answer = tf.constant(42.0)
@@ -20,7 +20,7 @@ def run_const(tf: Any, bench: Bench) -> None:
         bench.time(lambda: session.run(answer))
 
 
-@row("run(var)", floors=[ARRAY_COPY])
+@row("run(var)", faster=15, floors=[ARRAY_COPY])
 def run_var(tf: Any, bench: Bench) -> None:
     """Read a variable."""
     x = tf.Variable(42.0)
@@ -30,7 +30,7 @@ def run_var(tf: Any, bench: Bench) -> None:
         bench.time(lambda: session.run(x))
 
 
-@row("run(assign_add)", floors=[ARRAY_ADD])
+@row("run(assign_add)", faster=15, floors=[ARRAY_ADD])
 def run_assign_add(tf: Any, bench: Bench) -> None:
     """Update a variable and fetch its new value; no update may be lost."""
     x = tf.Variable(0.0)

@@ -26,13 +26,14 @@ def readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(readme: Path) -> int:
     return scaling.main(
         ["--quick", "--only", "headrace", "--clients", "1", "4", "--bytes", "4", "1048576",
+         "--nodes", "10", "1000",
          "--readme", str(readme)]
     )  # fmt: skip
 
 
 def test_every_series_gives_its_row_an_argument_that_it_takes() -> None:
-    series = [each for plot in scaling.plots([1, 2], [4]) for each in plot.series]
-    assert len(series) == 5
+    series = [each for plot in scaling.plots([1, 2], [4], [10]) for each in plot.series]
+    assert len(series) == 8
     for each in series:
         assert each.argument in inspect.signature(each.row.function).parameters
 
@@ -53,7 +54,8 @@ def test_figures_and_plots_stand_between_the_markers(
     assert "| fetch | 4.00 B | 4.00 µs |" in text
     assert "| fetch | 1.05 MB | 1.05 s |" in text
     assert "| producers and consumers on one queue | 4 clients |" in text
-    for plot in ("scaling-clients.svg", "scaling-bytes.svg"):
+    assert "| first run | 1,000 nodes | 1.00 ms |" in text
+    for plot in ("scaling-clients.svg", "scaling-bytes.svg", "scaling-nodes.svg"):
         assert f"]({plot})" in text
         assert readme.with_name(plot).exists()
 
