@@ -35,6 +35,7 @@ from headrace.run import instructions as make
 from headrace.run.dataflow import DataflowProgram
 from headrace.run.kernel import Memos, NodeInfo
 from headrace.run.program import Instruction, Item, Program, Return, Segment, Waiter
+from headrace.run.straight import Recipe
 
 Compiled = Program | DataflowProgram
 _NOTHING: frozenset[int] = frozenset()
@@ -212,8 +213,8 @@ class Compiler:
             elif not spec.aliases and not spec.keeps_refs:
                 self._fresh.add(tensor)
         segment.computes |= not spec.handle
-        work = self._instruction(op, spec, node, inputs, outputs)
-        self._append(segment, work, node, inputs, outputs)
+        work, recipe = self._instruction(op, spec, node, inputs, outputs)
+        self._append(segment, work, node, inputs, outputs, recipe)
         self._release(op, segment, node)
 
     def _merge_with_earlier(self, op: Operation) -> None:
@@ -330,16 +331,17 @@ class Compiler:
         node: NodeInfo,
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
-    ) -> Instruction:
+    ) -> tuple[Instruction, Recipe | None]:
         kernel = bound_kernel(op, spec, self._xp)
         single = spec.single_output
         if spec.handle and not inputs:
-            return make.handle(kernel, node, outputs[0])
+            return make.handle(kernel, node, outputs[0]), None
         if check.enabled:
             kernel = check.checked_kernel(kernel, op, single)
         if spec.takes_ctx:
-            return make.with_context(kernel, node, inputs, outputs, single)
-        return make.call(kernel, inputs, outputs, single)
+            return make.with_context(kernel, node, inputs, outputs, single), None
+        recipe = (kernel, inputs, outputs) if single else None
+        return make.call(kernel, inputs, outputs, single), recipe
 
     def _append(
         self,
@@ -348,11 +350,13 @@ class Compiler:
         node: NodeInfo,
         inputs: tuple[int, ...],
         outputs: tuple[int, ...] = (),
+        recipe: Recipe | None = None,
     ) -> None:
         segment.instructions.append(instruction)
         segment.nodes.append(node)
         segment.inputs.append(inputs)
         segment.outputs.append(outputs)
+        segment.recipes.append(recipe)
 
     def _release(self, op: Operation, segment: Segment, node: NodeInfo) -> None:
         """Let later results have the registers of inputs that nobody uses any more; forget large ones at once.
@@ -373,7 +377,7 @@ class Compiler:
         if gone:
             large = tuple(self._register[tensor] for tensor in gone if _is_large(tensor))
             if large:
-                self._append(segment, make.release(large), node, ())
+                self._append(segment, make.release(large), node, (), (), (None, large, ()))
             self._free.setdefault(after, []).extend(self._register[tensor] for tensor in gone)
 
     # -- waiting ----------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from headrace.run import instructions as make
 from headrace.run.branches import Block, Conditions
 from headrace.run.kernel import Memos, NodeInfo
 from headrace.run.program import Instruction, Program, Return, Segment
+from headrace.run.straight import Recipe
 
 _ALIASES = SWITCHES | EXITS | NEXT_ITERATIONS | {"LoopCond"}
 
@@ -207,6 +208,7 @@ class FlowCompiler(Compiler):
         node: NodeInfo,
         inputs: tuple[int, ...],
         outputs: tuple[int, ...] = (),
+        recipe: Recipe | None = None,
     ) -> None:
         """Append to the loop that is being compiled, or to `segment`: into a block that looks at the guard."""
         place = segment if self._loop is None else self._loop.block(self._guard)

@@ -27,6 +27,7 @@ from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
 from headrace.run.quiet import hush, restore
+from headrace.run.straight import HOT, Part, Recipe, is_worth_it
 
 LONG_WAIT_S = 0.005
 _AT_EASE: Final = nullcontext()
@@ -44,6 +45,11 @@ class Segment:
     inputs: list[tuple[int, ...]] = field(default_factory=list)
     outputs: list[tuple[int, ...]] = field(default_factory=list)
     computes: bool = False  # more than finding and loading variables
+    recipes: list[Recipe | None] = field(
+        default_factory=list
+    )  # beside the instructions, or none at all
+    runs: int = 0
+    parts: list[Part] = field(default_factory=list)  # what is compiled of it, from the start
 
 
 @dataclass(slots=True)
@@ -240,6 +246,9 @@ def run_segment(segment: Segment, registers: Registers, step: StepState) -> None
     if step.stats is not None:
         step.stats.segment(segment, registers, step)
         return
+    if segment.parts:
+        _run_parts(segment, registers, step)
+        return
     instruction = None
     try:
         for instruction in segment.instructions:
@@ -249,6 +258,43 @@ def run_segment(segment: Segment, registers: Registers, step: StepState) -> None
         raise explain(
             error, segment.nodes[index], [registers[i] for i in segment.inputs[index]], step
         ) from error.__cause__
+    segment.runs += 1
+    if segment.runs == HOT and is_worth_it(segment.recipes, len(segment.instructions)):
+        _compile_part(segment, [])
+
+
+def _run_parts(segment: Segment, registers: Registers, step: StepState) -> None:
+    """As `run_segment`, of a segment that is compiled in part or whole; compiles another part."""
+    parts = segment.parts
+    part = parts[0]
+    try:
+        for part in parts:
+            part.function(registers)
+    except Exception as error:  # as in run_segment
+        index, inputs = part.failed(error, registers)
+        raise explain(error, segment.nodes[index], inputs, step) from error.__cause__
+    if part.end == len(segment.instructions):
+        return
+    index = part.end
+    try:
+        for index in range(part.end, len(segment.instructions)):
+            segment.instructions[index](registers)
+    except Exception as error:  # as in run_segment
+        given = [registers[i] for i in segment.inputs[index]]
+        raise explain(error, segment.nodes[index], given, step) from error.__cause__
+    _compile_part(segment, parts)
+
+
+def _compile_part(segment: Segment, parts: list[Part]) -> None:
+    """Compile what comes after `parts`."""
+    part = Part(
+        segment.instructions,
+        segment.recipes,
+        segment.inputs,
+        segment.outputs,
+        parts[-1].end if parts else 0,
+    )
+    segment.parts = [*parts, part]
 
 
 class _Execution:
