@@ -149,6 +149,16 @@ def test_who_cannot_say_what_it_waits_for_says_that(lines: Lines) -> None:
     assert look(watched, lines) == ([], None)
 
 
+def test_of_a_session_that_was_closed_meanwhile_nothing_is_said(lines: Lines) -> None:
+    session = Session()
+    watched = reporter._Watched(session, "session")
+    session.error = tf.errors.AbortedError(None, None, "it is not known")
+    assert look(watched, lines) == ([], None)
+    session.error = tf.errors.UnavailableError(None, None, "closed")
+    watched.forgotten = True
+    assert look(watched, lines) == ([], None)
+
+
 def test_a_session_that_is_gone_is_forgotten(lines: Lines) -> None:
     session = Session(step())
     watched = reporter._Watched(session, "session")
@@ -174,12 +184,16 @@ def test_a_blocked_step_of_this_process_is_reported(lines: Lines) -> None:
     assert second.partition(" in ")[2] == first.partition(" in ")[2]
 
 
-@pytest.mark.parametrize("shell", ["grpc", "unix"], indirect=True)
-def test_a_step_that_is_blocked_elsewhere_is_reported_here(lines: Lines, shell: str) -> None:
+@pytest.mark.parametrize("limit_ms", [0, 100_000])
+@pytest.mark.parametrize("shell", ["direct", "grpc", "unix"], indirect=True)
+def test_a_step_that_is_blocked_elsewhere_is_reported_here(
+    lines: Lines, shell: str, limit_ms: int
+) -> None:
+    config = tf.ConfigProto(operation_timeout_in_ms=limit_ms)
     with in_process({"ps": 1}) as cluster:
         numbers = tf.FIFOQueue(3, tf.int32, name="numbers")
         element = numbers.dequeue(name="take")
-        with tf.Session(cluster.target("ps:0")) as session:
+        with tf.Session(cluster.target("ps:0"), config=config) as session:
             waiting = Background(lambda: session.run(element))
             (line,) = lines.until(1)[:1]
         assert isinstance(waiting.error(), tf.errors.OpError)

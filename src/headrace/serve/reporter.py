@@ -46,6 +46,7 @@ class _Watched:
         self.due: dict[Key, float] = {}
         self.since = time.monotonic()
         self.unknown_due: float | None = None
+        self.forgotten = False
 
     def look(self, threshold_s: float) -> float | None:
         """Log what is due; seconds until the next look, None if nothing waits."""
@@ -54,10 +55,10 @@ class _Watched:
             return None
         try:
             steps = subject.blocked_steps()
-        except errors.CancelledError:
-            return None
+        except (errors.CancelledError, errors.AbortedError):
+            return None  # it has ended
         except errors.OpError as error:
-            return self._cannot_say(error, threshold_s)
+            return None if self.forgotten else self._cannot_say(error, threshold_s)
         keys = {_key(step): step for step in steps}
         self.due = {key: due for key, due in self.due.items() if key in keys}
         ready = [step for step in steps if _counts(step) >= self.due.get(_key(step), threshold_s)]
@@ -139,7 +140,9 @@ class _Reporter:
 
     def forget(self, subject: Subject) -> None:
         with self._changed:
-            self._watched.pop(id(subject), None)
+            _, watched = self._watched.pop(id(subject), (0.0, None))
+            if watched is not None:
+                watched.forgotten = True
             self._changed.notify()
 
     def _work(self) -> None:

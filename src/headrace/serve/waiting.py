@@ -27,6 +27,7 @@ def patient(scope: Scope, extra_s: float) -> Iterator[Scope]:
         yield scope
         return
     late = Scope(remaining + extra_s)
+    late.parent = scope  # for whoever watches over it; it ends by itself
 
     def follow_suit() -> None:
         error = scope.error
