@@ -17,7 +17,7 @@ PROTOC := grpcio-tools==1.72.2
 HEADRACE_ORACLE_PYTHON ?= $(CURDIR)/.oracle/bin/python
 export HEADRACE_ORACLE_PYTHON
 
-.PHONY: demo test check bench bench-scaling fuzz protos oracle clean
+.PHONY: demo test check bench bench-scaling fuzz soak protos oracle clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -45,6 +45,10 @@ bench-scaling: $(VENV)/installed-plots $(HEADRACE_ORACLE_PYTHON)
 # Until stopped, or until something fails; ARGS="--help" tells how to choose.
 fuzz: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+# Ten minutes of chaos and a thousand starts and stops; ARGS="--help" tells how to choose.
+soak: $(VENV)/installed-dev
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 protos: $(VENV)/installed-dev .protoc/installed
 	.protoc/bin/python scripts/protos.py

@@ -1,0 +1,84 @@
+"""Lets chaos loose on clusters of real processes for a while, and starts and stops servers very often.
+
+python -m tests.soak --seconds 7200        two hours
+python -m tests.soak --seed 7 --seconds 0  one run again
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+import time
+import traceback
+from collections import Counter
+
+from tests.soak import cycles
+from tests.soak.chaos import Run
+
+SECONDS = 600.0
+CYCLES = 1000
+FAULTS = 10  # of a run
+
+
+def main() -> int:
+    """The exit code: 1 if something was wrong."""
+    options = arguments()
+    seed = secrets.randbits(32) if options.seed is None else options.seed
+    print(
+        f"seed {seed}, {options.seconds:.0f} s of chaos, then {options.cycles} cycles", flush=True
+    )
+    try:
+        chaos(seed, options.seconds, options.faults)
+        if options.cycles:
+            cycles.run(options.cycles, show)
+    except AssertionError:
+        traceback.print_exc()
+        return 1
+    except KeyboardInterrupt:
+        print("stopped")
+    return 0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.soak", description=__doc__.split("\n")[0]
+    )
+    add = parser.add_argument
+    add("--seconds", type=float, default=SECONDS, help="of chaos, one run at least (%(default).0f)")
+    add("--seed", type=int, help="of the first run; the next one's is one more (a new one)")
+    add("--faults", type=int, default=FAULTS, help="in a run (%(default)d)")
+    add(
+        "--cycles", type=int, default=CYCLES, help="of a server that starts and stops (%(default)d)"
+    )
+    return parser.parse_args()
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def chaos(seed: int, seconds: float, faults: int) -> None:
+    """Run after run, until the time is over."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            outcomes: Counter[str] = Run(seed, faults, say)()
+        except AssertionError:
+            say(f'again: make soak ARGS="--seed {seed} --seconds 0 --faults {faults} --cycles 0"')
+            raise
+        say("  " + ", ".join(f"{count} {how}" for how, count in outcomes.most_common()))
+        seed += 1
+        if time.monotonic() >= end:
+            return
+
+
+def show(done: int, kept: cycles.Kept) -> None:
+    say(
+        f"{done} cycles: {kept.descriptors} descriptors, {kept.all_threads} threads, "
+        f"{kept.memory_kb / 1024:.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
