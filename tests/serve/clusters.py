@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from headrace.base import errors
@@ -165,3 +165,15 @@ def processes(jobs: Jobs) -> Iterator[ProcessCluster]:
                 yield cluster
                 return
         raise RuntimeError(f"{ATTEMPTS} times a port was taken between choosing and using it")
+
+
+def aborted(run: Callable[[], object]) -> errors.AbortedError:
+    """What the first step with a task that came back raises; on a busy machine the task may seem to be gone still."""
+    while True:
+        try:
+            got = run()
+        except errors.UnavailableError:
+            continue
+        except errors.AbortedError as error:
+            return error
+        raise AssertionError(f"it gave {got!r}, as if nothing had happened")

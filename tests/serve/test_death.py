@@ -18,38 +18,54 @@ from tests.serve.conftest import Background, Blocked
 Start = Callable[[Callable[[], Any]], Background]
 
 
-@pytest.fixture
-def cluster() -> Iterator[ProcessCluster]:
+@pytest.fixture(params=["off", "unix", "tcp"])
+def cluster(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ProcessCluster]:
+    """A process each for a ps and two workers, who notice broken connections and nothing else."""
+    monkeypatch.setenv("HEADRACE_LANE", request.param)
+    monkeypatch.setenv("HEADRACE_FROZEN_AFTER_S", "0")
     with processes({"ps": 1, "worker": 2}) as cluster:
         yield cluster
 
 
-@pytest.mark.parametrize("task", ["ps:0", "worker:0", "worker:1"])
+class Program:
+    """A step that blocks in a queue of the ps; worker:1 would get the value, and gives nothing back."""
+
+    def __init__(self, name: str) -> None:
+        with tf.container(name):
+            with tf.device("/job:ps"):
+                begun = tf.FIFOQueue(1, [tf.int32], [[]], shared_name="begun")
+                never = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="never")
+                with tf.control_dependencies([begun.enqueue(1)]):
+                    taken = never.dequeue()
+                self.has_begun = begun.dequeue()
+            with tf.device("/job:worker/task:1"):
+                self.there = taken + 1.0
+
+
 def test_a_server_that_is_killed_under_a_step_is_named(
-    cluster: ProcessCluster, background: Start, task: str
+    cluster: ProcessCluster, background: Start
 ) -> None:
-    """ps:0 holds the queues, worker:0 is the master, worker:1 waits for the value."""
-    with tf.device("/job:ps"):
-        begun = tf.FIFOQueue(1, [tf.int32], [[]], shared_name="begun")
-        never = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="never")
-        with tf.control_dependencies([begun.enqueue(1)]):
-            taken = never.dequeue()
-        has_begun = begun.dequeue()
-    with tf.device("/job:worker/task:1"):
-        there = taken + 1.0
-    session = tf.Session(cluster.target("worker:0"))
-    step = background(lambda: session.run(there))
-    assert session.run(has_begun) == 1
-    cluster.kill(task)
-    error = step.error()
-    assert isinstance(error, tf.errors.UnavailableError)
-    assert cluster.address(task) in str(error)
-    if task != "worker:0":
-        job, _, index = task.partition(":")
-        assert f"/job:{job}/replica:0/task:{index}" in str(error)
-    session.close()
+    """worker:1 waits for a value, and once gives nothing back; ps:0 holds the queues, worker:0 is the master."""
+    for number, task in enumerate(["worker:1", "worker:1", "ps:0", "worker:0"]):
+        program = Program(f"program{number}")
+        fetch = program.there if number else program.there.op
+        session = tf.Session(cluster.target("worker:0"))
+        step = background(lambda: session.run(fetch))  # noqa: B023
+        assert session.run(program.has_begun) == 1
+        cluster.kill(task)
+        error = step.error()
+        assert isinstance(error, tf.errors.UnavailableError)
+        assert cluster.address(task) in str(error)
+        if task != "worker:0":
+            assert cluster.full_name(task) in str(error)
+        session.close()
+        if task != "worker:0":
+            cluster.start(task)
 
 
+@pytest.mark.parametrize("cluster", ["unix"], indirect=True)
 def test_a_cluster_goes_on_after_a_killed_task_came_back(cluster: ProcessCluster) -> None:
     with tf.device("/job:ps"):
         variable = tf.Variable(1.0)

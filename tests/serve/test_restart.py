@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import headrace as tf
-from tests.serve.clusters import Cluster, ProcessCluster, in_process, processes
+from tests.serve.clusters import Cluster, ProcessCluster, aborted, in_process, processes
 
 
 @pytest.fixture(params=["off", "on"])
@@ -43,8 +43,8 @@ def test_a_session_works_on_with_a_task_that_came_back(cluster: ProcessCluster) 
         with pytest.raises(tf.errors.UnavailableError, match="/job:ps/replica:0/task:0"):
             session.run(program.total)
         cluster.start("ps:0")
-        with pytest.raises(tf.errors.AbortedError, match="/job:ps/replica:0/task:0 was restarted"):
-            session.run(program.total)
+        error = aborted(lambda: session.run(program.total))
+        assert "/job:ps/replica:0/task:0 was restarted" in str(error)
         with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized"):
             session.run(program.total)
         session.run(program.init)
@@ -62,8 +62,7 @@ def test_a_session_is_made_anew_on_a_master_that_came_back(cluster: ProcessClust
         with pytest.raises(tf.errors.UnavailableError):
             session.run(program.total)
         cluster.start("worker:0")
-        with pytest.raises(tf.errors.AbortedError, match="was restarted"):
-            session.run(program.total)
+        assert "was restarted" in str(aborted(lambda: session.run(program.total)))
         assert session.run(program.total) == 2.0  # the ps has kept its state
         assert total() == 2.0
 
@@ -82,8 +81,7 @@ def test_sessions_within_a_process_work_on_as_well(here: Cluster, task: str) -> 
         assert session.run(program.total) == 2.0
         here.servers[task].stop()
         here.start(task)
-        with pytest.raises(tf.errors.AbortedError, match="was restarted"):
-            session.run(program.total)
+        assert "was restarted" in str(aborted(lambda: session.run(program.total)))
         session.run(program.init)
         assert session.run(program.total) == 2.0
 

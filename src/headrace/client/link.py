@@ -105,8 +105,20 @@ class Link:
             self._shipped = len(ops)
             if self.incarnation and self.master.remote:
                 self._attend(self.handle)
+            elif self.master.remote:
+                self._ask_for_incarnation()
 
         return self._when_done(asked, created)
+
+    def _ask_for_incarnation(self) -> None:
+        """TensorFlow's masters do not tell which start of theirs has a session; the worker beside them does."""
+
+        def told(reply: Pending[pb.GetStatusResponse]) -> None:
+            if reply.error is None:
+                devices = reply.result().device_attributes
+                self.incarnation = devices[0].incarnation if devices else 0
+
+        self.master.call(wire.GET_STATUS, pb.GetStatusRequest(), self._scope).on_done(told)
 
     def _attend(self, handle: str) -> None:
         """Have the master know that this client lives, for as long as the session lasts."""
