@@ -223,6 +223,8 @@ class OpSpec:
         self.commutative = commutative
         self.aggregate = aggregate
         self.finish: Callable[[Any], Any] | None = None  # a Pending's result -> the kernel's
+        self.keeping: Callable[[dict[str, Any], tuple[bool, ...]], Callable[..., Any]] | None = None
+        """(attrs, which inputs nobody will ever change) -> a kernel that keeps those without a copy"""
         self.foldable = foldable and not stateful and not blocking
         self.elementwise = elementwise
         self.shares = shares or multiplies

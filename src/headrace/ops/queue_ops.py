@@ -212,6 +212,17 @@ def _enqueue_many(xp: Any, handle: Any, *components: Any, timeout_ms: int) -> Pe
     return queue_of(handle).enqueue_many(components)
 
 
+def _keeping(attrs: dict[str, Any], kept: tuple[bool, ...]) -> Kernel:
+    """The kernel of an enqueue_many that may keep some of its inputs."""
+    timeout_ms, kept = attrs["timeout_ms"], kept[1:]
+
+    def enqueue_many(handle: Any, *components: Any) -> Pending[None]:
+        _no_timeout(timeout_ms)
+        return queue_of(handle).enqueue_many(components, kept)
+
+    return enqueue_many
+
+
 def _dequeue(
     xp: Any, handle: Any, *, component_types: list[dtypes.DType], timeout_ms: int
 ) -> Pending[Any]:
@@ -289,6 +300,7 @@ queue_enqueue, queue_enqueue_v2 = _user("QueueEnqueue", _enqueue, _ELEMENT, **_p
 queue_enqueue_many, queue_enqueue_many_v2 = _user(
     "QueueEnqueueMany", _enqueue_many, _ELEMENT, **_put
 )
+queue_enqueue_many.keeping = queue_enqueue_many_v2.keeping = _keeping
 queue_dequeue, queue_dequeue_v2 = _user("QueueDequeue", _dequeue, shape=unknown, **_take)
 queue_dequeue_many, queue_dequeue_many_v2 = _user(
     "QueueDequeueMany", _dequeue_many, "; n: int32", shape=_batches, **_take

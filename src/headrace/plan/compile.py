@@ -391,6 +391,8 @@ class Compiler:
         outputs: tuple[int, ...],
     ) -> None:
         wanted = wants_reference(op, spec)
+        kernel = bound_kernel(op, spec, self._xp)
+        keeps = [spec.keeping is not None and self._is_nobody_elses(t) for t in op.inputs]
         registers = []
         for index, tensor in enumerate(op.inputs):
             register = self._register[tensor]
@@ -398,11 +400,15 @@ class Compiler:
             if refers or tensor in self._live:
                 segment = self._segments.setdefault(after, Segment())
                 loaded = self._new_register()
-                load = make.copied if tensor in self._live else make.snapshot
+                load = make.snapshot if spec.keeping is None else make.lent
+                load = make.copied if tensor in self._live else load
                 self._append(segment, load(register, loaded), node, (register,))
                 register = loaded
+                keeps[index] = True
             registers.append(register)
         inputs = tuple(registers)
+        if spec.keeping is not None and any(keeps):
+            kernel = spec.keeping(op.attrs, tuple(keeps))
         self._use_elsewhere(op.inputs)
         number = len(self._waiters)
         single = spec.single_output
@@ -413,7 +419,7 @@ class Compiler:
             store = make.finishing(spec.finish, store)
         waiter = Waiter(
             node,
-            make.starting(bound_kernel(op, spec, self._xp), node, inputs, spec.takes_ctx),
+            make.starting(kernel, node, inputs, spec.takes_ctx),
             store,
             inputs,
             outputs,
@@ -421,6 +427,15 @@ class Compiler:
         self._waiters.append((waiter, after))
         self._after[op] = after | {number}
         self._fresh.update(op.outputs)
+
+    def _is_nobody_elses(self, tensor: Tensor) -> bool:
+        """Whether a value was made in this step for one node alone."""
+        same = self._same
+        first = same.get(tensor, tensor)
+        if first not in self._fresh or tensor in self._fed:
+            return False
+        used = [*self._returned, *(each for op in self._ops for each in op.inputs)]
+        return sum(first is same.get(each, each) for each in used) == 1
 
     def _items(self) -> list[Item]:
         """Segments and waiters in dependency order: fewer waiters before, segments before waiters."""

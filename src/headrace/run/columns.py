@@ -33,6 +33,9 @@ Batch = tuple[Array, ...]
 """One array per component, elements along axis 0."""
 
 _FEWEST_SLOTS: Final = 8
+_LARGE_BYTES: Final = (
+    1 << 11
+)  # an element from this size on: measured, a copy costs more than an array
 _SHRINK_ABOVE_BYTES: Final = 1 << 16  # a column smaller than this is not worth moving
 
 
@@ -56,8 +59,13 @@ class Store(ABC):
         """Add one element."""
 
     @abstractmethod
-    def put_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
-        """Add the elements start to stop of a batch."""
+    def put_many(
+        self, batch: Sequence[Array], start: int, stop: int, kept: Sequence[bool] = ()
+    ) -> None:
+        """Add the elements start to stop of a batch.
+
+        kept: for each array whether nobody will ever change it, so that it need not be copied.
+        """
 
     @abstractmethod
     def take(self) -> Element:
@@ -220,7 +228,9 @@ class Ring(Table):
             column.put(column.slots, at, value)
         self.size += 1
 
-    def put_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+    def put_many(
+        self, batch: Sequence[Array], start: int, stop: int, kept: Sequence[bool] = ()
+    ) -> None:
         """Add elements at the tail: one or two slice copies per component."""
         count = stop - start
         used = self.size + self.gathered
@@ -288,6 +298,122 @@ class Ring(Table):
         self.gathered = 0
 
 
+class _Chunk:
+    """Elements `at` to `end` along axis 0 of `arrays`."""
+
+    __slots__ = ("arrays", "at", "end")
+
+    def __init__(self, arrays: Batch, end: int) -> None:
+        self.arrays = arrays
+        self.at = 0
+        self.end = end
+
+
+class Chunks(Store):
+    """First in, first out, of large elements: they stay in the arrays in which they came.
+
+    What was put in to keep and is taken out whole is never copied.  The gathered elements are the oldest ones.
+    """
+
+    __slots__ = ("_chunks", "_kinds")
+
+    def __init__(
+        self, component_types: Sequence[dtypes.DType], shapes: Sequence[tuple[int, ...]]
+    ) -> None:
+        super().__init__()
+        self._kinds = [(t.np, s) for t, s in zip(component_types, shapes, strict=True)]
+        self._chunks: deque[_Chunk] = deque()
+
+    def put(self, element: Sequence[Any]) -> None:
+        """Add a chunk of one."""
+        arrays = [np.empty((1, *shape), dtype) for dtype, shape in self._kinds]
+        for array, value in zip(arrays, element, strict=True):
+            array[0] = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+        self._chunks.append(_Chunk(tuple(arrays), 1))
+        self.size += 1
+
+    def put_many(
+        self, batch: Sequence[Array], start: int, stop: int, kept: Sequence[bool] = ()
+    ) -> None:
+        """Add a chunk."""
+        whole = bool(kept) and stop - start == len(batch[0])
+        arrays = [
+            values if whole and keep else values[start:stop].copy()
+            for values, keep in zip(batch, kept or [False] * len(batch), strict=True)
+        ]
+        self._chunks.append(_Chunk(tuple(arrays), stop - start))
+        self.size += stop - start
+
+    def take(self) -> Element:
+        """Remove the oldest element.  Only while nothing is gathered."""
+        chunk = self._chunks[0]
+        element = [own(row(values, chunk.at)) for values in chunk.arrays]
+        self._pass(1)
+        return tuple(element)
+
+    def take_many(self, count: int) -> Batch:
+        """Remove the oldest elements.  Only while nothing is gathered."""
+        chunk = self._chunks[0]
+        if chunk.at == 0 and chunk.end == count == len(chunk.arrays[0]):
+            self._chunks.popleft()
+            self.size -= count
+            return chunk.arrays
+        batch = tuple([np.empty((count, *shape), dtype) for dtype, shape in self._kinds])
+        done, chunks = 0, iter(self._chunks)
+        while done < count:
+            chunk = next(chunks)
+            taken = min(count - done, chunk.end - chunk.at)
+            for into, values in zip(batch, chunk.arrays, strict=True):
+                into[done : done + taken] = values[chunk.at : chunk.at + taken]
+            done += taken
+        self._pass(count)
+        return batch
+
+    def _pass(self, count: int) -> None:
+        """The oldest elements are gone; what is left of a chunk is moved when it has become small for its arrays."""
+        self.size -= count
+        while count:
+            chunk = self._chunks[0]
+            passed = min(count, chunk.end - chunk.at)
+            chunk.at += passed
+            count -= passed
+            left = chunk.end - chunk.at
+            if not left:
+                self._chunks.popleft()
+            elif 4 * left <= len(chunk.arrays[0]):
+                with contextlib.suppress(MemoryError):  # then it stays
+                    chunk.arrays = tuple([v[chunk.at : chunk.end].copy() for v in chunk.arrays])
+                    chunk.at, chunk.end = 0, left
+
+    def gather(self, count: int) -> None:
+        """Set the next oldest aside: only the border moves."""
+        self.size -= count
+        self.gathered += count
+
+    def take_gathered(self) -> Batch:
+        """Remove what was set aside."""
+        count = self.gathered
+        self.restore()
+        return self.take_many(count)
+
+    def restore(self) -> None:
+        """Move the border back."""
+        self.size += self.gathered
+        self.gathered = 0
+
+
+def ring_or_chunks(
+    component_types: Sequence[dtypes.DType], shapes: Sequence[tuple[int, ...]]
+) -> Store:
+    """First in, first out, as suits elements of that size."""
+    row_bytes = sum(
+        math.prod(shape) * t.np.itemsize for t, shape in zip(component_types, shapes, strict=True)
+    )
+    plain = all(t is dtypes.string or not t.np.hasobject for t in component_types)
+    kind = Chunks if plain and row_bytes >= _LARGE_BYTES else Ring
+    return kind(component_types, shapes)
+
+
 class ElementList(Store):
     """Elements one by one, for queues whose component shapes are not known.
 
@@ -306,7 +432,9 @@ class ElementList(Store):
         self._elements.append(tuple([own(value) for value in element]))
         self.size += 1
 
-    def put_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+    def put_many(
+        self, batch: Sequence[Array], start: int, stop: int, kept: Sequence[bool] = ()
+    ) -> None:
         """Add the rows of a batch one by one."""
         for at in range(start, stop):
             self.put([row(values, at) for values in batch])

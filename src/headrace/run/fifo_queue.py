@@ -6,7 +6,7 @@ Source: TF 1.15 core/kernels/fifo_queue.cc
 
 from __future__ import annotations
 
-from headrace.run.columns import ElementList, Ring, Store
+from headrace.run.columns import ElementList, Store, ring_or_chunks
 from headrace.run.queue_spec import QueueSpec
 from headrace.run.queues import Queue
 
@@ -16,6 +16,6 @@ class FIFOQueue(Queue):
 
     @classmethod
     def make_store(cls, spec: QueueSpec) -> Store:
-        """Rows in rings of arrays when the shapes are known."""
+        """Rows in arrays when the shapes are known."""
         shapes = spec.fixed_shapes
-        return ElementList() if shapes is None else Ring(spec.component_types, shapes)
+        return ElementList() if shapes is None else ring_or_chunks(spec.component_types, shapes)

@@ -171,6 +171,16 @@ def snapshot(source: int, target: int) -> Instruction:
     return load
 
 
+def lent(source: int, target: int) -> Instruction:
+    """registers[target] = what the Variable in registers[source] holds now, which no update changes."""
+
+    def load(r: Registers) -> None:
+        value = r[source]
+        r[target] = value.read() if isinstance(value, Variable) else value
+
+    return load
+
+
 def copied(source: int, target: int) -> Instruction:
     """As `snapshot`; an array in registers[source], which may look into a variable, is copied too."""
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
-from headrace.run.columns import Array, Batch, ElementList, Ring, Store
+from headrace.run.columns import Array, Batch, ElementList, Store, ring_or_chunks
 from headrace.run.queue_spec import QueueSpec
 from headrace.run.queues import Queue
 
@@ -25,7 +25,7 @@ class PaddingFIFOQueue(Queue):
 
     @classmethod
     def make_store(cls, spec: QueueSpec) -> Store:
-        """Rows in rings of arrays when no size varies."""
+        """Rows in arrays when no size varies."""
         if spec.shapes is None:
             raise errors.invalid_argument(
                 f"a PaddingFIFOQueue of {len(spec.component_types)} components was given no "
@@ -33,7 +33,7 @@ class PaddingFIFOQueue(Queue):
             )
         fixed = spec.fixed_shapes
         if fixed is not None:
-            return Ring(spec.component_types, fixed)
+            return ring_or_chunks(spec.component_types, fixed)
         return PaddedList(spec.component_types)
 
     def shapes_agree(self, wanted: QueueSpec) -> bool:

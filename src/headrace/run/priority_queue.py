@@ -73,7 +73,9 @@ class Heap(Store):
         self._next += 1
         self.size += 1
 
-    def put_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+    def put_many(
+        self, batch: Sequence[Array], start: int, stop: int, kept: Sequence[bool] = ()
+    ) -> None:
         """Add the rows of a batch one by one."""
         for at in range(start, stop):
             self.put([row(values, at) for values in batch])

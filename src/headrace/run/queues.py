@@ -50,7 +50,7 @@ _DONE: Final[Pending[None]] = Pending.done_with(None)
 class Attempt:
     """An operation in one of the lines."""
 
-    __slots__ = ("components", "count", "kind", "pending", "position", "queue", "reason")
+    __slots__ = ("components", "count", "kept", "kind", "pending", "position", "queue", "reason")
 
     def __init__(self, kind: str, components: Sequence[Any], count: int, queue: Queue) -> None:
         self.kind = kind
@@ -59,6 +59,7 @@ class Attempt:
         self.position = 0  # how many of an enqueue_many have gone in
         self.queue = queue
         self.reason: errors.OpError | None = None  # of a close
+        self.kept: Sequence[bool] = ()  # see enqueue_many
         title = f"{kind}({count})" if kind in _BATCHED else kind
         self.pending: Pending[Any] = Pending(
             WaitInfo(title, str(queue), lambda: queue._state_for(self), self),
@@ -159,8 +160,11 @@ class Queue(Resource):
         announce_all(settled)
         return _DONE
 
-    def enqueue_many(self, components: Sequence[Any]) -> Pending[None]:
-        """Add the elements along axis 0, as there is room.  Rejected with: as enqueue."""
+    def enqueue_many(self, components: Sequence[Any], kept: Sequence[bool] = ()) -> Pending[None]:
+        """Add the elements along axis 0, as there is room.  Rejected with: as enqueue.
+
+        kept: for each component whether nobody will ever change it, so that it need not be copied.
+        """
         bad = self._fit.batch(components)
         if bad is not None:
             return Pending.failed_with(bad)
@@ -173,13 +177,13 @@ class Queue(Resource):
                 settled = None
             else:
                 try:
-                    store.put_many(components, 0, count)
+                    store.put_many(components, 0, count, kept)
                 except MemoryError as error:
                     return Pending.failed_with(self._too_large("enqueue_many", count, error))
                 self._entered += count
                 settled = self._serve() if self._dequeues else ()
         if settled is None:
-            return self._line_up("enqueue_many", components, count)
+            return self._line_up("enqueue_many", components, count, kept=kept)
         announce_all(settled)
         return _DONE
 
@@ -372,10 +376,11 @@ class Queue(Resource):
         components: Sequence[Any],
         count: int,
         reason: errors.OpError | None = None,
+        kept: Sequence[bool] = (),
     ) -> Pending[Any]:
         """Join a line; at its head, do at once what can be done."""
         attempt = Attempt(kind, components, count, self)
-        attempt.reason = reason
+        attempt.reason, attempt.kept = reason, kept
         pending = attempt.pending
         settled: list[Pending[Any]] = []
         with self._lock:
@@ -384,7 +389,12 @@ class Queue(Resource):
             if len(line) == 1:
                 settled = self._serve()
             if not pending.done:
-                attempt.components = tuple([own(value) for value in components])
+                if components:
+                    kept = kept or [False] * len(components)
+                    attempt.components = tuple(
+                        [v if keep else own(v) for v, keep in zip(components, kept, strict=True)]
+                    )
+                    attempt.kept = [True] * len(components)
                 if self._gone is not None:
                     settled += _fail_all(line, self._gone)
         announce_all(settled)
@@ -463,7 +473,7 @@ class Queue(Resource):
             return True
         start = attempt.position
         attempt.position = min(attempt.count, start + room)
-        self._store.put_many(attempt.components, start, attempt.position)
+        self._store.put_many(attempt.components, start, attempt.position, attempt.kept)
         self._entered += attempt.position - start
         return attempt.position == attempt.count and pending.settle(None)
 

@@ -65,7 +65,9 @@ class Bag(Table):
             column.put(column.slots, at, value)
         self.size = at + 1
 
-    def put_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+    def put_many(
+        self, batch: Sequence[Array], start: int, stop: int, kept: Sequence[bool] = ()
+    ) -> None:
         """Add elements at the end: one slice copy per component."""
         end = self.size + stop - start
         if end > self._slots:

@@ -79,6 +79,10 @@ def release(values: Iterable[Any]) -> None:
             value.release()
 
 
+def _nobody() -> None:
+    return None
+
+
 class State(Resource):
     """`array` is None until the first assignment; afterwards an array of `dtype` that it owns."""
 
@@ -90,6 +94,8 @@ class State(Resource):
         self.array: Array | None = None
         self.lock = threading.Lock()
         self._readers: Readers = set()  # of `array`
+        self._lent: Callable[[], Array | None] = _nobody
+        self._lends = True
 
     def require(self) -> Array:
         """The array itself, not a copy.  Raises FailedPrecondition naming the variable."""
@@ -122,6 +128,23 @@ class State(Resource):
                 return array.copy()
             return Lease(array, self._readers)
 
+    def read(self) -> Array:
+        """The value now, which no update changes; possibly read-only.  Raises FailedPrecondition."""
+        with self.lock:
+            array = self.require()
+            if not array.ndim and array.dtype.kind in NUMBERS:
+                return array[()]
+            if array.size <= _COPIED or not self._lends or array.dtype.hasobject:
+                return array.copy()
+            lent = self._lent()
+            if lent is None:
+                # NumPy's own types have a buffer; those of ml_dtypes are lent as their bits.
+                bits = array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
+                lent = np.asarray(bits.data)  # every view of it keeps it alive, not `array`
+                lent.flags.writeable = False
+                self._lent = weakref.ref(lent)
+        return lent.view(array.dtype) if array.dtype.kind == "V" else lent
+
     def snapshot(self) -> Array:
         """A copy that later updates do not touch.  Raises FailedPrecondition."""
         with self.lock:
@@ -139,6 +162,8 @@ class State(Resource):
 
         A copy of what was there, if somebody still reads that.  sparse: the change is to a few elements of it.
         """
+        if sparse:  # a copy of all for a change of a few rows would be repeated for each
+            self._lends = False
         array = self.require()
         if self._is_read():
             array = array.copy()
@@ -147,11 +172,12 @@ class State(Resource):
 
     def _is_read(self) -> bool:
         """Whether somebody counts on the array as it is; `lock` is held."""
-        return bool(self._readers)
+        return bool(self._readers) or self._lent() is not None
 
     def _replace(self, array: Array | None) -> None:
         """Have another array; whoever reads the old one keeps that.  `lock` is held."""
         self.array = array
+        self._lent = _nobody
         if self._readers:
             self._readers = set()
 
@@ -194,52 +220,7 @@ class Variable(State):
     """What reference edges carry."""
 
 
-def _nobody() -> None:
-    return None
-
-
 class ResourceVariable(State):
     """What a handle stands for."""
 
     type_name = "N10tensorflow3VarE"
-
-    def __init__(self, name: str, dtype: dtypes.DType, shape: Shape, container: str = "") -> None:
-        super().__init__(name, dtype, shape, container)
-        self._lent: Callable[[], Array | None] = _nobody
-        self._lends = True
-
-    def read(self) -> Array:
-        """The value now, which no update changes; possibly read-only.  Raises FailedPrecondition."""
-        with self.lock:
-            array = self.require()
-            if not array.ndim and array.dtype.kind in NUMBERS:
-                return array[()]
-            if array.size <= _COPIED or not self._lends or array.dtype.hasobject:
-                return array.copy()
-            lent = self._lent()
-            if lent is None:
-                # NumPy's own types have a buffer; those of ml_dtypes are lent as their bits.
-                bits = array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
-                lent = np.asarray(bits.data)  # every view of it keeps it alive, not `array`
-                lent.flags.writeable = False
-                self._lent = weakref.ref(lent)
-        return lent.view(array.dtype) if array.dtype.kind == "V" else lent
-
-    def writable(self, sparse: bool = False) -> Array:
-        """See `State.writable`."""
-        if sparse:  # a copy of all for a change of a few rows would be repeated for each
-            self._lends = False
-        return super().writable(sparse)
-
-    def _is_read(self) -> bool:
-        return self._lent() is not None or super()._is_read()
-
-    def _replace(self, array: Array | None) -> None:
-        self._lent = _nobody
-        super()._replace(array)
-
-    def assign(self, value: Any, validate_shape: bool = False) -> None:
-        """Copy `value` in.  Raises InvalidArgument when its shape changes and `validate_shape` forbids it."""
-        with self.lock:
-            self._lends = True
-            self._put(value, validate_shape and self.array is not None)
