@@ -17,7 +17,7 @@ from headrace.tools.main import main
 
 
 class Lines(logging.Handler):
-    """What headrace logs."""
+    """What headrace logs of steps that wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,8 +25,9 @@ class Lines(logging.Handler):
         self.came = threading.Event()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
-        self.came.set()
+        if " has waited " in record.getMessage():
+            self.texts.append(record.getMessage())
+            self.came.set()
 
 
 @pytest.fixture

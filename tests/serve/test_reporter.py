@@ -24,7 +24,7 @@ from tests.serve.conftest import Background
 
 
 class Lines(logging.Handler):
-    """What headrace logs."""
+    """What headrace logs of steps that wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,9 +32,10 @@ class Lines(logging.Handler):
         self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        with self._changed:
-            self.texts.append(record.getMessage())
-            self._changed.notify_all()
+        if " has waited " in record.getMessage():
+            with self._changed:
+                self.texts.append(record.getMessage())
+                self._changed.notify_all()
 
     def until(self, count: int) -> list[str]:
         """The lines, when there are so many."""

@@ -34,7 +34,11 @@ def _of_recv(
     if step.source in silent:
         return f"{step.source} {silent[step.source]}"
     for other in every:
-        if (other.session, other.step, other.task) == (step.session, step.step, step.source):
+        if other.node != step.node and (other.session, other.step, other.task) == (
+            step.session,
+            step.step,
+            step.source,
+        ):
             return f"the step waits there itself, in {other.op} {other.node!r}: {other.kind} on {other.on}"
     return f"{step.source} has not made the value yet, and waits for nothing: it is computing"
 

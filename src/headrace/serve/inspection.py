@@ -64,9 +64,14 @@ def blocked_steps(
     found = [
         _blocked_step(info, step, node, who, resources)
         for info, (step, node) in who.items()
-        if mine(step)
+        if mine(step) and not _wants_feed(node)
     ]
     return sorted(found, key=lambda each: -each.waited_s)
+
+
+def _wants_feed(node: NodeInfo) -> bool:
+    """Whether it waits for its caller: a partial run that was not fed yet is not blocked."""
+    return node.op in _RECEIVES and bool(node.attrs.get("client_terminated"))
 
 
 def _who() -> Who:

@@ -120,6 +120,20 @@ def test_a_recv_from_a_task_that_does_not_answer_says_so(
     assert f"recv of {step.on!r} from /job:worker/replica:0/task:0; " in str(step)
 
 
+def test_a_partial_run_that_was_not_fed_yet_is_not_blocked(
+    cluster: Cluster, waiting_steps: WaitingSteps
+) -> None:
+    first, second = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [], name="second")
+    more = first + 1
+    product = more * second
+    with tf.Session(cluster.target("ps:0")) as session:
+        handle = session.partial_run_setup([more, product], [first, second])
+        assert session.partial_run(handle, more, {first: 1}) == 2
+        waiting_steps.until("_recv_second_0")
+        assert session.blocked_steps() == []
+        assert session.partial_run(handle, product, {second: 3}) == 6
+
+
 def test_a_session_that_was_closed_says_nothing(cluster: Cluster) -> None:
     session = tf.Session(cluster.target("worker:0"))
     assert session.blocked_steps() == []
