@@ -434,7 +434,7 @@ def test_steps_that_wait_for_what_was_lost_end_and_others_go_on(
 
 def test_a_value_is_sent_once(ask: Asker) -> None:
     ask(wire.SEND_TENSOR, m.SendTensorRequest(24, PUSHED, np.float32(5)))
-    with pytest.raises(errors.InternalError, match="twice"):
+    with pytest.raises(errors.AlreadyExistsError, match="twice"):
         ask(wire.SEND_TENSOR, m.SendTensorRequest(24, PUSHED, np.float32(5)))
     ask(wire.CLEANUP_GRAPH, pb.CleanupGraphRequest(step_id=24))
 
