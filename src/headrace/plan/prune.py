@@ -64,24 +64,62 @@ def needed(
     roots = [tensor.op for tensor in fetches if tensor not in fed]
     roots.extend(targets)
     if not exact:
-        first = _Walk(fed, frozenset())
-        found = first.run(list(roots))
-        if not any(first.controls.values()) and not any(op.control_inputs for op in found):
-            return Pruned(found, first.controls)  # no edge to keep or to do without
+        found = _found(fed, roots)
         if not any(op.type in CONTROL_FLOW for op in found):
             # Nodes that run anyway keep their edges: order among them can be observed.
-            walk = _Walk(fed, frozenset(found))
+            walk = _Walk(fed, found)
             return Pruned(walk.run(list(roots)), walk.controls)
     walk = _Walk(fed, None)  # with control flow an edge also says whether a node is dead
     return Pruned(walk.run(list(roots)), walk.controls)
 
 
+def _found(fed: set[Tensor], roots: Sequence[Operation]) -> set[Operation]:
+    """The nodes that are needed, when an edge from a node that only computes stands for what is behind it."""
+    found: set[Operation] = set()
+    passed: set[Operation] = set()  # only on the way to what is behind them
+    needed, behind = list(roots), list[Operation]()
+    while needed or behind:
+        if needed:
+            op = needed.pop()
+            if op in found:
+                continue
+            found.add(op)
+            needed.extend([tensor.op for tensor in op.inputs if tensor not in fed])
+        else:
+            op = behind.pop()
+            if op in found or op in passed:
+                continue
+            passed.add(op)
+            for tensor in op.inputs:
+                if tensor not in fed:
+                    (behind if _is_silent(tensor.op) else needed).append(tensor.op)
+        if op.control_inputs:
+            for control in _waited_for(op, fed):
+                (behind if _is_silent(control) else needed).append(control)
+    return found
+
+
+def _waited_for(op: Operation, fed: set[Tensor]) -> list[Operation]:
+    """Control inputs; a placeholder that is fed is there from the start and does not run."""
+    return [
+        control for control in op.control_inputs
+        if control.type not in _PLACEHOLDERS or control.outputs[0] not in fed
+    ]  # fmt: skip
+
+
+def _is_silent(op: Operation) -> bool:
+    """Whether `op` only computes."""
+    if op.type not in _SILENT:
+        return False
+    return not any(tensor._dtype._is_ref_dtype for tensor in op.inputs)
+
+
 class _Walk:
-    def __init__(self, fed: set[Tensor], kept: frozenset[Operation] | None) -> None:
+    def __init__(self, fed: set[Tensor], kept: set[Operation] | None) -> None:
         """kept: nodes to which control edges stay though they only compute; None: all."""
         self._fed = fed
         self._kept = kept
-        self._behind: dict[Operation, list[Operation]] = {}
+        self._behind: dict[Operation, dict[Operation, None]] = {}
         self.controls: dict[Operation, list[Operation]] = {}
 
     def run(self, roots: list[Operation]) -> list[Operation]:
@@ -117,7 +155,7 @@ class _Walk:
 
     def _sources(self, op: Operation) -> list[Operation]:
         """Nodes that `op` waits for, last first (they are popped from the end)."""
-        controls = self._controls(op) if op.control_inputs else []
+        controls = _waited_for(op, self._fed) if op.control_inputs else []
         if self._kept is not None and controls:
             controls = list(
                 dict.fromkeys(real for control in controls for real in self._real(control))
@@ -128,38 +166,30 @@ class _Walk:
         sources.reverse()
         return sources
 
-    def _controls(self, op: Operation) -> list[Operation]:
-        """Control inputs; a placeholder that is fed is there from the start and does not run."""
-        return [
-            control for control in op.control_inputs
-            if control.type not in _PLACEHOLDERS or control.outputs[0] not in self._fed
-        ]  # fmt: skip
-
-    def _real(self, control: Operation) -> list[Operation]:
+    def _real(self, control: Operation) -> Iterable[Operation]:
         """`control`, or, if it only computes, the nodes behind it that do more."""
         if not self._skips(control):
-            return [control]
-        known = self._behind.get(control)
-        if known is not None:
-            return known
-        self._behind[control] = []  # a cycle ends here; the walk proper reports it
-        found: dict[Operation, None] = {}
+            return (control,)
+        behind = self._behind
         stack = [control]
-        visited = {control}
         while stack:
-            op = stack.pop()
-            for source in (*(t.op for t in op.inputs if t not in self._fed), *self._controls(op)):
-                if source in visited:
+            op = stack[-1]
+            if behind.get(op):
+                stack.pop()
+                continue
+            sources = [tensor.op for tensor in op.inputs if tensor not in self._fed]
+            sources += _waited_for(op, self._fed)
+            if op not in behind:
+                behind[op] = {}  # a cycle ends here; the walk proper reports it
+                later = [s for s in sources if s not in behind and self._skips(s)]
+                if later:
+                    stack += later
                     continue
-                visited.add(source)
-                if self._skips(source):
-                    stack.append(source)
-                else:
-                    found[source] = None
-        self._behind[control] = list(found)
-        return self._behind[control]
+            stack.pop()
+            found = behind[op]
+            for source in sources:
+                found.update(behind[source] if self._skips(source) else {source: None})
+        return behind[control]
 
     def _skips(self, op: Operation) -> bool:
-        if op.type not in _SILENT or any(tensor._dtype._is_ref_dtype for tensor in op.inputs):
-            return False
-        return self._kept is not None and op not in self._kept
+        return self._kept is not None and op not in self._kept and _is_silent(op)
