@@ -115,15 +115,15 @@ def test_all_that_a_session_does_after_its_start_goes_over_the_lane(
     cluster: Cluster, carried: Carried
 ) -> None:
     with tf.device("/job:ps"):
-        x = tf.Variable(1.0)
+        x = tf.Variable(tf.ones([100_000]))
     with tf.device("/job:worker"):
-        y = x + 1.0
+        y = tf.reduce_sum(x + tf.random_uniform([]) * 0.0)
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(x.initializer)
-        assert session.run(y) == 2.0
+        assert session.run(y) == 100_000.0
         for _ in range(100):  # the ps asks the worker for its lane while the first steps go on
             carried.take()
-            assert session.run(y) == 2.0
+            assert session.run(y) == 100_000.0
             calls = carried.take()
             if {kind for kind, _ in calls} == {"lane"}:
                 break

@@ -86,11 +86,40 @@ def test_values_read_while_others_update_are_never_torn(
 # -- nothing stays leased -------------------------------------------------------------------------
 
 
+class Leases:
+    """All leases are kept, so that those nobody released show."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._kept: list[Lease] = []
+        self._changed = threading.Condition()
+        make, release = Lease.__init__, Lease.release
+
+        def keep(lease: Lease, *args: Any) -> None:
+            make(lease, *args)
+            self._kept.append(lease)
+
+        def note(lease: Lease) -> None:
+            release(lease)
+            with self._changed:
+                self._changed.notify_all()
+
+        monkeypatch.setattr(Lease, "__init__", keep)
+        monkeypatch.setattr(Lease, "release", note)
+
+    def wait_until_released(self) -> None:
+        """Block until nobody has a lease."""
+        with self._changed:
+            assert self._changed.wait_for(
+                lambda: all(lease._array is None for lease in self._kept), 30
+            ), "a lease was not released within 30 s"
+
+
 class Ends:
     """A cluster of this process whose servers talk over a shell, with a variable on the ps."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, leases: Leases) -> None:
         self.cluster = cluster
+        self.leases = leases
         with tf.device("/job:ps"):
             self.variable = tf.Variable(tf.ones([100, 100]), name="v")
             self.unset = tf.Variable(tf.ones([100, 100]), name="unset")
@@ -105,7 +134,8 @@ class Ends:
         return resources.lookup("", "v", Variable)
 
     def check(self, session: tf.Session) -> None:
-        """An update is in place: nobody has a lease."""
+        """An update is in place: nobody has a lease, as soon as what a failed step left has ended."""
+        self.leases.wait_until_released()
         before = self.held().array
         session.run(self.add)
         assert self.held().array is before
@@ -113,17 +143,9 @@ class Ends:
 
 @pytest.fixture
 def ends(shell: str, graph: tf.Graph, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ends]:
-    """All leases are kept, so that those nobody released show."""
-    kept = []
-    make = Lease.__init__
-
-    def keep(lease: Lease, *args: Any) -> None:
-        make(lease, *args)
-        kept.append(lease)
-
-    monkeypatch.setattr(Lease, "__init__", keep)
+    leases = Leases(monkeypatch)
     with in_process({"ps": 1, "worker": 1}) as cluster:
-        yield Ends(cluster)
+        yield Ends(cluster, leases)
 
 
 @pytest.mark.parametrize("task", ["ps:0", "worker:0"])

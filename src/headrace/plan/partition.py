@@ -28,7 +28,10 @@ from headrace.run.keys import key, task_of
 
 @dataclass(slots=True)
 class Partition:
-    """The part of one task, or device: its GraphDef and the rendezvous keys of its feeds and fetches."""
+    """The part of one task, or device: its GraphDef and the rendezvous keys of its feeds and fetches.
+
+    relayed: keys of fetches that are another part's feeds, see plan.relay.
+    """
 
     task: str
     graph_def: pb.GraphDef = field(default_factory=lambda: pb.GraphDef())
@@ -36,6 +39,7 @@ class Partition:
     fetches: dict[Tensor, str] = field(default_factory=dict)
     sends: set[str] = field(default_factory=set)
     receives: set[str] = field(default_factory=set)
+    relayed: list[str] = field(default_factory=list)
 
 
 def partition(

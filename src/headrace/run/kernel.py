@@ -8,6 +8,7 @@ Called by: run.program (makes them), ops (kernels whose first parameter is `ctx`
 from __future__ import annotations
 
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from headrace.base.errors import OpError
@@ -96,6 +97,24 @@ class Exchange(Protocol):
         """End it for everyone."""
 
 
+class Links(Protocol):
+    """Connections of a step that nobody but its own thread reads, while it waits.
+
+    holds: what the step sends now may wait for what it sends next, or for `flush`.
+    """
+
+    holds: bool
+
+    def get(self, done: SimpleQueue[int], timeout_s: float | None) -> int:
+        """As done.get(timeout=timeout_s), with `wake` called after every put."""
+
+    def wake(self) -> None:
+        """Something has been put into the queue of `get`.  Any thread."""
+
+    def flush(self) -> None:
+        """Send what is held."""
+
+
 class StepState:
     """One step on one task.
 
@@ -103,7 +122,7 @@ class StepState:
     `lends`: whoever gets the results only reads them, and releases the leases among them.
     """
 
-    __slots__ = ("lends", "owner", "rendezvous", "runtime", "scope", "stats", "step_id")
+    __slots__ = ("lends", "links", "owner", "rendezvous", "runtime", "scope", "stats", "step_id")
 
     def __init__(
         self,
@@ -114,6 +133,7 @@ class StepState:
         stats: Any = None,
         owner: str = "",
         lends: bool = False,
+        links: Links | None = None,
     ) -> None:
         self.runtime = runtime
         self.scope = scope
@@ -122,6 +142,7 @@ class StepState:
         self.stats = stats
         self.owner = owner
         self.lends = lends
+        self.links = links
 
 
 class KernelContext:

@@ -31,6 +31,7 @@ from headrace.run.straight import HOT, Part, Recipe, is_worth_it
 
 LONG_WAIT_S = 0.005
 _AT_EASE: Final = nullcontext()
+_SENDS = frozenset(("_Send", "_HostSend"))
 
 Registers = list[Any]
 Instruction = Callable[[Registers], None]
@@ -38,7 +39,10 @@ Instruction = Callable[[Registers], None]
 
 @dataclass(slots=True)
 class Segment:
-    """Instructions with, side by side, the node, the input and the output registers of each."""
+    """Instructions with, side by side, the node, the input and the output registers of each.
+
+    sends_last: nothing but sends comes after its first send.
+    """
 
     instructions: list[Instruction] = field(default_factory=list)
     nodes: list[NodeInfo] = field(default_factory=list)
@@ -50,6 +54,12 @@ class Segment:
     )  # beside the instructions, or none at all
     runs: int = 0
     parts: list[Part] = field(default_factory=list)  # what is compiled of it, from the start
+    sends_last: bool = False
+
+    def look(self) -> None:
+        """It is complete: find out what is said of it."""
+        sends = [node.op in _SENDS for node in self.nodes]
+        self.sends_last = all(sends[sends.index(True) :]) if any(sends) else False
 
 
 @dataclass(slots=True)
@@ -110,6 +120,9 @@ class Program:
         self._leaving = [(r.register, r.shared, r.node) for r in returns]
         self._scalars = tuple(scalars)
         self.shares = shares
+        for item in items:
+            if isinstance(item.work, Segment):
+                item.work.look()
         self.may_wait = any(isinstance(item.work, Waiter) for item in items)
         self.multiplies = multiplies and not self.may_wait  # BLAS is not to be held back for long
         self._flat = (
@@ -169,6 +182,8 @@ class Program:
         self, registers: Registers, step: StepState, waiting: AbstractContextManager[object]
     ) -> None:
         if self._flat is not None:
+            if step.links is not None:
+                step.links.holds = self._flat.sends_last
             run_segment(self._flat, registers, step)
         elif self._straight is None or step.stats is not None:
             with waiting:
@@ -308,13 +323,17 @@ class _Execution:
         self._left = [item.waits_for for item in program.items]
         self._outstanding: dict[int, Pending[Any]] = {}
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._links = step.links
+        self._put: Callable[[int], object] = (
+            self._done.put if step.links is None else self._put_and_wake
+        )
         self._started: dict[int, int] = {}
         self._waited_long = False
         self._end_times: dict[int, int] = {}  # of traced steps
 
     def run(self, stop: int = 0, waits_for: Pending[Any] | None = None) -> None:
         """Run all, or go on where those before `stop` are done and that one `waits_for` something."""
-        unregister = self._step.scope.on_cancel(lambda: self._done.put(-1))
+        unregister = self._step.scope.on_cancel(lambda: self._put(-1))
         try:
             if waits_for is not None:
                 self._take_over(stop, waits_for)
@@ -336,7 +355,12 @@ class _Execution:
                 self._left[user] -= 1
         self._started[stop] = 0
         self._outstanding[stop] = waits_for
-        waits_for.on_done(lambda _: self._done.put(stop))
+        waits_for.on_done(lambda _: self._put(stop))
+
+    def _put_and_wake(self, index: int) -> None:
+        self._done.put(index)
+        assert self._links is not None
+        self._links.wake()
 
     def waits(self) -> list[tuple[NodeInfo, Pending[Any]]]:
         """See `long_waits.Waiting`."""
@@ -354,9 +378,11 @@ class _Execution:
                 index = -1
                 patient = self._waited_long or scope.on_long_wait is None
                 try:
-                    index = self._done.get(
-                        timeout=long_waits.nap(scope, look_s) if patient else LONG_WAIT_S
-                    )
+                    limit_s = long_waits.nap(scope, look_s) if patient else LONG_WAIT_S
+                    if self._links is None:
+                        index = self._done.get(timeout=limit_s)
+                    else:
+                        index = self._links.get(self._done, limit_s)
                 except queue.Empty:
                     if not patient and scope.on_long_wait is not None:
                         self._waited_long = True
@@ -402,6 +428,9 @@ class _Execution:
             position += 1
             work = self._items[index].work
             if isinstance(work, Segment):
+                if self._links is not None:
+                    self._links.flush()
+                    self._links.holds = work.sends_last
                 run_segment(work, self._registers, self._step)
             elif index not in self._started and self._start(index, work):
                 more = self._finish(index)
@@ -426,7 +455,7 @@ class _Execution:
             pending.on_done(lambda _: self._end_times.__setitem__(index, stats.now()))
         if pending.done and index not in self._early:
             return True
-        pending.on_done(lambda _: self._done.put(index))
+        pending.on_done(lambda _: self._put(index))
         return False
 
     def _finish(self, index: int) -> list[int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
 from headrace.run.keys import source_device, target_device, task_of
@@ -22,9 +22,12 @@ from headrace.run.scope import Scope
 from headrace.run.trace import StatsCollector
 from headrace.run.variable import Lease, release
 from headrace.serve import messages as m
-from headrace.serve.peers import Peers
 from headrace.serve.persistent import Persistent
 from headrace.serve.wire import RECV_TENSOR, SEND_TENSOR
+from headrace.serve.worker_session import WorkerSession
+
+if TYPE_CHECKING:
+    from headrace.serve.links import Links
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Routes:
 
 
 class Exchange:
-    """The rendezvous of one step on one task; `seen_from` adds what other tasks send.
+    """The rendezvous of one step on one task; a `View` adds what other tasks send.
 
     partitions: how many of the step run here now; started: whether any has been; partials: its
     partial runs, by graph handle, with their statistics.  All are the worker's to keep, under its
@@ -54,12 +57,19 @@ class Exchange:
         self.partials: dict[str, tuple[PartialRun, StatsCollector | None]] = {}
         self.step_id = step_id
 
-    def seen_from(self, task: str, peers: Peers, routes: Routes, scope: Scope) -> View:
-        """The exchange for a partition that knows this task as `task` and the others as `peers`.
+    def deliver(self, request: m.SendTensorRequest) -> None:
+        """Leave a value that another task has sent.
 
-        scope: the partition's, which ends when the step here does.
+        Raises Internal for a key that has been sent already; when the step is over, nothing happens.
         """
-        return View(self, task, peers, routes, scope)
+        value = request.value
+        if isinstance(value, Lease):  # of a task in this process
+            value = value.detach()
+        try:
+            self.local.send(request.rendezvous_key, value, request.is_dead)
+        except errors.OpError:
+            if self.scope.error is None and self.local.error is None:
+                raise
 
     def abort(self, error: errors.OpError) -> bool:
         """End the step on this task: whoever waits here or asks later gets `error`."""
@@ -70,14 +80,27 @@ class Exchange:
 class View:
     """An exchange as one partition sees it: values pass to and from other tasks too."""
 
+    __slots__ = ("_exchange", "_links", "_scope", "_sent", "_session", "_routes", "_step_id")
+
     def __init__(
-        self, exchange: Exchange, own_task: str, peers: Peers, routes: Routes, scope: Scope
+        self,
+        exchange: Exchange | None,
+        step_id: int,
+        session: WorkerSession,
+        routes: Routes,
+        scope: Scope,
+        links: Links | None,
     ) -> None:
+        """exchange: None for a partition that receives nothing, and sends only to tasks that it pushes to.
+
+        session: whose names of tasks it uses.  scope: the partition's, which ends when the step here does.
+        """
         self._exchange = exchange
+        self._step_id = step_id
         self._scope = scope
-        self._own_task = own_task
-        self._peers = peers
+        self._session = session
         self._routes = routes
+        self._links = links
         self._sent: list[Persistent] = []
 
     def send(self, key: str, value: Any, dead: bool = False) -> None:
@@ -89,25 +112,34 @@ class View:
         if self._routes.pushes_to:
             task = task_of(target_device(key))
             if task in self._routes.pushes_to:
-                request = m.SendTensorRequest(exchange.step_id, key, value, dead)
-                peer = self._peers.get(task)
-                try:
-                    if not peer.tell(SEND_TENSOR, request, self._scope):
-                        if isinstance(value, Lease):
-                            request.value = value.detach()
-                        self._sent.append(Persistent(peer, SEND_TENSOR, request, exchange.scope))
-                finally:
-                    release((value,))
+                self._push(task, m.SendTensorRequest(self._step_id, key, value, dead))
                 return
+        assert exchange is not None
         exchange.local.send(key, value, dead)
+
+    def _push(self, task: str, request: m.SendTensorRequest) -> None:
+        if self._links is not None and self._links.send(task, request):
+            return
+        peer = self._session.peers.get(task)
+        value = request.value
+        try:
+            if not peer.tell(SEND_TENSOR, request, self._scope):
+                if isinstance(value, Lease):
+                    request.value = value.detach()
+                scope = self._scope if self._exchange is None else self._exchange.scope
+                self._sent.append(Persistent(peer, SEND_TENSOR, request, scope))
+        finally:
+            release((value,))
 
     def recv(self, key: str) -> Pending[Delivery]:
         """Take a value that is here or comes, or ask its task for it."""
         task = task_of(source_device(key))
-        if task == self._own_task or task in self._routes.pushed_by:
+        assert self._exchange is not None
+        if task == self._session.task or task in self._routes.pushed_by:
             return self._exchange.local.recv(key)
-        request = m.RecvTensorRequest(self._exchange.step_id, key, secrets.randbits(63))
-        asked = Persistent(self._peers.get(task), RECV_TENSOR, request, self._exchange.scope)
+        request = m.RecvTensorRequest(self._step_id, key, secrets.randbits(63))
+        peer = self._session.peers.get(task)
+        asked = Persistent(peer, RECV_TENSOR, request, self._exchange.scope)
         taken: Pending[Delivery] = Pending(asked.wait_info, lambda _: asked.give_up())
 
         def arrived(reply: Pending[Any]) -> None:
@@ -120,11 +152,18 @@ class View:
         asked.on_done(arrived)
         return taken
 
-    def finish(self, scope: Scope) -> None:
-        """Wait until what was sent has arrived, where that is not certain yet.  Raises Unavailable."""
-        for sent in self._sent:
-            sent.wait(scope)
+    def finish(self, scope: Scope, values: list[Any]) -> None:
+        """Wait until what was sent has arrived, where that is not certain yet.  Raises Unavailable.
+
+        values: what the partition gives; leases among them are released if this fails.
+        """
+        try:
+            for sent in self._sent:
+                sent.wait(scope)
+        except BaseException:
+            release(values)
+            raise
 
     def abort(self, error: errors.OpError) -> bool:
         """See `Exchange.abort`."""
-        return self._exchange.abort(error)
+        return self._exchange is not None and self._exchange.abort(error)

@@ -29,6 +29,7 @@ from headrace.serve.lane_wire import (
     NUMBERS,
     Beside,
 )
+from headrace.serve.links import Link, LinkedCall
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security
 from headrace.serve.status import as_op_error, from_bytes
@@ -280,8 +281,13 @@ class Connection:
         """
         lane = self.socket
         look_s, since = long_waits.first_look_s, 0.0
+        lane.flush()
         frame = lane.read(_read_limit(scope, look_s))
-        while frame is None:
+        while frame is None or frame.kind is Kind.ONE_WAY:
+            if frame is not None:
+                self.passed(frame)
+                frame = lane.read(_read_limit(scope, look_s))
+                continue
             since = since or time.monotonic()
             look_s = long_waits.tell(scope, since, look_s)
             remaining = scope.remaining()
@@ -291,6 +297,11 @@ class Connection:
                 raise scope.deadline_error(f"an answer of {self._peer.name}")
             frame = lane.read(_read_limit(scope, look_s))
         return frame
+
+    def passed(self, frame: Frame) -> None:
+        """A value has come before the reply."""
+        if self.call is not None:
+            self.call.passed(frame)
 
     def last_word(self) -> Frame | None:
         """Why the other side has closed the connection, if it says so."""
@@ -356,10 +367,31 @@ def result_of(frame: Frame, method: Method) -> Any:
 _NOBODY, _WATCHED, _IN_PERSON, _OVER = range(4)
 
 
-class _Call(Pending[Any]):
+class _CallLink(Link):
+    """The caller's end of a link."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: _Call, socket: LaneSocket) -> None:
+        super().__init__(socket)
+        self._call = call
+
+    @property
+    def over(self) -> bool:
+        """See `Link`."""
+        return self._call.done
+
+    def pump(self) -> None:
+        """See `Link`."""
+        self._call.pump()
+
+
+class _Call(LinkedCall):
     """A call under way, read by the watcher, or by the thread that waits for it."""
 
-    __slots__ = ("_connection", "_method", "_peer", "_reader", "_scope", "_turn", "_unregister")
+    __slots__ = (
+        "_connection", "_early", "_link", "_method", "_peer", "_reader", "_scope", "_turn", "_unregister",
+    )  # fmt: skip
 
     def __init__(
         self, peer: LanePeer, connection: Connection, method: Method, scope: Scope
@@ -371,6 +403,8 @@ class _Call(Pending[Any]):
         self._scope = scope
         self._turn = threading.Lock()
         self._reader = _NOBODY
+        self._link: _CallLink | None = None
+        self._early: list[Frame] = []  # values that came before there was a link
         self._unregister: Any = None
 
     def begin(self, watched: bool) -> None:
@@ -384,6 +418,48 @@ class _Call(Pending[Any]):
         self._unregister = scope.on_cancel(ended)
         if watched:
             self.watch()
+
+    def link(self) -> Link:
+        """See `LinkedCall`."""
+        link = _CallLink(self, self._connection.socket)
+        with self._turn:
+            if self._reader == _NOBODY:
+                self._reader = _IN_PERSON
+            early, self._early, self._link = self._early, [], link
+        for frame in early:
+            link.take(frame)
+        return link
+
+    def passed(self, frame: Frame) -> None:
+        """A value has come before the reply."""
+        if self._link is None:
+            self._early.append(frame)
+        else:
+            self._link.take(frame)
+
+    def leave(self) -> None:
+        """See `LinkedCall`."""
+        with self._turn:
+            if self._reader != _IN_PERSON:
+                return
+            self._reader = _NOBODY
+        watcher().arm(self._connection.socket, wants_input=False)
+
+    def pump(self) -> None:
+        """Take the values that have come, and the reply; for the thread that has the link."""
+        connection = self._connection
+        try:
+            frame = connection.socket.read_available()
+            while frame is not None and frame.kind is Kind.ONE_WAY:
+                self.passed(frame)
+                frame = connection.socket.read_ahead()
+        except (OSError, EOFError) as failure:
+            self._broke(self._peer.broken(connection, self._method, self._scope, failure))
+        except errors.OpError as error:
+            self._broke(error)
+        else:
+            if frame is not None:
+                self._take(frame)
 
     def watch(self) -> None:
         """See `Pending.watch`."""
@@ -433,6 +509,9 @@ class _Call(Pending[Any]):
             watched = self._reader == _WATCHED
             try:
                 frame = self._connection.socket.read_available()
+                while frame is not None and frame.kind is Kind.ONE_WAY:
+                    self.passed(frame)
+                    frame = self._connection.socket.read_available()
             except (OSError, EOFError) as failure:
                 broken = self._peer.broken(self._connection, self._method, self._scope, failure)
             except errors.OpError as error:

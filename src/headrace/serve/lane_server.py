@@ -37,6 +37,7 @@ from headrace.serve.lane_wire import (
     greeting,
     host_id,
 )
+from headrace.serve.links import Deliver, Link
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import NONCE_BYTES, Security, new_nonce
 from headrace.serve.status import as_op_error, to_detail
@@ -179,6 +180,7 @@ class _Connection:
         self._gone = False
         self._finishing = False
         self._scope: Scope | None = None
+        self._own_link: _CalledLink | None = None
 
     def begin(self) -> None:
         """Greet, and wait for the first request.  A new socket has room for the greeting."""
@@ -298,6 +300,8 @@ class _Connection:
                 if frame.kind is Kind.REQUEST:
                     scope.check()
             request = method.decode_request(frame.header, Beside(frame.values))
+            if isinstance(request, m.RunPartRequest):
+                request.link = self._link()
             frame.values = []  # theirs alone, so that they go when they are used up
             reply = handler(request, scope)
             del request
@@ -319,6 +323,22 @@ class _Connection:
             self._lane.send_frame(Kind.ERROR, frame.method, detail)
         finally:
             m.release(reply)
+
+    def _link(self) -> Link:
+        """This end, for the call that begins."""
+        link = self._own_link
+        if link is None:
+            link = self._own_link = _CalledLink(self, self._lane)
+        else:
+            link.renew()
+        return link
+
+    def lost(self, error: errors.OpError) -> None:
+        """The connection has broken under its call, or cannot be understood any more."""
+        self._gone = True
+        scope = self._scope
+        if scope is not None:
+            scope.cancel(error)
 
     def finish(self) -> None:
         """End the connection; what runs on it is cancelled, and closes it when that has been told."""
@@ -344,6 +364,35 @@ class _Connection:
         watcher().remove(self._lane)
         self._lane.close()
         self._shell.forget(self)
+
+
+class _CalledLink(Link):
+    """The called task's end of a link."""
+
+    __slots__ = ("_connection", "_lane")
+
+    def __init__(self, connection: _Connection, lane: LaneSocket) -> None:
+        super().__init__(lane)
+        self._connection = connection
+        self._lane = lane
+
+    def deliver_to(self, deliver: Deliver) -> None:
+        """See `Link`.  Values may have come in one piece with the request."""
+        super().deliver_to(deliver)
+        while (frame := self._lane.read_ahead()) is not None:
+            self.take(frame)
+
+    def pump(self) -> None:
+        """See `Link`."""
+        try:
+            frame = self._lane.read_available()
+            while frame is not None:
+                self.take(frame)
+                frame = self._lane.read_ahead()
+        except (OSError, EOFError):
+            self._connection.lost(errors.cancelled("the caller is gone"))
+        except errors.OpError as error:
+            self._connection.lost(error)
 
 
 def _too_slow() -> None:

@@ -38,6 +38,7 @@ class LaneSocket:
         self._lender: Lender | None = None
         self._borrower: Borrower | None = None
         self._parser = Parser(max_bytes)
+        self._held: list[bytes | memoryview] = []
         self._send_limit_s: float | None = None
         self._read_limit_s: float | None = None
         sock.setblocking(True)
@@ -96,6 +97,8 @@ class LaneSocket:
         if limit_s != self._send_limit_s:
             self._limit(socket.SO_SNDTIMEO, limit_s)
             self._send_limit_s = limit_s
+        if self._held:
+            buffers, self._held = [*self._held, *buffers], []
         sock, left = self._sock, buffers
         with_first = _rights(descriptors)
         while left:
@@ -114,6 +117,18 @@ class LaneSocket:
                     check()
                 continue
             left = _after(left, sent)
+
+    def hold(self, parts: bytes | Sequence[bytes | memoryview]) -> None:
+        """Send whole frames before the next one, or with `flush`."""
+        if isinstance(parts, bytes):
+            self._held.append(parts)
+        else:
+            self._held.extend(parts)
+
+    def flush(self) -> None:
+        """Send what is held."""
+        if self._held:
+            self.send([], self._send_limit_s)
 
     def read(self, limit_s: float | None = None) -> Frame | None:
         """The next frame; None if nothing more has come for `limit_s` (then call it again).
@@ -150,6 +165,10 @@ class LaneSocket:
             parser.received(count)
             frame = parser.next()
         return frame
+
+    def read_ahead(self) -> Frame | None:
+        """The next frame, if all of it came with an earlier one.  Raises as `read`."""
+        return self._parser.next()
 
     def _receive(self, buffer: memoryview, flags: int) -> int:
         borrower = self._borrower

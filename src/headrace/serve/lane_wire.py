@@ -23,8 +23,9 @@ from headrace.serve.wire import MASTER_METHODS, WORKER_METHODS
 METHODS = (*MASTER_METHODS, *WORKER_METHODS)
 NUMBERS = {method.path: number for number, method in enumerate(METHODS)}
 
-VERSION = (frames.VERSION << 32) | zlib.crc32(" ".join(NUMBERS).encode())
-"""Of frames and of the table of methods; peers of different versions talk gRPC."""
+_REVISION = "2"  # of messages that are not protobuf's, see serve.wire
+VERSION = (frames.VERSION << 32) | zlib.crc32(" ".join([_REVISION, *NUMBERS]).encode())
+"""Of frames, messages and the table of methods; peers of different versions talk gRPC."""
 
 GREETING = 0xFFFF
 """The number of the frame that a server sends first, a LaneAddress that says who it is; and of the error

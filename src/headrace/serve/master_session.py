@@ -34,7 +34,7 @@ from headrace.serve.peers import Peers
 from headrace.serve.planner import Planner
 from headrace.serve.plans import Known, Plan, tensor_name
 from headrace.serve.status import ForgottenStepError
-from headrace.serve.step import run_parts
+from headrace.serve.step import relay_parts, run_parts
 from headrace.serve.strangers import Stranger
 
 _MOST_KNOWN = 4096
@@ -169,7 +169,10 @@ class MasterSession:
             if request.partial_run_handle:
                 return self._run_partial(request, running)
             known = self._known(request)
-            exact = request.options is not None and bool(request.options.trace_level)
+            options = request.options
+            exact = options is not None and bool(
+                options.trace_level or options.output_partition_graphs
+            )
             plan = self._planner.plan(known.signature(exact), running)
             feeds = {
                 name: value for name, (_, value) in zip(known.feeds, request.feeds, strict=True)
@@ -210,10 +213,12 @@ class MasterSession:
             return [found[name] for name in known.fetches]
         step_id = self._step_ids.getrandbits(56) | 1
         requests = fitted.requests(step_id, request.feeds, leases)
+        whom, how = (self.cluster, self.own_task, plan.parts), wire.RUN_PART
         try:
-            replies = run_parts(
-                self.cluster, self.own_task, plan.parts, wire.RUN_PART, requests, scope
-            )
+            if plan.relay is not None:
+                replies = relay_parts(*whom, plan.relay, how, requests, fitted.pass_on, scope)
+            else:
+                replies = run_parts(*whom, how, requests, scope, plan.linked)
         except BaseException as error:
             self._failed(plan, step_id, error)
             raise
@@ -271,7 +276,7 @@ class MasterSession:
             m.RunGraphRequest(
                 part.graph_handle, step_id,
                 [(key, feeds[name]) for name, key in part.feeds.items()],
-                list(part.fetches.values()), self.handle, bool(options.trace_level), plan.created,
+                plan.wanted(part), self.handle, bool(options.trace_level), plan.created,
                 record_partition_graphs=options.output_partition_graphs, takes_leases=takes_leases,
                 ends_step=plan.ends_itself, close_reason=options.headrace_close_reason,
             )
@@ -289,9 +294,12 @@ class MasterSession:
     def _run_parts(
         self, plan: Plan, requests: Sequence[m.RunGraphRequest], scope: Scope
     ) -> list[m.RunGraphReply]:
-        replies: list[m.RunGraphReply] = run_parts(
-            self.cluster, self.own_task, plan.parts, wire.RUN_GRAPH, requests, scope
-        )
+        whom, how = (self.cluster, self.own_task, plan.parts), wire.RUN_GRAPH
+        replies: list[m.RunGraphReply]
+        if plan.relay is not None:
+            replies = relay_parts(*whom, plan.relay, how, requests, plan.pass_on, scope)
+        else:
+            replies = run_parts(*whom, how, requests, scope)
         if any(reply.step_stats is not None for reply in replies):
             stats = [(part.task, r.step_stats) for part, r in zip(plan.parts, replies, strict=True)]
             try:
@@ -331,7 +339,7 @@ class MasterSession:
             progress = self._planner.progress(request)
             feeds = tuple(tensor_name(name) for name in request.feed)
             fetches = tuple(tensor_name(name) for name in request.fetch)
-            signature = (feeds, fetches, tuple(request.target), False)
+            signature = (feeds, fetches, tuple(request.target), True)  # nothing is relayed
             plan = self._planner.plan(signature, running, pinned=True)
             return self._partials.begin(plan, progress)
 

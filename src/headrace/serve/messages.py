@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.codec import protos as pb
 from headrace.run import variable
+
+if TYPE_CHECKING:
+    from headrace.serve.links import Link, Links
 
 Named = list[tuple[str, Any]]
 """(name, value) pairs."""
@@ -151,12 +154,18 @@ class RunKnownRequest:
 
 @dataclass(slots=True)
 class RunPartRequest:
-    """Run a partition that ends its step on the task; `feeds` in the order of its registration."""
+    """Run a partition that ends its step on the task; `feeds` in the order of its registration.
+
+    Never on the wire: link, the connection on which it came, if it can carry values; links, those of the step, if
+    it is the master's own partition.
+    """
 
     graph_handle: str
     step_id: int
     feeds: list[Any]
     takes_leases: bool = False
+    link: Link | None = None
+    links: Links | None = None
 
 
 @dataclass(slots=True)

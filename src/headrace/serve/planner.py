@@ -22,6 +22,7 @@ from headrace.plan.partition import Partition, partition
 from headrace.plan.place import Groups, place
 from headrace.plan.progress import Progress
 from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
+from headrace.plan.relay import relay
 from headrace.plan.structure import all_alive
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
@@ -122,7 +123,7 @@ class Planner:
             tuple(tensor_name(name) for name in options.feed),
             tuple(tensor_name(name) for name in options.fetch),
             tuple(options.target),
-            bool(options.run_options.trace_level),
+            bool(options.run_options.trace_level or options.run_options.output_partition_graphs),
         )
         with self._lock:
             graph = connected(graph_def(self._graph), wired) if wired else self._graph
@@ -208,14 +209,27 @@ class Planner:
         alive = len(parts) == 1 or all_alive(pruned, feeds, devices)
         tasks = {part.task for part in parts}
         starts = self._cluster.starts(tasks)
+        pushing = tasks == self._cluster.pushing(tasks)
+        passed_on = (
+            relay(parts, self._own_task)
+            if pushing and not (has_control_flow or signature[-1])
+            else None
+        )
+        linked = (
+            pushing
+            and not passed_on
+            and not has_control_flow
+            and len(tasks) > 1
+            and self._own_task in tasks
+        )
         try:
             registered = self._register(
-                parts, has_control_flow, alive, signature[-1], created, scope
+                parts, has_control_flow, alive, linked, signature[-1], created, scope
             )
         except errors.AbortedError as error:
             self.check_restarted(starts, error)
             raise
-        return Plan(registered, created, tasks == self._cluster.pushing(tasks), starts)
+        return Plan(registered, created, pushing, linked, passed_on, starts)
 
     def check_restarted(
         self, starts: dict[str, int], error: errors.OpError, others: Iterable[Plan] = ()
@@ -247,12 +261,13 @@ class Planner:
         ) from error
 
     def _register(
-        self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, exact: bool,
-        created: bool, scope: Scope,
+        self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, linked: bool,
+        exact: bool, created: bool, scope: Scope,
     ) -> list[Part]:  # fmt: skip
         """Register every partition on its task; if one fails, none stays.
 
-        alive: what passes between them is never dead.  exact: every node is to run as it is written.
+        alive: what passes between them is never dead.  linked: small values pass over the connections on which the
+        parts are asked for.  exact: every node is to run as it is written.
         """
         asked = []
         options = pb.GraphOptions()
@@ -270,8 +285,15 @@ class Planner:
                 headrace_all_alive=alive,
                 headrace_pushes_to=others,
                 headrace_pushed_by=others,
-                headrace_feed_keys=part.feeds.values(),
-                headrace_fetch_keys=part.fetches.values(),
+                headrace_feed_keys=[
+                    *part.feeds.values(),
+                    *(part.relayed if part.receives else ()),
+                ],
+                headrace_fetch_keys=[
+                    *part.fetches.values(),
+                    *(part.relayed if part.sends else ()),
+                ],
+                headrace_linked_to=self._own_task if linked and part.task != self._own_task else "",
                 headrace_reported=True,
                 create_worker_session_called=created,
                 config_proto=self._config,
@@ -291,6 +313,7 @@ class Planner:
                     handle,
                     {tensor.name: key for tensor, key in part.feeds.items()},
                     {tensor.name: key for tensor, key in part.fetches.items()},
+                    part.relayed,
                 )
             )
         if failed is not None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.run.variable import Lease
 from headrace.serve import messages as m
 
 Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool]
@@ -19,12 +20,15 @@ Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool]
 class Part:
     """A registered partition: whom to ask, under which handle, and the keys of feeds and fetches
     by tensor name.
+
+    relayed: keys of its last feeds or fetches, which no client knows.
     """
 
     task: str
     graph_handle: str
     feeds: dict[str, str]
     fetches: dict[str, str]
+    relayed: Sequence[str] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +36,8 @@ class Plan:
     """created: whether its session was created on the tasks (it has something of its own there).
 
     ends_itself: every task that takes part forgets a step when its partition has run.
+    linked: small values pass over the connections on which the parts are asked for.
+    relay: the first part's values become feeds of the second, see plan.relay; their indices.
     starts: the incarnations of those tasks.  stale: not to be used for another step: one of them has
     been restarted since, or nobody used it for long.  used, pins: see serve.kept.
     """
@@ -39,10 +45,26 @@ class Plan:
     parts: list[Part]
     created: bool = False
     ends_itself: bool = False
+    linked: bool = False
+    relay: tuple[int, int] | None = None
     starts: dict[str, int] = field(default_factory=dict)
     stale: bool = False
     used: bool = True
     pins: int = 0
+
+    def wanted(self, part: Part) -> list[str]:
+        """The keys of all fetches of a part."""
+        makes = self.relay is not None and self.parts[self.relay[0]] is part
+        return [*part.fetches.values(), *(part.relayed if makes else ())]
+
+    def pass_on(self, made: m.RunGraphReply, request: m.RunGraphRequest) -> None:
+        """Feed what is relayed."""
+        keys = set(self.parts[0].relayed)
+        request.send += [(key, _own(value)) for key, value in made.recv if key in keys]
+
+
+def _own(value: Any) -> Any:
+    return value.detach() if isinstance(value, Lease) else value
 
 
 class Fitted:
@@ -71,6 +93,11 @@ class Fitted:
             )
             for part, taken in zip(self.plan.parts, self._takes, strict=True)
         ]
+
+    def pass_on(self, made: m.ValuesReply, request: m.RunPartRequest) -> None:
+        """Feed what is relayed: the last values of the first part."""
+        count = len(self.plan.parts[0].relayed)
+        request.feeds += [_own(value) for value in made.fetches[-count:]]
 
     def values(self, replies: Sequence[m.ValuesReply]) -> list[Any]:
         """The fetches, of what the parts have replied."""

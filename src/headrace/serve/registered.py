@@ -20,7 +20,7 @@ from headrace.plan.partial import compile_partial
 from headrace.plan.partition import shown
 from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
 from headrace.run import handles
-from headrace.run.keys import key, tensor_name
+from headrace.run.keys import key, task_of, tensor_name
 from headrace.serve import messages as m
 from headrace.serve.exchange import Routes
 from headrace.serve.worker_session import WorkerSession
@@ -32,7 +32,9 @@ _SENDS = ("_Send", "_HostSend")
 class Registered:
     """See the module header.
 
-    args and returns: position by rendezvous key of the feeds and fetches of `program`.
+    args and returns: position by rendezvous key of the feeds and fetches of `program`.  alone: it receives nothing,
+    and sends nothing but to tasks that it pushes to.  linked_to: the task that asks for it, if values may pass over
+    the connection on which it asks.
     """
 
     def __init__(self, request: pb.RegisterGraphRequest, session: WorkerSession) -> None:
@@ -47,6 +49,7 @@ class Registered:
         self.routes = Routes(
             frozenset(request.headrace_pushes_to), frozenset(request.headrace_pushed_by)
         )
+        self.linked_to = request.headrace_linked_to
         self.args: dict[str, int] = {}
         self.returns: dict[str, int] = {}
         self._kinds: list[DType] = []
@@ -71,7 +74,10 @@ class Registered:
                 others.append(op)
         self._known_args = [self.args[key] for key in request.headrace_feed_keys]
         self._known_returns = [self.returns[key] for key in request.headrace_fetch_keys]
-        self.alone = not any(op.type in _TRANSFERS for op in [*sends, *others])
+        self.sends = bool(sends)
+        self.alone = not any(op.type in _TRANSFERS for op in others) and all(
+            task_of(op["recv_device"].decode()) in self.routes.pushes_to for op in sends
+        )
         self._kinds = [tensor._dtype.base_dtype for tensor in arg_tensors]
         pruned = needed(arg_tensors, return_tensors, [*sends, *others], exact=True)
         devices = {op: op.device or self.session.runtime.device for op in pruned.ops}

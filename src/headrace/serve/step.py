@@ -6,7 +6,7 @@ Called by: serve.master_session.  Threads: the calling thread runs the master's 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from headrace.base import errors
@@ -15,6 +15,7 @@ from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
 from headrace.serve.cluster_view import ClusterView
+from headrace.serve.links import LinkedCall, Links
 from headrace.serve.waiting import passed_deadline, patient
 
 _PATIENCE_S = 0.025  # past the deadline, for the tasks to say what they were waiting for
@@ -36,21 +37,50 @@ def run_parts(
     method: wire.Method,
     requests: Sequence[Any],
     scope: Scope,
+    linked: bool = False,
 ) -> list[Any]:
     """The replies of `parts` to their `requests`, of RunGraph or RunPart, in order.
 
+    linked: values may pass over the connections on which parts are asked for.
     Raises the first error of any of them; of several that ran into the deadline the one that says
     most.
     """
     if len(parts) == 1 and scope.deadline is None:
         return [cluster.worker(parts[0].task).call_now(method, requests[0], scope)]
     with Scope(parent=scope) as step:
-        return _Step(step).run(cluster, own_task, parts, method, requests)
+        return _Step(step, linked).run(cluster, own_task, parts, method, requests)
+
+
+def relay_parts(
+    cluster: ClusterView,
+    own_task: str,
+    parts: Sequence[Part],
+    order: tuple[int, int],
+    method: wire.Method,
+    requests: Sequence[Any],
+    pass_on: Callable[[Any, Any], None],
+    scope: Scope,
+) -> list[Any]:
+    """As `run_parts`, of two parts, one after the other.
+
+    order: their indices.  pass_on(reply, request): takes the values out of the first one's reply that the second one's
+    request needs.
+    """
+    first, second = order
+    (made,) = run_parts(cluster, own_task, [parts[first]], method, [requests[first]], scope)
+    try:
+        pass_on(made, requests[second])
+        (found,) = run_parts(cluster, own_task, [parts[second]], method, [requests[second]], scope)
+    except BaseException:
+        m.release(made)
+        raise
+    return [made, found] if first < second else [found, made]
 
 
 class _Step:
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, linked: bool) -> None:
         self._scope = scope
+        self._linked = linked
         self._failed: list[errors.OpError] = []
         self._asked: dict[int, Pending[Any]] = {}
 
@@ -76,7 +106,15 @@ class _Step:
             if own is not None:
                 self._scope.on_long_wait = self._watch
                 worker = cluster.worker(own_task)
-                replies[own] = worker.call_now(method, requests[own], self._scope)
+                links = self._links(parts) if self._linked else None
+                if links is not None:
+                    requests[own].links = links
+                try:
+                    replies[own] = worker.call_now(method, requests[own], self._scope)
+                finally:
+                    if links is not None:
+                        links.flush()
+                        self._leave()
             if len(self._asked) > 1:
                 self._watch()
             with patient(self._scope, _PATIENCE_S) as late:
@@ -92,6 +130,20 @@ class _Step:
             if len(replies) < len(parts):
                 self._drop(replies.values())
         return [replies[index] for index in range(len(parts))]
+
+    def _links(self, parts: Sequence[Part]) -> Links | None:
+        """Links to the parts that can be reached by one; their replies are read while the own part waits."""
+        links = {
+            parts[index].task: call.link()
+            for index, call in self._asked.items()
+            if isinstance(call, LinkedCall)
+        }
+        return Links(links) if links else None
+
+    def _leave(self) -> None:
+        for call in self._asked.values():
+            if isinstance(call, LinkedCall):
+                call.leave()
 
     def _drop(self, replies: Iterable[m.RunGraphReply]) -> None:
         """Nobody will get what some partitions have replied, or will."""

@@ -242,7 +242,14 @@ def _decode_recv_tensor_reply(data: bytes, t: Tensors) -> m.RecvTensorReply:
     return m.RecvTensorReply(value, proto.is_dead, proto.send_start_micros)
 
 
+_SENT = Struct("<QB")  # the step, and whether it is dead
+
+
 def _encode_send_tensor(r: m.SendTensorRequest, t: Tensors) -> bytes:
+    if not t.inline:
+        if not r.is_dead:
+            t.put(r.value, _NOWHERE)
+        return _SENT.pack(r.step_id, r.is_dead) + r.rendezvous_key.encode()
     proto = pb.SendTensorRequest(
         step_id=r.step_id, rendezvous_key=r.rendezvous_key, is_dead=r.is_dead
     )
@@ -252,6 +259,16 @@ def _encode_send_tensor(r: m.SendTensorRequest, t: Tensors) -> bytes:
 
 
 def _decode_send_tensor(data: bytes, t: Tensors) -> m.SendTensorRequest:
+    if not t.inline:
+        values = t.rest()
+        if len(data) < _SENT.size or len(values) + (dead := data[_SENT.size - 1]) != 1:
+            raise errors.invalid_argument(
+                f"{len(data)} bytes beside {len(values)} tensors send no value"
+            )
+        name = data[_SENT.size :].decode("utf-8", "replace")
+        return m.SendTensorRequest(
+            _SENT.unpack_from(data)[0], name, None if dead else values[0], bool(dead)
+        )
     proto = parse(pb.SendTensorRequest, data)
     value = None if proto.is_dead else t.get([proto.tensor])[0]
     return m.SendTensorRequest(proto.step_id, proto.rendezvous_key, value, proto.is_dead)

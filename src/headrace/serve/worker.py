@@ -32,8 +32,9 @@ from headrace.run.trace import StatsCollector
 from headrace.run.variable import Lease, release
 from headrace.serve import messages as m
 from headrace.serve.blocked import of_tasks
-from headrace.serve.exchange import Exchange
+from headrace.serve.exchange import Exchange, View
 from headrace.serve.inspection import task_state
+from headrace.serve.links import Links
 from headrace.serve.peers import Peers, gives_pending
 from headrace.serve.registered import Registered
 from headrace.serve.security import Security
@@ -233,7 +234,7 @@ class Worker:
 
     def _run_whole(
         self, registered: Registered, args: list[Any], step_id: int, scope: Scope, lends: bool,
-        traced: bool = False,
+        traced: bool = False, links: Links | None = None,
     ) -> tuple[list[Any], StatsCollector | None]:  # fmt: skip
         """Run a partition from beginning to end; its values, and what is known of its nodes."""
         scope.check()
@@ -243,8 +244,9 @@ class Worker:
         try:
             with Scope(parent=scope) as running:
                 values = self._run(
-                    registered, registered.program, args, step_id, exchange, running, stats, lends
-                )
+                    registered, registered.program, args, step_id, exchange, running, stats, lends,
+                    links,
+                )  # fmt: skip
         finally:
             if logged and stats is not None:
                 self._log.add(step_id, stats.proto())
@@ -257,24 +259,36 @@ class Worker:
             raise self._unknown_graph(request.graph_handle)
         args = registered.arguments_in_order(request.feeds)
         step_id, lends = request.step_id, request.takes_leases
+        links = request.links
+        if registered.linked_to and request.link is not None:
+            links = Links({registered.linked_to: request.link})
         if registered.alone and not self._log.recording:
-            values = self._run_alone(registered, args, step_id, scope, lends)
+            values = self._run_alone(registered, args, step_id, scope, lends, links)
         else:
-            values, _ = self._run_whole(registered, args, step_id, scope, lends)
+            values, _ = self._run_whole(registered, args, step_id, scope, lends, links=links)
             self._end_step(step_id, None)
         return m.ValuesReply(registered.fetches_in_order(values))
 
     def _run_alone(
-        self, registered: Registered, args: list[Any], step_id: int, scope: Scope, lends: bool
-    ) -> list[Any]:
-        """Run a partition that neither sends nor receives: it needs no exchange, and no scope of its own."""
+        self, registered: Registered, args: list[Any], step_id: int, scope: Scope, lends: bool,
+        links: Links | None,
+    ) -> list[Any]:  # fmt: skip
+        """Run a partition that receives nothing: it needs no exchange, and no scope of its own."""
         session = registered.session
         self._running[scope] = session
         try:
             if self._closed is not None or self._refusing is not None:
                 raise _again(self._closed or self._refusing)  # type: ignore[arg-type]
-            step = StepState(session.runtime, scope, step_id, None, None, session.handle, lends)
-            return registered.program.run(step, args)
+            if not registered.sends:
+                step = StepState(session.runtime, scope, step_id, None, None, session.handle, lends)
+                return registered.program.run(step, args)
+            view = View(None, step_id, session, registered.routes, scope, links)
+            step = StepState(
+                session.runtime, scope, step_id, view, None, session.handle, lends, links
+            )
+            values = registered.program.run(step, args)
+            view.finish(scope, values)
+            return values
         finally:
             del self._running[scope]
             if self._awaited:
@@ -308,6 +322,7 @@ class Worker:
     def _run(
         self, registered: Registered, program: Compiled, args: list[Any], step_id: int,
         exchange: Exchange, running: Scope, stats: StatsCollector | None, lends: bool = False,
+        links: Links | None = None,
     ) -> list[Any]:  # fmt: skip
         session = registered.session
         if session.stranger is not None:
@@ -321,10 +336,14 @@ class Worker:
             lambda: running.cancel(exchange.scope.error or _over(step_id))
         )
         try:
-            view = exchange.seen_from(session.task, session.peers, registered.routes, running)
-            step = StepState(session.runtime, running, step_id, view, stats, session.handle, lends)
+            if links is not None:
+                links.deliver_to(exchange.deliver)
+            view = View(exchange, step_id, session, registered.routes, running, links)
+            step = StepState(
+                session.runtime, running, step_id, view, stats, session.handle, lends, links
+            )
             values = program.run(step, args)
-            view.finish(running)
+            view.finish(running, values)
             return values
         except errors.OpError as error:
             self._end_step(step_id, error)
@@ -424,14 +443,7 @@ class Worker:
                     self._forget_unstarted()
                     exchange = self._steps[request.step_id] = Exchange(request.step_id)
         if exchange is not None:
-            try:
-                value = request.value
-                if isinstance(value, Lease):  # of a task in this process
-                    value = value.detach()
-                exchange.local.send(request.rendezvous_key, value, request.is_dead)
-            except errors.OpError:
-                if exchange.scope.error is None:
-                    raise  # sent twice; else the step has just ended
+            exchange.deliver(request)
         return pb.SendTensorResponse()
 
     def pushes_lost(self, request: pb.PushesLostRequest, scope: Scope) -> pb.PushesLostResponse:

@@ -1,0 +1,300 @@
+"""Values of a step on the connection on which its master asked for a partition."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.codec import frames
+from headrace.codec.frames import Kind
+from headrace.run.scope import Scope
+from headrace.serve import lane_client, lane_server
+from headrace.serve import messages as m
+from headrace.serve.lane_client import LanePeer
+from headrace.serve.lane_socket import LaneSocket
+from headrace.serve.lane_wire import NUMBERS, Beside
+from headrace.serve.links import Link, Links
+from headrace.serve.wire import RUN_PART, SEND_TENSOR
+from tests.serve.clusters import Cluster, in_process
+from tests.serve.conftest import use_sockets
+
+TASK = "/job:ps/replica:0/task:0"
+WITHIN_S = 30.0
+
+
+class End(Link):
+    """A link that hands on what comes, and notes its end."""
+
+    ended = False
+
+    def pump(self) -> None:
+        try:
+            frame = self._socket.read_available()
+            while frame is not None:
+                self.take(frame)
+                frame = self._socket.read_ahead()
+        except EOFError:
+            self.ended = True
+            raise
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[End, LaneSocket]]:
+    """A link, and the socket at the other end."""
+    ours, theirs = (LaneSocket(sock, 1 << 20) for sock in socket.socketpair())
+    yield End(ours), theirs
+    ours.close()
+    theirs.close()
+
+
+def value(key: str, content: Any = 1.0) -> m.SendTensorRequest:
+    return m.SendTensorRequest(5, key, np.asarray(content))
+
+
+def sent(theirs: LaneSocket) -> list[str]:
+    """The keys that have come so far."""
+    found = []
+    while (frame := theirs.read_available()) is not None:
+        found.append(SEND_TENSOR.decode_request(frame.header, Beside(frame.values)).rendezvous_key)
+    return found
+
+
+def put(theirs: LaneSocket, request: m.SendTensorRequest) -> None:
+    beside = Beside()
+    header = SEND_TENSOR.encode_request(request, beside)
+    theirs.send_frame(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], header, beside.values)
+
+
+def test_a_value_is_sent_at_once_or_held_until_something_else_is(
+    ends: tuple[End, LaneSocket],
+) -> None:
+    ours, theirs = ends
+    links = Links({TASK: ours})
+    assert links.send(TASK, value("a"))
+    assert sent(theirs) == ["a"]
+    links.holds = True
+    assert links.send(TASK, value("b"))
+    assert sent(theirs) == []
+    links.flush()
+    assert sent(theirs) == ["b"]
+    links.send(TASK, value("c"))
+    ours._socket.send_frame(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], bytes(8) + b"\1d")
+    assert sent(theirs) == ["c", "d"]
+
+
+@pytest.mark.parametrize(
+    "content", [np.zeros(1 << 15, np.uint16), np.full((), b"x" * (1 << 16), object)]
+)
+def test_a_large_value_is_left_to_be_pushed(ends: tuple[End, LaneSocket], content: Any) -> None:
+    assert not ends[0].send(value("a", content), hold=False)
+    assert sent(ends[1]) == []
+
+
+def test_a_link_takes_no_more_than_the_system_holds_for_a_reader_that_does_not_read(
+    ends: tuple[End, LaneSocket],
+) -> None:
+    ours, theirs = ends
+    count = 0
+    while ours.send(value(str(count), np.zeros(1000, np.uint8)), hold=False):
+        count += 1
+    assert 20 < count < 60
+    assert len(sent(theirs)) == count
+    ours.renew()
+    assert ours.send(value("again"), hold=False)
+
+
+def test_nothing_goes_to_a_task_without_a_link(ends: tuple[End, LaneSocket]) -> None:
+    assert not Links({TASK: ends[0]}).send("/job:ps/replica:0/task:1", value("a"))
+
+
+def test_what_comes_before_anybody_takes_it_is_kept(ends: tuple[End, LaneSocket]) -> None:
+    ours, theirs = ends
+    put(theirs, value("a"))
+    ours.pump()
+    found: list[m.SendTensorRequest] = []
+    ours.deliver_to(found.append)
+    assert [request.rendezvous_key for request in found] == ["a"]
+
+
+def test_values_that_come_in_one_piece_with_the_request_are_not_left_lying(
+    ends: tuple[End, LaneSocket],
+) -> None:
+    called, theirs = ends[0]._socket, ends[1]
+    theirs.hold(frames.pack(Kind.REQUEST, NUMBERS[RUN_PART.path], 0, b"request"))
+    put(theirs, value("a"))
+    request = called.read(WITHIN_S)
+    assert request is not None
+    assert request.header == b"request"
+    found: list[m.SendTensorRequest] = []
+    lane_server._CalledLink(cast(Any, None), called).deliver_to(found.append)
+    assert [request.rendezvous_key for request in found] == ["a"]
+
+
+def test_a_waiting_step_takes_what_comes_over_its_links(ends: tuple[End, LaneSocket]) -> None:
+    ours, theirs = ends
+    links, done = Links({TASK: ours}), queue.SimpleQueue[int]()
+    links.deliver_to(lambda request: done.put(int(request.rendezvous_key)))
+    for key in ("3", "4"):
+        put(theirs, value(key))
+    assert [links.get(done, WITHIN_S) for _ in range(2)] == [3, 4]
+
+
+def test_a_waiting_step_is_woken_by_other_threads(ends: tuple[End, LaneSocket]) -> None:
+    links, done = Links({TASK: ends[0]}), queue.SimpleQueue[int]()
+
+    def wake() -> None:
+        done.put(7)
+        links.wake()
+
+    for _ in range(50):
+        thread = threading.Thread(target=wake)
+        thread.start()
+        assert links.get(done, WITHIN_S) == 7
+        thread.join()
+
+
+def test_a_waiting_step_gives_up_in_time(ends: tuple[End, LaneSocket]) -> None:
+    with pytest.raises(queue.Empty):
+        Links({TASK: ends[0]}).get(queue.SimpleQueue[int](), 0.01)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        frames.pack(Kind.REQUEST, NUMBERS[SEND_TENSOR.path], 0, bytes(9)),
+        frames.pack(Kind.ONE_WAY, NUMBERS[RUN_PART.path], 0, bytes(9)),
+        frames.pack(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], 0, bytes(8)),
+        frames.pack(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], 0, bytes(9)),
+        frames.pack(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], 0, bytes(9), [np.zeros(1)] * 2),
+    ],
+)
+def test_what_is_no_value_is_refused(ends: tuple[End, LaneSocket], frame: list[Any]) -> None:
+    ours, theirs = ends
+    theirs.send(frame)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        ours.pump()
+
+
+# -- whole steps ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    use_sockets(request.param)(monkeypatch)
+    with in_process({"ps": 2, "worker": 1}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def pushes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The keys of values that are pushed."""
+    found: list[str] = []
+    tell = LanePeer.tell
+
+    def noting(peer: LanePeer, method: Any, request: m.SendTensorRequest, scope: Scope) -> None:
+        found.append(request.rendezvous_key)
+        tell(peer, method, request, scope)
+
+    monkeypatch.setattr(LanePeer, "tell", noting)
+    return found
+
+
+def back_and_forth(elements: int) -> tuple[Any, Any]:
+    """A value that goes ps → worker → other ps → worker → ps; and where it begins."""
+    fed = tf.placeholder(tf.float32, [elements])
+    x = fed
+    for device in ("ps/task:0", "worker/task:0", "ps/task:1", "worker/task:0", "ps/task:0"):
+        with tf.device(f"/job:{device}"):
+            x = x + 1.0
+    return fed, x
+
+
+def test_small_values_pass_over_links_and_large_ones_are_pushed(
+    cluster: Cluster, pushes: list[str]
+) -> None:
+    small, large = back_and_forth(10), back_and_forth(100_000)
+    with tf.Session(cluster.target("worker:0")) as session:
+        for fed, fetch in (small, large):
+            content = np.zeros(fed.shape.as_list(), np.float32)
+            for _ in range(3):  # the tasks learn of each other's lanes
+                session.run(fetch, {fed: content})
+            pushes.clear()
+            for number in range(20):
+                assert (session.run(fetch, {fed: content + number}) == number + 5.0).all()
+            assert bool(pushes) == (fetch is large[1])
+
+
+def test_more_values_than_a_link_takes_arrive_all_the_same(cluster: Cluster) -> None:
+    with tf.device("/job:ps/task:0"):
+        ones = [tf.random_uniform([500], 1.0, 1.0) for _ in range(80)]
+    with tf.device("/job:worker/task:0"):
+        total = tf.add_n([tf.reduce_sum(one) for one in ones]) + tf.random_uniform([]) * 0.0
+    with tf.Session(cluster.target("worker:0")) as session:
+        for _ in range(5):
+            assert session.run(total) == 40_000.0
+
+
+def test_an_error_of_a_linked_part_ends_the_step_with_its_name(cluster: Cluster) -> None:
+    fed, fetch = back_and_forth(2)
+    with tf.device("/job:ps/task:1"):
+        bad = tf.check_numerics(fetch, "not a number", name="checked")
+    with tf.device("/job:worker/task:0"):
+        after = bad + fetch
+    with tf.Session(cluster.target("worker:0")) as session:
+        for _ in range(3):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="not a number"):
+                session.run(after, {fed: [np.nan, 1.0]})
+            assert (session.run(after, {fed: [1.0, 1.0]}) == 12.0).all()
+
+
+def test_a_linked_step_that_waits_is_ended_by_its_deadline_and_leaves_nothing(
+    cluster: Cluster,
+) -> None:
+    fed, fetch = back_and_forth(1)
+    with tf.device("/job:ps/task:1"):
+        jobs = tf.FIFOQueue(10, [tf.float32], shapes=[[1]])
+        more, size, put = jobs.dequeue() + fetch, jobs.size(), jobs.enqueue([fed])
+    with tf.device("/job:worker/task:0"):
+        after = more + fetch
+    with tf.Session(cluster.target("worker:0")) as session:
+        feed = {fed: [0.0]}
+        session.run(put, feed)
+        assert session.run(after, feed) == 10.0
+        for _ in range(2):
+            with pytest.raises(tf.errors.DeadlineExceededError):
+                session.run(after, feed, options=tf.RunOptions(timeout_in_ms=200))
+        session.run(put, feed)
+        assert session.run(size) == 1
+        assert session.run(after, feed) == 10.0
+
+
+def test_a_value_that_comes_with_a_reply_before_there_is_a_link_is_not_lost(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watcher may be the one that reads, when the other side hangs up after its reply."""
+    with tf.device("/job:ps/task:0"):
+        x = tf.random_uniform([], 1.0, 1.0)
+    with tf.device("/job:worker/task:0"):
+        y = x + tf.random_uniform([])
+    calls: list[Any] = []
+    original = lane_client._Call.link
+
+    def late(call: Any) -> Link:
+        calls.append(call)
+        while not call.done:  # as if it had been armed for input
+            call.event()
+        return original(call)
+
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(y)
+        session.run(y)
+        monkeypatch.setattr(lane_client._Call, "link", late)
+        assert 1.0 <= session.run(y, options=tf.RunOptions(timeout_in_ms=20_000)) <= 2.0
+    assert calls
