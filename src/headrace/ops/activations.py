@@ -54,8 +54,9 @@ def _activation(name: str, function: Callable[..., Any], types: str, says: str) 
 
     kernel.__doc__ = f"{says}, element by element."
     return op(
-        name, inputs="features: T", outputs="activations: T", attrs=f"T: {types}", shape=unchanged
-    )(kernel)
+        name, inputs="features: T", outputs="activations: T", attrs=f"T: {types}", shape=unchanged,
+        elementwise=True,
+    )(kernel)  # fmt: skip
 
 
 def _of_gradient(name: str, function: Callable[..., Any], types: str, second: str) -> OpSpec:
@@ -72,6 +73,7 @@ def _of_gradient(name: str, function: Callable[..., Any], types: str, second: st
         outputs="backprops: T",
         attrs=f"T: {types}",
         shape=merged,
+        elementwise=True,
     )(kernel)
 
 

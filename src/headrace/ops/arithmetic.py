@@ -181,7 +181,10 @@ def _quotient_gradient(op: Operation, dout: Any, divide: Any) -> tuple[Any, Any]
     return unbroadcast(x, y, dx, mul(dout, dy, name="mul"))
 
 
-@op("RealDiv", inputs=_XY, outputs="z: T", attrs=type_attr(ARITHMETIC), shape=broadcast)
+@op(
+    "RealDiv", inputs=_XY, outputs="z: T", attrs=type_attr(ARITHMETIC), shape=broadcast,
+    elementwise=True,
+)  # fmt: skip
 def realdiv(xp: Any, x: Any, y: Any) -> Any:
     """x / y of floats and complex numbers.
 
@@ -441,6 +444,7 @@ minimum = binary(
     attrs=f"T: {{{FLOATS}, int32, int64, complex64, complex128}}",
     shape=broadcast,
     commutative=True,
+    elementwise=True,
 )
 def squared_difference(xp: Any, x: Any, y: Any) -> Any:
     """|x - y|².

@@ -71,6 +71,7 @@ def _bias_add(value: Array, bias: Array, data_format: bytes) -> Any:
     outputs="output: T",
     attrs=f"T: {_NUMBERS}; {_FORMAT}",
     shape=_bias_add_shape,
+    elementwise=True,
 )
 def bias_add_op(xp: Any, value: Array, bias: Array, *, data_format: bytes) -> Any:
     """value + bias along the channels: the last axis (NHWC) or axis 1 (NCHW).

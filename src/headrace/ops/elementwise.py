@@ -87,7 +87,10 @@ def _of_conjugate_output(name: str) -> Gradient:
 sqrt = unary("Sqrt", "sqrt", FLOATS_AND_COMPLEXES, _of_output("SqrtGrad"))
 
 
-@op("Rsqrt", inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=unchanged)
+@op(
+    "Rsqrt", inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=unchanged,
+    elementwise=True,
+)  # fmt: skip
 def rsqrt(xp: Any, x: Any) -> Any:
     """1 / √x.
 
@@ -111,9 +114,10 @@ def _reciprocal(xp: Any, x: Any) -> Any:
 
 
 def _one_over(name: str) -> OpSpec:
-    spec = op(name, inputs="x: T", outputs="y: T", attrs=type_attr(SIGNED), shape=unchanged)(
-        _reciprocal
-    )
+    spec = op(
+        name, inputs="x: T", outputs="y: T", attrs=type_attr(SIGNED), shape=unchanged,
+        elementwise=True,
+    )(_reciprocal)  # fmt: skip
     spec.gradient(_of_output("ReciprocalGrad"))
     return spec
 
@@ -123,8 +127,9 @@ inv = _one_over("Inv")
 
 
 @op(
-    "Sigmoid", inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=unchanged
-)
+    "Sigmoid", inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=unchanged,
+    elementwise=True,
+)  # fmt: skip
 def sigmoid_op(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x)).
 
@@ -281,7 +286,7 @@ def _grad_op(name: str, kernel: Callable[..., Any]) -> OpSpec:
     checked.__doc__ = kernel.__doc__
     return op(
         name, inputs="y: T; dy: T", outputs="z: T", attrs=type_attr(FLOATS_AND_COMPLEXES),
-        shape=merged,
+        shape=merged, elementwise=True,
     )(checked)  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from headrace.graph.tensor import Tensor
 from headrace.ops.arithmetic import abs as absolute
 from headrace.ops.arithmetic import add_v2, mul, sub
 from headrace.ops.axes import static_axis
+from headrace.ops.blocks import LARGE, summed_in_blocks, total
 from headrace.ops.casting import cast, conj, real
 from headrace.ops.comparisons import not_equal, where_v2
 from headrace.ops.constants import constant, zeros
@@ -86,7 +87,7 @@ def _reduction(
     return op(
         name, inputs=f"input: {kind}; reduction_indices: Tidx", outputs=f"output: {kind}",
         attrs=f"keep_dims: bool = false; {typed}Tidx: {{int32, int64}} = int32", shape=_reduced,
-        differentiable=differentiable,
+        differentiable=differentiable, shares=name in ("Sum", "Mean"),
     )(kernel)  # fmt: skip
 
 
@@ -97,7 +98,24 @@ def _sum(x: Any, axes: Axes, keep: Any) -> Any:
     """
     if x.dtype == _BFLOAT16:
         return np.add.reduce(x.astype(np.float32), axis=axes, keepdims=keep).astype(_BFLOAT16)
+    if x.size >= LARGE and _in_blocks(x, axes):
+        return _of_all(x, total(x), keep)
     return np.add.reduce(x, axis=axes, dtype=x.dtype, keepdims=keep)
+
+
+def _in_blocks(x: Any, axes: Axes) -> bool:
+    """Whether all axes are reduced, of an array whose elements are summed in blocks."""
+    listed = axes if isinstance(axes, tuple) else (axes,)
+    return (
+        summed_in_blocks(x)
+        and len(listed) == x.ndim
+        and {axis % x.ndim for axis in listed} == set(range(x.ndim))
+        and all(-x.ndim <= axis < x.ndim for axis in listed)
+    )
+
+
+def _of_all(x: Any, value: Any, keep: bool) -> Any:
+    return value.reshape((1,) * x.ndim) if keep else value
 
 
 def _count(x: Any, axes: Axes) -> int:
@@ -120,8 +138,11 @@ def _mean(x: Any, axes: Axes, keep: Any) -> Any:
         return _integer_mean(x, axes, keep)
     if kind.itemsize == 2:
         x = x.astype(np.float32)
-    total = np.add.reduce(x, axis=axes, keepdims=keep)
-    mean = np.divide(total, _count(x, axes))
+    if x.size >= LARGE and _in_blocks(x, axes):
+        summed = _of_all(x, total(x), keep)
+    else:
+        summed = np.add.reduce(x, axis=axes, keepdims=keep)
+    mean = np.divide(summed, _count(x, axes))
     return mean if mean.dtype == kind else mean.astype(kind)
 
 

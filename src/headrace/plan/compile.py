@@ -19,7 +19,7 @@ from headrace.graph.const_value import KERNEL_FAILURES, const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
-from headrace.plan import check
+from headrace.plan import check, fuse
 from headrace.plan.binding import (
     SCALAR_KINDS,
     bound_kernel,
@@ -76,6 +76,8 @@ def compile_program(
 class Compiler:
     """Compiles nodes in order; `plan.compile_flow` adds branches and loops."""
 
+    _fuses = True
+
     def __init__(
         self,
         pruned: Pruned,
@@ -113,16 +115,19 @@ class Compiler:
         self._fed = set(args)
         self._shares = False
         self._multiplies = False
+        self._group_of: dict[Operation, fuse.Group] = {}  # of the nodes that run together
         references = references_in(pruned.ops)
         self._live = live_tensors(pruned.ops, references)
+        self._changing = self._live | references
         self._same: dict[Tensor, Tensor] = {}
         if fold and merge:
-            changing = self._live | references
-            self._same = equal_tensors(pruned.ops, pruned.controls, self._fed, changing)
+            self._same = equal_tensors(pruned.ops, pruned.controls, self._fed, self._changing)
 
     def program(self) -> Program:
         for tensor in self._args:
             self._register[tensor] = self._new_register()
+        if self._fold and self._fuses and self._xp is np:
+            self._find_groups()
         self._find_last_uses()
         self._add_all()
         returns = [self._return(tensor) for tensor in self._returned]
@@ -147,8 +152,11 @@ class Compiler:
 
     def _find_last_uses(self) -> None:
         for op in self._ops:
+            if op in self._group_of:
+                continue
             for tensor in op.inputs:
                 self._last_use[self._same.get(tensor, tensor)] = op
+        self._find_last_uses_of_groups()
         for tensor in self._returned:
             self._last_use.pop(self._same.get(tensor, tensor), None)
 
@@ -174,6 +182,9 @@ class Compiler:
     def _add(self, op: Operation) -> None:
         if self._same and op.outputs and op.outputs[0] in self._same:
             self._merge_with_earlier(op)
+            return
+        if op in self._group_of:
+            self._add_of_group(op, self._group_of[op])
             return
         spec = op.spec
         node = self._info(op)
@@ -215,7 +226,52 @@ class Compiler:
         segment.computes |= not spec.handle
         work, recipe = self._instruction(op, spec, node, inputs, outputs)
         self._append(segment, work, node, inputs, outputs, recipe)
-        self._release(op, segment, node)
+        self._release(op, op.inputs, segment, node)
+
+    # -- nodes that run together --------------------------------------------------------------
+
+    def _find_groups(self) -> None:
+        found = fuse.groups(
+            self._ops, self._controls, self._fed, self._returned, self._same, self._changing
+        )
+        for group in found:
+            self._group_of.update(dict.fromkeys(group.ops, group))
+
+    def _find_last_uses_of_groups(self) -> None:
+        if not self._group_of:
+            return
+        position = {op: number for number, op in enumerate(self._ops)}
+        for group in dict.fromkeys(self._group_of.values()):
+            for tensor in group.inputs:
+                last = self._last_use.get(tensor)
+                if last is None or position[last] < position[group.root]:
+                    self._last_use[tensor] = group.root
+
+    def _add_of_group(self, op: Operation, group: fuse.Group) -> None:
+        """The last node of a group stands for all of it; what the others wait for, it waits for."""
+        after = self._dependencies(op)
+        self._after[op] = after
+        if op is not group.root:
+            return
+        node = self._info(op)
+        outputs = self._outputs(op, after)
+        if self._waiters:
+            self._use_elsewhere(t for t in group.inputs if self._after.get(t.op) != after)
+        segment = self._segments.setdefault(after, Segment())
+        registers = []
+        for tensor in group.inputs:
+            register = self._register[tensor]
+            if tensor in self._references:
+                loaded = self._new_register()
+                self._append(segment, make.dereference(register, loaded), node, (register,))
+                register = loaded
+            registers.append(register)
+        self._fresh.add(op.outputs[0])
+        self._shares = segment.computes = True
+        nodes = [self._info(member) for member in group.ops]
+        work = fuse.instruction(group, registers, outputs[0], nodes)
+        self._append(segment, work, node, tuple(registers), outputs)
+        self._release(op, group.inputs, segment, node)
 
     def _merge_with_earlier(self, op: Operation) -> None:
         """The outputs of `op` are there already."""
@@ -358,7 +414,9 @@ class Compiler:
         segment.outputs.append(outputs)
         segment.recipes.append(recipe)
 
-    def _release(self, op: Operation, segment: Segment, node: NodeInfo) -> None:
+    def _release(
+        self, op: Operation, inputs: Sequence[Tensor], segment: Segment, node: NodeInfo
+    ) -> None:
         """Let later results have the registers of inputs that nobody uses any more; forget large ones at once.
 
         Only what was made in the same segment: other segments may run in another order.
@@ -366,7 +424,7 @@ class Compiler:
         after = self._after[op]
         gone = [
             tensor
-            for tensor in dict.fromkeys([self._same.get(tensor, tensor) for tensor in op.inputs])
+            for tensor in dict.fromkeys([self._same.get(tensor, tensor) for tensor in inputs])
             if self._last_use.get(tensor) is op
             and tensor not in self._used_elsewhere
             and tensor not in self._fed

@@ -64,6 +64,8 @@ class _Loop:
 class FlowCompiler(Compiler):
     """Compiles what `Structure` understands.  Raises Unstructured for the rest."""
 
+    _fuses = False  # what runs in a branch or a loop is not to leave it
+
     def __init__(
         self,
         structure: Structure,
@@ -247,9 +249,11 @@ class FlowCompiler(Compiler):
             return super()._outputs(op, after)
         return tuple(self._output(tensor) for tensor in op.outputs)
 
-    def _release(self, op: Operation, segment: Segment, node: NodeInfo) -> None:
+    def _release(
+        self, op: Operation, inputs: Sequence[Tensor], segment: Segment, node: NodeInfo
+    ) -> None:
         if self._loop is None:
-            super()._release(op, segment, node)
+            super()._release(op, inputs, segment, node)
 
     def _add_waiter(
         self, op: Operation, spec: OpSpec, node: NodeInfo, after: frozenset[int], outputs: tuple[int, ...]

@@ -1,0 +1,47 @@
+"""Large arrays a block at a time: what is done with a block is done in the cache, and blocks run side by side.
+
+Blocks depend on sizes alone, so results do not depend on who works on them.
+Called by: ops.reductions, plan.fuse.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.run.team import spread
+
+__all__: list[str] = []
+
+BLOCK = 32768  # elements: a handful of blocks fit into a processor's cache, and a call costs little beside one
+LARGE = 8 * BLOCK  # elements from which an operation is worth sharing
+_AT_A_TIME = 4  # blocks
+
+
+def over_blocks(count: int, work: Callable[[int], object]) -> None:
+    """work(number) for each of `count` blocks."""
+
+    def some(first: int) -> None:
+        for number in range(first, min(first + _AT_A_TIME, count)):
+            work(number)
+
+    spread(some, range(0, count, _AT_A_TIME))
+
+
+def summed_in_blocks(x: Any) -> Any:
+    """Whether `total` is how the sum of all elements of this array is made."""
+    return x.size >= LARGE and x.dtype.kind == "f" and x.dtype.itemsize > 2 and x.flags.c_contiguous
+
+
+def total(x: Any) -> Any:
+    """The sum of all elements: of each block, then of those sums."""
+    flat = x.reshape(-1)
+    sums = np.empty(-(-flat.size // BLOCK), x.dtype)
+
+    def block(number: int) -> None:
+        sums[number] = np.add.reduce(flat[number * BLOCK : (number + 1) * BLOCK])
+
+    over_blocks(len(sums), block)
+    return np.add.reduce(sums)

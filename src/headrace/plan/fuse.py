@@ -1,0 +1,312 @@
+"""Fuse: elementwise nodes whose results only each other wants run together, a block of elements at a time.
+
+Op by op, every intermediate of a large array goes out to memory and comes back; in a group it stays in the cache, in a
+buffer that the next block uses again, and the blocks are shared by the task's threads.  A group ends in one node, which
+may be the sum or mean of all elements.  Its kernels are those of the nodes, called with blocks, so every element has
+the bits that it has op by op; sums are made of the same blocks (`ops.blocks`).  What is small, or broadcast in another
+way than a scalar or along the first dimensions, runs op by op.
+Not for traced steps, which list every node.
+Called by: plan.compile.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import numpy as np
+
+from headrace.graph.const_value import folded
+from headrace.graph.graph import Operation
+from headrace.graph.registry import OpSpec
+from headrace.graph.tensor import Tensor
+from headrace.ops.blocks import BLOCK, LARGE, over_blocks
+from headrace.ops.scratch import scratch
+from headrace.plan import check
+from headrace.plan.binding import bound_kernel
+from headrace.run.kernel import NodeInfo
+from headrace.run.outcome import explain
+from headrace.run.program import Instruction, Registers
+
+_SUMS = frozenset(("Sum", "Mean"))
+_FIRST_SLOT = 16  # of scratch memory; kernels number theirs from 0
+
+
+class Group:
+    """Nodes that run as one instruction; `ops` in order, the last one gives the result.
+
+    inputs: what comes from outside.
+    """
+
+    def __init__(self, ops: Sequence[Operation], same: Mapping[Tensor, Tensor]) -> None:
+        made = {op.outputs[0] for op in ops}
+        self.ops = ops
+        self.root = ops[-1]
+        self.wiring = [[same.get(t, t) for t in op.inputs] for op in ops]
+        outside = [t for op_inputs in self.wiring for t in op_inputs if t not in made]
+        self.inputs = list(dict.fromkeys(outside))
+        self.sums = self.root.type in _SUMS
+
+
+def groups(
+    ops: Sequence[Operation], controls: Mapping[Operation, Sequence[Operation]], fed: set[Tensor],
+    returned: Iterable[Tensor], same: Mapping[Tensor, Tensor], changing: AbstractSet[Tensor],
+) -> list[Group]:  # fmt: skip
+    """The groups among `ops`, which have inputs first.  same: which tensors are others, made before.
+
+    changing: references, and what may look into a variable; they are read by the last node of a group only, whose place
+    in the order is the group's.
+    """
+    if not any(_is_elementwise(op) for op in ops):
+        return []
+    users: dict[Tensor, list[Operation]] = {}
+    for op in ops:
+        for tensor in op.inputs:
+            users.setdefault(same.get(tensor, tensor), []).append(op)
+    kept = {control for found in controls.values() for control in found}
+    kept |= {same.get(tensor, tensor).op for tensor in returned}
+    kept |= {tensor.op for tensor in same.values()} | {tensor.op for tensor in same}
+    constant = _constant(ops, controls)
+    fits = {
+        op for op in ops
+        if op not in constant and op.outputs and op.outputs[0] not in fed and op.outputs[0] not in same
+        and _is_elementwise(op)
+    }  # fmt: skip
+    found: list[Group] = []
+    taken: set[Operation] = set()
+    for root in reversed(ops):
+        if root in taken or not (root in fits or _sums_all(root, fed, same)):
+            continue
+        members = {root}
+        frontier = [root]
+        while frontier:
+            for tensor in frontier.pop().inputs:
+                maker = same.get(tensor, tensor).op
+                if maker not in fits or maker in kept or maker in members or maker in taken:
+                    continue
+                if not changing.isdisjoint(maker.inputs):
+                    continue
+                if all(user in members for user in users[maker.outputs[0]]):
+                    members.add(maker)
+                    frontier.append(maker)
+        if len(members) > 1 or (root in fits and _surely_large(root)):
+            taken |= members
+            found.append(Group([op for op in ops if op in members], same))
+    return found
+
+
+def _constant(
+    ops: Sequence[Operation], controls: Mapping[Operation, Sequence[Operation]]
+) -> set[Operation]:
+    """Nodes that follow from constants."""
+    found: set[Operation] = set()
+    for op in ops:
+        if op.type == "Const" or (
+            op.inputs and not controls.get(op) and all(t.op in found for t in op.inputs)
+        ):
+            found.add(op)
+    return found
+
+
+def _is_elementwise(op: Operation) -> bool:
+    spec = op.spec
+    if spec is None or not spec.foldable or spec.kernel is None or not op.inputs:
+        return False
+    if spec.bare is None and not spec.elementwise:
+        return False
+    if op.attrs.get("data_format", b"NHWC") != b"NHWC":
+        return False
+    numbers = all(t._dtype._base.np.kind in "fiub" for t in (*op.inputs, *op.outputs))
+    return numbers and len(op.outputs) == 1 and _maybe_large(op.outputs[0])
+
+
+def _maybe_large(tensor: Tensor) -> bool:
+    raw = tensor._raw
+    return raw is None or None in raw or math.prod(raw) >= LARGE  # type: ignore[arg-type]
+
+
+def _surely_large(op: Operation) -> bool:
+    raw = op.outputs[0]._raw
+    return raw is not None and None not in raw and math.prod(raw) >= LARGE  # type: ignore[arg-type]
+
+
+def _sums_all(op: Operation, fed: set[Tensor], same: Mapping[Tensor, Tensor]) -> bool:
+    if op.type not in _SUMS or op.outputs[0] in fed or op.outputs[0] in same:
+        return False
+    value, axes = op.inputs
+    kind = value._dtype._base.np
+    if kind.kind != "f" or kind.itemsize < 4 or value._raw is None:
+        return False
+    known = folded(axes)
+    rank = len(value._raw)
+    return known is not None and {int(a) % rank if rank else 0 for a in known.reshape(-1)} == set(
+        range(rank)
+    )
+
+
+# -- running ----------------------------------------------------------------------------------
+
+
+class _Step:
+    """One node of a group: which values it takes and gives, by place."""
+
+    __slots__ = ("checked", "dtype", "inputs", "kernel", "node", "output", "slot", "ufunc")
+
+    def __init__(self, op: Operation, node: NodeInfo, inputs: list[int], output: int) -> None:
+        spec = op.spec
+        assert spec is not None
+        self.kernel = bound_kernel(op, spec, np)
+        self.checked = check.checked_kernel(self.kernel, op, True) if check.enabled else self.kernel
+        self.ufunc = _ufunc(spec)
+        self.node, self.inputs, self.output = node, inputs, output
+        self.dtype = op.outputs[0]._dtype._base.np
+        self.slot = -1  # of scratch memory
+
+
+def _ufunc(spec: OpSpec) -> Callable[..., Any] | None:
+    """The function that takes `out`, if the kernel is one."""
+    function = getattr(np, spec.bare) if spec.bare is not None else None
+    return function if isinstance(function, np.ufunc) and function.nout == 1 else None
+
+
+def _allot(steps: Sequence[_Step], outside: int) -> None:
+    """Give intermediates their slots: one whose value nobody wants any more, of the same type, if there is one."""
+    last = {place: number for number, step in enumerate(steps) for place in step.inputs}
+    free: dict[Any, list[int]] = {}
+    slots: dict[int, tuple[int, Any]] = {}
+    count = 0
+    for number, step in enumerate(steps):
+        if step.ufunc is None or number == len(steps) - 1:
+            continue
+        for place in set(step.inputs):
+            if last[place] == number and place in slots:
+                slot, dtype = slots.pop(place)
+                free.setdefault(dtype, []).append(slot)
+        known = free.get(step.dtype)
+        if known:
+            step.slot = known.pop()
+        else:
+            step.slot, count = _FIRST_SLOT + count, count + 1
+        slots[step.output] = (step.slot, step.dtype)
+
+
+def instruction(
+    group: Group, registers: Sequence[int], out: int, nodes: Sequence[NodeInfo]
+) -> Instruction:
+    """registers[out] = the group's result.  registers: of the group's inputs."""
+    places = {tensor: place for place, tensor in enumerate(group.inputs)}
+    steps: list[_Step] = []
+    for op, node, inputs in zip(group.ops, nodes, group.wiring, strict=True):
+        place = len(group.inputs) + len(steps)
+        steps.append(_Step(op, node, [places[tensor] for tensor in inputs], place))
+        places[op.outputs[0]] = place
+    outside = len(group.inputs)
+    chain = steps[:-1] if group.sums else steps
+    _allot(chain, outside)
+    blocked = _Blocked(group, chain, outside)
+    confirm = None
+    if check.enabled:
+        confirm = check.checked_kernel(lambda value: value, group.root, True)
+
+    def run(r: Registers) -> None:
+        values = [r[register] for register in registers]
+        if max([value.size for value in values]) >= LARGE:
+            found = blocked.result(values)
+            if found is not None:
+                r[out] = found if confirm is None else confirm(found)
+                return
+        for step in steps:
+            given = [values[place] for place in step.inputs]
+            try:
+                values.append(step.checked(*given))
+            except Exception as error:  # becomes an error that names its node, as in run.program
+                raise explain(error, step.node, given, r[0]) from error.__cause__
+        r[out] = values[-1]
+
+    return run
+
+
+class _Blocked:
+    """A group run by blocks.  `steps`: all of it but a sum at its end; outside: how many inputs."""
+
+    def __init__(self, group: Group, steps: Sequence[_Step], outside: int) -> None:
+        self._steps, self._outside = steps, outside
+        self._dtype = steps[-1].dtype
+        self._sums = group.sums
+        self._mean = group.root.type == "Mean"
+        self._keeps = bool(group.sums and group.root.attrs["keep_dims"])
+
+    def result(self, values: Sequence[Any]) -> Any:
+        """The group's result, or None where it has to run op by op."""
+        shape = max(values, key=lambda value: value.size).shape
+        row = _row(values, shape)
+        if row is None or (self._sums and row > 1):
+            return None
+        size = math.prod(shape)
+        each = max(BLOCK // row, 1) * row
+        count = -(-size // each)
+        flat = [value.reshape(-1 if value.size > 1 else ()) for value in values]
+        moves = [value.shape == shape for value in values]
+        out = np.empty(count if self._sums else shape, self._dtype)
+        into = out if self._sums else out.reshape(-1)
+
+        def block(number: int) -> None:
+            part = slice(number * each, min((number + 1) * each, size))
+            given = [
+                (value[part] if row == 1 else value[part].reshape(-1, row)) if moving else value
+                for value, moving in zip(flat, moves, strict=True)
+            ]
+            if self._sums:
+                into[number] = np.add.reduce(self._block(given, None).reshape(-1))
+                return
+            target = into[part] if row == 1 else into[part].reshape(-1, row)
+            made = self._block(given, target)
+            if made is not target:
+                target[...] = made
+
+        try:
+            over_blocks(count, block)
+        except Exception:  # a kernel that refuses says so of whole arrays, op by op
+            return None
+        return self._summed(out, shape) if self._sums else out
+
+    def _block(self, values: list[Any], target: Any) -> Any:
+        """The chain's result for a block, in `target` if its last kernel writes into arrays."""
+        for step in self._steps:
+            given = [values[place] for place in step.inputs]
+            if step.ufunc is None:
+                values.append(step.kernel(*given))
+            elif step.slot < 0 and target is not None:
+                values.append(step.ufunc(*given, out=target))
+            else:
+                shape = np.broadcast_shapes(*[value.shape for value in given])
+                room = scratch(max(step.slot, _FIRST_SLOT - 1), shape, step.dtype)
+                values.append(step.ufunc(*given, out=room))
+        return values[-1]
+
+    def _summed(self, sums: Any, shape: tuple[int, ...]) -> Any:
+        found = np.add.reduce(sums)
+        if self._mean:
+            found = np.divide(found, math.prod(shape)).astype(found.dtype)
+        return found.reshape((1,) * len(shape)) if self._keeps else found
+
+
+def _row(values: Sequence[Any], shape: tuple[int, ...]) -> int | None:
+    """1 if all values have `shape` or are scalars; the size of those that have its last dimensions; None for others."""
+    row = 1
+    for value in values:
+        if value.shape == shape:
+            if not value.flags.c_contiguous:
+                return None
+        elif value.size != 1:
+            rank = value.ndim
+            if not rank or value.shape != shape[len(shape) - rank :] or row not in (1, value.size):
+                return None
+            if not value.flags.c_contiguous:
+                return None
+            row = value.size
+        elif value.ndim > len(shape):
+            return None
+    return row

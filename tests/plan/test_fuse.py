@@ -1,0 +1,297 @@
+"""Groups of elementwise nodes: bit for bit what the nodes give one by one, whatever is fed, broadcast or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headrace as tf
+from headrace.base import errors
+from headrace.ops import blocks
+from headrace.plan import fuse
+from headrace.plan.compile import compile_program
+from headrace.plan.prune import needed
+from headrace.run.kernel import Runtime, StepState
+from headrace.run.program import Program, Segment
+from headrace.run.scope import Scope
+from headrace.run.team import Team
+
+DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
+BLOCK = 96
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is large here is small elsewhere."""
+    for module in (fuse, blocks):
+        monkeypatch.setattr(module, "BLOCK", BLOCK)
+        monkeypatch.setattr(module, "LARGE", 3 * BLOCK)
+    monkeypatch.setattr("headrace.ops.reductions.LARGE", 3 * BLOCK)
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[Any]:
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture
+def runtime() -> Iterator[Runtime]:
+    made = Runtime(DEVICE, team=Team(3))
+    yield made
+    made.team.close()
+
+
+def compiled(fetches: list[Any], feeds: list[Any], targets: Any = (), fold: bool = True) -> Program:
+    pruned = needed(feeds, fetches, targets)
+    program = compile_program(pruned, feeds, fetches, devices={}, memos={}, fold=fold)
+    assert isinstance(program, Program)
+    return program
+
+
+def run(program: Program, runtime: Runtime, values: list[Any]) -> list[Any]:
+    with Scope() as scope:
+        return program.run(StepState(runtime, scope, 1), values)
+
+
+def nodes(program: Program) -> list[str]:
+    """Names of the nodes that instructions stand for."""
+    return [
+        node.name for item in program.items if isinstance(item.work, Segment)
+        for node in item.work.nodes
+    ]  # fmt: skip
+
+
+def both(fetches: list[Any], feeds: dict[Any, Any], runtime: Runtime) -> tuple[list[Any], Program]:
+    """The values of a fused program, which are those of one that is not."""
+    tensors, values = list(feeds), list(feeds.values())
+    fused = compiled(fetches, tensors)
+    found = run(fused, runtime, values)
+    wanted = run(compiled(fetches, tensors, fold=False), runtime, values)
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.dtype, np.shape(one)) == (other.dtype, np.shape(other))
+        np.testing.assert_array_equal(one, other)
+    return found, fused
+
+
+UNARY = [
+    tf.tanh,
+    tf.exp,
+    tf.sqrt,
+    tf.square,
+    tf.sigmoid,
+    tf.nn.relu,
+    tf.negative,
+    tf.nn.softplus,
+    tf.abs,
+    tf.rsqrt,
+]
+BINARY = [tf.add, tf.subtract, tf.multiply, tf.divide, tf.maximum, tf.squared_difference]
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> dict[str, Any]:
+    """Leaves (shape by name) and operations: each takes earlier values, by number."""
+    leaves = draw(
+        st.lists(st.sampled_from(["full", "full", "row", "scalar", "one"]), min_size=1, max_size=4)
+    )
+    steps = []
+    for number in range(draw(st.integers(1, 9))):
+        count = len(leaves) + number
+        pick = st.integers(max(0, count - 4), count - 1)
+        if draw(st.booleans()):
+            steps.append((draw(st.sampled_from(range(len(UNARY)))), [draw(pick)]))
+        else:
+            steps.append((draw(st.sampled_from(range(len(BINARY)))), [draw(pick), draw(pick)]))
+    return {
+        "leaves": leaves, "steps": steps, "seed": draw(st.integers(0, 999)),
+        "kind": draw(st.sampled_from([np.float32, np.float64])),
+        "fetched": draw(st.sets(st.integers(0, len(steps) - 1), max_size=2)),
+        "known": draw(st.booleans()), "sum": draw(st.sampled_from([None, "sum", "mean", "kept", "last"])),
+    }  # fmt: skip
+
+
+@given(programs())
+def test_any_program_gives_what_it_gives_op_by_op(case: dict[str, Any]) -> None:
+    rng = np.random.default_rng(case["seed"])
+    shapes = {"full": (41, 17), "row": (17,), "scalar": (), "one": (1,)}
+    runtime = Runtime(DEVICE, team=Team(2))
+    try:
+        with tf.Graph().as_default():
+            feeds: dict[Any, Any] = {}
+            values: list[Any] = []
+            for leaf in case["leaves"]:
+                array = rng.normal(size=shapes[leaf]).astype(case["kind"])
+                tensor = tf.placeholder(case["kind"], array.shape if case["known"] else None)
+                feeds[tensor] = array
+                values.append(tensor)
+            for which, inputs in case["steps"]:
+                function = (UNARY if len(inputs) == 1 else BINARY)[which]
+                values.append(function(*[values[number] for number in inputs]))
+            made = values[len(case["leaves"]) :]
+            fetches = [made[-1], *(made[number] for number in case["fetched"])]
+            if case["sum"] is not None and case["known"]:
+                axis = -1 if case["sum"] == "last" else None
+                function = tf.reduce_mean if case["sum"] == "mean" else tf.reduce_sum
+                if made[-1].shape.ndims:
+                    fetches.append(function(made[-1], axis, keepdims=case["sum"] == "kept"))
+            with np.errstate(all="ignore"):
+                both(fetches, feeds, runtime)
+    finally:
+        runtime.team.close()
+
+
+def placeholder(*shape: int | None) -> Any:
+    return tf.placeholder(tf.float32, shape)
+
+
+X = np.random.default_rng(0).normal(size=1000).astype(np.float32)
+
+
+def test_a_chain_is_one_instruction_and_its_sum_too(runtime: Runtime) -> None:
+    x = placeholder(1000)
+    y = tf.tanh(x) * 2 + tf.exp(-x)
+    (found,), program = both([y], {x: X}, runtime)
+    np.testing.assert_allclose(found, np.tanh(X) * 2 + np.exp(-X), rtol=1e-6)
+    assert nodes(program) == [y.op.name]
+    total = tf.reduce_sum(y)
+    _, program = both([total], {x: X}, runtime)
+    assert nodes(program) == [total.op.name]
+
+
+def test_large_arrays_go_by_blocks(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+
+    def counted(count: int, work: Any) -> None:
+        counts.append(count)
+        blocks.over_blocks(count, work)
+
+    monkeypatch.setattr(fuse, "over_blocks", counted)
+    x, bias = placeholder(None, 10), placeholder(10)
+    y = tf.tanh(x + bias) * 2
+    both([y], {x: X.reshape(100, 10), bias: X[:10]}, runtime)
+    assert counts == [-(-100 // (BLOCK // 10))]
+    both([y], {x: X.reshape(100, 10)[:28], bias: X[:10]}, runtime)
+    assert len(counts) == 1
+
+
+def test_blocks_of_the_real_size(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    size = fuse.LARGE + 4321
+    values = np.random.default_rng(1).normal(size=size)
+    for kind in (np.float32, np.float64):
+        x = tf.placeholder(kind, [None])
+        y = tf.sigmoid(tf.exp(-x) + tf.tanh(x) * 2) - tf.sin(x) / (tf.abs(x) + 1)
+        both([y], {x: values.astype(kind)}, runtime)
+        z = tf.log1p(tf.square(x)) * tf.cos(x) + tf.sqrt(tf.abs(x))
+        both([z], {x: values.astype(kind)}, runtime)
+
+
+def test_what_somebody_else_wants_is_not_swallowed(runtime: Runtime) -> None:
+    x = placeholder(1000)
+    inner = tf.exp(x)
+    y = tf.tanh(inner) + inner
+    _, program = both([y, inner], {x: X}, runtime)
+    assert set(nodes(program)) >= {y.op.name, inner.op.name}
+    gathered = tf.gather(inner, [3, 1])
+    both([y, gathered], {x: X}, runtime)
+    both([y], {x: X, inner: X * 2}, runtime)  # fed itself
+
+
+def test_small_arrays_run_op_by_op_and_give_the_same(runtime: Runtime) -> None:
+    x = placeholder(None)
+    y = tf.reduce_sum(tf.tanh(x) * 2 + tf.exp(-x))
+    for size in (0, 1, BLOCK, 3 * BLOCK - 1, 3 * BLOCK, 3 * BLOCK + 1, 5 * BLOCK):
+        both([y], {x: np.resize(X, size)}, runtime)
+
+
+def test_arrays_that_do_not_lie_in_one_piece(runtime: Runtime) -> None:
+    x, w = placeholder(20, 50), placeholder(20, 50)
+    y = tf.tanh(x) * w
+    grid = X.reshape(50, 20).T
+    both([y], {x: grid, w: X.reshape(20, 50)}, runtime)
+    both([y, tf.reduce_sum(y)], {x: np.broadcast_to(X[:50], (20, 50)), w: grid}, runtime)
+
+
+def test_other_broadcasts_run_op_by_op(runtime: Runtime) -> None:
+    x, column, row = placeholder(20, 50), placeholder(20, 1), placeholder(1, 50)
+    feeds = {x: X.reshape(20, 50), column: X[:20, None], row: X[None, :50]}
+    both([tf.tanh(x) * column + 1], feeds, runtime)
+    both([tf.tanh(column) * row + 1], feeds, runtime)
+    both([(x + row) * 2], feeds, runtime)
+
+
+def test_biases_activations_and_their_gradients(runtime: Runtime) -> None:
+    x, bias = placeholder(4, 5, 5, 10), placeholder(10)
+    y = tf.nn.relu(tf.nn.bias_add(x, bias))
+    gradients = tf.gradients(tf.reduce_sum(y * y), [x, bias])
+    _, program = both([y, *gradients], {x: X.reshape(4, 5, 5, 10), bias: X[:10]}, runtime)
+    assert "BiasAdd" not in nodes(program)
+
+
+def test_a_failure_names_its_node(runtime: Runtime) -> None:
+    x, y = placeholder(None), placeholder(None)
+    failing = tf.add(tf.exp(x), y, name="failing")
+    program = compiled([tf.tanh(failing) * 2], [x, y])
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        run(program, runtime, [X, X[:-1]])
+    assert (caught.value.node, caught.value.op_type) == ("failing", "AddV2")
+
+
+def test_variables_are_read_where_they_were() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.Variable(X)
+        doubled = v * 2.0
+        with tf.control_dependencies([doubled]):
+            update = v.assign(tf.zeros([1000]))
+        with tf.control_dependencies([update]):
+            after = tf.exp(v) + 1.0
+        before = tf.tanh(doubled) * 2.0
+        session.run(tf.global_variables_initializer())
+        found = session.run([before, after])
+        np.testing.assert_array_equal(found[0], np.tanh(X * 2) * 2)
+        np.testing.assert_array_equal(found[1], np.full(1000, 2, np.float32))
+        assert not np.shares_memory(found[1], session.run(v))
+
+
+def test_branches_keep_what_is_theirs() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, choice = placeholder(1000), tf.placeholder(tf.bool, [])
+        y = tf.cond(choice, lambda: tf.tanh(x) * 2 + 1, lambda: tf.exp(-x) * 3)
+        z = tf.reduce_sum(y * y + 1)
+        for chosen, value in ((True, np.tanh(X) * 2 + 1), (False, np.exp(-X) * 3)):
+            found = session.run(z, {x: X, choice: chosen})
+            np.testing.assert_allclose(found, (value * value + 1).sum(), rtol=1e-5)
+
+
+def test_traced_steps_and_level_0_list_every_node(runtime: Runtime) -> None:
+    x = placeholder(1000)
+    y = tf.tanh(x) * 2 + tf.exp(-x)
+    assert {"Tanh", "mul", "Neg", "Exp", "add"} <= set(nodes(compiled([y], [x], fold=False)))
+
+
+def test_a_sum_does_not_depend_on_threads_or_fusing(runtime: Runtime) -> None:
+    x = placeholder(1000)
+    feeds = {x: X}
+    total = tf.reduce_sum(tf.exp(x))
+    (fused,), _ = both([total], feeds, runtime)
+    alone = Runtime(DEVICE, team=Team(1))
+    (single,) = run(compiled([total], [x]), alone, [X])
+    assert fused == single
+    np.testing.assert_allclose(fused, np.exp(X.astype(np.float64)).sum(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.int32, np.bool_])
+def test_other_types_of_elements(kind: Any, runtime: Runtime) -> None:
+    values = (X * 3).astype(kind)
+    x = tf.placeholder(kind, [1000])
+    if kind is np.bool_:
+        y = tf.logical_or(tf.logical_not(x), tf.logical_and(x, x))
+    else:
+        y = tf.where(x > 1, tf.square(x) + x, -x)
+    both([y], {x: values}, runtime)
