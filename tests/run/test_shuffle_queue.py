@@ -12,9 +12,10 @@ import pytest
 
 from headrace.base import dtypes, errors
 from headrace.run.pending import Pending
+from headrace.run.philox import Philox
 from headrace.run.queue_spec import QueueSpec
 from headrace.run.queues import Queue
-from headrace.run.shuffle_queue import RandomShuffleQueue
+from headrace.run.shuffle_queue import Bag, RandomShuffleQueue
 
 GIVEN_UP = errors.aborted("given up")
 
@@ -120,3 +121,18 @@ def test_the_order_is_tensorflows_after_elements_were_given_back() -> None:
     queue.dequeue_many(8)
     queue.close()
     assert value(queue.dequeue_up_to(10)) == [5, 3, 0, 2, 1, 4]
+
+
+@pytest.mark.parametrize("count", [15, 20, 40])
+def test_many_are_drawn_as_one_after_the_other_is(count: int) -> None:
+    """Of a large queue all at once, where none of those drawn is in the way of another."""
+    many, single = (Bag([dtypes.int64, dtypes.string], [(), ()], Philox(5, 6)) for _ in range(2))
+    numbers = np.arange(8000)
+    words = np.array([b"%d" % n for n in numbers], object)
+    for bag in (many, single):
+        bag.put_many((numbers, words), 0, len(numbers))
+    while many.size >= count:
+        found = many.take_many(count)
+        wanted = [single.take() for _ in range(count)]
+        assert found[0].tolist() == [number for number, _ in wanted]
+        assert found[1].tolist() == [word[()] for _, word in wanted]

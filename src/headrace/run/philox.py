@@ -20,7 +20,7 @@ _KEY_STEPS: Final = (0x9E3779B9, 0xBB67AE85)
 _LOW32: Final = np.uint64(0xFFFFFFFF)
 _SHIFT32: Final = np.uint64(32)
 _FIRST_BLOCK: Final = 4  # counters; later blocks are larger
-_LARGEST_BLOCK: Final = 256
+_LARGEST_BLOCK: Final = 512
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -43,12 +43,16 @@ class Philox:
         """The next number, in [0, 2**32)."""
         at = self._at
         if at == len(self._numbers):
-            self._numbers = philox_block(*self._seeds, self._counter, self._block)
-            self._counter += self._block
-            self._block = min(4 * self._block, _LARGEST_BLOCK)
+            self._make_block()
             at = 0
         self._at = at + 1
         return self._numbers[at]
+
+    def _make_block(self) -> None:
+        self._numbers = philox_block(*self._seeds, self._counter, self._block)
+        self._counter += self._block
+        self._block = min(4 * self._block, _LARGEST_BLOCK)
+        self._at = 0
 
     def many(self, count: int) -> list[int]:
         """The next `count` numbers."""
@@ -57,7 +61,13 @@ class Philox:
             numbers = self._numbers[self._at : end]
             self._at = end
             return numbers
-        return [self.next() for _ in range(count)]
+        numbers = self._numbers[self._at :]
+        while len(numbers) < count:
+            self._make_block()
+            self._at = count - len(numbers)
+            numbers += self._numbers[: self._at]
+        self._at = min(self._at, len(self._numbers))
+        return numbers
 
 
 def philox_block(seed: int, seed2: int, first: int, count: int) -> list[int]:

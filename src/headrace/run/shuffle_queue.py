@@ -9,13 +9,19 @@ Source: TF 1.15 core/kernels/random_shuffle_queue_op.cc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.run.columns import Array, Batch, Element, ElementList, Ring, Store, Table
 from headrace.run.philox import Philox
 from headrace.run.queue_spec import QueueSpec
 from headrace.run.queues import Queue
+
+Slots = Array | list[int]
+
+_WORTH_ARRAYS: Final = 16  # elements at a time
 
 
 class RandomShuffleQueue(Queue):
@@ -92,10 +98,8 @@ class Bag(Table):
 
     def take_many(self, count: int) -> Batch:
         """Remove elements at random, in the order drawn."""
-        picked, moved = self._draw(count)
         left = self.size - count
-        holes = [at for at in moved if at < left]
-        fillers = [moved[at] for at in holes]
+        picked, holes, fillers = self._drawn(count)
         batch = [column.slots[picked] for column in self._columns]
         for column in self._columns:
             column.slots[holes] = column.slots[fillers]
@@ -106,17 +110,24 @@ class Bag(Table):
             self._shrink()
         return tuple(batch)
 
-    def _draw(self, count: int) -> tuple[list[int], dict[int, int]]:
-        """The slots to empty, in order, and for each slot that is refilled, from where."""
+    def _drawn(self, count: int) -> tuple[Slots, Slots, Slots]:
+        """The slots to empty, in order; those to be refilled, and from which each."""
         size = self.size
+        left = size - count
+        numbers = self._random.many(count)
+        if count >= _WORTH_ARRAYS and size > 4 * count * count:  # then they hardly ever meet
+            slots = np.array(numbers, np.int64) % np.arange(size, left, -1)
+            if slots.max() < left and len(set(slots.tolist())) == count:
+                return slots, slots, np.arange(size - 1, left - 1, -1)
         picked: list[int] = []
         moved: dict[int, int] = {}
-        for number in self._random.many(count):
+        for number in numbers:
             at = number % size
             size -= 1
             picked.append(moved.get(at, at))
             moved[at] = moved.get(size, size)
-        return picked, moved
+        holes = [at for at in moved if at < left]
+        return picked, holes, [moved[at] for at in holes]
 
     def gather(self, count: int) -> None:
         """Draw more and set them aside."""
