@@ -180,8 +180,7 @@ def valid_request(method: wire.Method) -> Callable[[Random], bytes]:
         special = tensor_messages(rng).get(method.name)
         if special is not None:
             return method.encode_request(special[0], wire.INLINE)
-        kind = getattr(pb, f"{method.name}Request", None)
-        return text(rng) if kind is None else message(rng, kind).SerializeToString()
+        return some(rng, method, 0)
 
     return valid
 
@@ -191,10 +190,16 @@ def valid_reply(method: wire.Method) -> Callable[[Random], bytes]:
         special = tensor_messages(rng).get(method.name)
         if special is not None:
             return method.encode_reply(special[1], wire.INLINE)
-        kind = getattr(pb, f"{method.name}Response", None)
-        return text(rng) if kind is None else message(rng, kind).SerializeToString()
+        return some(rng, method, 1)
 
     return valid
+
+
+def some(rng: Random, method: wire.Method, which: int) -> bytes:
+    """A request (0) or reply (1) of a method without tensors."""
+    return (
+        text(rng) if method.plain is None else message(rng, method.plain[which]).SerializeToString()
+    )
 
 
 def check_request(method: wire.Method) -> Callable[[Random, bytes], bool]:

@@ -253,9 +253,9 @@ WRONG_SECRETS = {
 
 def request_of(method: wire.Method) -> Any:
     """Some request of a method."""
-    made = REQUESTS.get(method.name)
-    kind = getattr(pb, f"{method.name}Request", None)
-    return made if made is not None else b"" if kind is None else kind()
+    if method.plain is not None:
+        return method.plain[0]()
+    return REQUESTS.get(method.name, b"")
 
 
 @pytest.mark.parametrize("shell", ["grpc", "unix", "tcp"])

@@ -74,7 +74,10 @@ INLINE: Tensors = _Inline()
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """A method of a service: `handler` is the name of the method of Master or Worker that serves it."""
+    """A method of a service: `handler` is the name of the method of Master or Worker that serves it.
+
+    plain: the classes of the messages, where the protobuf ones are handled as they are.
+    """
 
     service: str
     name: str
@@ -84,6 +87,7 @@ class Method:
     encode_reply: Callable[[Any, Tensors], bytes]
     decode_reply: Callable[[bytes, Tensors], Any]
     error_in_reply: Callable[[errors.OpError], bytes] | None = None
+    plain: tuple[Any, Any] | None = None
 
     @cached_property
     def path(self) -> str:
@@ -372,6 +376,7 @@ def _plain(service: str, name: str, handler: str, request: Any, reply: Any) -> M
         service, name, handler,
         lambda message, _: message.SerializeToString(), lambda data, _: parse(request, data),
         lambda message, _: message.SerializeToString(), lambda data, _: parse(reply, data),
+        plain=(request, reply),
     )  # fmt: skip
 
 

@@ -18,14 +18,17 @@ ATTEMPTS = 20  # a busy machine may be late, again and again
 
 
 def lateness_ms(call: Callable[[], Any]) -> tuple[float, tf.errors.OpError]:
-    """By how much the deadline was passed, and the error; the best of some attempts."""
+    """By how much the deadline was passed, and the error; the best of some attempts.
+
+    A task that a busy machine keeps from running for longer than its caller's patience cannot say where it waited.
+    """
     best = float("inf")
     for _ in range(ATTEMPTS):
         started = time.monotonic()
         with pytest.raises(tf.errors.DeadlineExceededError) as caught:
             call()
         best = min(best, (time.monotonic() - started) * 1000 - LIMIT_MS)
-        if best < LATE_MS:
+        if best < LATE_MS and caught.value.node is not None:
             break
     return best, caught.value
 
