@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from headrace.run.pending import Pending
 from headrace.run.queues import Queue
 from headrace.serve import overview, registry
 from tests.serve.clusters import Cluster, in_process
+from tests.serve.proxies import dawdling_cluster
 from tests.waiting_steps import waiting_steps  # noqa: F401  (a fixture)
 
 
@@ -71,8 +73,14 @@ def shell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 @pytest.fixture
 def cluster(shell: str) -> Iterator[Cluster]:
-    """One ps and two workers in this process, talking over the shell."""
-    with in_process({"ps": 1, "worker": 2}) as cluster:
+    """One ps and two workers in this process, talking over the shell.
+
+    With a number in HEADRACE_TEST_DAWDLE, connections of gRPC and TCP pass through proxies that dawdle; `make soak`
+    does that.
+    """
+    jobs = {"ps": 1, "worker": 2}
+    seed = os.environ.get("HEADRACE_TEST_DAWDLE", "")
+    with dawdling_cluster(shell, jobs, int(seed)) if seed else in_process(jobs) as cluster:
         yield cluster
 
 

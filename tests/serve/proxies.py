@@ -14,7 +14,7 @@ import pytest
 
 from headrace.codec import protos as pb
 from headrace.serve.server import Server
-from tests.serve.clusters import Cluster, Jobs, addresses
+from tests.serve.clusters import Cluster, Jobs, addresses, in_process
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,30 @@ def behind_proxies(jobs: Jobs, fates: Callable[[int], Callable[[], Fate]]) -> It
             {job: [f"{PROXIED}:{each.partition(':')[2]}" for each in spec[job]] for job in spec}
         )
         stack.callback(cluster.stop)
+        yield cluster
+
+
+def dawdling(seed: int) -> Callable[[], Fate]:
+    """Fates out of a seed that cut nothing: connections dawdle, or what they carry comes in crumbs."""
+    source = random.Random(seed)
+    return lambda: source.choice(
+        [Fate(piece=7), Fate(piece=1000), Fate(delay_s=0.001), Fate(piece=5000, delay_s=0.003)]
+    )
+
+
+@contextmanager
+def dawdling_cluster(shell: str, jobs: Jobs, seed: int) -> Iterator[Cluster]:
+    """A cluster of servers in this process whose connections of that shell, gRPC or TCP, dawdle."""
+    if shell == "grpc":
+        with behind_proxies(jobs, lambda number: dawdling(100 * seed + number)) as cluster:
+            yield cluster
+        return
+    with in_process(jobs) as cluster, ExitStack() as stack:
+        if shell == "tcp":
+            for number, server in enumerate(cluster.servers.values()):
+                stack.enter_context(before(server, dawdling(100 * seed + number))).stand_before(
+                    server
+                )
         yield cluster
 
 

@@ -1,13 +1,16 @@
-"""Lets chaos loose on clusters of real processes for a while, and starts and stops servers very often.
+"""Lets chaos loose on clusters of real processes for a while, starts and stops servers very often, and has the contract
+of servers tested over connections that dawdle.
 
-python -m tests.soak --seconds 7200        two hours
-python -m tests.soak --seed 7 --seconds 0  one run again
+python -m tests.soak --seconds 7200                                  two hours
+python -m tests.soak --seed 7 --seconds 0 --cycles 0 --contract 0    one run again
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import secrets
+import subprocess
 import sys
 import time
 import traceback
@@ -25,13 +28,13 @@ def main() -> int:
     """The exit code: 1 if something was wrong."""
     options = arguments()
     seed = secrets.randbits(32) if options.seed is None else options.seed
-    print(
-        f"seed {seed}, {options.seconds:.0f} s of chaos, then {options.cycles} cycles", flush=True
-    )
+    print(f"seed {seed}, {options.seconds:.0f} s of chaos, {options.cycles} cycles", flush=True)
     try:
         chaos(seed, options.seconds, options.faults)
         if options.cycles:
             cycles.run(options.cycles, show)
+        for number in range(options.contract):
+            contract(seed + number)
     except AssertionError:
         traceback.print_exc()
         return 1
@@ -51,6 +54,9 @@ def arguments() -> argparse.Namespace:
     add(
         "--cycles", type=int, default=CYCLES, help="of a server that starts and stops (%(default)d)"
     )
+    add(
+        "--contract", type=int, default=1, help="so many times the contract, dawdling (%(default)d)"
+    )
     return parser.parse_args()
 
 
@@ -65,12 +71,27 @@ def chaos(seed: int, seconds: float, faults: int) -> None:
         try:
             outcomes: Counter[str] = Run(seed, faults, say)()
         except AssertionError:
-            say(f'again: make soak ARGS="--seed {seed} --seconds 0 --faults {faults} --cycles 0"')
+            say(
+                f'again: make soak ARGS="--seed {seed} --seconds 0 --faults {faults} --cycles 0 --contract 0"'
+            )
             raise
         say("  " + ", ".join(f"{count} {how}" for how, count in outcomes.most_common()))
         seed += 1
         if time.monotonic() >= end:
             return
+
+
+def contract(seed: int) -> None:
+    """The tests in tests/serve/contract, but for those of time limits, over connections that dawdle."""
+    say(f"the contract, dawdling with seed {seed}")
+    limits = [
+        f"--ignore=tests/serve/contract/test_{name}.py" for name in ("deadlines", "time_limits")
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-k", "grpc or tcp", *limits, "tests/serve/contract"],
+        env={**os.environ, "HEADRACE_TEST_DAWDLE": str(seed)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"the contract failed with seed {seed}"
 
 
 def show(done: int, kept: cycles.Kept) -> None:
