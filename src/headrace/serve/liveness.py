@@ -170,7 +170,7 @@ class Revived(Pending[Any]):
     A peer that does not live is sent nothing that it might do when it does again.
     """
 
-    __slots__ = ("_asked", "_call", "_debts", "_scope")
+    __slots__ = ("_asked", "_call", "_debts", "_gave_up", "_scope")
 
     def __init__(
         self, peer: Peer, debts: Debts, method: Method, request: Any, scope: Scope
@@ -178,6 +178,7 @@ class Revived(Pending[Any]):
         super().__init__(WaitInfo(method.name, peer.name), Revived._withdrawn)  # type: ignore[arg-type]
         self._debts = debts
         self._scope = scope
+        self._gave_up = False
         self._call: Callable[[], Pending[Any]] = lambda: peer.call(method, request, scope)
         asking = Scope(debts.answer_s, scope)
         self._asked: Pending[Any] = peer.call(
@@ -186,20 +187,25 @@ class Revived(Pending[Any]):
         self._asked.on_done(self._answered)
 
     def _withdrawn(self) -> bool:
+        self._gave_up = True
         self._asked.abandon(errors.cancelled("the call was given up"))
         return True
 
     def _answered(self, reply: Pending[Any]) -> None:
-        if self.done:
-            return
+        if self.done or self._gave_up:
+            return  # who gives up says so with an error of their own
         if reply.error is None:
             self._debts.answered()
             self._asked = self._call()
+            if self._gave_up:  # meanwhile
+                self._withdrawn()
             self._asked.on_done(self._arrived)
         else:
             self.reject(self._scope.error or self._debts.silence_error(reply.error))
 
     def _arrived(self, reply: Pending[Any]) -> None:
+        if self._gave_up:
+            return
         if reply.error is None:
             self.resolve(reply.result())
         else:

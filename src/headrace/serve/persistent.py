@@ -72,4 +72,6 @@ class Persistent(Pending[Any]):
             self.reject(self._lost)
         else:
             self._asked = self._peer.call(self._method, self._request, self._scope)
+            if self._gave_up:  # meanwhile
+                self.give_up()
             self._asked.on_done(self._arrived)
