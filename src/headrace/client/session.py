@@ -221,25 +221,26 @@ class BaseSession:
         tensors = [feed_rules._tensor(self._graph, item) for item in feed_list or ()]
         resolved = Fetches(self._graph, fetches)
         step = self._step(tensors, resolved.tensors, resolved.targets)
+        plain: PlainFunction | None = getattr(step, "plain", None)
 
         def call(*values: Any, options: Any = None, run_metadata: Any = None) -> Any:
-            self._check_not_cancelled()
+            if self._closed:
+                self._check_not_cancelled()
             if len(values) != len(tensors):
                 raise errors.invalid_argument(
                     f"the callable takes {len(tensors)} values, one a feed, not {len(values)}"
                 )
             if (options is not None or run_metadata is not None) and not accept_options:
                 raise TypeError("pass accept_options=True to make_callable to use options")
-            arrays = [feed_rules.to_array(t, v) for t, v in zip(tensors, values, strict=True)]
+            arrays = [*map(feed_rules.to_array, tensors, values)]
             try:
+                if plain is not None and options is None and run_metadata is None:
+                    return resolved.build(presented(plain(arrays)))
                 return resolved.build(presented(step(arrays, options, run_metadata)))
             except errors.OpError as error:
                 raise self._with_operation(error) from error.__cause__
 
-        if tensors or accept_options or not resolved.single:
-            return call
-        plain: PlainFunction | None = getattr(step, "plain", None)
-        if plain is None:
+        if tensors or accept_options or not resolved.single or plain is None:
             return call
         quick = _quickly(resolved, plain)
 
