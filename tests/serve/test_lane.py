@@ -21,7 +21,8 @@ from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
-from headrace.serve import lane_client, lane_server, wire
+from headrace.serve import lane_client, lane_server, lane_socket, wire
+from headrace.serve import messages as m
 from headrace.serve.grpc_client import GrpcPeer
 from headrace.serve.lane_client import LanePeer
 from headrace.serve.lane_options import lane_options
@@ -549,3 +550,87 @@ def test_a_proxy_that_breaks_nothing_is_not_noticed(
     assert [kind for kind, _ in carried.take()] == ["grpc", "lane", "lane"]
     assert proxy.connections == 1
     assert proxy.cuts == 0
+
+
+# -- connections that nobody has used for a while ------------------------------------------------
+
+
+def test_a_call_over_a_connection_that_has_ended_meanwhile_is_made_over_a_new_one(
+    cluster: Cluster, lane: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with routed(cluster) as peer:
+        status(peer)
+        lane_peer = peer._lane
+        assert lane_peer is not None
+        monkeypatch.setattr(lane_peer, "forget", lambda connection: None)  # not yet noticed
+        calls: list[Callable[[], Any]] = [
+            lambda: status(peer),
+            lambda: peer.call(wire.GET_STATUS, STATUS, Scope(WITHIN_S)).wait(Scope(WITHIN_S)),
+            lambda: peer.tell(
+                wire.SEND_TENSOR, m.SendTensorRequest(1, "x", np.zeros(2)), Scope(WITHIN_S)
+            ),
+        ]
+        for call in calls:
+            (idle,) = lane_peer._idle
+            idle.socket.shut()
+            idle.gone = False
+            call()
+            (made,) = lane_peer._idle
+            assert made is not idle
+
+
+def test_a_request_of_which_something_was_sent_is_not_made_again(
+    cluster: Cluster, lane: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = 0
+    with routed(cluster) as peer:
+        status(peer)
+        encode = LaneSocket.send_frame
+
+        def breaking(connection: LaneSocket, *args: Any, **kwargs: Any) -> None:
+            nonlocal made
+            if args[0] is not Kind.REQUEST:
+                encode(connection, *args, **kwargs)
+                return
+            made += 1
+            connection.send([b"H"])
+            connection.shut()
+            encode(connection, *args, **kwargs)
+
+        def sent_some(connection: LaneSocket, *args: Any, **kwargs: Any) -> None:
+            try:
+                breaking(connection, *args, **kwargs)
+            except lane_socket.NothingSent as error:
+                raise BrokenPipeError(*error.args) from error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LaneSocket, "send_frame", sent_some)
+            with pytest.raises(tf.errors.UnavailableError):
+                status(peer)
+        assert made == 1
+
+
+def test_idle_connections_give_back_the_memory_that_they_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    SHELLS["unix"](monkeypatch)
+    monkeypatch.setattr(lane_client, "_KEEPS_MEMORY_S", 0.0)
+    closed = threading.Event()
+    close = lane_client.Connection.close
+
+    def noting(connection: lane_client.Connection) -> None:
+        shared = connection.socket.shares
+        close(connection)
+        if shared:
+            closed.set()
+
+    with in_process({"ps": 1, "worker": 1}) as cluster:
+        with tf.device("/job:ps"):
+            large = tf.Variable(tf.ones([500_000]))
+        with tf.Session(cluster.target("worker:0")) as session:
+            session.run(large.initializer)
+            monkeypatch.setattr(lane_client.Connection, "close", noting)
+            for _ in range(5):
+                assert session.run(large).sum() == 500_000
+            assert closed.wait(WITHIN_S)
+            assert session.run(large).sum() == 500_000

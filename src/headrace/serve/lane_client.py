@@ -23,13 +23,13 @@ from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve.lane_connect import Connector, Unreachable
-from headrace.serve.lane_socket import LaneSocket
+from headrace.serve.lane_socket import LaneSocket, NothingSent
 from headrace.serve.lane_wire import (
     GREETING,
     NUMBERS,
     Beside,
 )
-from headrace.serve.links import Link, LinkedCall
+from headrace.serve.links import CallersLink, Link, LinkedCall
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security
 from headrace.serve.status import as_op_error, from_bytes
@@ -42,6 +42,7 @@ _CONNECT_WITHIN_S = 5.0
 _CONNECT_PATIENCE_S = 0.01  # past the deadline, so that it has passed
 _MOST_IDLE = 64
 _IDLE_S = 60.0
+_KEEPS_MEMORY_S = 2.0  # an idle connection that shares memory with the other side
 _CONFIRM_WITHIN_S = 0.08  # for the server to end a call that was given up
 _MOST_TOLD = 256  # steps of which a connection remembers that they were told something
 _LOOK_S = 1.0  # between looks at the scope while a large message is being sent
@@ -76,13 +77,15 @@ class LanePeer:
         self._debts = debts
         self._idle: list[Connection] = []
         self._closed = False
+        self._looks_for_memory = False
 
     def call(
-        self, method: Method, request: Any, scope: Scope, watched: bool = True
+        self, method: Method, request: Any, scope: Scope, watched: bool = True, again: bool = True
     ) -> Pending[Any]:
         """Send a request; the reply comes later.  Abandoning the result cancels the call.
 
         watched: whether the watcher is to look for the reply from the beginning.
+        again: once more, over a new connection, if an idle one proves to have ended before.
 
         Raises Unreachable.
         """
@@ -90,7 +93,7 @@ class LanePeer:
         if error is not None:
             return Pending.failed_with(error)
         try:
-            connection = self._take(scope)
+            connection = self._take(scope, fresh=not again)
         except errors.OpError as lost:
             return Pending.failed_with(lost)
         call = _Call(self, connection, method, scope)
@@ -99,16 +102,18 @@ class LanePeer:
             self._send(connection, method, request, scope, Kind.REQUEST)
         except BaseException as failure:
             self.drop(connection)
+            if again and self._had_ended(connection, scope, failure):
+                return self.call(method, request, scope, watched, again=False)
             if isinstance(failure, (OSError, EOFError)):
                 return Pending.failed_with(self.broken(connection, method, scope, failure))
             raise
         call.begin(watched)
         return call
 
-    def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
-        """Send a request and wait for the reply.  Raises Unreachable."""
+    def call_now(self, method: Method, request: Any, scope: Scope, again: bool = True) -> Any:
+        """Send a request and wait for the reply.  again: see `call`.  Raises Unreachable."""
         scope.check()
-        connection = self._take(scope)
+        connection = self._take(scope, fresh=not again)
         scope.attach(connection, partial(connection.follow, scope))
         try:
             self._send(connection, method, request, scope, Kind.REQUEST)
@@ -118,6 +123,9 @@ class LanePeer:
             self.drop(connection)
             if last is not None:
                 return result_of(last, method)
+            if again and self._had_ended(connection, scope, failure):
+                scope.detach(connection)
+                return self.call_now(method, request, scope, again=False)
             raise self.broken(connection, method, scope, failure) from failure
         except BaseException:  # the deadline, Ctrl-C
             connection.take_back()
@@ -130,17 +138,22 @@ class LanePeer:
         self.after(frame, connection)
         return result_of(frame, method)
 
-    def tell(self, method: Method, request: m.SendTensorRequest, scope: Scope) -> None:
+    def tell(
+        self, method: Method, request: m.SendTensorRequest, scope: Scope, again: bool = True
+    ) -> None:
         """Send what needs no reply.  Blocks while the other side is behind with reading.
 
-        Raises Unreachable, Unavailable.
+        again: see `call`.  Raises Unreachable, Unavailable.
         """
-        connection = self._take(scope)
+        connection = self._take(scope, fresh=not again)
         unregister = scope.on_cancel(connection.withdraw)
         try:
             self._send(connection, method, request, scope, Kind.ONE_WAY)
         except (OSError, EOFError) as failure:
             self.drop(connection)
+            if again and self._had_ended(connection, scope, failure):
+                self.tell(method, request, scope, again=False)
+                return
             raise self.broken(connection, method, scope, failure) from failure
         except BaseException:
             self.drop(connection)
@@ -152,6 +165,13 @@ class LanePeer:
         if len(told) > _MOST_TOLD:
             del told[next(iter(told))]
         self.give_back(connection)
+
+    def _had_ended(self, connection: Connection, scope: Scope, failure: BaseException) -> bool:
+        """Whether the connection had ended before it was taken, and not because somebody here shut it."""
+        ended = isinstance(failure, NothingSent) and connection.error is None and not scope.error
+        if ended:
+            self._report(connection)
+        return ended
 
     def _send(
         self, connection: Connection, method: Method, request: Any, scope: Scope, kind: Kind
@@ -169,9 +189,9 @@ class LanePeer:
 
     # -- connections ----------------------------------------------------------------------------
 
-    def _take(self, scope: Scope) -> Connection:
+    def _take(self, scope: Scope, fresh: bool = False) -> Connection:
         idle = self._idle
-        while idle:
+        while idle and not fresh:
             try:
                 connection = idle.pop()
             except IndexError:  # another thread was sooner
@@ -207,11 +227,35 @@ class LanePeer:
         if connection.gone:
             self.forget(connection)
             return
-        oldest = idle[0]
+        if not self._looks_for_memory and connection.socket.shares:
+            self._looks_for_memory = True
+            watcher().later(_KEEPS_MEMORY_S, self._give_memory_back)
+        try:
+            oldest = idle[0]
+        except IndexError:  # another thread has taken it
+            return
         if now - oldest.idle_since > _IDLE_S:
             with contextlib.suppress(ValueError):
                 idle.remove(oldest)
                 oldest.close()
+
+    def _give_memory_back(self) -> None:
+        """Close connections that share memory and have been idle for long: it goes with them, on either side."""
+        self._looks_for_memory = False
+        since = time.monotonic() - _KEEPS_MEMORY_S
+        more = False
+        for connection in list(self._idle):
+            if not connection.socket.shares:
+                continue
+            if connection.idle_since > since:
+                more = True
+                continue
+            with contextlib.suppress(ValueError):  # somebody has taken it
+                self._idle.remove(connection)
+                connection.close()
+        if more and not self._looks_for_memory:
+            self._looks_for_memory = True
+            watcher().later(_KEEPS_MEMORY_S, self._give_memory_back)
 
     def drop(self, connection: Connection) -> None:
         """A call has not ended well: its connection is of no more use."""
@@ -367,25 +411,6 @@ def result_of(frame: Frame, method: Method) -> Any:
 _NOBODY, _WATCHED, _IN_PERSON, _OVER = range(4)
 
 
-class _CallLink(Link):
-    """The caller's end of a link."""
-
-    __slots__ = ("_call",)
-
-    def __init__(self, call: _Call, socket: LaneSocket) -> None:
-        super().__init__(socket)
-        self._call = call
-
-    @property
-    def over(self) -> bool:
-        """See `Link`."""
-        return self._call.done
-
-    def pump(self) -> None:
-        """See `Link`."""
-        self._call.pump()
-
-
 class _Call(LinkedCall):
     """A call under way, read by the watcher, or by the thread that waits for it."""
 
@@ -403,7 +428,7 @@ class _Call(LinkedCall):
         self._scope = scope
         self._turn = threading.Lock()
         self._reader = _NOBODY
-        self._link: _CallLink | None = None
+        self._link: CallersLink | None = None
         self._early: list[Frame] = []  # values that came before there was a link
         self._unregister: Any = None
 
@@ -421,7 +446,7 @@ class _Call(LinkedCall):
 
     def link(self) -> Link:
         """See `LinkedCall`."""
-        link = _CallLink(self, self._connection.socket)
+        link = CallersLink(self, self._connection.socket)
         with self._turn:
             if self._reader == _NOBODY:
                 self._reader = _IN_PERSON
@@ -446,7 +471,7 @@ class _Call(LinkedCall):
         watcher().arm(self._connection.socket, wants_input=False)
 
     def pump(self) -> None:
-        """Take the values that have come, and the reply; for the thread that has the link."""
+        """See `LinkedCall`."""
         connection = self._connection
         try:
             frame = connection.socket.read_available()

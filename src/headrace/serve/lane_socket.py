@@ -29,6 +29,10 @@ _MOST_SHARED = 16  # tensors of a frame: their descriptors are received with it
 _ANCILLARY = socket.CMSG_SPACE(4 * _MOST_SHARED)
 
 
+class NothingSent(OSError):
+    """The connection had ended before anything of a frame was sent."""
+
+
 class LaneSocket:
     """See the module header.  Reading and writing raise OSError when the connection is gone."""
 
@@ -55,6 +59,12 @@ class LaneSocket:
             self._parser = Parser(max_bytes, self._borrower.array)
         else:
             self._parser = Parser(max_bytes)
+
+    @property
+    def shares(self) -> bool:
+        """Whether it has memory that the other side has too."""
+        lender, borrower = self._lender, self._borrower
+        return bool(lender and lender.has_any) or bool(borrower and borrower.has_any)
 
     def fileno(self) -> int:
         """For the watcher; -1 once closed."""
@@ -97,6 +107,7 @@ class LaneSocket:
         if limit_s != self._send_limit_s:
             self._limit(socket.SO_SNDTIMEO, limit_s)
             self._send_limit_s = limit_s
+        begun = False
         if self._held:
             buffers, self._held = [*self._held, *buffers], []
         sock, left = self._sock, buffers
@@ -116,6 +127,11 @@ class LaneSocket:
                 if check is not None:
                     check()
                 continue
+            except (BrokenPipeError, ConnectionResetError) as error:
+                if begun:
+                    raise
+                raise NothingSent(*error.args) from error
+            begun = True
             left = _after(left, sent)
 
     def hold(self, parts: bytes | Sequence[bytes | memoryview]) -> None:

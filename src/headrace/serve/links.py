@@ -120,9 +120,32 @@ class LinkedCall(Pending[Any]):
         """The caller's end.  From now on this thread reads, until `leave`."""
         raise NotImplementedError
 
+    def pump(self) -> None:
+        """Take the values that have come, and the reply; for the thread that has the link."""
+        raise NotImplementedError
+
     def leave(self) -> None:
         """Others may read again."""
         raise NotImplementedError
+
+
+class CallersLink(Link):
+    """The caller's end of a link."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: LinkedCall, socket: LaneSocket) -> None:
+        super().__init__(socket)
+        self._call = call
+
+    @property
+    def over(self) -> bool:
+        """See `Link`."""
+        return self._call.done
+
+    def pump(self) -> None:
+        """See `Link`."""
+        self._call.pump()
 
 
 class _Waker:

@@ -86,6 +86,11 @@ class Lender:
         segment.state[0] = LENT
         return Elsewhere(number, value.dtype, value.shape)
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there is a segment."""
+        return bool(self._segments)
+
     def descriptors(self) -> list[int]:
         """Of segments that the other side does not know yet, in order; they must go with the next frame.
 
@@ -151,6 +156,11 @@ class Borrower:
         self._left = max_bytes
         self._segments: list[Segment] = []
         self._lent: set[int] = set()
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is a segment."""
+        return bool(self._segments)
 
     def accept(self, fd: int) -> None:
         """Take a descriptor that came; closes it.
