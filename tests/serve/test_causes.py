@@ -105,10 +105,14 @@ def test_the_text_of_what_is_no_queue_has_its_state() -> None:
     state = pb.BlockedStepState(
         session="s", step=7, task="/job:ps", node="grads", op="AccumulatorTakeGradient",
         waited_s=75.0, kind="take_grad(3)", on="ConditionalAccumulator 'a'", built_at="train.py:3",
-        resource=pb.ResourceState(kind="DenseAccumulator", state="it holds 1 gradients, at step 0"),
+        resource=pb.ResourceState(
+            kind="DenseAccumulator", state="it holds 1 gradients, at step 0",
+            waiter=[pb.WaiterState(kind="take_grad(3)"), pb.WaiterState(kind="take_grad(3)")],
+        ),
     )  # fmt: skip
     (step,) = values([state], {"s": "train.py, pid 3 on here"})
     assert str(step) == (
         "a step of session s (train.py, pid 3 on here) has waited 75 s in AccumulatorTakeGradient 'grads' (built at "
-        "train.py:3): take_grad(3) on ConditionalAccumulator 'a' of /job:ps; it holds 1 gradients, at step 0"
+        "train.py:3): take_grad(3) on ConditionalAccumulator 'a' of /job:ps; it holds 1 gradients, at step 0; "
+        "1 more waits for it"
     )

@@ -136,9 +136,18 @@ def value(state: pb.BlockedStepState, client: str, cause: str) -> BlockedStep:
         session=state.session, client=client, step=state.step, task=state.task,
         device=state.device, node=state.node, op=state.op, built_at=state.built_at,
         waited_s=state.waited_s, kind=state.kind, on=state.on, wanted=state.wanted,
-        so_far=state.so_far, queue=queue, detail=state.resource.state or state.detail,
+        so_far=state.so_far, queue=queue, detail=_detail(state),
         unmoved_s=state.unmoved_s, source=state.source, cause=cause,
     )  # fmt: skip
+
+
+def _detail(state: pb.BlockedStepState) -> str:
+    """What there is of something that is no queue, and how many others wait for it."""
+    more = len(state.resource.waiter) - 1
+    text = state.resource.state or state.detail
+    if more < 1 or not state.resource.state:
+        return text
+    return f"{text}; {more} more {'waits' if more == 1 else 'wait'} for it"
 
 
 def _queue(state: pb.ResourceState) -> QueueState:
