@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.row import TABLE
 from benchmarks.rows import (  # noqa: F401  (they register their rows)
+    arithmetic,
     contention,
     footprint,
     graphs,
@@ -18,6 +19,7 @@ AREAS = (
     "footprint",
     "local",
     "graphs",
+    "arithmetic",
     "pipelines",
     "remote",
     "transfer",

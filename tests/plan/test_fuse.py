@@ -259,6 +259,25 @@ def test_variables_are_read_where_they_were() -> None:
         assert not np.shares_memory(found[1], session.run(v))
 
 
+def test_a_variable_joins_a_group_if_nobody_writes_in_between(runtime: Runtime) -> None:
+    x, v = placeholder(100, 10), tf.Variable(X[:10])
+    y = tf.nn.relu(x + v)
+    program = compiled([y], [x])
+    assert "add" not in nodes(program)
+    read = tf.exp(v)
+    with tf.control_dependencies([v.assign_add(tf.ones([10]))]):
+        after = tf.sqrt(read)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for step in range(
+            3
+        ):  # the order of read and update is open, but read is not moved behind it
+            found = session.run(after)
+            np.testing.assert_allclose(found, np.sqrt(np.exp(X[:10] + step)), rtol=1e-6)
+    names = nodes(compiled([after], []))
+    assert names.index("Exp") < names.index("AssignAdd") < names.index("Sqrt")
+
+
 def test_branches_keep_what_is_theirs() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         x, choice = placeholder(1000), tf.placeholder(tf.bool, [])

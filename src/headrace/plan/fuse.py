@@ -56,8 +56,8 @@ def groups(
 ) -> list[Group]:  # fmt: skip
     """The groups among `ops`, which have inputs first.  same: which tensors are others, made before.
 
-    changing: references, and what may look into a variable; they are read by the last node of a group only, whose place
-    in the order is the group's.
+    changing: references, and what may look into a variable; a node that reads them joins a group only if nothing that
+    may change a variable stands between it and the group's last node, where the group runs.
     """
     if not any(_is_elementwise(op) for op in ops):
         return []
@@ -74,6 +74,11 @@ def groups(
         if op not in constant and op.outputs and op.outputs[0] not in fed and op.outputs[0] not in same
         and _is_elementwise(op)
     }  # fmt: skip
+    writers = 0
+    writers_before: dict[Operation, int] = {}
+    for op in ops:
+        writers_before[op] = writers
+        writers += _may_write(op)
     found: list[Group] = []
     taken: set[Operation] = set()
     for root in reversed(ops):
@@ -86,7 +91,10 @@ def groups(
                 maker = same.get(tensor, tensor).op
                 if maker not in fits or maker in kept or maker in members or maker in taken:
                     continue
-                if not changing.isdisjoint(maker.inputs):
+                if (
+                    writers_before[maker] != writers_before[root]
+                    and not changing.isdisjoint(maker.inputs)
+                ):  # fmt: skip
                     continue
                 if all(user in members for user in users[maker.outputs[0]]):
                     members.add(maker)
@@ -120,6 +128,12 @@ def _is_elementwise(op: Operation) -> bool:
         return False
     numbers = all(t._dtype._base.np.kind in "fiub" for t in (*op.inputs, *op.outputs))
     return numbers and len(op.outputs) == 1 and _maybe_large(op.outputs[0])
+
+
+def _may_write(op: Operation) -> bool:
+    """Whether the node may change a variable, or lets others do so meanwhile."""
+    spec = op.spec
+    return spec is None or spec.stateful or any(definition.is_ref for definition in spec.inputs)
 
 
 def _maybe_large(tensor: Tensor) -> bool:

@@ -1,0 +1,74 @@
+"""Arithmetic: large arrays and whole training steps in a local session, where kernels are what takes the time."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import cnn
+from benchmarks.row import Bench, Unit, row
+
+ELEMENTS = 4_000_000
+FED = 2_500_000  # floats: 10 MB
+
+
+@row("elementwise, 4 M floats: sum(tanh(x) * 2 + exp(-x))", faster=1)
+def elementwise(tf: Any, bench: Bench) -> None:
+    """A chain of elementwise operations over a large variable, and the sum of what it gives."""
+    values = np.random.default_rng(0).standard_normal(ELEMENTS).astype(np.float32)
+    x = tf.Variable(values)
+    total = tf.reduce_sum(tf.tanh(x) * 2 + tf.exp(-x))
+    wide = values.astype(np.float64)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        wanted = (np.tanh(wide) * 2 + np.exp(-wide)).sum()
+        bench.expect(session.run(total), wanted, relative=1e-4)
+        bench.time(lambda: session.run(total))
+
+
+@row("feed 10 MB and reduce", faster=1)
+def feed_reduce(tf: Any, bench: Bench) -> None:
+    """Feed 2.5 M floats and fetch their sum."""
+    values = np.random.default_rng(0).random(FED, np.float32)
+    x = tf.placeholder(tf.float32, [None])
+    total = tf.reduce_sum(x)
+    with tf.Session() as session:
+        bench.expect(session.run(total, {x: values}), values.sum(dtype=np.float64), relative=1e-4)
+        bench.time(lambda: session.run(total, {x: values}))
+
+
+def _training(tf: Any, bench: Bench) -> tuple[Any, Any]:
+    """A session and a step that has been seen to learn."""
+    images = tf.placeholder(tf.float32, [None, cnn.SIDE, cnn.SIDE, 1])
+    labels = tf.placeholder(tf.int32, [None])
+    loss, train = cnn.build(tf, images, labels)
+    feed = dict(zip((images, labels), cnn.batch(), strict=True))
+    session = tf.Session()
+    session.run(tf.global_variables_initializer())
+    losses = [session.run([loss, train], feed)[0] for _ in range(cnn.CHECKED_STEPS)]
+    bench.expect(losses[-1] < losses[0], True)
+    return session, lambda: session.run(train, feed)
+
+
+@row("training step, CNN with two 5x5 convolutions, batch 50, Adam", faster=1)
+def cnn_step(tf: Any, bench: Bench) -> None:
+    """Feed a batch of 50 images of 28x28, one step of Adam: convolutions, pooling, 3.3 M parameters."""
+    session, step = _training(tf, bench)
+    with session:
+        bench.time(step)
+
+
+@row("peak memory of that step", unit=Unit.BYTES)
+def cnn_memory(tf: Any, bench: Bench) -> None:
+    """How much more memory the process has had at its peak than before the graph was built."""
+    status = Path("/proc/self/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    before = int(line.split()[1]) * 1024
+    session, step = _training(tf, bench)
+    with session:
+        for _ in range(10):
+            step()
+    bench.record(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before)
