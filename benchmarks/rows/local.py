@@ -42,7 +42,7 @@ def run_assign_add(tf: Any, bench: Bench) -> None:
         bench.expect(session.run(x), 1.0 + calls)
 
 
-@row("enqueue + dequeue", faster=10, floors=[LOCKED_DEQUE])
+@row("enqueue + dequeue", faster=15, floors=[LOCKED_DEQUE])
 def enqueue_dequeue(tf: Any, bench: Bench) -> None:
     """One element into a queue and out again, in two steps."""
     queue = tf.FIFOQueue(10, [tf.float32], shapes=[[]])
