@@ -48,8 +48,11 @@ def total() -> Any:
         return tf.floor(x * 1.0)
 
 
-def fails(target: str, security: tf.train.Security | None) -> tf.errors.OpError:
-    config = tf.ConfigProto(operation_timeout_in_ms=1500)
+def fails(
+    target: str, security: tf.train.Security | None, patience_ms: int = 60_000
+) -> tf.errors.OpError:
+    """How a step fails; over TLS a stranger learns of nothing, and loses patience."""
+    config = tf.ConfigProto(operation_timeout_in_ms=patience_ms)
     with (
         tf.Session(target, config=config, security=security) as session,
         pytest.raises(tf.errors.OpError) as failure,
@@ -113,8 +116,8 @@ def test_servers_and_sessions_take_certificates_as_arguments(
     with servers(security) as made:
         with tf.Session(made["worker"].target, security=security) as session:
             assert session.run(total()) == 2.0
-        fails(made["worker"].target, None)
-        fails(made["worker"].target, tf.train.Security(authorities=take(files.ca)))
+        fails(made["worker"].target, None, 1500)
+        fails(made["worker"].target, tf.train.Security(authorities=take(files.ca)), 1500)
 
 
 def test_arguments_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
