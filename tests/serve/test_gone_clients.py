@@ -16,7 +16,7 @@ from headrace.base import errors
 from headrace.client.link import Link
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve import caretaker, wire
+from headrace.serve import caretaker, master, wire
 from headrace.serve.caretaker import Caretaker, session_idle_s
 from headrace.serve.grpc_client import GrpcPeer
 from headrace.serve.master import Master
@@ -100,6 +100,7 @@ sys.stdin.read()
 def test_a_client_that_is_killed_leaves_no_session(
     cluster: Cluster, endings: Endings, monkeypatch: pytest.MonkeyPatch, blocked: Blocked, how: str
 ) -> None:
+    monkeypatch.setattr(master, "_CLOSE_WITHIN_S", WITHIN_S)
     client = subprocess.Popen(
         [sys.executable, "-c", CLIENT, cluster.target("worker:0"), how],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -168,15 +169,15 @@ def test_a_connection_that_breaks_is_made_again_and_the_session_goes_on(
     cluster: Cluster, endings: Endings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caretaker, "_GONE_AFTER_S", WITHIN_S)
-    master = cluster.servers["worker:0"].master
+    ours = cluster.servers["worker:0"].master
     attended = threading.Semaphore(0)
-    attend = master._caretaker.attend
-    master._caretaker.attend = lambda handle: (attend(handle), attended.release())[0]  # type: ignore[method-assign,func-returns-value]
+    attend = ours._caretaker.attend
+    ours._caretaker.attend = lambda handle: (attend(handle), attended.release())[0]  # type: ignore[method-assign,func-returns-value]
     one = tf.constant(1)
     with tf.Session(cluster.target("worker:0")) as session:
         assert session.run(one) == 1
         assert attended.acquire(timeout=WITHIN_S)
-        (kept,) = master._caretaker._kept.values()
+        (kept,) = ours._caretaker._kept.values()
         (first,) = kept.attendants
         first.reject(errors.unavailable("the connection broke"))
         assert attended.acquire(timeout=WITHIN_S)
@@ -185,11 +186,11 @@ def test_a_connection_that_breaks_is_made_again_and_the_session_goes_on(
 
 
 def test_a_session_that_is_closed_in_time_is_forgotten(cluster: Cluster, endings: Endings) -> None:
-    master = cluster.servers["worker:0"].master
+    ours = cluster.servers["worker:0"].master
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(tf.constant(1))
-    assert not master._caretaker._kept
-    assert not master._caretaker._due
+    assert not ours._caretaker._kept
+    assert not ours._caretaker._due
 
 
 # -- the idle limit -------------------------------------------------------------------------------

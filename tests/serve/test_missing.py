@@ -250,6 +250,14 @@ def test_one_that_was_somebody_else_is_asked_again(
     assert wait_for_all([one], Scope(WITHIN_S), pool) == ["the one"]
 
 
+def test_an_answer_that_nobody_understands_is_an_error(pool: GrowingPool) -> None:
+    def fail(reply: object) -> str:
+        raise ValueError(f"what is {reply}?")
+
+    with pytest.raises(errors.InternalError, match=r"what is 7\?"):
+        wait_for_all([Awaited(Fake("A"), answers(7), fail)], Scope(WITHIN_S), pool)  # type: ignore[arg-type]
+
+
 def test_who_refuses_our_credentials_ends_the_wait_and_the_others_are_named_too(
     pool: GrowingPool,
 ) -> None:
@@ -312,6 +320,7 @@ class Notices(logging.Handler):
 def notices(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notices]:
     """Notices come sooner than usual."""
     monkeypatch.setattr(awaited, "_FIRST_NOTICE_S", 0.02)
+    monkeypatch.setattr(awaited, "_LAST_NOTICE_S", 0.5)
     monkeypatch.setattr(awaited, "_FIRST_LOOK_S", 0.01)
     monkeypatch.setattr(awaited, "_LAST_LOOK_S", 0.1)
     monkeypatch.setattr(awaited, "_LOOK_FOR_S", 0.5)

@@ -22,6 +22,7 @@ from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.peers import Peer
 from headrace.serve.pool import GrowingPool
+from headrace.serve.status import as_op_error
 from headrace.serve.waiting import passed_deadline
 
 T = TypeVar("T")
@@ -93,12 +94,7 @@ class Awaited(Generic[T]):
     def _arrived(self, reply: Pending[T]) -> None:
         error = reply.error
         if error is None:
-            wrong = self._wrong(reply.result()) if self._wrong is not None else ""
-            if not wrong:
-                self._value = reply.result()
-                self.answered = True
-            else:
-                self.reason, self._asks_again = wrong, True
+            self._believe(reply.result())
         elif self._wrong is not None and isinstance(error, errors.UnavailableError):
             self._asks_again = True  # it was there for a moment
         else:
@@ -107,6 +103,19 @@ class Awaited(Generic[T]):
             self.error = error
         with self._changed:
             self._changed.notify_all()
+
+    def _believe(self, value: T) -> None:
+        """Take the answer, if it is of the server that was meant."""
+        try:
+            wrong = self._wrong(value) if self._wrong is not None else ""
+        except Exception as error:  # an answer that cannot be understood
+            self.error = as_op_error(error, f"the status of {self.peer.name}")
+            return
+        if not wrong:
+            self._value = value
+            self.answered = True
+        else:
+            self.reason, self._asks_again = wrong, True
 
     def look(self, pool: GrowingPool, scope: Scope) -> None:
         """Find out why it does not answer, or ask it again if it was the wrong one."""
