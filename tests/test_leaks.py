@@ -14,7 +14,7 @@ LEAKS = {
         import threading
         release = threading.Event()
         def test_it():
-            threading.Thread(target=release.wait, args=(30,), name="mine").start()
+            threading.Thread(target=release.wait, args=(100,), name="mine").start()
         def test_next():
             release.set()
         """,
@@ -24,7 +24,7 @@ LEAKS = {
         """
         import threading
         release = threading.Event()
-        def wait(): release.wait(30)
+        def wait(): release.wait(100)
         wait.__module__ = "headrace.run.crew"
         def test_it():
             threading.Thread(target=wait, daemon=True, name="serve").start()
