@@ -108,7 +108,8 @@ def test_a_recv_from_a_task_that_does_not_answer_says_so(
             queue = tf.FIFOQueue(2, tf.float32, shapes=[[]], shared_name="numbers")
             take = queue.dequeue(name="take")
         with tf.device(PS):
-            doubled = tf.multiply(take, 2.0, name="doubled")
+            # The ps has something to do before, so its master does not wait for the value in its place.
+            doubled = tf.add(take, tf.random_uniform([]), name="doubled")
         with tf.Session(cluster.target("ps:0")) as session:
             waiting = Background(lambda: session.run(doubled))
             waiting_steps.until("take")
