@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 import pytest
@@ -76,7 +77,9 @@ LEAKS = {
 def leaky(pytester: pytest.Pytester, request: pytest.FixtureRequest) -> pytest.Pytester:
     """A pytest project with our conftest, whose grace is over at once."""
     conftest = request.config.rootpath / "tests/conftest.py"
-    pytester.makeconftest(conftest.read_text().replace("GRACE_S = 5.0", "GRACE_S = 0.0"))
+    text, count = re.subn(r"^GRACE_S = [0-9.]+", "GRACE_S = 0.0", conftest.read_text(), flags=re.M)
+    assert count == 1
+    pytester.makeconftest(text)
     return pytester
 
 
