@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.codec import protos as pb
+from headrace.graph import registry
 from headrace.plan.partition import Partition
 from headrace.run.keys import key
 
@@ -30,7 +31,7 @@ def relay(parts: Sequence[Partition], own_task: str) -> tuple[int, int] | None:
     maker, user = parts[1 - second], parts[second]
     if not maker.sends or maker.receives or user.sends or maker.sends != user.receives:
         return None
-    if not _begins_with_receives(user.graph_def):
+    if not _begins_with_receives(user.graph_def) or _may_wait(maker.graph_def):
         return None
     keys = sorted(maker.sends)
     for part in parts:
@@ -39,6 +40,15 @@ def relay(parts: Sequence[Partition], own_task: str) -> tuple[int, int] | None:
             if node.op in ("_Send", "_Recv") and _key(node) in maker.sends:
                 node.attr["client_terminated"].b = True
     return 1 - second, second
+
+
+def _may_wait(graph: pb.GraphDef) -> bool:
+    """Whether a node may wait for others: then what does not need it must not wait for its part's reply."""
+    return any(
+        (spec := registry.OPS.get(node.op)) is None or spec.blocking
+        for node in graph.node
+        if node.op != "_Recv"  # of a feed
+    )
 
 
 def _begins_with_receives(graph: pb.GraphDef) -> bool:
