@@ -32,20 +32,24 @@ def serve(server, security):
     server.stop(grace=10)  # the step that said so gets its reply
 
 
-def train(server, security):
+def build():
+    """(initialize, one step, the line's two variables)"""
     with tf.device(tf.train.replica_device_setter(ps_tasks=1, worker_device="/job:worker")):
         slope, intercept = tf.Variable(0.0), tf.Variable(0.0)
         x = tf.constant(np.linspace(-1, 1, 20), tf.float32)
         loss = tf.reduce_mean(tf.square(slope * x + intercept - (3 * x + 1)))
         step = tf.train.GradientDescentOptimizer(0.3).minimize(loss)
-        init = tf.global_variables_initializer()
+        return tf.global_variables_initializer(), step, (slope, intercept)
+
+
+def train(server, security):
+    init, step, line = build()
     done = all_done().enqueue("the worker")
     with tf.Session(server.target, security=security) as sess:
         sess.run(init)
         for _ in range(STEPS):
             sess.run(step)
-        found = sess.run([slope, intercept])
-        print("the line is {:.2f} x + {:.2f}".format(*found))
+        print("the line is {:.2f} x + {:.2f}".format(*sess.run(line)))
         sess.run(done)
 
 
