@@ -110,7 +110,7 @@ def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) ->
     f"T: {{{FLOATS}, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}}; "
     "grad_a: bool = false; grad_b: bool = false",
     shape=product_shape,
-    shares=True,
+    multiplies=True,
 )
 def matmul_op(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
     """The product of two matrices, each transposed (not conjugated) first if asked for.

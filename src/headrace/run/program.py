@@ -110,7 +110,9 @@ class Program:
     ) -> None:
         """preloaded: constants, and the registers that hold their outputs.  scalars: registers of arguments that are
         numbers, which reach the kernels as NumPy scalars.
-        shares: some kernels spread large work over the task's threads; multiplies: they multiply matrices there.
+        shares: some kernels spread large work over the task's threads; multiplies: they multiply matrices there, so
+        that BLAS is held to one thread, also while the step waits: its own threads spin, and keep other tasks of the
+        host from their work.
         """
         self.template = template
         self.num_args = num_args
@@ -124,7 +126,7 @@ class Program:
             if isinstance(item.work, Segment):
                 item.work.look()
         self.may_wait = any(isinstance(item.work, Waiter) for item in items)
-        self.multiplies = multiplies and not self.may_wait  # BLAS is not to be held back for long
+        self.multiplies = multiplies
         self._flat = (
             items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
         )
