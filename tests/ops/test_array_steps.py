@@ -43,6 +43,18 @@ def test_a_placeholder_with_default_gives_it_or_what_is_fed(session: Any) -> Non
     assert session.run(x, {x: [7, 8, 9]}).tolist() == [7, 8, 9]
 
 
+def test_a_constant_index_is_compared_with_each_value_that_is_fed(session: Any) -> None:
+    x, at = tf.placeholder(tf.float32), tf.placeholder(tf.int32, [])
+    known, given = x[-1, 1:], x[at, 1:]
+    for rows in (1, 3):
+        value = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
+        assert session.run(known, {x: value}).tolist() == [2 * rows - 1]
+        assert session.run(given, {x: value, at: rows - 1}).tolist() == [2 * rows - 1]
+    for feed in ({x: np.zeros((0, 2), np.float32)}, {x: np.zeros((0, 2), np.float32), at: -1}):
+        with pytest.raises(errors.InvalidArgumentError, match=r"-1 of dimension 0 .* size is 0"):
+            session.run(given if at in feed else known, feed)
+
+
 def test_a_constant_keeps_its_value_when_the_array_it_came_from_changes(session: Any) -> None:
     source = np.array([1.0, 2.0])
     x = tf.constant(source)

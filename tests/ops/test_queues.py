@@ -178,15 +178,31 @@ def test_what_was_put_in_is_not_what_comes_out_by_reference() -> None:
         assert session.run(queue.dequeue()).tolist() == [1.0, 2.0]
 
 
-def test_types_are_compared_in_the_step() -> None:
-    queue = tf.FIFOQueue(9, [tf.int32, tf.int32])
-    wrong = get("QueueDequeueV2")(queue.queue_ref, component_types=[tf.int32])
-    late = get("QueueDequeueV2")(queue.queue_ref, component_types=[tf.int32] * 2, timeout_ms=5)
+@pytest.mark.parametrize("kind", ["Dequeue", "DequeueMany", "DequeueUpTo"])
+def test_types_are_compared_in_the_step(kind: str) -> None:
+    queue = tf.FIFOQueue(9, [tf.int32, tf.int32], shapes=[[], []])
+    dequeue = get(f"Queue{kind}V2")
+    arguments = [queue.queue_ref] if kind == "Dequeue" else [queue.queue_ref, 1]
+    wrong = dequeue(*arguments, component_types=[tf.int32])
+    late = dequeue(*arguments, component_types=[tf.int32] * 2, timeout_ms=5)
     with tf.Session() as session:
+        session.run(queue.enqueue([1, 2]))
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"\(int32, int32\).*\(int32\)"):
             session.run(wrong)
         with pytest.raises(tf.errors.InvalidArgumentError, match="timeout_in_ms"):
             session.run(late)
+        assert session.run(queue.size()) == 1
+
+
+def test_an_enqueue_must_not_ask_for_a_timeout_either() -> None:
+    queue = tf.FIFOQueue(9, tf.int32, shapes=[[]])
+    one = get("QueueEnqueueV2")(queue.queue_ref, [tf.constant(1)], timeout_ms=5)
+    many = get("QueueEnqueueManyV2")(queue.queue_ref, [tf.constant([1])], timeout_ms=5)
+    with tf.Session() as session:
+        for late in (one, many):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="timeout_in_ms"):
+                session.run(late)
+        assert session.run(queue.size()) == 0
 
 
 REFUSED: list[tuple[Any, type[Exception], str]] = [

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -223,8 +223,12 @@ class OpSpec:
         self.commutative = commutative
         self.aggregate = aggregate
         self.finish: Callable[[Any], Any] | None = None  # a Pending's result -> the kernel's
-        self.keeping: Callable[[dict[str, Any], tuple[bool, ...]], Callable[..., Any]] | None = None
-        """(attrs, which inputs nobody will ever change) -> a kernel that keeps those without a copy"""
+        self.prompt: Callable[[dict[str, Any], tuple[bool, ...]], Callable[..., Any]] | None = None
+        """(attrs, which inputs nobody will ever change) -> a blocking node's kernel, which gives its result itself, not
+        a Pending, if that is there at once"""
+        self.keeps = False  # whether it keeps inputs that nobody will ever change, without a copy
+        self.knowing: Callable[[Any, Sequence[Any]], Callable[..., Any] | None] | None = None
+        """(operation, its inputs where they are constants, else None) -> a kernel of all inputs that uses that"""
         self.foldable = foldable and not stateful and not blocking
         self.elementwise = elementwise
         self.shares = shares or multiplies

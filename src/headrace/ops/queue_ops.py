@@ -11,6 +11,7 @@ Source: TF 1.15 core/ops/data_flow_ops.cc, core/kernels/queue_ops.cc; rules of w
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -172,17 +173,14 @@ def _no_timeout(timeout_ms: int) -> None:
         )
 
 
-def _source(handle: Any, component_types: list[dtypes.DType], timeout_ms: int) -> Queue:
-    """The queue that a dequeue takes from, checked against the types it declares."""
-    _no_timeout(timeout_ms)
-    queue = queue_of(handle)
+def _checked(queue: Queue, wanted: tuple[dtypes.DType, ...]) -> None:
+    """Raise InvalidArgument unless the queue holds elements of the types that a dequeue declares."""
     have = queue.spec.component_types
-    if have != tuple(component_types):
+    if have != wanted:
         raise errors.invalid_argument(
             f"{queue} holds ({', '.join(t.name for t in have)}), and the dequeue expects "
-            f"({', '.join(t.name for t in component_types)})"
+            f"({', '.join(t.name for t in wanted)})"
         )
-    return queue
 
 
 def _enqueue(xp: Any, handle: Any, *components: Any, timeout_ms: int) -> Pending[None]:
@@ -212,17 +210,6 @@ def _enqueue_many(xp: Any, handle: Any, *components: Any, timeout_ms: int) -> Pe
     return queue_of(handle).enqueue_many(components)
 
 
-def _keeping(attrs: dict[str, Any], kept: tuple[bool, ...]) -> Kernel:
-    """The kernel of an enqueue_many that may keep some of its inputs."""
-    timeout_ms, kept = attrs["timeout_ms"], kept[1:]
-
-    def enqueue_many(handle: Any, *components: Any) -> Pending[None]:
-        _no_timeout(timeout_ms)
-        return queue_of(handle).enqueue_many(components, kept)
-
-    return enqueue_many
-
-
 def _dequeue(
     xp: Any, handle: Any, *, component_types: list[dtypes.DType], timeout_ms: int
 ) -> Pending[Any]:
@@ -230,7 +217,10 @@ def _dequeue(
 
     Raises OutOfRange (closed and empty), InvalidArgument (types).
     """
-    return _source(handle, component_types, timeout_ms).dequeue()
+    _no_timeout(timeout_ms)
+    queue = queue_of(handle)
+    _checked(queue, tuple(component_types))
+    return queue.dequeue()
 
 
 def _count(n: Any) -> int:
@@ -239,21 +229,87 @@ def _count(n: Any) -> int:
     return int(n)
 
 
-def _dequeue_many(
-    xp: Any, handle: Any, n: Any, *, component_types: list[dtypes.DType], timeout_ms: int
-) -> Pending[Any]:
-    """Remove n elements, stacked along a new dimension 0, waiting for so many.
+def _batch(kind: str) -> Kernel:
+    def dequeue_batch(
+        xp: Any, handle: Any, n: Any, *, component_types: list[dtypes.DType], timeout_ms: int
+    ) -> Pending[Any]:
+        """Remove n elements, stacked along a new dimension 0, waiting for so many.
 
-    Raises OutOfRange (closed with fewer), InvalidArgument.
-    """
-    return _source(handle, component_types, timeout_ms).dequeue_many(_count(n))
+        Raises OutOfRange (closed with fewer; dequeue_up_to only if empty), InvalidArgument.
+        """
+        _no_timeout(timeout_ms)
+        queue = queue_of(handle)
+        _checked(queue, tuple(component_types))
+        operation: Callable[[int], Pending[Any]] = getattr(queue, kind)
+        return operation(_count(n))
+
+    return dequeue_batch
 
 
-def _dequeue_up_to(
-    xp: Any, handle: Any, n: Any, *, component_types: list[dtypes.DType], timeout_ms: int
-) -> Pending[Any]:
-    """As QueueDequeueMany, but a closed queue gives its last elements even if they are fewer."""
-    return _source(handle, component_types, timeout_ms).dequeue_up_to(_count(n))
+# The same for one node, which give what is there at once without a Pending.  What they leave to the kernels above is
+# the queue's to refuse, or not ordinary.
+
+
+def _prompt_enqueue(attrs: dict[str, Any], kept: tuple[bool, ...]) -> Kernel:
+    timeout_ms = attrs["timeout_ms"]
+    if timeout_ms != -1 or dtypes.resource in attrs["Tcomponents"]:
+        return partial(_enqueue, np, timeout_ms=timeout_ms)
+
+    def enqueue(handle: Any, *components: Any) -> Any:
+        queue = handle if isinstance(handle, Queue) else queue_of(handle)
+        return () if queue.enqueue_now(components) else queue.enqueue(components)
+
+    return enqueue
+
+
+def _prompt_enqueue_many(attrs: dict[str, Any], kept: tuple[bool, ...]) -> Kernel:
+    timeout_ms, kept = attrs["timeout_ms"], kept[1:] if any(kept) else ()
+    if timeout_ms != -1:
+        return partial(_enqueue_many, np, timeout_ms=timeout_ms)
+
+    def enqueue_many(handle: Any, *components: Any) -> Any:
+        queue = handle if isinstance(handle, Queue) else queue_of(handle)
+        if queue.enqueue_many_now(components, kept):
+            return ()
+        return queue.enqueue_many(components, kept)
+
+    return enqueue_many
+
+
+def _prompt_dequeue(attrs: dict[str, Any], kept: tuple[bool, ...]) -> Kernel:
+    wanted, timeout_ms = tuple(attrs["component_types"]), attrs["timeout_ms"]
+    if timeout_ms != -1:
+        return partial(
+            _dequeue, np, component_types=attrs["component_types"], timeout_ms=timeout_ms
+        )
+
+    def dequeue(handle: Any) -> Any:
+        queue = handle if isinstance(handle, Queue) else queue_of(handle)
+        if queue.spec.component_types != wanted:
+            _checked(queue, wanted)
+        element = queue.dequeue_now()
+        return queue.dequeue() if element is None else element
+
+    return dequeue
+
+
+def _prompt_batch(kind: str) -> Callable[[dict[str, Any], tuple[bool, ...]], Kernel]:
+    def prompt(attrs: dict[str, Any], kept: tuple[bool, ...]) -> Kernel:
+        wanted, timeout_ms = tuple(attrs["component_types"]), attrs["timeout_ms"]
+        waiting = partial(_batch(kind), np, component_types=wanted, timeout_ms=timeout_ms)
+        if timeout_ms != -1:
+            return waiting
+
+        def dequeue_batch(handle: Any, n: Any) -> Any:
+            queue = handle if isinstance(handle, Queue) else queue_of(handle)
+            if queue.spec.component_types != wanted:
+                _checked(queue, wanted)
+            batch = queue.dequeue_many_now(_count(n), kind)
+            return waiting(handle, n) if batch is None else batch
+
+        return dequeue_batch
+
+    return prompt
 
 
 def _close(ctx: KernelContext, handle: Any, *, cancel_pending_enqueues: bool) -> Pending[None]:
@@ -300,14 +356,23 @@ queue_enqueue, queue_enqueue_v2 = _user("QueueEnqueue", _enqueue, _ELEMENT, **_p
 queue_enqueue_many, queue_enqueue_many_v2 = _user(
     "QueueEnqueueMany", _enqueue_many, _ELEMENT, **_put
 )
-queue_enqueue_many.keeping = queue_enqueue_many_v2.keeping = _keeping
 queue_dequeue, queue_dequeue_v2 = _user("QueueDequeue", _dequeue, shape=unknown, **_take)
 queue_dequeue_many, queue_dequeue_many_v2 = _user(
-    "QueueDequeueMany", _dequeue_many, "; n: int32", shape=_batches, **_take
+    "QueueDequeueMany", _batch("dequeue_many"), "; n: int32", shape=_batches, **_take
 )
 queue_dequeue_up_to, queue_dequeue_up_to_v2 = _user(
-    "QueueDequeueUpTo", _dequeue_up_to, "; n: int32", shape=_batches, **_take
+    "QueueDequeueUpTo", _batch("dequeue_up_to"), "; n: int32", shape=_batches, **_take
 )
+for _spec in (queue_enqueue, queue_enqueue_v2):
+    _spec.prompt = _prompt_enqueue
+for _spec in (queue_enqueue_many, queue_enqueue_many_v2):
+    _spec.prompt, _spec.keeps = _prompt_enqueue_many, True
+for _spec in (queue_dequeue, queue_dequeue_v2):
+    _spec.prompt = _prompt_dequeue
+for _spec in (queue_dequeue_many, queue_dequeue_many_v2):
+    _spec.prompt = _prompt_batch("dequeue_many")
+for _spec in (queue_dequeue_up_to, queue_dequeue_up_to_v2):
+    _spec.prompt = _prompt_batch("dequeue_up_to")
 queue_close, queue_close_v2 = _user(
     "QueueClose", _close, attrs="cancel_pending_enqueues: bool = false", blocking=True
 )

@@ -10,7 +10,7 @@ core/util/strided_slice_op.cc, python/ops/array_ops.py), GraphDefs as 2.21.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -202,6 +202,29 @@ def strided_slice_op(
     """
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     return _part(np.asarray(input), begin, end, strides, masks).copy()
+
+
+def _known_slice(op: Operation, known: Sequence[Any]) -> Callable[..., Any] | None:
+    """The kernel of a node whose vectors are constants: the index is made once."""
+    begin, end, strides = known[1:]
+    if any(np.ndim(vector) != 1 for vector in known[1:]):
+        return None
+    masks = _masks(op)
+    try:
+        index = _index(begin, end, strides, masks)
+    except ValueError:  # for the step to report
+        return None
+
+    def part(whole: Any, *vectors: Any) -> Any:
+        try:
+            return np.asarray(whole)[index].copy()
+        except IndexError:
+            return _part(np.asarray(whole), begin, end, strides, masks)
+
+    return part
+
+
+strided_slice_op.knowing = _known_slice
 
 
 def strided_slice_rows(op: Operation, begin: Any, end: Any, strides: Any) -> Callable[..., Any]:

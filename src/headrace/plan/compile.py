@@ -389,6 +389,8 @@ class Compiler:
         outputs: tuple[int, ...],
     ) -> tuple[Instruction, Recipe | None]:
         kernel = bound_kernel(op, spec, self._xp)
+        if spec.knowing is not None:
+            kernel = spec.knowing(op, [self._constants.get(t) for t in op.inputs]) or kernel
         single = spec.single_output
         if spec.handle and not inputs:
             return make.handle(kernel, node, outputs[0]), None
@@ -450,7 +452,7 @@ class Compiler:
     ) -> None:
         wanted = wants_reference(op, spec)
         kernel = bound_kernel(op, spec, self._xp)
-        keeps = [spec.keeping is not None and self._is_nobody_elses(t) for t in op.inputs]
+        keeps = [spec.keeps and self._is_nobody_elses(t) for t in op.inputs]
         registers = []
         for index, tensor in enumerate(op.inputs):
             register = self._register[tensor]
@@ -458,15 +460,15 @@ class Compiler:
             if refers or tensor in self._live:
                 segment = self._segments.setdefault(after, Segment())
                 loaded = self._new_register()
-                load = make.snapshot if spec.keeping is None else make.lent
+                load = make.lent if spec.keeps else make.snapshot
                 load = make.copied if tensor in self._live else load
                 self._append(segment, load(register, loaded), node, (register,))
                 register = loaded
                 keeps[index] = True
             registers.append(register)
         inputs = tuple(registers)
-        if spec.keeping is not None and any(keeps):
-            kernel = spec.keeping(op.attrs, tuple(keeps))
+        if spec.prompt is not None:
+            kernel = spec.prompt(op.attrs, tuple(keeps))
         self._use_elsewhere(op.inputs)
         number = len(self._waiters)
         single = spec.single_output
@@ -481,6 +483,7 @@ class Compiler:
             store,
             inputs,
             outputs,
+            computes=spec.prompt is None,
         )
         self._waiters.append((waiter, after))
         self._after[op] = after | {number}

@@ -96,6 +96,28 @@ class Exchanging(Protocol):
         """For each of the elements start to stop of a batch: `put` it, then `gather` one."""
 
 
+class Oldest(Store):
+    """First in, first out: the gathered elements are the oldest ones, where they have always been."""
+
+    __slots__ = ()
+
+    def gather(self, count: int) -> None:
+        """Set the next oldest aside: only the border moves."""
+        self.size -= count
+        self.gathered += count
+
+    def take_gathered(self) -> Batch:
+        """Remove what was set aside."""
+        count = self.gathered
+        self.restore()
+        return self.take_many(count)
+
+    def restore(self) -> None:
+        """Move the border back: they are the oldest again, in their order."""
+        self.size += self.gathered
+        self.gathered = 0
+
+
 class Column:
     """One component's array of slots, with how a single slot is read, written and emptied."""
 
@@ -188,16 +210,17 @@ def _bytes_of(slots: Array) -> int:
     return int(math.prod(slots.shape[1:]) * slots.dtype.itemsize)
 
 
-class Ring(Table):
-    """First in, first out.  The gathered elements are the oldest ones, still in their slots."""
+class Ring(Oldest, Table):
+    """First in, first out, in slots that come after each other, behind the last one the first."""
 
-    __slots__ = ("_head",)
+    __slots__ = ("_emptied", "_head")
 
     def __init__(
         self, component_types: Sequence[dtypes.DType], shapes: Sequence[tuple[int, ...]]
     ) -> None:
         super().__init__(component_types, shapes)
         self._head = 0
+        self._emptied = [column for column in self._columns if column.empty]
 
     def _spans(self, start: int, count: int) -> list[slice]:
         """The one or two slices that hold `count` elements from the `start`-th on."""
@@ -238,8 +261,9 @@ class Ring(Table):
             self._resize(used + count)
         first = self._head + used
         if first + count <= self._slots:
+            part = None if start == 0 and count == len(batch[0]) else slice(start, stop)
             for column, values in zip(self._columns, batch):  # noqa: B905 -- checked by the queue
-                column.slots[first : first + count] = values[start:stop]
+                column.slots[first : first + count] = values if part is None else values[part]
             self.size += count
             return
         for span in self._spans(used, count):
@@ -253,9 +277,8 @@ class Ring(Table):
         """Remove the oldest element.  Only while nothing is gathered."""
         head = self._head
         element = tuple([column.get(column.slots, head) for column in self._columns])
-        for column in self._columns:
-            if column.empty:
-                column.slots[head] = None
+        for column in self._emptied:
+            column.slots[head] = None
         self._head = head + 1 if head + 1 < self._slots else 0
         self.size -= 1
         if self.size < self._shrink_below:
@@ -264,38 +287,24 @@ class Ring(Table):
 
     def take_many(self, count: int) -> Batch:
         """Remove the oldest elements.  Only while nothing is gathered."""
-        spans = self._spans(0, count)
-        if len(spans) == 1:
-            batch = tuple([column.slots[spans[0]].copy() for column in self._columns])
+        head, end = self._head, self._head + count
+        if end <= self._slots:
+            batch = tuple([column.slots[head:end].copy() for column in self._columns])
+            for column in self._emptied:
+                column.slots[head:end] = None
         else:
+            spans = self._spans(0, count)
             batch = tuple(
                 [np.concatenate([c.slots[span] for span in spans]) for c in self._columns]
             )
-        for column in self._columns:
-            if column.empty:
+            for column in self._emptied:
                 for span in spans:
                     column.slots[span] = None
-        self._head = spans[-1].stop if spans[-1].stop < self._slots else 0
+        self._head = end if end < self._slots else end - self._slots
         self.size -= count
         if self.size < self._shrink_below:
             self._shrink()
         return batch
-
-    def gather(self, count: int) -> None:
-        """Set the next oldest aside: only the border moves."""
-        self.size -= count
-        self.gathered += count
-
-    def take_gathered(self) -> Batch:
-        """Remove what was set aside."""
-        count = self.gathered
-        self.restore()
-        return self.take_many(count)
-
-    def restore(self) -> None:
-        """Move the border back: they are the oldest again, in their order."""
-        self.size += self.gathered
-        self.gathered = 0
 
 
 class _Chunk:
@@ -309,10 +318,10 @@ class _Chunk:
         self.end = end
 
 
-class Chunks(Store):
+class Chunks(Oldest):
     """First in, first out, of large elements: they stay in the arrays in which they came.
 
-    What was put in to keep and is taken out whole is never copied.  The gathered elements are the oldest ones.
+    What was put in to keep and is taken out whole is never copied.
     """
 
     __slots__ = ("_chunks", "_kinds")
@@ -384,22 +393,6 @@ class Chunks(Store):
                 with contextlib.suppress(MemoryError):  # then it stays
                     chunk.arrays = tuple([v[chunk.at : chunk.end].copy() for v in chunk.arrays])
                     chunk.at, chunk.end = 0, left
-
-    def gather(self, count: int) -> None:
-        """Set the next oldest aside: only the border moves."""
-        self.size -= count
-        self.gathered += count
-
-    def take_gathered(self) -> Batch:
-        """Remove what was set aside."""
-        count = self.gathered
-        self.restore()
-        return self.take_many(count)
-
-    def restore(self) -> None:
-        """Move the border back."""
-        self.size += self.gathered
-        self.gathered = 0
 
 
 def ring_or_chunks(

@@ -18,7 +18,7 @@ from headrace.run.queue_spec import QueueSpec
 class Fit:
     """The check of one queue; `queue` is what errors call it."""
 
-    __slots__ = ("_arity", "_columns", "_types", "queue")
+    __slots__ = ("_arity", "_columns", "_elements", "_types", "queue")
 
     def __init__(self, queue: str, spec: QueueSpec) -> None:
         self.queue = queue
@@ -28,12 +28,20 @@ class Fit:
         self._columns = tuple(
             zip([t.np for t in spec.component_types], spec.shapes or unknown, strict=True)
         )
+        self._elements = tuple(
+            [
+                (*column, _scalar_of(kind))
+                for kind, column in zip(self._types, self._columns, strict=True)
+            ]
+        )
 
     def element(self, components: Sequence[Any]) -> errors.OpError | None:
         """What is wrong with an element, None if nothing is."""
         if len(components) == self._arity:
             try:
-                for value, (dtype, shape) in zip(components, self._columns):  # noqa: B905
+                for value, (dtype, shape, scalar) in zip(components, self._elements):  # noqa: B905
+                    if value.__class__ is scalar and not shape:
+                        continue
                     if value.dtype is not dtype or (shape is not None and value.shape != shape):
                         break
                 else:
@@ -44,13 +52,16 @@ class Fit:
 
     def batch(self, components: Sequence[Any]) -> errors.OpError | None:
         """What is wrong with a batch of elements, None if nothing is."""
-        try:
-            given = [(value.dtype, len(value), value.shape[1:]) for value in components]
-            size = given[0][1]
-            if given == [(dtype, size, shape) for dtype, shape in self._columns]:
-                return None
-        except (AttributeError, TypeError, IndexError):  # a handle, a scalar, no component
-            pass
+        if len(components) == self._arity:
+            try:
+                size = len(components[0])
+                for value, (dtype, shape) in zip(components, self._columns):  # noqa: B905
+                    if value.dtype is not dtype or value.shape[1:] != shape or len(value) != size:
+                        break
+                else:
+                    return None
+            except (AttributeError, TypeError):  # a handle, a scalar
+                pass
         count: tuple[int, ...] = np.shape(components[0])[:1] if components else ()
         if not count and len(components) == self._arity:
             return errors.invalid_argument(
@@ -93,3 +104,8 @@ def _type_name(dtype: np.dtype[Any]) -> str:
         return dtypes.from_numpy(dtype).name
     except TypeError:
         return str(dtype)
+
+
+def _scalar_of(dtype: dtypes.DType) -> type | None:
+    """The class that only NumPy scalars of that type have."""
+    return None if dtype.np.hasobject or dtype.np.fields else dtype.np.type

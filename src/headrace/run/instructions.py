@@ -108,6 +108,12 @@ def starting(
 ) -> Callable[[Registers], Any]:
     """kernel(context, *registers[inputs]), its result not stored."""
     if not takes_ctx:
+        if len(inputs) == 1:
+            (a,) = inputs
+            return lambda r: kernel(r[a])
+        if len(inputs) == 2:
+            a, b = inputs
+            return lambda r: kernel(r[a], r[b])
         return lambda r: kernel(*[r[i] for i in inputs])
     if len(inputs) == 1:
         (a,) = inputs
@@ -128,6 +134,12 @@ def storing(outputs: tuple[int, ...], single: bool) -> Callable[[Registers, Any]
     if not count:
         return lambda r, values: None
     first, end = outputs[0], outputs[0] + count
+    if count == 1:
+
+        def store_first(r: Registers, values: Sequence[Any]) -> None:
+            (r[first],) = values
+
+        return store_first
     if outputs == tuple(range(first, end)):
 
         def store_run(r: Registers, values: Sequence[Any]) -> None:

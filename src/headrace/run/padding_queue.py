@@ -15,7 +15,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
-from headrace.run.columns import Array, Batch, ElementList, Store, ring_or_chunks
+from headrace.run.columns import Array, Batch, ElementList, Oldest, Store, ring_or_chunks
 from headrace.run.queue_spec import QueueSpec
 from headrace.run.queues import Queue
 
@@ -44,8 +44,8 @@ class PaddingFIFOQueue(Queue):
         return all(map(shape_rules.compatible, mine, theirs))
 
 
-class PaddedList(ElementList):
-    """Elements one by one, batched with padding.  The gathered ones are the oldest."""
+class PaddedList(Oldest, ElementList):
+    """Elements one by one, batched with padding."""
 
     __slots__ = ("_types",)
 
@@ -72,22 +72,6 @@ class PaddedList(ElementList):
             self._elements.popleft()
         self.size -= count
         return batch
-
-    def gather(self, count: int) -> None:
-        """Set the next oldest aside: only the border moves."""
-        self.size -= count
-        self.gathered += count
-
-    def take_gathered(self) -> Batch:
-        """Remove what was set aside."""
-        count = self.gathered
-        self.restore()
-        return self.take_many(count)
-
-    def restore(self) -> None:
-        """Move the border back."""
-        self.size += self.gathered
-        self.gathered = 0
 
 
 def padded(values: Sequence[Any], dtype: dtypes.DType) -> Array:

@@ -71,6 +71,7 @@ class Waiter:
     store: Callable[[Registers, Any], None]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...] = ()
+    computes: bool = True
 
 
 @dataclass(slots=True)
@@ -130,7 +131,7 @@ class Program:
         self._flat = (
             items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
         )
-        self._computes = self._flat is None or self._flat.computes
+        self._computes = any(item.work.computes for item in items)
         self._early = [
             index
             for index, item in enumerate(items)

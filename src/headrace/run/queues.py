@@ -13,7 +13,8 @@ OutOfRange, or the short rest for dequeue_up_to.  min_after_dequeue holds only w
 An operation that is settled has happened, whoever is left to hear of it: what was dequeued for a
 remote caller that dies while the reply is under way is gone, as in TensorFlow.
 
-Every error arrives in the returned Pending; nothing is raised.  Enqueued values are copied,
+Every error arrives in the returned Pending; nothing is raised, but by the forms `..._now`, which need no Pending
+because they do nothing where they would have to wait.  Enqueued values are copied,
 dequeued ones are the caller's own.  Elements are tuples with one value per component.
 
 Sharing: queues of one container and shared_name are one queue.  Without a shared_name a queue
@@ -37,7 +38,6 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from headrace.base import errors
-from headrace.base import shapes as shape_rules
 from headrace.run.columns import Batch, Element, Exchanging, Store, own
 from headrace.run.fitting import Fit
 from headrace.run.pending import Pending, WaitInfo, announce_all
@@ -85,6 +85,7 @@ class Queue(Resource):
         self._store = self.make_store(spec)
         self._lock = threading.Lock()
         self._closed = False
+        self._stay = spec.min_after_dequeue  # elements that may not leave now
         self._reason: errors.OpError | None = None  # why it was closed, if by a failure
         self._entered = 0  # elements that ever went in
         self._moved_at = 0.0  # when an operation that waited, or released one, last went on
@@ -112,22 +113,14 @@ class Queue(Resource):
 
     def check_shared_with(self, cls: type[Queue], wanted: QueueSpec) -> None:
         """Raise InvalidArgument, with both sides, unless a node that asks for that means this."""
-        have = self.spec
-        pairs: list[tuple[str, object, object]] = [
+        ours: tuple[tuple[str, object, object], ...] = (
             ("kind", type(self).__name__, cls.__name__),
-            ("capacity", have.capacity, wanted.capacity),
-            ("component types", _names(have), _names(wanted)),
-            ("min_after_dequeue", have.min_after_dequeue, wanted.min_after_dequeue),
-        ]
-        if (wanted.seed, wanted.seed2) != (0, 0):
-            pairs.append(("seeds", (have.seed, have.seed2), (wanted.seed, wanted.seed2)))
-        if not self.shapes_agree(wanted):
-            pairs.append(("component shapes", _shape_texts(have), _shape_texts(wanted)))
-        for what, ours, theirs in pairs:
-            if ours != theirs:
+        )
+        for what, mine, theirs in (*ours, *self.spec.beside(wanted, self.shapes_agree(wanted))):
+            if mine != theirs:
                 raise errors.invalid_argument(
                     f"shared queue {self.label!r} in container {self.container!r} has {what} "
-                    f"{ours}, but the node asks for {theirs}; make them agree, or give the queue "
+                    f"{mine}, but the node asks for {theirs}; make them agree, or give the queue "
                     "another shared_name"
                 )
 
@@ -139,53 +132,73 @@ class Queue(Resource):
 
     def enqueue(self, components: Sequence[Any]) -> Pending[None]:
         """Add one element.  Rejected with: InvalidArgument (types, shapes), Cancelled (closed)."""
+        try:
+            if self.enqueue_now(components):
+                return _DONE
+        except errors.OpError as error:
+            return Pending.failed_with(error)
+        return self._line_up("enqueue", components, 1)
+
+    def enqueue_now(self, components: Sequence[Any]) -> bool:
+        """As `enqueue`, unless it would have to wait or the queue is closed: then False, and nothing is done.
+
+        Raises InvalidArgument, ResourceExhausted.
+        """
         bad = self._fit.element(components)
         if bad is not None:
-            return Pending.failed_with(bad)
+            raise bad
         store = self._store
         with self._lock:
-            if not (self._enqueues or self._closed) and store.size < self.capacity:
-                try:
-                    store.put(components)
-                except MemoryError as error:
-                    return Pending.failed_with(self._too_large("enqueue", 1, error))
-                self._entered += 1
-                if not self._dequeues:
-                    return _DONE
-                settled = self._serve()
-            else:
-                settled = None
-        if settled is None:
-            return self._line_up("enqueue", components, 1)
+            if self._enqueues or self._closed or store.size >= self.capacity:
+                return False
+            try:
+                store.put(components)
+            except MemoryError as error:
+                raise self._too_large("enqueue", 1, error) from error
+            self._entered += 1
+            if not self._dequeues:
+                return True
+            settled = self._serve()
         announce_all(settled)
-        return _DONE
+        return True
 
     def enqueue_many(self, components: Sequence[Any], kept: Sequence[bool] = ()) -> Pending[None]:
         """Add the elements along axis 0, as there is room.  Rejected with: as enqueue.
 
         kept: for each component whether nobody will ever change it, so that it need not be copied.
         """
+        try:
+            if self.enqueue_many_now(components, kept):
+                return _DONE
+        except errors.OpError as error:
+            return Pending.failed_with(error)
+        return self._line_up("enqueue_many", components, len(components[0]), kept=kept)
+
+    def enqueue_many_now(self, components: Sequence[Any], kept: Sequence[bool] = ()) -> bool:
+        """As `enqueue_many`, unless some would have to wait or the queue is closed: then False, and nothing is done.
+
+        Raises InvalidArgument, ResourceExhausted.
+        """
         bad = self._fit.batch(components)
         if bad is not None:
-            return Pending.failed_with(bad)
+            raise bad
         count = len(components[0])
         if not count:
-            return _DONE
+            return True
         store = self._store
         with self._lock:
             if self._enqueues or self._closed or store.size + count > self.capacity:
-                settled = None
-            else:
-                try:
-                    store.put_many(components, 0, count, kept)
-                except MemoryError as error:
-                    return Pending.failed_with(self._too_large("enqueue_many", count, error))
-                self._entered += count
-                settled = self._serve() if self._dequeues else ()
-        if settled is None:
-            return self._line_up("enqueue_many", components, count, kept=kept)
+                return False
+            try:
+                store.put_many(components, 0, count, kept)
+            except MemoryError as error:
+                raise self._too_large("enqueue_many", count, error) from error
+            self._entered += count
+            if not self._dequeues:
+                return True
+            settled = self._serve()
         announce_all(settled)
-        return _DONE
+        return True
 
     def room(self) -> int:
         """How many elements could be put in now; 0 if whoever comes now would have to wait or fail."""
@@ -247,19 +260,29 @@ class Queue(Resource):
 
     def dequeue(self) -> Pending[Element]:
         """Remove one element.  Rejected with: OutOfRange (closed and empty)."""
-        with self._lock:
-            if self._dequeues or self._takeable() < 1:
-                element = None
-            else:
-                try:
-                    element = self._store.take()
-                except MemoryError as error:
-                    return Pending.failed_with(self._too_large("dequeue", 1, error))
-                settled = self._serve() if self._enqueues else ()
+        try:
+            element = self.dequeue_now()
+        except errors.OpError as error:
+            return Pending.failed_with(error)
         if element is None:
             return self._line_up("dequeue", (), 1)
-        announce_all(settled)
         return Pending.done_with(element)
+
+    def dequeue_now(self) -> Element | None:
+        """As `dequeue`, unless it would have to wait or fail: then None.  Raises ResourceExhausted."""
+        store = self._store
+        with self._lock:
+            if self._dequeues or store.size <= self._stay:
+                return None
+            try:
+                element = store.take()
+            except MemoryError as error:
+                raise self._too_large("dequeue", 1, error) from error
+            if not self._enqueues:
+                return element
+            settled = self._serve()
+        announce_all(settled)
+        return element
 
     def dequeue_many(self, count: int) -> Pending[Batch]:
         """Remove `count` elements and stack them along a new axis 0.
@@ -273,37 +296,51 @@ class Queue(Resource):
         return self._dequeue_batch("dequeue_up_to", int(count))
 
     def _dequeue_batch(self, kind: str, count: int) -> Pending[Batch]:
+        try:
+            batch = self.dequeue_many_now(count, kind)
+        except errors.OpError as error:
+            return Pending.failed_with(error)
+        if batch is None:
+            return self._line_up(kind, (), count)
+        return Pending.done_with(batch)
+
+    def dequeue_many_now(self, count: int, kind: str = "dequeue_many") -> Batch | None:
+        """As `dequeue_many`, or another `kind` of it, unless it would have to wait or fail: then None.
+
+        Raises InvalidArgument, ResourceExhausted.
+        """
+        if count <= 0 or self.spec.shapes is None:
+            return self._no_batch(kind, count)
+        store = self._store
+        with self._lock:
+            if self._dequeues or store.size - count < self._stay:
+                return None
+            try:
+                batch = store.take_many(count)
+            except MemoryError as error:
+                raise self._too_large(kind, count, error) from error
+            if not self._enqueues:
+                return batch
+            settled = self._serve()
+        announce_all(settled)
+        return batch
+
+    def _no_batch(self, kind: str, count: int) -> Batch:
+        """What a batch of no elements looks like.  Raises InvalidArgument."""
         shapes = self.spec.shapes
         if shapes is None:
-            return Pending.failed_with(
-                errors.invalid_argument(
-                    f"{self} was made without component shapes, and {kind} needs them; "
-                    "pass shapes= when making the queue, or dequeue one element at a time"
-                )
+            raise errors.invalid_argument(
+                f"{self} was made without component shapes, and {kind} needs them; "
+                "pass shapes= when making the queue, or dequeue one element at a time"
             )
         if count < 0:
-            return Pending.failed_with(
-                errors.invalid_argument(f"{kind} from {self} asks for {count} elements, under 0")
-            )
-        if count == 0:
-            empty = [
+            raise errors.invalid_argument(f"{kind} from {self} asks for {count} elements, under 0")
+        return tuple(
+            [
                 np.empty((0, *[size or 0 for size in shape]), dtype.np)
                 for dtype, shape in zip(self.spec.component_types, shapes, strict=True)
             ]
-            return Pending.done_with(tuple(empty))
-        with self._lock:
-            if self._dequeues or self._takeable() < count:
-                batch = None
-            else:
-                try:
-                    batch = self._store.take_many(count)
-                except MemoryError as error:
-                    return Pending.failed_with(self._too_large(kind, count, error))
-                settled = self._serve() if self._enqueues else ()
-        if batch is None:
-            return self._line_up(kind, (), count)
-        announce_all(settled)
-        return Pending.done_with(batch)
+        )
 
     def close(
         self, cancel_pending_enqueues: bool = False, reason: errors.OpError | None = None
@@ -318,7 +355,7 @@ class Queue(Resource):
         error = errors.cancelled(f"{self} was closed, and its pending enqueues cancelled")
         with self._lock:
             if not self._closed:
-                self._closed, self._reason = True, reason
+                self._shut(reason)
             settled = _fail_all(self._enqueues, error)
             settled += self._serve()
         announce_all(settled)
@@ -460,7 +497,7 @@ class Queue(Resource):
             pending.settle_error(errors.cancelled(f"{self} is {word}"))
             return True
         if attempt.kind == "close":
-            self._closed, self._reason = True, attempt.reason
+            self._shut(attempt.reason)
             pending.settle(None)
             return True
         room = self.capacity - self._store.size
@@ -511,9 +548,12 @@ class Queue(Resource):
         found.__cause__ = reason
         return found
 
+    def _shut(self, reason: errors.OpError | None) -> None:
+        self._closed, self._reason, self._stay = True, reason, 0
+
     def _takeable(self) -> int:
         """Elements that may leave now."""
-        return self._store.size - (0 if self._closed else self.spec.min_after_dequeue)
+        return self._store.size - self._stay
 
     # ---- words ------------------------------------------------------------------------------
 
@@ -552,11 +592,3 @@ def _fail_all(line: deque[Attempt], error: errors.OpError) -> list[Pending[Any]]
     settled = [attempt.pending for attempt in line if attempt.pending.settle_error(error)]
     line.clear()
     return settled
-
-
-def _names(spec: QueueSpec) -> str:
-    return ", ".join(t.name for t in spec.component_types)
-
-
-def _shape_texts(spec: QueueSpec) -> str:
-    return "unknown" if spec.shapes is None else ", ".join(map(shape_rules.text, spec.shapes))
