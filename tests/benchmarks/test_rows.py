@@ -15,24 +15,61 @@ from pathlib import Path
 
 import pytest
 
+import headrace as tf
+from benchmarks.child import measure
+from benchmarks.compare import floor_name
+from benchmarks.libraries import HEADRACE
+from benchmarks.row import Bench, Unit
 from benchmarks.rows import AREAS, TABLE
+from headrace.serve import registry
+from tests.serve.clusters import in_process
 
 ROOT = Path(__file__).resolve().parents[2]
 GONE_WITHIN_S = 30.0
+
+OF_PROCESSES = [
+    row.name for row in TABLE.values() if row.area == "footprint" or row.unit is Unit.BYTES
+]
+"""What they measure is a process."""
+
+SOME_OF_THE_OTHERS = ["run_const", "remote_run_var"]
 
 
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "benchmarks", *arguments]
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_a_row_verifies_its_result_and_yields_a_figure(name: str) -> None:
+@pytest.mark.parametrize("name", OF_PROCESSES + SOME_OF_THE_OTHERS)
+def test_a_row_measured_from_the_command_line_yields_a_figure(name: str) -> None:
     ended = subprocess.run(
         command("--quick", "--only", "headrace", name), cwd=ROOT, capture_output=True, text=True
     )
     assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout + ended.stderr
     *_, line = ended.stdout.splitlines()
     assert re.match(rf"{name}\s+[\d.,]+ (ns|µs|ms|s|B|kB|MB|GB|/s)\s", line)
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE if name not in OF_PROCESSES])
+def test_a_row_verifies_its_result_and_yields_a_figure(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = TABLE[name]
+    monkeypatch.setattr(registry, "find", lambda address: None)  # through sockets, as in the table
+    with in_process(row.cluster) as cluster, tf.Graph().as_default():
+        assert measure(row, HEADRACE.name, Bench(0.0, cluster.spec)) > 0
+
+
+FLOORS = {
+    floor.text: (row.name, index)
+    for row in TABLE.values()
+    for index, floor in enumerate(row.floors)
+}
+
+
+@pytest.mark.parametrize("text", FLOORS)
+def test_a_floor_yields_a_figure(text: str) -> None:
+    name, index = FLOORS[text]
+    assert measure(TABLE[name], floor_name(index), Bench(0.0)) > 0
 
 
 def test_every_row_explains_itself_and_stands_in_an_area_of_the_table() -> None:
