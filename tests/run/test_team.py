@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.run import blas, team
+from headrace.ops import linear
+from headrace.run import blas, long_waits, team
+from headrace.run.crew import Crew
 from headrace.run.team import Team
 
 WAIT_S = 60.0
@@ -140,18 +142,104 @@ def test_within_a_part_there_is_no_team(three: Team) -> None:
     assert team.size() == 1
 
 
-@pytest.mark.skipif(blas.current() is None, reason="NumPy's BLAS cannot be told")
+told = pytest.mark.skipif(blas.current() is None, reason="NumPy's BLAS cannot be told")
+
+
+@told
 def test_blas_uses_one_thread_a_call_while_parts_multiply(three: Team) -> None:
     before = blas.current()
     seen: set[int | None] = set()
     three.spread(lambda part: seen.add(blas.current()), range(5), products=True)
     assert seen == {1}
     assert blas.current() == before
-    with blas.threads(1), blas.threads(2):
-        assert blas.current() == 1
-    assert blas.current() == before
     with Team(1):
         assert blas.current() == 1
+    assert blas.current() == before
+
+
+@told
+def test_the_lowest_number_asked_of_blas_holds_until_the_last_has_given_it_back() -> None:
+    before = blas.current()
+    first, second, third = blas.threads(1), blas.threads(1), blas.threads(2)
+    for each in (third, first, second):
+        each.__enter__()
+    for each in (third, first):
+        each.__exit__()
+        assert blas.current() == 1
+    blas.threads(1).__exit__()  # has not asked
+    assert blas.current() == 1
+    second.__exit__()
+    assert blas.current() == before
+
+
+@pytest.fixture
+def holds(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """Threads that BLAS used for the large products since."""
+    found: list[int | None] = []
+
+    def hold_blas() -> bool:
+        held = team.hold_blas()
+        found.append(blas.current())
+        return held
+
+    monkeypatch.setattr(linear, "hold_blas", hold_blas)
+    return found
+
+
+@told
+@pytest.mark.parametrize(
+    ("left", "right", "large"),
+    [
+        ((2, 2), (2, 2), False), ((60, 60), (60, 60), False), ((64, 64), (64, 64), True),
+        ((1, 100), (100, 100), True), ((3, 1, 100), (100, 90), False), ((3, 7, 100), (3, 100, 70), True),
+    ],
+)  # fmt: skip
+def test_only_steps_with_a_large_product_ask_something_of_blas(
+    left: tuple[int, ...], right: tuple[int, ...], large: bool, holds: list[int | None]
+) -> None:
+    before = blas.current()
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, y = (tf.placeholder(tf.float32, [None] * len(shape)) for shape in (left, right))
+        a, b = np.ones(left, np.float32), np.ones(right, np.float32)
+        np.testing.assert_array_equal(session.run(tf.matmul(x, y), {x: a, y: b}), a @ b)
+    assert holds == ([1] if large else [])
+    assert blas.current() == before
+
+
+@told
+def test_a_step_that_waits_or_fails_gives_blas_back(
+    monkeypatch: pytest.MonkeyPatch, holds: list[int | None]
+) -> None:
+    before = blas.current()
+    waited: list[int | None] = []
+    waits = threading.Event()
+
+    class Waiting(dict[object, None]):
+        def __setitem__(self, step: object, _: None) -> None:
+            super().__setitem__(step, None)
+            waited.append(blas.current())
+            waits.set()
+
+    monkeypatch.setattr(long_waits, "waiting", Waiting())
+    square = np.eye(100, dtype=np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [None, None])
+        queue = tf.FIFOQueue(1, [tf.float32], shapes=[[]])
+        first = tf.matmul(x, x)
+        put, last = queue.enqueue(1.0), tf.matmul(first * queue.dequeue(), first)
+
+        def feed() -> None:
+            assert waits.wait(WAIT_S)
+            session.run(put)
+
+        with Crew("feeder") as crew:
+            crew.start(feed)
+            np.testing.assert_array_equal(session.run(last, {x: square}), square)
+        assert (holds, waited) == ([1, 1], [before])
+        assert blas.current() == before
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.run(tf.matmul(first, x[1:]), {x: square})
+        assert holds == [1, 1, 1, 1]  # the product that fails has asked, too
     assert blas.current() == before
 
 

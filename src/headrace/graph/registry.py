@@ -204,7 +204,6 @@ class OpSpec:
         foldable: bool = True,
         elementwise: bool = False,
         shares: bool = False,
-        multiplies: bool = False,
         where: str = "",
     ) -> None:
         self.name = name
@@ -231,8 +230,7 @@ class OpSpec:
         """(operation, its inputs where they are constants, else None) -> a kernel of all inputs that uses that"""
         self.foldable = foldable and not stateful and not blocking
         self.elementwise = elementwise
-        self.shares = shares or multiplies
-        self.multiplies = multiplies
+        self.shares = shares
         self.where = where
         self.gradient_fn: Gradient | None = None
         self.differentiable = True
@@ -340,7 +338,6 @@ def op(
     foldable: bool = True,
     elementwise: bool = False,
     shares: bool = False,
-    multiplies: bool = False,
     differentiable: bool = True,
 ) -> Callable[[Callable[..., Any]], OpSpec]:
     """Decorator over a kernel: registers the op and returns its `OpSpec`.
@@ -356,7 +353,6 @@ def op(
     elementwise: every element of the output is made of the elements at its place alone (inputs broadcast), so that the
     kernel may be called with blocks of arrays (`plan.fuse`).
     shares: the kernel spreads its work over the task's threads where it is large (`run.team`).
-    multiplies: it also multiplies matrices there, so that BLAS is to use one thread a call in steps that have it.
     differentiable=False: gradients stop here silently, as for an integer function.
     """
 
@@ -367,7 +363,7 @@ def op(
             aliases=aliases, blocking=blocking, keeps_refs=keeps_refs, snapshots=snapshots,
             takes_refs=takes_refs, handle=handle,
             allows_uninitialized=allows_uninitialized, commutative=commutative,
-            aggregate=aggregate, foldable=foldable, elementwise=elementwise, shares=shares, multiplies=multiplies,
+            aggregate=aggregate, foldable=foldable, elementwise=elementwise, shares=shares,
             where=f"{code.co_filename}:{code.co_firstlineno}",
         )  # fmt: skip
         spec.differentiable = differentiable

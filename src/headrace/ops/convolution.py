@@ -66,7 +66,7 @@ def _check_channels(c: ShapeContext, given: int | None, taken: int | None) -> No
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double, int32}}; {_2D}; {DILATIONS}",
     shape=conv_shape,
-    multiplies=True,
+    shares=True,
 )
 def conv2d_op(
     xp: Any, x: Array, filters: Array, *, strides: list[int], padding: bytes, explicit_paddings: list[int],
@@ -95,7 +95,7 @@ def sizes_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double, int32}}; {_2D}; {DILATIONS}",
     shape=sizes_shape,
-    multiplies=True,
+    shares=True,
 )
 def conv2d_backprop_input_op(
     xp: Any, input_sizes: Array, filters: Array, dout: Array, *, strides: list[int], padding: bytes,
@@ -117,7 +117,7 @@ def conv2d_backprop_input_op(
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double}}; {_2D}; {DILATIONS}",
     shape=sizes_shape,
-    multiplies=True,
+    shares=True,
 )
 def conv2d_backprop_filter_op(
     xp: Any, x: Array, filter_sizes: Array, dout: Array, *, strides: list[int], padding: bytes,
@@ -176,7 +176,7 @@ def _(op: Operation, dout: Any) -> Any:
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double}}; {_3D}",
     shape=conv_shape,
-    multiplies=True,
+    shares=True,
 )
 def conv3d_op(
     xp: Any, x: Array, filters: Array, *, strides: list[int], padding: bytes, data_format: bytes,
@@ -192,7 +192,7 @@ def conv3d_op(
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double}}; {_3D}; Tshape: {{int32, int64}} = int32",
     shape=sizes_shape,
-    multiplies=True,
+    shares=True,
 )
 def conv3d_backprop_input_op(
     xp: Any, input_sizes: Array, filters: Array, dout: Array, *, strides: list[int], padding: bytes,
@@ -209,7 +209,7 @@ def conv3d_backprop_input_op(
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double}}; {_3D}",
     shape=sizes_shape,
-    multiplies=True,
+    shares=True,
 )
 def conv3d_backprop_filter_op(
     xp: Any, x: Array, filter_sizes: Array, dout: Array, *, strides: list[int], padding: bytes,

@@ -7,6 +7,7 @@ Source: TF 1.15 core/kernels/matmul_op.cc, batch_matmul_op_impl.h, matrix_invers
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,13 @@ from headrace.ops.casting import cast, conj
 from headrace.ops.diagonals import matrix_diag_part
 from headrace.ops.shape_ops import shape
 from headrace.ops.tables import FLOATS, make
-from headrace.run.team import spread
+from headrace.run.team import hold_blas, spread
 
 __all__ = ["batch_matmul", "matmul", "matrix_inverse", "trace"]
 
-_LARGE = 1 << 25  # multiplications from which a product is made in parts; 0.5 ms of one processor
-_PARTS = 4  # whatever the number of threads, so that results do not depend on it
+_LARGE = 1 << 23  # multiplications from which a product is made in parts; 0.25 ms of one processor
+_THREADED = 1 << 18  # from which OpenBLAS would use threads of its own
+THREADED_VECTOR = 9216  # the same, where one of the factors is a vector
 _GRAIN = 16  # rows or columns that BLAS works on together
 
 # -- MatMul -----------------------------------------------------------------------------------
@@ -61,17 +63,32 @@ def _single(x: Any) -> Any:
     return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x
 
 
-def _product(xp: Any, a: Any, b: Any, kind: Any) -> Any:
-    return xp.matmul(_single(a), _single(b)).astype(kind, copy=False)
+def _shared(x: Any, y: Any, work: int) -> Any:
+    """The product of two matrices, which takes `work` multiplications; large ones on the team's threads."""
+    if x.dtype.kind not in "fc" or (work < _THREADED and min(x.shape[0], y.shape[1]) > 1):
+        return np.matmul(x, y)
+    hold_blas()
+    if work < _LARGE:
+        return np.matmul(x, y)
+    return _in_parts(x, y, _parts(work))
 
 
-def _in_parts(x: Any, y: Any) -> Any:
+def _parts(work: int) -> int:
+    """Parts of a product: 4, or 8 from 64 million multiplications, or 16 from 512 million.
+
+    Never the number of threads: another number of rows at a time may give other bits.
+    """
+    found: int = min(4 << (work.bit_length() - 24) // 3, 16)
+    return found
+
+
+def _in_parts(x: Any, y: Any, parts: int) -> Any:
     """The product of two matrices, a few of its rows or columns at a time (`run.team`).  Raises ValueError."""
     if x.shape[1] != y.shape[0]:
         raise ValueError("inner dimensions differ")
     out = np.empty((x.shape[0], y.shape[1]), np.result_type(x, y))
     axis = 0 if x.shape[0] >= y.shape[1] else 1
-    each = -(-out.shape[axis] // (_PARTS * _GRAIN)) * _GRAIN
+    each = -(-out.shape[axis] // (parts * _GRAIN)) * _GRAIN
 
     def part(first: int) -> None:
         chosen = slice(first, first + each)
@@ -93,9 +110,10 @@ def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) ->
     x = a.T if transpose_a else a
     y = b.T if transpose_b else b
     try:
-        if x.shape[0] * y.size > _LARGE and a.dtype.kind in "fc" and a.dtype.itemsize > 2:
-            return _in_parts(x, y)
-        return _product(xp, x, y, a.dtype) if a.dtype.itemsize == 2 else xp.matmul(x, y)
+        work = x.shape[0] * y.size
+        if a.dtype.itemsize == 2:
+            return _shared(_single(x), _single(y), work).astype(a.dtype, copy=False)
+        return xp.matmul(x, y) if work < THREADED_VECTOR else _shared(x, y, work)
     except ValueError:
         raise errors.invalid_argument(
             _disagreement(a.shape, b.shape, x.shape[1], y.shape[0])
@@ -110,7 +128,7 @@ def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) ->
     f"T: {{{FLOATS}, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}}; "
     "grad_a: bool = false; grad_b: bool = false",
     shape=product_shape,
-    multiplies=True,
+    shares=True,
 )
 def matmul_op(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
     """The product of two matrices, each transposed (not conjugated) first if asked for.
@@ -155,6 +173,7 @@ def _product_gradients(
     attrs="transpose_a: bool = false; transpose_b: bool = false; a_is_sparse: bool = false; "
     "b_is_sparse: bool = false; Ta: {float, bfloat16} = float; Tb: {float, bfloat16} = float",
     shape=product_shape,
+    shares=True,
 )
 def sparse_matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
     """MatMul of matrices that are expected to hold many zeros, always as float32.
@@ -218,6 +237,27 @@ def _batch_product(xp: Any, x: Any, y: Any, adj_x: bool, adj_y: bool) -> tuple[A
     return left, right
 
 
+def _products(xp: Any, x: Any, y: Any, kind: Any) -> Any:
+    """Products of pairs of matrices, many of large ones on the team's threads."""
+    x, y = _single(x), _single(y)
+    each = math.prod(x.shape[-2:]) * y.shape[-1]
+    if each >= THREADED_VECTOR:
+        hold_blas()
+    count = len(x) if x.ndim > 2 and x.ndim == y.ndim and len(x) == len(y) else 1
+    if count == 1 or each < THREADED_VECTOR or count * each < _LARGE:
+        return xp.matmul(x, y).astype(kind, copy=False)
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    out = np.empty((*batch, x.shape[-2], y.shape[-1]), np.result_type(x, y))
+    some = -(-count // _parts(count * each))
+
+    def part(first: int) -> None:
+        chosen = slice(first, first + some)
+        np.matmul(x[chosen], y[chosen], out=out[chosen])
+
+    spread(part, range(0, count, some), products=True)
+    return out.astype(kind, copy=False)
+
+
 _BATCH = "adj_x: bool = false; adj_y: bool = false; grad_x: bool = false; grad_y: bool = false"
 
 
@@ -240,7 +280,7 @@ def batch_matmul_op(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any
         raise errors.invalid_argument(
             f"x and y must have equal leading dimensions, but have shapes {list(x.shape)} and {list(y.shape)}"
         )
-    return _product(xp, *_batch_product(xp, x, y, adj_x, adj_y), x.dtype)
+    return _products(xp, *_batch_product(xp, x, y, adj_x, adj_y), x.dtype)
 
 
 @op(
@@ -256,7 +296,7 @@ def batch_matmul_v2(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any
 
     Source: TF 1.15 core/kernels/batch_matmul_op_impl.h
     """
-    return _product(xp, *_batch_product(xp, x, y, adj_x, adj_y), x.dtype)
+    return _products(xp, *_batch_product(xp, x, y, adj_x, adj_y), x.dtype)
 
 
 _V3_INPUT = f"{{{FLOATS}, uint8, int8, int16, int32, int64, complex64, complex128}}"
@@ -276,7 +316,7 @@ def batch_matmul_v3(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool, Tout: 
     Source: TF 2.6 core/kernels/matmul_op_impl.h
     """
     left, right = _batch_product(xp, x, y, adj_x, adj_y)
-    return _product(
+    return _products(
         xp, left.astype(Tout.np, copy=False), right.astype(Tout.np, copy=False), Tout.np
     )
 

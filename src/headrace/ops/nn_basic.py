@@ -22,12 +22,14 @@ from headrace.graph.tensor import Tensor
 from headrace.ops.casting import cast
 from headrace.ops.constants import constant, zeros_like
 from headrace.ops.flow import identity, stop_gradient
+from headrace.ops.linear import THREADED_VECTOR
 from headrace.ops.random_ops import random_uniform
 from headrace.ops.reductions import count_nonzero, reduce_mean, reduce_sum
 from headrace.ops.shape_ops import shape as shape_of
 from headrace.ops.shape_ops import size as size_of
 from headrace.ops.shape_ops import squeeze
 from headrace.ops.tables import make
+from headrace.run.team import hold_blas
 
 __all__ = [
     "batch_normalization",
@@ -54,11 +56,14 @@ Array = np.ndarray[Any, Any]
     outputs="output: T",
     attrs="T: {half, bfloat16, float, double}",
     shape=scalar,
+    shares=True,
 )
 def l2_loss(xp: Any, t: Any) -> Any:
     """Half the sum of the squares: a scalar."""
     wide = np.float64 if t.dtype == np.float64 else np.float32
     flat = np.asarray(t).ravel().astype(wide, copy=False)
+    if flat.size >= THREADED_VECTOR:
+        hold_blas()
     return (np.dot(flat, flat) * wide(0.5)).astype(t.dtype)
 
 

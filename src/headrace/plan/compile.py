@@ -114,7 +114,6 @@ class Compiler:
         ] = {}  # registers, by the segment that may have them
         self._fed = set(args)
         self._shares = False
-        self._multiplies = False
         self._group_of: dict[Operation, fuse.Group] = {}  # of the nodes that run together
         references = references_in(pruned.ops)
         self._live = live_tensors(pruned.ops, references)
@@ -139,7 +138,7 @@ class Compiler:
         items = self._items()
         return Program(
             self._template, len(self._args), items, returns, self._preloaded, scalars,
-            self._shares, self._multiplies,
+            self._shares,
         )  # fmt: skip
 
     def _add_all(self) -> None:
@@ -202,7 +201,6 @@ class Compiler:
                 node=op.name, op_type=op.type, built_at=op.built_at,
             )  # fmt: skip
         self._shares = self._shares or spec.shares
-        self._multiplies = self._multiplies or spec.multiplies
         if spec.blocking:
             outputs = tuple(self._output(tensor) for tensor in op.outputs)
             self._add_waiter(op, spec, node, after, outputs)

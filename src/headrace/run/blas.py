@@ -33,7 +33,7 @@ def _found() -> tuple[Get, Set] | None:
     if path is None:
         return None
     try:
-        library = ctypes.CDLL(path)
+        library = ctypes.PyDLL(path)  # calls are too short to let go of the interpreter's lock
     except OSError:
         return None
     for name in _NAMES:
@@ -43,44 +43,54 @@ def _found() -> tuple[Get, Set] | None:
 
 
 class _Limit:
-    """How many threads are asked for at the moment; the lowest number holds."""
+    """Who asks for how many threads at the moment; the lowest number holds."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._looked = False
         self._functions: tuple[Get, Set] | None = None
-        self._before = 0
-        self._asked: list[int] = []
+        self._before = 0  # what BLAS used when nobody asked, and uses
+        self._now = 0
+        self._asked: dict[threads, int] = {}
 
     def functions(self) -> tuple[Get, Set] | None:
-        with self._lock:
-            if not self._looked:
-                self._functions, self._looked = _found(), True
-            return self._functions
+        if not self._looked:
+            with self._lock:
+                if not self._looked:
+                    self._functions = _found()
+                    self._looked = True
+        return self._functions
 
-    def change(self, asked: int, ended: bool) -> None:
-        """Somebody begins or ends to ask for so many threads.  Telling OpenBLAS takes 10 µs, so only of a change."""
+    def ask(self, who: threads, count: int) -> None:
         functions = self.functions()
         if functions is None:
             return
         with self._lock:
             if not self._asked:
-                self._before = functions[0]()
-            held = min(self._before, *self._asked, self._before)
-            if ended:
-                self._asked.remove(asked)
-            else:
-                self._asked.append(asked)
-            now = min(self._before, *self._asked, self._before)
-            if now != held:
-                functions[1](now)
+                self._before = self._now = functions[0]()
+            self._asked[who] = count
+            self._tell(functions[1])
+
+    def give_back(self, who: threads) -> None:
+        """Nothing for who has not asked: an interrupt may come before that."""
+        if self._functions is None:
+            return
+        with self._lock:
+            if self._asked.pop(who, None) is not None:
+                self._tell(self._functions[1])
+
+    def _tell(self, change: Set) -> None:
+        now = min(self._before, *self._asked.values()) if self._asked else self._before
+        if now != self._now:
+            change(now)
+            self._now = now
 
 
 _limit = _Limit()
 
 
 class threads:
-    """``with threads(1): …``: at most so many for each BLAS call, in the whole process."""
+    """``with threads(1): …``: at most so many for each BLAS call, in the whole process.  To be entered once."""
 
     __slots__ = ("_count",)
 
@@ -88,15 +98,15 @@ class threads:
         self._count = count
 
     def __enter__(self) -> None:
-        _limit.change(self._count, ended=False)
+        _limit.ask(self, self._count)
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
+        kind: type[BaseException] | None = None,
+        value: BaseException | None = None,
+        trace: TracebackType | None = None,
     ) -> None:
-        _limit.change(self._count, ended=True)
+        _limit.give_back(self)
 
 
 def current() -> int | None:

@@ -29,6 +29,7 @@ from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
 from headrace.run.program import LONG_WAIT_S
 from headrace.run.quiet import hush, restore
+from headrace.run.team import let_blas_go
 
 _LOOK_EVERY = 256  # nodes between looks at the scope
 
@@ -283,6 +284,7 @@ class _Execution:
 
     def _wait(self) -> int:
         scope = self._step.scope
+        let_blas_go()
         since, look_s = time.monotonic(), long_waits.first_look_s
         long_waits.waiting[self] = None
         try:

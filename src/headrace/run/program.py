@@ -22,12 +22,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headrace.base import errors
-from headrace.run import blas, long_waits
+from headrace.run import long_waits
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
 from headrace.run.quiet import hush, restore
 from headrace.run.straight import HOT, Part, Recipe, is_worth_it
+from headrace.run.team import let_blas_go
 
 LONG_WAIT_S = 0.005
 _AT_EASE: Final = nullcontext()
@@ -107,13 +108,10 @@ class Program:
         preloaded: Sequence[tuple[NodeInfo, tuple[int, ...]]] = (),
         scalars: Sequence[int] = (),
         shares: bool = False,
-        multiplies: bool = False,
     ) -> None:
         """preloaded: constants, and the registers that hold their outputs.  scalars: registers of arguments that are
         numbers, which reach the kernels as NumPy scalars.
-        shares: some kernels spread large work over the task's threads; multiplies: they multiply matrices there, so
-        that BLAS is held to one thread, also while the step waits: its own threads spin, and keep other tasks of the
-        host from their work.
+        shares: some kernels spread large work over the task's threads.
         """
         self.template = template
         self.num_args = num_args
@@ -127,7 +125,6 @@ class Program:
             if isinstance(item.work, Segment):
                 item.work.look()
         self.may_wait = any(isinstance(item.work, Waiter) for item in items)
-        self.multiplies = multiplies
         self._flat = (
             items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
         )
@@ -164,10 +161,7 @@ class Program:
             try:
                 if step.stats is not None:
                     self._begin(step, registers)
-                if self.multiplies:
-                    with step.runtime.team, blas.threads(1):
-                        self._execute(registers, step, waiting)
-                elif self.shares:
+                if self.shares:
                     with step.runtime.team:
                         self._execute(registers, step, waiting)
                 else:
@@ -374,6 +368,7 @@ class _Execution:
 
     def _next(self) -> int:
         scope = self._step.scope
+        let_blas_go()
         since, look_s = time.monotonic(), long_waits.first_look_s
         long_waits.waiting[self] = None
         try:

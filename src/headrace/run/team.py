@@ -4,6 +4,10 @@
 free, and returns when all are done.  What the parts are must not depend on the team, so that results do not either.
 NumPy lets go of the interpreter's lock in loops over large arrays, so parts of some 100 µs and more run side by side.
 
+OpenBLAS has threads of its own for a large product, which spin for a while after it and keep other tasks of the host
+from their work.  So the first large product of a step (`hold_blas`) has BLAS use one thread a call until the step ends,
+or waits (`let_blas_go`); a step without one leaves BLAS alone.
+
 A task (or local session) has a team; its threads are started by the first operation that has parts to share, and end
 with `close`, or when nobody holds the team any more.  A step makes its task's team the current one of its thread for as
 long as it runs; where there is none, in a worker's own thread too, parts run one after the other.
@@ -111,7 +115,7 @@ class Team:
         A number that is given holds for the threads of BLAS too, while the team is the current one.
         """
         self.size = size if size > 0 else processors()
-        self._limit = blas.threads(size) if size > 0 else None
+        self._limited = size > 0
         self._lock = threading.Lock()
         self._inbox: _Inbox = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -123,8 +127,12 @@ class Team:
     ) -> None:
         """Call `function` for every part.  Raises the first failure, when no call is under way any more.
 
-        products: parts multiply matrices; BLAS uses one thread a call meanwhile.
+        products: parts multiply matrices; BLAS uses one thread a call meanwhile, or as long as `hold_blas` says.
         """
+        if products and not hold_blas():
+            with blas.threads(1):
+                self.spread(function, parts)
+            return
         listed = list(parts)
         helpers = min(self.size, len(listed)) - 1
         if helpers <= 0 or not self._ready():
@@ -132,13 +140,6 @@ class Team:
                 function(part)
             return
         job = _Job(function, iter(listed))
-        if not products:
-            self._share(job, helpers)
-            return
-        with blas.threads(1):
-            self._share(job, helpers)
-
-    def _share(self, job: _Job, helpers: int) -> None:
         for _ in range(helpers):
             self._inbox.put(job)
         job.lead()
@@ -174,8 +175,10 @@ class Team:
     def __enter__(self) -> Team:
         """Make this the current team of the calling thread."""
         _current.teams.append(self)
-        if self._limit is not None:
-            self._limit.__enter__()
+        if self._limited:
+            limit = blas.threads(self.size)
+            _current.limits.append(limit)
+            limit.__enter__()
         return self
 
     def __exit__(
@@ -185,16 +188,37 @@ class Team:
         trace: TracebackType | None,
     ) -> None:
         _current.teams.pop()
-        if self._limit is not None:
-            self._limit.__exit__(kind, value, trace)
+        if self._limited:
+            _current.limits.pop().__exit__()
+        if _current.held is not None and not _current.teams:
+            let_blas_go()
 
 
 class _Current(threading.local):
     def __init__(self) -> None:
         self.teams: list[Team] = []
+        self.limits: list[blas.threads] = []  # of those teams that were given a size
+        self.held: blas.threads | None = None
 
 
 _current = _Current()
+
+
+def hold_blas() -> bool:
+    """Have BLAS use one thread a call, until the step on this thread ends or waits.  False if there is none here."""
+    if _current.held is None:
+        if not _current.teams:
+            return False
+        _current.held = limit = blas.threads(1)
+        limit.__enter__()
+    return True
+
+
+def let_blas_go() -> None:
+    """The step on this thread ends or waits: what `hold_blas` asked for is over."""
+    if _current.held is not None:
+        _current.held.__exit__()
+        _current.held = None
 
 
 def size() -> int:
