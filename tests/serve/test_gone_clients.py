@@ -41,9 +41,9 @@ class Endings:
             self.errors.append(error)
             self._closed.release()
 
-        def looking(self_: Caretaker, kept: Any) -> errors.OpError | None:
+        def looking(self_: Caretaker, kept: Any) -> tuple[float, errors.OpError | None]:
             found = verdict(self_, kept)
-            if found is None:
+            if found[1] is None:
                 self.looks.release()
             return found
 
@@ -190,7 +190,7 @@ def test_a_session_that_is_closed_in_time_is_forgotten(cluster: Cluster, endings
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(tf.constant(1))
     assert not ours._caretaker._kept
-    assert not ours._caretaker._due
+    assert ours._caretaker._looks.empty
 
 
 # -- the idle limit -------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def limited(monkeypatch: pytest.MonkeyPatch, endings: Endings) -> Iterator[Clust
 def hurry(cluster: Cluster) -> None:
     """Make the limit a short one, for the sessions that there are."""
     keeper = cluster.servers["local:0"].master._caretaker
-    with keeper._changed:
+    with keeper._lock:
         keeper._idle_s = 0.05
         for handle in keeper._kept:
             keeper._look_within(handle, 0.0)
@@ -270,5 +270,4 @@ def test_a_limit_that_is_none(text: str, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_without_a_limit_nothing_is_looked_at(cluster: Cluster) -> None:
     stranger(cluster.target("worker:0"))
     keeper = cluster.servers["worker:0"].master._caretaker
-    assert not keeper._due
-    assert not keeper._running
+    assert keeper._looks.empty

@@ -3,7 +3,7 @@
 A client of ours attends each session with a call that lasts as long as the session; when that breaks and no other
 comes within some seconds, the client is gone.  Other clients, TensorFlow's, are known by their steps alone: a
 session without one for the idle limit is closed, if there is such a limit.  Whoever still has it gets Aborted.
-Called by: serve.master.  Threads: one of the pool, while there is something to look at.
+Called by: serve.master.  Threads: any; one of its own while there is something to look at.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo
 from headrace.serve.master_session import MasterSession
-from headrace.serve.pool import GrowingPool
+from headrace.serve.timetable import Timetable
 
 _GONE_AFTER_S = 15.0
 _LOOKS = 4  # at a session within the idle limit
@@ -55,19 +55,17 @@ class _Kept:
 class Caretaker:
     """See the module header."""
 
-    def __init__(self, close: Callable[[str, errors.OpError], object], pool: GrowingPool) -> None:
-        """close(handle, error): closes a session; on a thread of `pool`.  Raises InvalidArgument."""
+    def __init__(self, close: Callable[[str, errors.OpError], object]) -> None:
+        """close(handle, error): closes a session; on a thread of this.  Raises InvalidArgument."""
         self._close = close
-        self._pool = pool
         self._idle_s = session_idle_s()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
-        self._due: dict[str, float] = {}
-        self._running = False
+        self._looks = Timetable("headrace caretaker", self._look)
 
     def take(self, session: MasterSession, attends: bool) -> None:
         """Look after a session, which its client attends."""
-        with self._changed:
+        with self._lock:
             self._kept[session.handle] = _Kept(session, attends)
             if attends:
                 self._look_within(session.handle, _GONE_AFTER_S)
@@ -82,17 +80,17 @@ class Caretaker:
         attendance: Pending[None] = Pending(
             WaitInfo("attended", f"session {handle}"), lambda pending: self._left(handle, pending)
         )
-        with self._changed:
+        with self._lock:
             kept = self._kept.get(handle)
             if kept is None:
                 raise errors.aborted(f"session {handle!r} has ended")
             kept.attendants.add(attendance)
             kept.attends = True
-            self._due.pop(handle, None)
+            self._looks.forget(handle)
         return attendance
 
     def _left(self, handle: str, attendance: Pending[None]) -> bool:
-        with self._changed:
+        with self._lock:
             kept = self._kept.get(handle)
             if kept is not None:
                 kept.attendants.discard(attendance)
@@ -103,56 +101,42 @@ class Caretaker:
 
     def forget(self, handle: str) -> None:
         """The session has ended."""
-        with self._changed:
+        with self._lock:
             kept = self._kept.pop(handle, None)
-            self._due.pop(handle, None)
-            self._changed.notify()
+            self._looks.forget(handle)
         for attendance in kept.attendants if kept is not None else ():
             attendance.resolve(None)
 
     def _look_within(self, handle: str, seconds: float) -> None:
-        self._due[handle] = time.monotonic() + seconds
-        if self._running:
-            self._changed.notify()
-            return
-        try:
-            self._pool.submit(self._work)
-            self._running = True
-        except RuntimeError:  # the server is being stopped: so are all its sessions
-            self._due.clear()
+        self._looks.look_at(handle, time.monotonic() + seconds)
 
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                if not self._due:
-                    self._running = False
-                    return
-                handle = min(self._due, key=self._due.__getitem__)
-                left = self._due[handle] - time.monotonic()
-                if left > 0:
-                    self._changed.wait(left)
-                    continue
-                del self._due[handle]
-                error = self._verdict(self._kept[handle])
-            if error is not None:
-                self._close(handle, error)
+    def _look(self, handle: str) -> float | None:
+        """The timetable's: close the session if nobody has it; when to look again."""
+        with self._lock:
+            kept = self._kept.get(handle)
+            if kept is None or kept.attendants:
+                return None
+            again_s, error = self._verdict(kept)
+        if error is not None:
+            self._close(handle, error)
+            return None
+        return time.monotonic() + again_s
 
-    def _verdict(self, kept: _Kept) -> errors.OpError | None:
-        """Why the session is to be closed now; else it is looked at again."""
+    def _verdict(self, kept: _Kept) -> tuple[float, errors.OpError | None]:
+        """Seconds until the next look, or why the session is to be closed now."""
         now = time.monotonic()
         limit_s = _GONE_AFTER_S if kept.attends else self._idle_s or 0.0
         if not kept.attends and kept.session.was_used():
             kept.since = now
         left = kept.since + limit_s - now
         if left > 0:
-            self._look_within(kept.session.handle, min(left, limit_s / _LOOKS))
-            return None
+            return min(left, limit_s / _LOOKS), None
         handle = kept.session.handle
         if kept.attends:
-            return errors.aborted(
+            return 0.0, errors.aborted(
                 f"session {handle!r} was closed: its client {kept.session.client} has been gone for {limit_s:g} s"
             )
-        return errors.aborted(
+        return 0.0, errors.aborted(
             f"session {handle!r} was closed: it had no step for {limit_s:g} s (HEADRACE_SESSION_IDLE_S of its server); "
             "make a new session"
         )

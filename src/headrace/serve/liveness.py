@@ -10,7 +10,6 @@ own per process while something is owed.  What it calls back must neither block 
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -22,14 +21,12 @@ from headrace.codec import protos as pb
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.peers import Peer
+from headrace.serve.timetable import PerProcess, Timetable
 from headrace.serve.wire import GET_STATUS, Method
 
 _FROZEN_AFTER_S = 7.5
 _OWED = 1 / 3  # of that time pass before a question, and between two; the rest is for the answer
-_LATER_S = 3.0
 _STALLED_S = 0.5  # later than it should be: this process was stopped itself, or has no time
-
-_log = logging.getLogger("headrace")
 
 
 def frozen_after_s() -> float | None:
@@ -96,7 +93,7 @@ class Debts:
         with self._lock:
             self._closed = True
             probe, self._probe = self._probe, None
-        _monitor().forget(self)
+        _debts().forget(self)
         if probe is not None:
             probe.close()
 
@@ -107,10 +104,10 @@ class Debts:
             self._observed = True
             if self._closed:
                 return  # nor ever
-        _monitor().look_at(self, time.monotonic() + self._owed_s)
+        _debts().look_at(self, time.monotonic() + self._owed_s)
 
     def look(self) -> float | None:
-        """The monitor's: ask the peer if something is owed for long; when to look again."""
+        """The timetable's: ask the peer if something is owed for long; when to look again."""
         now = time.monotonic()
         owed = self._owed.copy()
         if not owed:
@@ -212,63 +209,6 @@ class Revived(Pending[Any]):
             self.reject(reply.error)
 
 
-class _Monitor:
-    """The thread that looks at debts when their time has come; there while there are any."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._due: dict[Debts, float] = {}
-        self._running = False
-
-    def look_at(self, debts: Debts, when: float) -> None:
-        """Have `debts` looked at, at a time of the monotonic clock."""
-        with self._changed:
-            self._due[debts] = when
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._work, name="headrace liveness", daemon=True).start()
-            elif when <= min(self._due.values()):
-                self._changed.notify()
-
-    def forget(self, debts: Debts) -> None:
-        """Look at them no more; a look under way may still end."""
-        with self._changed:
-            self._due.pop(debts, None)
-            if not self._due:
-                self._changed.notify()
-
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                if not self._due:
-                    self._running = False
-                    return
-                debts = min(self._due, key=self._due.__getitem__)
-                left = self._due[debts] - time.monotonic()
-                if left > 0:
-                    self._changed.wait(left)
-                    continue
-                self._due[debts] += _LATER_S  # until it is known better
-            try:
-                again = debts.look()
-            except Exception:  # the other peers must not suffer for it
-                _log.exception("a peer could not be asked for its status")
-                continue
-            with self._changed:
-                if debts in self._due:
-                    if again is None:
-                        del self._due[debts]
-                    else:
-                        self._due[debts] = again
-
-
-_monitors: dict[int, _Monitor] = {}
-
-
-def _monitor() -> _Monitor:
-    """The monitor of this process (a fork's child has one of its own)."""
-    pid = os.getpid()
-    found = _monitors.get(pid)
-    if found is None:
-        found = _monitors.setdefault(pid, _Monitor())
-    return found
+_debts: PerProcess[Timetable[Debts]] = PerProcess(
+    lambda: Timetable("headrace liveness", Debts.look)
+)

@@ -44,7 +44,7 @@ class Master:
         self._lock = threading.Lock()
         self._sessions: dict[str, MasterSession] = {}
         self._ended: OrderedDict[str, errors.OpError] = OrderedDict()
-        self._caretaker = Caretaker(self._close_unused, worker.pool)
+        self._caretaker = Caretaker(self._close_unused)
         self._refusing: errors.OpError | None = None
         worker.session_states = self.session_states
 

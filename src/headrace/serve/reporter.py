@@ -10,8 +10,6 @@ Called by: client.session, serve.  Threads: one of its own per process.
 from __future__ import annotations
 
 import logging
-import os
-import threading
 import time
 import weakref
 from collections.abc import Iterable
@@ -20,6 +18,7 @@ from typing import Protocol
 from headrace.base import errors
 from headrace.run import long_waits
 from headrace.serve.blocked import BlockedStep, seconds
+from headrace.serve.timetable import PerProcess, Timetable
 
 _log = logging.getLogger("headrace")
 
@@ -117,73 +116,41 @@ def _one_each(steps: Iterable[BlockedStep]) -> list[BlockedStep]:
 
 class _Reporter:
     def __init__(self) -> None:
-        self._changed = threading.Condition()  # reentrant: a session may be collected at any moment
-        self._watched: dict[int, tuple[float, _Watched]] = {}
-        self._running = False
+        self._watched: dict[int, _Watched] = {}
+        self._looks = Timetable("headrace blocked", self._look)
 
     def watch(self, subject: Subject, title: str, waited_s: float) -> None:
         threshold_s = long_waits.threshold_s
         if threshold_s is None:
             return
-        when = time.monotonic() + max(0.0, threshold_s - waited_s)
-        with self._changed:
-            due, watched = self._watched.get(id(subject), (when, None))
-            if watched is None:
-                watched = _Watched(subject, title)
-                watched.since -= waited_s
-            self._watched[id(subject)] = min(due, when), watched
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._work, name="headrace blocked", daemon=True).start()
-            else:
-                self._changed.notify()
+        number = id(subject)
+        watched = self._watched.get(number)
+        if watched is None or watched.subject() is not subject:
+            watched = _Watched(subject, title)
+            watched.since -= waited_s
+            self._watched[number] = watched
+        self._looks.look_at_latest(number, time.monotonic() + max(0.0, threshold_s - waited_s))
 
     def forget(self, subject: Subject) -> None:
-        with self._changed:
-            _, watched = self._watched.pop(id(subject), (0.0, None))
-            if watched is not None:
-                watched.forgotten = True
-            self._changed.notify()
+        watched = self._watched.pop(id(subject), None)
+        if watched is not None:
+            watched.forgotten = True
+        self._looks.forget(id(subject))
 
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                if not self._watched:
-                    self._running = False
-                    return
-                rows = self._watched.copy()
-                number = min(rows, key=lambda each: rows[each][0])
-                due, watched = rows[number]
-                left = due - time.monotonic()
-                if left > 0:
-                    self._changed.wait(left)
-                    continue
-                threshold_s = long_waits.threshold_s
-                self._watched[number] = time.monotonic() + (threshold_s or 0.0), watched
-            again: float | None = None
-            try:
-                if threshold_s is not None:
-                    again = watched.look(threshold_s)
-            except Exception:  # the others must not suffer for it
-                _log.exception("blocked steps could not be reported")
-            with self._changed:
-                if self._watched.get(number, (0.0, None))[1] is watched:
-                    if again is None:
-                        del self._watched[number]
-                    else:
-                        self._watched[number] = time.monotonic() + again, watched
+    def _look(self, number: int) -> float | None:
+        threshold_s = long_waits.threshold_s
+        watched = self._watched.get(number)
+        if watched is None or threshold_s is None:
+            return None
+        again_s = watched.look(threshold_s)
+        if again_s is not None:
+            return time.monotonic() + again_s
+        if self._watched.get(number) is watched:
+            del self._watched[number]
+        return None
 
 
-_reporters: dict[int, _Reporter] = {}
-
-
-def _reporter() -> _Reporter:
-    """The reporter of this process (a fork's child has one of its own)."""
-    pid = os.getpid()
-    found = _reporters.get(pid)
-    if found is None:
-        found = _reporters.setdefault(pid, _Reporter())
-    return found
+_reporter = PerProcess(_Reporter)
 
 
 def watch(subject: Subject, title: str, waited_s: float) -> None:
