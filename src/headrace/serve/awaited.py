@@ -135,6 +135,13 @@ class Awaited(Generic[T]):
         try:
             with Scope(within_s, scope) as looking:
                 found = self.peer.why_silent(looking)
+        except errors.UnauthenticatedError as error:  # no time will mend it
+            self.reason = error.message
+            with self._changed:
+                if not self.answered:
+                    self.error = errors.unauthenticated(f"{self.peer.name}: {error.message}")
+                    self._changed.notify_all()
+            return
         except errors.OpError:
             return  # the wait has ended
         finally:

@@ -58,7 +58,10 @@ class Peer(Protocol):
         """
 
     def why_silent(self, scope: Scope) -> str:
-        """Why it does not answer, found out by trying; "" if it does.  Raises the scope's error."""
+        """Why it does not answer, found out by trying; "" if it does.
+
+        Raises Unauthenticated if no time will mend it: see serve.unreachable; and the scope's error.
+        """
 
     def close(self) -> None:
         """Release what is held."""

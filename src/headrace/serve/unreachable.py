@@ -1,11 +1,11 @@
 """Why a server does not answer, in words, found out by trying.
 
+What time may mend is said; that the two sides do not believe each other is raised, so that nobody waits for it.
 Called by: serve.routed.  Threads: any; each attempt to connect is bounded, but a resolver may take its time.
 """
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import ssl
 from typing import Any
@@ -22,11 +22,15 @@ SILENT = (
     "headrace nor a TensorFlow server"
 )
 _CONNECT_WITHIN_S = 1.0
+_NO_TLS = "WRONG_VERSION_NUMBER"  # what OpenSSL says of bytes that are none
 _HANDSHAKE_WITHIN_S = 60.0  # longer than a look lasts: who says nothing is told from who hangs up
 
 
 def why(address: str, trusting: Security, scope: Scope) -> str:
-    """Why nothing comes of asking the server at ``host:port``; "" if it answers.  Raises the scope's error."""
+    """Why nothing comes of asking the server at ``host:port``; "" if it answers.
+
+    Raises Unauthenticated if one side does not take the other's credentials, and the scope's error.
+    """
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     try:
@@ -37,9 +41,7 @@ def why(address: str, trusting: Security, scope: Scope) -> str:
     for family, _, _, _, where in found:
         scope.check()
         try:
-            with _connected(family, where, scope) as sock:
-                said = _tls_problem(sock, host, trusting) if trusting.tls else ""
-            return said or _asked(address, (family, where), trusting, scope)
+            return _tried(address, (family, where), trusting, scope)
         except ConnectionRefusedError:
             said = "connection refused: nothing listens there"
         except TimeoutError:
@@ -61,67 +63,80 @@ def _connected(family: int, where: Any, scope: Scope) -> socket.socket:
     return sock
 
 
-def _tls_problem(sock: socket.socket, host: str, trusting: Security) -> str:
-    """What is wrong with the other side's TLS, as this process sees it; "" if nothing is."""
+def _tried(address: str, at: tuple[int, Any], trusting: Security, scope: Scope) -> str:
+    """What comes of a connection and a question.  Raises OSError, and what `why` raises."""
+    # A server that takes no certificate of ours ends the connection without a word, as one does that ends itself.
+    for _ in range(2):
+        _connected(*at, scope).close()
+        said, ended = _asked(address, trusting, scope)
+        if not ended:
+            return said
+        with _connected(*at, scope) as sock:
+            said = _tls_problem(sock, address, trusting) if trusting.tls else _wants_tls(sock, said)
+        if said:
+            return said
+    raise errors.unauthenticated(
+        "it refused our credentials: it ends connections after the TLS handshake; does it ask for a certificate "
+        "(HEADRACE_TLS_CERT, HEADRACE_TLS_KEY) that its authorities vouch for?"
+    )
+
+
+def _tls_problem(sock: socket.socket, address: str, trusting: Security) -> str:
+    """What is wrong with the other side's TLS, as this process sees it; "" if nothing is.
+
+    Raises Unauthenticated: its certificate is not believed, or it has none.
+    """
+    host = address.rpartition(":")[0].strip("[]")
     try:
         context = ssl.create_default_context(
             cadata=trusting.authorities.decode("ascii", "replace") if trusting.authorities else None
         )
         context.wrap_socket(sock, server_hostname=host).close()
     except ssl.SSLCertVerificationError as error:
-        return f"its TLS certificate is not believed: {error.verify_message}"
+        raise errors.unauthenticated(
+            f"its TLS certificate is not believed (HEADRACE_TLS_CA): {error.verify_message}"
+        ) from error
     except TimeoutError:
         return SILENT
-    except (ssl.SSLError, OSError):
-        return (
-            "this process asks for TLS (HEADRACE_TLS_CA), and what listens there does not speak it"
-        )
+    except OSError as error:  # SSLError is one
+        if getattr(error, "reason", "") == _NO_TLS:
+            raise errors.unauthenticated(
+                "this process asks for TLS (HEADRACE_TLS_CA), and what listens there does not speak it"
+            ) from error
+        return f"a TLS connection does not come about: {error.strerror or error}"
     return ""
 
 
-def _speaks_tls(sock: socket.socket) -> bool:
+def _wants_tls(sock: socket.socket, otherwise: str) -> str:
+    """`otherwise`; raises Unauthenticated if the other side speaks TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    with contextlib.suppress(OSError):  # SSLError is one
+    try:
         context.wrap_socket(sock).close()
-        return True
-    return False
+    except OSError:  # SSLError is one
+        return otherwise
+    raise errors.unauthenticated(
+        "it refused our credentials: it speaks TLS, and this process does not (HEADRACE_TLS_CA names the certificates "
+        "to believe)"
+    )
 
 
-def _asked(address: str, at: tuple[int, Any], trusting: Security, scope: Scope) -> str:
-    """What comes of a question for its status."""
+def _asked(address: str, trusting: Security, scope: Scope) -> tuple[str, bool]:
+    """(what comes of a question for its status, whether the connection just ended).  Raises as `why`."""
     peer = GrpcPeer(address, connect_within_s=_HANDSHAKE_WITHIN_S, trusting=trusting)
     try:
         peer.call(GET_STATUS, pb.GetStatusRequest(), scope).wait(scope)
-        return ""
+        return "", False
     except errors.UnauthenticatedError as error:
-        return f"it refused our credentials: {error.message}"
+        raise errors.unauthenticated(f"it refused our credentials: {error.message}") from error
     except errors.DeadlineExceededError:
-        return SILENT
+        return SILENT, False
     except errors.UnavailableError as error:
-        return _ended(at, trusting, scope, error)
+        return f"what listens there does not speak gRPC, or ends at once: {error.message}", True
     except errors.CancelledError:
         raise
     except errors.OpError as error:
-        return f"it answers with an error: {error.message}"
+        return f"it answers with an error: {error.message}", False
     finally:
         peer.close()
-
-
-def _ended(
-    at: tuple[int, Any], trusting: Security, scope: Scope, error: errors.UnavailableError
-) -> str:
-    """What it means that a connection was made and ended without an answer."""
-    if trusting.tls:
-        return (
-            "it refused our credentials: it ends connections after the TLS handshake; does it ask for a certificate "
-            "(HEADRACE_TLS_CERT, HEADRACE_TLS_KEY) that its authorities vouch for?"
-        )
-    with contextlib.suppress(OSError), _connected(*at, scope) as sock:
-        if _speaks_tls(sock):
-            return (
-                "it refused our credentials: it speaks TLS, and this process does not (HEADRACE_TLS_CA names the "
-                "certificates to believe)"
-            )
-    return f"what listens there does not speak gRPC, or ends at once: {error.message}"
