@@ -17,7 +17,9 @@ import pytest
 
 import headrace as tf
 from headrace.base import errors
+from headrace.client import missing
 from headrace.codec import protos as pb
+from headrace.run import long_waits
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import awaited, unreachable
@@ -452,6 +454,60 @@ def test_a_session_waits_only_for_the_tasks_it_needs_and_names_each_that_is_miss
                 assert f"/job:{job}/replica:0/task:0 at {spec[job][0]}" in str(caught.value)
             assert "strange" not in str(caught.value)
         assert isinstance(step.error(), tf.errors.CancelledError)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step tells soon that it waits, though blocked steps are not reported."""
+    monkeypatch.setattr(long_waits, "threshold_s", None)
+    monkeypatch.setattr(long_waits, "first_look_s", 0.02)
+    monkeypatch.setattr(missing, "_FIRST_S", 0.01)
+
+
+def test_the_client_says_too_whom_its_master_waits_for(
+    sockets: str, notices: Notices, background: Start, soon: None
+) -> None:
+    with refusing() as gone, refusing() as lost:
+        spec = {"gone": [gone], "lost": [lost], "worker": ["127.0.0.1:0"]}
+        with (
+            tf.train.Server(spec, job_name="worker") as here,
+            tf.Session(here.target) as session,
+        ):
+            needing = on("/job:gone") + on("/job:lost")
+            step = background(lambda: session.run(needing))
+            notices.wait_for(
+                f"the server at {here.target.removeprefix('grpc://')} is still waiting, for ",
+                f"/job:gone/replica:0/task:0 at {gone} (connection refused",
+                f"/job:lost/replica:0/task:0 at {lost} (connection refused",
+            )
+            assert not step.done
+        assert isinstance(step.error(), tf.errors.CancelledError)
+
+
+def test_a_client_whose_step_waits_for_something_else_names_no_server(
+    sockets: str, notices: Notices, background: Start, soon: None
+) -> None:
+    asked = threading.Semaphore(0)
+    with server() as address, pytest.MonkeyPatch.context() as patch:
+        ask = missing.Missing._ask
+
+        def asking(self: missing.Missing, *args: Any) -> None:
+            ask(self, *args)
+            asked.release()
+
+        patch.setattr(missing.Missing, "_ask", asking)
+        take = tf.FIFOQueue(1, [tf.int32], [[]]).dequeue()
+        with tf.Session(f"grpc://{address}") as session:
+            step = background(lambda: session.run(take))
+            assert asked.acquire(timeout=WITHIN_S)
+        step.error()
+    assert notices.said == []
+
+
+def test_a_client_names_servers_at_growing_intervals(pool: GrowingPool) -> None:
+    said = missing.Missing(pool, Scope())
+    waits = [0.0, 4.9, 5.0, 9.9, 10.0, 15.0, 19.9, 5.0, 6.0]  # the last two are of another wait
+    assert [s for s in waits if said._is_due(s)] == [4.9, 9.9, 19.9, 5.0]
 
 
 def test_the_stranger_goes_and_the_task_comes(

@@ -70,6 +70,9 @@ class Engine(Protocol):
         Raises Unimplemented if the master cannot say, Unavailable or DeadlineExceeded if it does not answer.
         """
 
+    def waits_long(self, waited_s: float) -> None:
+        """A step of this session has waited for so long: log it if it waits for servers.  Never blocks or raises."""
+
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """The devices that steps may use."""
 

@@ -266,6 +266,9 @@ class LocalEngine:
         """See `Engine.handle`."""
         return ""
 
+    def waits_long(self, waited_s: float) -> None:
+        """See `Engine.waits_long`.  There are no servers."""
+
     def inspect(self) -> pb.InspectResponse:
         """See `Engine.inspect`."""
         from headrace.serve.inspection import task_state

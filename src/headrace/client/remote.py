@@ -19,6 +19,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.client.engine import CallFunction, PumpFunction, Release, StepFunction
 from headrace.client.link import CLOSE_WITHIN_S, Link
+from headrace.client.missing import Missing
 from headrace.client.underway import UnderWay
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
@@ -68,6 +69,7 @@ class RemoteEngine:
         self._config = config if config is not None else pb.ConfigProto()
         self._pool = GrowingPool("headrace client")
         self.scope = self._scope = Scope()
+        self._missing = Missing(self._pool, self._scope)
         self._under_way = UnderWay()
         self._lock = threading.Lock()
         self._known: Link | None = None
@@ -303,6 +305,12 @@ class RemoteEngine:
             asked = link.master.call(wire.INSPECT_CLUSTER, request, scope)
             found: pb.InspectResponse = asked.wait(scope)
         return found
+
+    def waits_long(self, waited_s: float) -> None:
+        """See `Engine.waits_long`."""
+        link = self._known
+        if link is not None and link.handle and link.master.remote:
+            self._missing.ask(link.master, link.handle)
 
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """The devices of the cluster."""

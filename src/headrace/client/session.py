@@ -387,6 +387,7 @@ class BaseSession:
         from headrace.serve import reporter
 
         self._reported = True
+        self._engine.waits_long(waited_s)
         handle = self._engine.handle
         where = f"at {self._target}" if self._target else "of this process"
         reporter.watch(

@@ -51,16 +51,16 @@ def watch_over(scope: Scope, told: Told) -> None:
     _watched[scope] = told
 
 
-def nap(scope: Scope, look_s: float | None) -> float | None:
+def nap(scope: Scope, look_s: float) -> float:
     """How long a wait may sleep that says so after `look_s`: see `Scope.nap`."""
     sleep = scope.nap()
-    return look_s if sleep is None or (look_s is not None and look_s < sleep) else sleep
+    return look_s if sleep is None or look_s < sleep else sleep
 
 
-def tell(scope: Scope, since: float, look_s: float | None) -> float | None:
+def tell(scope: Scope, since: float, look_s: float) -> float:
     """A wait that began at `since` (time.monotonic) has slept in vain; after how long to say so next."""
     waited_s = time.monotonic() - since
-    if look_s is None or waited_s < look_s:
+    if waited_s < look_s:
         return look_s
     above: Scope | None = scope
     while above is not None:
@@ -89,18 +89,18 @@ def _asked_for(environ: Mapping[str, str]) -> float | None:
 threshold_s: float | None
 """After how long a blocked step is reported; None: never."""
 
-first_look_s: float | None
-"""After how long a wait is called long; None: never."""
+first_look_s: float
+"""After how long a wait is called long."""
 
 
 def report_after(seconds: float | None) -> None:
-    """Set the threshold for waits that begin from now on; None: nothing is reported.
+    """Set the threshold for waits that begin from now on; None: no blocked step is reported.
 
     At first it is the environment's HEADRACE_BLOCKED_AFTER_S, else 10; 0 there means never.
     """
     global threshold_s, first_look_s
     threshold_s = seconds
-    first_look_s = None if seconds is None else min(seconds / 2, _FIRST_LOOK_S)
+    first_look_s = _FIRST_LOOK_S if seconds is None else min(seconds / 2, _FIRST_LOOK_S)
 
 
 report_after(_asked_for(os.environ))

@@ -179,7 +179,8 @@ def wait_for_all(awaited: Sequence[Awaited[T]], scope: Scope, pool: GrowingPool)
             remaining = whole.remaining()
             if remaining is not None:
                 look_s = max(0.01, min(look_s, remaining / 4))
-            with Scope(look_s, whole) as part:
+            pause_s = max(0.0, min(look_s, next_notice - time.monotonic()))
+            with Scope(pause_s, whole) as part:
                 try:
                     with changed:
                         part.wait_for(changed, lambda: _settled(awaited), "servers")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.base import errors
@@ -46,6 +47,7 @@ class ClusterView:
         self.tasks = [task for task in peers.tasks if task == own_task or _seen(task, filters)]
         self._lock = threading.Lock()
         self._reported: dict[str, Sequence[pb.DeviceAttributes]] = {}
+        self._waits: dict[int, tuple[float, list[Awaited[pb.GetStatusResponse]]]] = {}
         self._pushing: set[str] = set()
 
     def devices_for(self, wanted: Iterable[str], scope: Scope) -> list[str]:
@@ -126,10 +128,12 @@ class ClusterView:
         """The devices that tasks report, by task; as `incarnations`."""
         tasks = list(tasks)
         with Scope(parent=scope) as asking:
+            awaited = [self._awaited(task, asking) for task in tasks]
+            self._waits[id(awaited)] = time.monotonic(), awaited
             try:
-                awaited = [self._awaited(task, asking) for task in tasks]
                 answers = wait_for_all(awaited, scope, self._peers.pool)
             finally:
+                del self._waits[id(awaited)]
                 asking.cancel(errors.cancelled("nobody waits for this any more"))
         for task, status in zip(tasks, answers, strict=True):
             if status.headrace_pushes:
@@ -138,6 +142,18 @@ class ClusterView:
             task: _as_of(task, status.device_attributes)
             for task, status in zip(tasks, answers, strict=True)
         }
+
+    def awaited(self) -> list[pb.AwaitedState]:
+        """Whom steps wait for now, each once; the longest wait first."""
+        found: dict[str, pb.AwaitedState] = {}
+        now = time.monotonic()
+        for since, awaited in sorted(self._waits.copy().values(), key=lambda wait: wait[0]):
+            for each in awaited:
+                if not each.over and each.peer.name not in found:
+                    found[each.peer.name] = pb.AwaitedState(
+                        task=each.peer.name, reason=each.reason, waited_s=now - since
+                    )
+        return list(found.values())
 
     def _awaited(self, task: str, scope: Scope) -> Awaited[pb.GetStatusResponse]:
         """A task that is asked for its status."""

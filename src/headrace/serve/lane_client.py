@@ -393,12 +393,11 @@ class Connection:
         self.socket.close()
 
 
-def _read_limit(scope: Scope, look_s: float | None) -> float | None:
+def _read_limit(scope: Scope, look_s: float) -> float:
     """How long one read may take: to the deadline and a little longer, or the main thread's nap, or
     until the wait is a long one.
     """
-    nap = long_waits.nap(scope, look_s)
-    return nap if nap is None else nap + _PATIENCE_S
+    return long_waits.nap(scope, look_s) + _PATIENCE_S
 
 
 def result_of(frame: Frame, method: Method) -> Any:

@@ -240,11 +240,15 @@ class Master:
         return reply
 
     def inspect(self, request: pb.InspectRequest, scope: Scope) -> pb.InspectResponse:
-        """What every task of the cluster has, or what it knows of one session; see serve.overview."""
+        """What every task of the cluster has, or what it knows of one session; see serve.overview.
+
+        Or, of a session, only whom its steps wait for.
+        """
         handle = request.session_handle
-        if handle:
-            return overview(self._session(handle).cluster, request, scope)
-        return overview(self._view([]), request, scope)
+        cluster = self._session(handle).cluster if handle else self._view([])
+        if request.awaited_only:
+            return pb.InspectResponse(awaited=cluster.awaited())
+        return overview(cluster, request, scope)
 
     def session_states(self) -> list[pb.SessionState]:
         """The sessions that have this master."""

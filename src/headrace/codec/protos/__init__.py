@@ -173,6 +173,7 @@ if TYPE_CHECKING:
     from headrace.codec.protos.service_pb2 import (
         AttendSessionRequest,
         AttendSessionResponse,
+        AwaitedState,
         BlockedStepState,
         CleanupAllRequest,
         CleanupAllResponse,
@@ -320,10 +321,10 @@ else:
                 VersionDef
             """,
             "headrace.codec.protos.service_pb2": """
-                AttendSessionRequest AttendSessionResponse BlockedStepState CleanupAllRequest
-                CleanupAllResponse CleanupGraphRequest CleanupGraphResponse CloseSessionRequest
-                CloseSessionResponse CreateSessionRequest CreateSessionResponse
-                CreateWorkerSessionRequest CreateWorkerSessionResponse
+                AttendSessionRequest AttendSessionResponse AwaitedState BlockedStepState
+                CleanupAllRequest CleanupAllResponse CleanupGraphRequest CleanupGraphResponse
+                CloseSessionRequest CloseSessionResponse CreateSessionRequest
+                CreateSessionResponse CreateWorkerSessionRequest CreateWorkerSessionResponse
                 DeleteWorkerSessionRequest DeleteWorkerSessionResponse DeregisterGraphRequest
                 DeregisterGraphResponse ErrorDetail ExecutorOpts ExtendSessionRequest
                 ExtendSessionResponse GetStatusRequest GetStatusResponse InspectRequest
@@ -374,10 +375,10 @@ __all__ = [
     "VARIABLE_SYNCHRONIZATION_ON_READ", "VARIABLE_SYNCHRONIZATION_ON_WRITE",
     "AllocationDescription", "AllocationRecord", "AllocatorMemoryUsed", "AssetFileDef",
     "AttendSessionRequest", "AttendSessionResponse", "AttrValue", "AutoParallelOptions",
-    "BlockedStepState", "BundleEntryProto", "BundleHeaderProto", "BytesList", "CallableOptions",
-    "CheckpointState", "CleanupAllRequest", "CleanupAllResponse", "CleanupGraphRequest",
-    "CleanupGraphResponse", "CloseSessionRequest", "CloseSessionResponse", "ClusterDef",
-    "ClusterDeviceFilters", "Code", "CollectionDef", "CondContextDef", "ConfigProto",
+    "AwaitedState", "BlockedStepState", "BundleEntryProto", "BundleHeaderProto", "BytesList",
+    "CallableOptions", "CheckpointState", "CleanupAllRequest", "CleanupAllResponse",
+    "CleanupGraphRequest", "CleanupGraphResponse", "CloseSessionRequest", "CloseSessionResponse",
+    "ClusterDef", "ClusterDeviceFilters", "Code", "CollectionDef", "CondContextDef", "ConfigProto",
     "ControlFlowContextDef", "CostGraphDef", "CreateSessionRequest", "CreateSessionResponse",
     "CreateWorkerSessionRequest", "CreateWorkerSessionResponse", "DataClass", "DataType",
     "DebugOptions", "DebugTensorWatch", "DebuggedSourceFile", "DebuggedSourceFiles",

@@ -553,18 +553,32 @@ class TracingResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class InspectRequest(_message.Message):
-    __slots__ = ("session_handle", "blocked_only")
+    __slots__ = ("session_handle", "blocked_only", "awaited_only")
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_ONLY_FIELD_NUMBER: _ClassVar[int]
+    AWAITED_ONLY_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
     blocked_only: bool
-    def __init__(self, session_handle: _Optional[str] = ..., blocked_only: bool = ...) -> None: ...
+    awaited_only: bool
+    def __init__(self, session_handle: _Optional[str] = ..., blocked_only: bool = ..., awaited_only: bool = ...) -> None: ...
 
 class InspectResponse(_message.Message):
-    __slots__ = ("task",)
+    __slots__ = ("task", "awaited")
     TASK_FIELD_NUMBER: _ClassVar[int]
+    AWAITED_FIELD_NUMBER: _ClassVar[int]
     task: _containers.RepeatedCompositeFieldContainer[TaskState]
-    def __init__(self, task: _Optional[_Iterable[_Union[TaskState, _Mapping]]] = ...) -> None: ...
+    awaited: _containers.RepeatedCompositeFieldContainer[AwaitedState]
+    def __init__(self, task: _Optional[_Iterable[_Union[TaskState, _Mapping]]] = ..., awaited: _Optional[_Iterable[_Union[AwaitedState, _Mapping]]] = ...) -> None: ...
+
+class AwaitedState(_message.Message):
+    __slots__ = ("task", "reason", "waited_s")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    WAITED_S_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    reason: str
+    waited_s: float
+    def __init__(self, task: _Optional[str] = ..., reason: _Optional[str] = ..., waited_s: _Optional[float] = ...) -> None: ...
 
 class TaskState(_message.Message):
     __slots__ = ("task", "address", "silent", "host", "pid", "up_s", "incarnation", "steps", "session", "resource", "blocked")
