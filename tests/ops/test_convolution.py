@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import ml_dtypes
 import numpy as np
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 import headrace as tf
 from headrace.base import errors
 from headrace.graph.registry import OPS
-from headrace.ops import convolving
+from headrace.ops import convolving, layouts
+from headrace.ops.windows import Geometry, geometry
 from headrace.run.team import Team
 
 Array = np.ndarray[Any, Any]
@@ -116,10 +118,19 @@ def out_size(case: dict[str, Any]) -> list[int]:
     ]  # fmt: skip
 
 
-@given(cases())
+LAYOUTS: list[Any] = [layouts.Rows, layouts.Columns, layouts.Bands]
+
+
+@given(cases(), st.sampled_from(LAYOUTS))
 def test_a_convolution_and_its_gradients_are_the_sums_of_the_definition(
-    case: dict[str, Any],
+    case: dict[str, Any], kind: Any
 ) -> None:
+    """However windows are laid out; bands are for strides of 1."""
+
+    def chosen(where: Geometry, channels: int, made: int, gradient: bool = False) -> Any:
+        fits = kind is not layouts.Bands or (where.strides[0] == 1 and 0 not in where.out)
+        return (kind if fits else layouts.Rows)(where, channels, made)
+
     rng = np.random.default_rng(case["seed"])
     n, c, m = case["n"], case["c"], case["m"]
     x, w = integers(rng, n, *case["size"], c), integers(rng, *case["window"], c, m)
@@ -133,12 +144,31 @@ def test_a_convolution_and_its_gradients_are_the_sums_of_the_definition(
     attrs = attrs_of(case)
     given_x, given_dy = first(x, case), first(dy, case)
     sizes = [np.array(each.shape, np.int32) for each in (given_x, w)]
-    np.testing.assert_array_equal(last(run("Conv2D", given_x, w, **attrs), case), y)
-    found = run("Conv2DBackpropInput", sizes[0], w, given_dy, **attrs)
-    np.testing.assert_array_equal(last(found, case), dx)
-    np.testing.assert_array_equal(
-        run("Conv2DBackpropFilter", given_x, sizes[1], given_dy, **attrs), dw
-    )
+    with mock.patch.object(convolving, "layout", chosen):
+        found = [
+            last(run("Conv2D", given_x, w, **attrs), case),
+            last(run("Conv2DBackpropInput", sizes[0], w, given_dy, **attrs), case),
+            run("Conv2DBackpropFilter", given_x, sizes[1], given_dy, **attrs),
+        ]
+    for made, wanted in zip(found, (y, dx, dw), strict=True):
+        np.testing.assert_array_equal(made, wanted)
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "strides", "channels", "made", "kind"),
+    [
+        ((28, 28), (5, 5), (1, 1), 1, 32, layouts.Columns),
+        ((14, 14), (5, 5), (1, 1), 32, 64, layouts.Bands),
+        ((14, 14), (5, 5), (2, 2), 32, 64, layouts.Rows),
+        ((14, 14), (1, 1), (1, 1), 32, 64, layouts.Rows),
+        ((8, 8), (3, 3), (1, 1), 8, 64, layouts.Rows),
+    ],
+)
+def test_windows_are_laid_out_as_copies_least(
+    size: Any, window: Any, strides: Any, channels: int, made: int, kind: Any
+) -> None:
+    where = geometry(size, window, (1, *strides, 1), b"SAME", b"NHWC", (1,) * 4)
+    assert type(layouts.layout(where, channels, made)) is kind
 
 
 @given(cases())
@@ -287,6 +317,7 @@ def test_groups_of_channels() -> None:
 
 def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolving, "_PART_BYTES", 5000)  # many parts
+    monkeypatch.setattr(convolving, "_SMALL", 1)
     rng = np.random.default_rng(3)
     x, w = rng.normal(size=(13, 9, 9, 3)), rng.normal(size=(3, 3, 3, 4))
     attrs = {"strides": [1, 1, 1, 1], "padding": b"SAME"}
@@ -300,6 +331,8 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.Monk
             run("Conv2DBackpropInput", np.array(x.shape), w, y, **attrs),
             run("Conv2DBackpropFilter", x, np.array(w.shape), y, **attrs),
             run("DepthwiseConv2dNative", x, w, **attrs),
+            run("Conv2D", x[..., :1], w[:, :, :1], **attrs),
+            run("Conv2D", x, w, strides=[1, 2, 2, 1], padding=b"SAME"),
         ]  # fmt: skip
 
     alone = everything()

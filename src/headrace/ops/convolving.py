@@ -1,22 +1,20 @@
 """The arithmetic of convolutions, of any number of spatial dimensions, and of their two gradients.
 
-All three are products of matrices: the windows of an input laid out as rows, [n · out, window · c], times the filter as
-a matrix, [window · c, m].  Rows are laid out for a few images at a time, in memory that stays in the cache; such parts
-run side by side (`run.team`).  Which parts there are depends on shapes alone, and so does every rounding.
+All three are products of matrices (`ops.layouts`), made for a few images at a time; such parts run side by side
+(`run.team`).  Which parts there are depends on shapes alone, and so does every rounding.
 Called by: ops.convolution, ops.fused.  Threads: any.
-Source: Chellapilla, Puri, Simard, "High performance convolutional neural networks for document processing", 2006
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import text
+from headrace.ops.layouts import layout
 from headrace.ops.scratch import scratch
 from headrace.ops.windows import (
     Array,
@@ -32,10 +30,12 @@ from headrace.run.team import spread
 __all__: list[str] = []
 
 _PART_BYTES = (
-    4 << 20
-)  # of rows laid out at a time; measured: 2 and 4 MB are best, 1 and 8 MB a fifth slower
+    2 << 20
+)  # laid out at a time; measured: 1 to 4 MB differ little, 8 MB are a fifth slower
+_PARTS = 8  # at least, where there are as many images and _SMALL allows it
+_SMALL = 1 << 18  # bytes laid out, below which a part is not worth its calls
 _SUMS = 8  # partial sums of a filter's gradient
-_PADDED, _ROWS, _PRODUCT = 0, 1, 2  # slots of scratch memory
+_PRODUCT, _ROWS, _TOTAL = 3, 4, 5  # slots of scratch memory beside those of ops.layouts
 
 
 def check_ranks(x: Array, filters: Array, data_format: bytes) -> None:
@@ -47,27 +47,11 @@ def check_ranks(x: Array, filters: Array, data_format: bytes) -> None:
         )
 
 
-def _parts(count: int, bytes_each: int, least: int = 1) -> list[slice]:
-    """Slices of `count` images, each of as many as make up _PART_BYTES."""
-    size = max(_PART_BYTES // max(bytes_each, 1), least)
+def _parts(count: int, bytes_each: int) -> list[slice]:
+    """Slices of `count` images, each of as many as make up _PART_BYTES, or less for the sake of _PARTS."""
+    each = max(bytes_each, 1)
+    size = max(min(_PART_BYTES // each, -(-count // _PARTS)), _SMALL // each, 1)
     return [slice(first, min(first + size, count)) for first in range(0, count, size)]
-
-
-def _rows(x: Array, where: Geometry) -> Array:
-    """The windows of x [n, *size, c] as rows: [n · out, window · c], in scratch memory."""
-    n, c = len(x), x.shape[-1]
-    padded = x
-    if where.has_pads:
-        padded = where.padded(x, out=scratch(_PADDED, (n, *where.padded_size, c), x.dtype))
-    width = math.prod(where.window) * c
-    rows = scratch(_ROWS, (n * math.prod(where.out), width), x.dtype)
-    rows.reshape(n, *where.out, *where.window, c)[...] = where.windows(padded)
-    return rows
-
-
-def _bytes_of_rows(where: Geometry, channels: int, dtype: np.dtype[Any]) -> int:
-    """Of one image."""
-    return math.prod(where.out) * math.prod(where.window) * channels * dtype.itemsize
 
 
 def convolved(
@@ -103,17 +87,13 @@ def convolved(
 def _convolve(x: Array, filters: Array, where: Geometry, out: Array) -> None:
     if not out.size:
         return
-    matrix = filters.reshape(-1, filters.shape[-1])
+    how = layout(where, filters.shape[-2], filters.shape[-1])
+    matrix = how.matrix(filters)
 
     def part(images: slice) -> None:
-        chosen, into = x[images], out[images]
-        rows = chosen.reshape(-1, x.shape[-1]) if where.is_pointwise else _rows(chosen, where)
-        if into.flags.c_contiguous:
-            np.matmul(rows, matrix, out=into.reshape(-1, out.shape[-1]))
-        else:
-            into[...] = (rows @ matrix).reshape(into.shape)
+        how.convolve(x[images], matrix, out[images])
 
-    spread(part, _parts(len(x), _bytes_of_rows(where, x.shape[-1], x.dtype)), products=True)
+    spread(part, _parts(len(x), how.elements * x.itemsize), products=True)
 
 
 def backprop_input(
@@ -161,7 +141,8 @@ def _scatter(dy: Array, filters: Array, where: Geometry, dx: Array) -> None:
         np.matmul(chosen, matrix, out=rows)
         _gather(rows, where, into)
 
-    spread(part, _parts(len(dx), _bytes_of_rows(where, dx.shape[-1], dx.dtype)), products=True)
+    elements = math.prod(where.out) * matrix.shape[1]
+    spread(part, _parts(len(dx), elements * dx.itemsize), products=True)
 
 
 def _gather(rows: Array, where: Geometry, into: Array) -> None:
@@ -170,7 +151,7 @@ def _gather(rows: Array, where: Geometry, into: Array) -> None:
     values = rows.reshape(n, *where.out, *where.window, c)
     total = into
     if where.has_pads:
-        total = scratch(_PADDED, (n, *where.padded_size, c), rows.dtype)
+        total = scratch(_TOTAL, (n, *where.padded_size, c), rows.dtype)
     total[...] = 0
     spatial = len(where.window)
     for at, view in where.positions():
@@ -200,25 +181,21 @@ def backprop_filter(
             f"the input {text(x.shape)} ({data_format.decode()}) has {given.shape[-1]} channels, filter_sizes "
             f"{list(sizes)} say {sizes[-2]}"
         )
-    parts = _parts(len(given), _bytes_of_rows(where, given.shape[-1], given.dtype))
-    width = math.prod(sizes[:-1])
+    how = layout(where, sizes[-2], sizes[-1], gradient=True)
+    parts = _parts(len(given), how.elements * given.itemsize)
     shares = [parts[first::_SUMS] for first in range(min(_SUMS, len(parts)))]
-    sums = np.zeros((max(len(shares), 1), width, sizes[-1]), dy.dtype)
+    sums = np.zeros((max(len(shares), 1), *how.shape), dy.dtype)
 
     def share(number: int) -> None:
         for place, images in enumerate(shares[number]):
-            chosen = given[images]
-            rows = (
-                chosen.reshape(-1, chosen.shape[-1]) if where.is_pointwise else _rows(chosen, where)
-            )
-            of_outputs = dy[images].reshape(-1, sizes[-1])
             if place == 0:
-                np.matmul(rows.T, of_outputs, out=sums[number])
+                how.multiply(given[images], dy[images], sums[number])
             else:
-                product = scratch(_PRODUCT, (width, sizes[-1]), dy.dtype)
-                np.matmul(rows.T, of_outputs, out=product)
+                product = scratch(_PRODUCT, how.shape, dy.dtype)
+                how.multiply(given[images], dy[images], product)
                 sums[number] += product
 
     spread(share, range(len(shares)), products=True)
     total: Array = sums[0] if len(sums) == 1 else sums.sum(axis=0)
-    return total.reshape(sizes).astype(dout.dtype, copy=False)
+    made = np.ascontiguousarray(how.filters(total))
+    return made.astype(dout.dtype, copy=False)
