@@ -26,7 +26,7 @@ LINE = "the line is 3.00 x + 1.00\n"
 STRANGER = """
 import sys
 import headrace as tf
-config = tf.ConfigProto(operation_timeout_in_ms=int(sys.argv[2]))
+config = tf.ConfigProto(operation_timeout_in_ms=50_000)
 try:
     tf.Session(sys.argv[1], config=config).run(tf.read_file("/etc/hostname"))
 except tf.errors.OpError as error:
@@ -95,14 +95,8 @@ def test_two_hosts_train_together_and_strangers_are_kept_out(
     assert ps.stdout is not None
     said = ps.stdout.readline()
     assert said == f"serving grpc://{addresses[0]}\n", ps.communicate(timeout=WITHIN_S)
-    patience_ms = 1500 if example == "tls_cluster" else 50_000
-    stranger = start(hosts[1], "-c", STRANGER, f"grpc://{addresses[0]}", str(patience_ms))
-    said, complaints = stranger.communicate(timeout=WITHIN_S)
-    assert complaints == ""
-    if example == "secret_cluster":
-        assert said == "UnauthenticatedError\n"
-    else:
-        assert said in ("UnavailableError\n", "DeadlineExceededError\n")
+    stranger = start(hosts[1], "-c", STRANGER, f"grpc://{addresses[0]}")
+    assert stranger.communicate(timeout=WITHIN_S) == ("UnauthenticatedError\n", "")
     worker = start(hosts[1], program, "worker", *addresses, given[1])
     assert worker.communicate(timeout=WITHIN_S) == (LINE, "")
     assert ps.communicate(timeout=WITHIN_S) == ("stopped by the worker\n", "")
@@ -136,5 +130,5 @@ def test_without_credentials_a_server_starts_only_where_nobody_else_reaches_it(
     opened = start(host, "-c", OPEN, host.address)
     assert opened.stdout is not None
     assert opened.stdout.readline() == "serving\n", opened.communicate(timeout=WITHIN_S)
-    stranger = start(other, "-c", STRANGER, f"grpc://{host.address}", "50000")
+    stranger = start(other, "-c", STRANGER, f"grpc://{host.address}")
     assert stranger.communicate(timeout=WITHIN_S) == ("PermissionDeniedError\n", "")
