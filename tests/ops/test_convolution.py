@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import headrace as tf
 from headrace.base import errors
 from headrace.graph.registry import OPS
-from headrace.ops import convolving, layouts
+from headrace.ops import convolving, layouts, windows
 from headrace.ops.windows import Geometry, geometry
 from headrace.run.team import Team
 
@@ -317,7 +317,7 @@ def test_groups_of_channels() -> None:
 
 def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolving, "_PART_BYTES", 5000)  # many parts
-    monkeypatch.setattr(convolving, "_SMALL", 1)
+    monkeypatch.setattr(windows, "_SMALL", 1)
     rng = np.random.default_rng(3)
     x, w = rng.normal(size=(13, 9, 9, 3)), rng.normal(size=(3, 3, 3, 4))
     attrs = {"strides": [1, 1, 1, 1], "padding": b"SAME"}

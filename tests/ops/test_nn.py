@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 import headrace as tf
 from headrace.base import errors
 from headrace.graph.registry import OPS, get
+from headrace.ops import activations
+from headrace.run.team import Team
 
 E = math.e
 LN2 = math.log(2)
@@ -56,6 +59,34 @@ def test_relus_of_integers_stay_integers(name: str, kind: Any) -> None:
     found = run(name, np.array([0, 1, 100]).astype(kind))
     assert found.dtype == kind
     assert found.tolist() == [0, 1, 100 if name == "Relu" else 6]
+
+
+@pytest.mark.parametrize("name", ["Relu", "Relu6", "Elu", "ReluGrad", "Relu6Grad", "EluGrad"])
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_large_arrays_get_what_small_ones_get(name: str, kind: Any, monkeypatch: Any) -> None:
+    count = 2 if name.endswith("Grad") else 1
+    rng = np.random.default_rng(5)
+    arrays = [rng.choice([*X, -0.5, 3.0, 6.0], 10_000).astype(kind) for _ in range(count)]
+    small = np.concatenate(
+        [run(name, *(x[at : at + 7] for x in arrays)) for at in range(0, 10_000, 7)]
+    )
+    for block in (1 << 16, 3000):  # compared as a whole, and in parts by two threads
+        monkeypatch.setattr(activations, "BLOCK", block)
+        monkeypatch.setattr(activations, "LARGE", 2 * block)
+        with contextlib.closing(Team(2)) as team, team:
+            for shape in ((10_000,), (100, 100)):
+                found = run(name, *(x.reshape(shape) for x in arrays))
+                np.testing.assert_array_equal(found.reshape(-1), small)
+                assert found.dtype == kind
+            assert team.started == (block == 3000)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 32, 700])
+@pytest.mark.parametrize("count", [0, 5, 3000])
+def test_the_gradient_of_a_bias_is_the_sum_of_all_rows(channels: int, count: int) -> None:
+    values = np.random.default_rng(1).integers(-9, 9, (count, channels)).astype(np.float32)
+    expected = values.astype(np.int64).sum(axis=0)
+    np.testing.assert_array_equal(run("BiasAddGrad", values, data_format=b"NHWC"), expected)
 
 
 def test_scalars_stay_scalars() -> None:

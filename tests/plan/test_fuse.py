@@ -243,6 +243,17 @@ def test_a_failure_names_its_node(runtime: Runtime) -> None:
     assert (caught.value.node, caught.value.op_type) == ("failing", "AddV2")
 
 
+@pytest.mark.parametrize("size", [1, 5])
+def test_a_bias_that_does_not_fit_is_refused_in_blocks_too(size: int, runtime: Runtime) -> None:
+    x, bias = placeholder(None), placeholder(None)
+    added = tf.nn.bias_add(tf.reshape(x, [-1, 10]), bias, name="added")
+    program = compiled([tf.nn.relu(added)], [x, bias])
+    assert "BiasAdd" not in nodes(program)
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        run(program, runtime, [X, X[:size]])
+    assert (caught.value.node, caught.value.op_type) == ("added", "BiasAdd")
+
+
 def test_variables_are_read_where_they_were() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         v = tf.Variable(X)

@@ -218,6 +218,8 @@ class OpSpec:
         self.takes_refs = takes_refs
         self.handle = handle
         self.bare: str | None = None  # name in `xp` of a function that is the whole kernel
+        self.into: Callable[..., Any] | None = None
+        """an elementwise kernel's work where attrs are at their defaults; its last parameter is `out`"""
         self.allows_uninitialized = allows_uninitialized
         self.commutative = commutative
         self.aggregate = aggregate

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from headrace.base import dtypes, errors, shapes
@@ -21,10 +20,13 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import merged, unchanged
 from headrace.graph.tensor import Tensor
+from headrace.ops.blocks import BLOCK, LARGE
 from headrace.ops.casting import cast
 from headrace.ops.constants import zeros_like
 from headrace.ops.joining import concat
+from headrace.ops.narrow import single
 from headrace.ops.tables import make
+from headrace.run.team import spread
 
 __all__ = ["crelu", "elu", "leaky_relu", "relu", "relu6", "selu", "softplus", "softsign"]
 
@@ -33,29 +35,42 @@ _FLOATS = "{half, bfloat16, float, double}"
 _RELU = "{float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8}"
 _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
-_NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 
 
 def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` of arrays, computed in float32 for half and bfloat16."""
 
     def widened(*arrays: Any) -> Any:
-        kind = arrays[0].dtype
-        if kind not in _NARROW:
-            return function(*arrays)
-        return function(*(x.astype(np.float32) for x in arrays)).astype(kind)
+        return function(*map(single, arrays)).astype(arrays[0].dtype, copy=False)
 
     return widened
 
 
+def _in_parts(function: Callable[..., Any], *arrays: Any) -> Any:
+    """function(*arrays), arrays of one shape; of large ones a part at a time (`run.team`)."""
+    first = arrays[0]
+    if first.size < LARGE or not all(x.flags.c_contiguous for x in arrays):
+        return function(*arrays)
+    flat = [x.reshape(-1) for x in arrays]
+    out = np.empty(first.shape, first.dtype)
+    into = out.reshape(-1)
+
+    def part(start: int) -> None:
+        chosen = slice(start, start + BLOCK)
+        into[chosen] = function(*(x[chosen] for x in flat))
+
+    spread(part, range(0, first.size, BLOCK))
+    return out
+
+
 def _activation(name: str, function: Callable[..., Any], types: str, says: str) -> OpSpec:
     def kernel(xp: Any, features: Any) -> Any:
-        return function(features)
+        return _in_parts(function, features)
 
     kernel.__doc__ = f"{says}, element by element."
     return op(
         name, inputs="features: T", outputs="activations: T", attrs=f"T: {types}", shape=unchanged,
-        elementwise=True,
+        elementwise=True, shares=True,
     )(kernel)  # fmt: skip
 
 
@@ -64,7 +79,7 @@ def _of_gradient(name: str, function: Callable[..., Any], types: str, second: st
 
     def kernel(xp: Any, gradients: Any, at: Any) -> Any:
         _check_same(gradients, at, second)
-        return function(gradients, at)
+        return _in_parts(function, gradients, at)
 
     kernel.__doc__ = f"gradients times the derivative at {second}; one shape."
     return op(
@@ -74,6 +89,7 @@ def _of_gradient(name: str, function: Callable[..., Any], types: str, second: st
         attrs=f"T: {types}",
         shape=merged,
         elementwise=True,
+        shares=True,
     )(kernel)
 
 
@@ -88,24 +104,45 @@ def _check_same(gradients: Any, at: Any, second: str) -> None:
 # -- relu, relu6, leaky relu ------------------------------------------------------------------
 
 
-def _relu(x: Any) -> Any:
-    return np.maximum(x, x.dtype.type(0))
+def _all(value: int, x: Any) -> Any:
+    """`value`, to be compared with x: NumPy compares two arrays four times as fast as an array and a scalar."""
+    if x.size < 2048:
+        return x.dtype.type(value)
+    size = x.size if x.size <= BLOCK else x.shape[-1]
+    kept = _kept.get((value, x.dtype))
+    if kept is None:
+        kept = _kept[value, x.dtype] = np.full(BLOCK, value, x.dtype)
+    if size > BLOCK:
+        return x.dtype.type(value)
+    return kept[:size].reshape(x.shape if size == x.size else size)
 
 
-def _relu6(x: Any) -> Any:
-    kind = x.dtype.type
-    return np.minimum(np.maximum(x, kind(0)), kind(6))
+_kept: dict[tuple[int, Any], Array] = {}
 
 
-def _masked(gradients: Any, mask: Any) -> Any:
-    return gradients * mask.astype(gradients.dtype)
+def _relu(x: Any, out: Any = None) -> Any:
+    return np.maximum(x, _all(0, x), out=out)
+
+
+def _relu6(x: Any, out: Any = None) -> Any:
+    larger = np.maximum(x, _all(0, x), out=out)
+    return np.minimum(larger, _all(6, x), out=out)
+
+
+def _masked(gradients: Any, mask: Any, out: Any = None) -> Any:
+    return np.multiply(gradients, mask.astype(gradients.dtype), out=out)
+
+
+def _relu_grad(gradients: Any, features: Any, out: Any = None) -> Any:
+    _check_same(gradients, features, "features")
+    return _masked(gradients, features > features.dtype.type(0), out)
 
 
 relu = _activation("Relu", _relu, _RELU, "max(x, 0)")
 relu6_op = _activation("Relu6", _relu6, "realnumbertype", "min(max(x, 0), 6)")
-relu_grad = _of_gradient(
-    "ReluGrad", lambda dy, x: _masked(dy, x > x.dtype.type(0)), "realnumbertype", "features"
-)
+relu.into, relu6_op.into = _relu, _relu6
+relu_grad = _of_gradient("ReluGrad", _relu_grad, "realnumbertype", "features")
+relu_grad.into = _relu_grad
 relu6_grad = _of_gradient(
     "Relu6Grad",
     lambda dy, x: _masked(dy, (x > x.dtype.type(0)) & (x < x.dtype.type(6))),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from headrace.base import errors
@@ -18,6 +17,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops.constants import constant
+from headrace.ops.narrow import single
 from headrace.ops.windows import channels_last, from_last, to_last
 
 __all__ = ["fused_batch_norm"]
@@ -25,7 +25,6 @@ __all__ = ["fused_batch_norm"]
 Array = np.ndarray[Any, Any]
 FORMATS = "data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'"
 _LEAST_EPSILON = 1.001e-5  # below, TensorFlow takes this one
-_NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 
 
 def normalized(
@@ -46,7 +45,7 @@ def batch_norm(
 ) -> tuple[Array, ...]:  # fmt: skip
     """(y, mean, variance, saved mean, saved variance, nothing), as FusedBatchNormV3 gives them."""
     _check(x, scale, offset, data_format)
-    given = to_last(x.astype(np.float32) if x.dtype in _NARROW else x, data_format)
+    given = to_last(single(x), data_format)
     if not training:
         y = normalized(given, scale, offset, mean, variance, epsilon)
         kept = mean.copy(), variance.copy(), mean.copy(), variance.copy()

@@ -15,6 +15,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.shapes import text
 from headrace.ops.layouts import layout
+from headrace.ops.narrow import single
 from headrace.ops.scratch import scratch
 from headrace.ops.windows import (
     Array,
@@ -22,7 +23,7 @@ from headrace.ops.windows import (
     check_gradient,
     from_last,
     geometry,
-    single,
+    parts,
     to_last,
 )
 from headrace.run.team import spread
@@ -32,8 +33,6 @@ __all__: list[str] = []
 _PART_BYTES = (
     2 << 20
 )  # laid out at a time; measured: 1 to 4 MB differ little, 8 MB are a fifth slower
-_PARTS = 8  # at least, where there are as many images and _SMALL allows it
-_SMALL = 1 << 18  # bytes laid out, below which a part is not worth its calls
 _SUMS = 8  # partial sums of a filter's gradient
 _PRODUCT, _ROWS, _TOTAL = 3, 4, 5  # slots of scratch memory beside those of ops.layouts
 
@@ -45,13 +44,6 @@ def check_ranks(x: Array, filters: Array, data_format: bytes) -> None:
         raise errors.invalid_argument(
             f"the input and the filter must have {rank} dimensions, not {text(x.shape)} and {text(filters.shape)}"
         )
-
-
-def _parts(count: int, bytes_each: int) -> list[slice]:
-    """Slices of `count` images, each of as many as make up _PART_BYTES, or less for the sake of _PARTS."""
-    each = max(bytes_each, 1)
-    size = max(min(_PART_BYTES // each, -(-count // _PARTS)), _SMALL // each, 1)
-    return [slice(first, min(first + size, count)) for first in range(0, count, size)]
 
 
 def convolved(
@@ -93,7 +85,7 @@ def _convolve(x: Array, filters: Array, where: Geometry, out: Array) -> None:
     def part(images: slice) -> None:
         how.convolve(x[images], matrix, out[images])
 
-    spread(part, _parts(len(x), how.elements * x.itemsize), products=True)
+    spread(part, parts(len(x), how.elements * x.itemsize, _PART_BYTES), products=True)
 
 
 def backprop_input(
@@ -142,7 +134,7 @@ def _scatter(dy: Array, filters: Array, where: Geometry, dx: Array) -> None:
         _gather(rows, where, into)
 
     elements = math.prod(where.out) * matrix.shape[1]
-    spread(part, _parts(len(dx), elements * dx.itemsize), products=True)
+    spread(part, parts(len(dx), elements * dx.itemsize, _PART_BYTES), products=True)
 
 
 def _gather(rows: Array, where: Geometry, into: Array) -> None:
@@ -182,8 +174,8 @@ def backprop_filter(
             f"{list(sizes)} say {sizes[-2]}"
         )
     how = layout(where, sizes[-2], sizes[-1], gradient=True)
-    parts = _parts(len(given), how.elements * given.itemsize)
-    shares = [parts[first::_SUMS] for first in range(min(_SUMS, len(parts)))]
+    few = parts(len(given), how.elements * given.itemsize, _PART_BYTES)
+    shares = [few[first::_SUMS] for first in range(min(_SUMS, len(few)))]
     sums = np.zeros((max(len(shares), 1), *how.shape), dy.dtype)
 
     def share(number: int) -> None:

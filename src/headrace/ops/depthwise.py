@@ -18,6 +18,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.ops.convolution import DILATIONS, PADDING, conv_shape, sizes_shape
 from headrace.ops.convolving import check_ranks
+from headrace.ops.narrow import single
 from headrace.ops.scratch import scratch
 from headrace.ops.shape_ops import shape as shape_of
 from headrace.ops.windows import (
@@ -26,7 +27,6 @@ from headrace.ops.windows import (
     check_gradient,
     from_last,
     geometry,
-    single,
     to_last,
 )
 from headrace.run.team import spread

@@ -13,7 +13,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from headrace.base import errors
@@ -24,20 +23,16 @@ from headrace.ops.convolution import conv_shape
 from headrace.ops.convolving import convolved
 from headrace.ops.depthwise import depthwise
 from headrace.ops.linear import multiplied, product_shape
+from headrace.ops.narrow import single
 from headrace.ops.windows import from_last, to_last
 
 __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
-_NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 _EPILOGUE = (
     "fused_ops: list(string) = []; epsilon: float = 9.999999747378752e-05; "
     "leakyrelu_alpha: float = 0.20000000298023224"
 )
-
-
-def _single(x: Array) -> Array:
-    return x.astype(np.float32) if x.dtype in _NARROW else x
 
 
 def _function(name: str) -> Callable[[Array], Array]:
@@ -105,7 +100,7 @@ def _finished(
 
     Raises Unimplemented for a name that is not known, InvalidArgument if the operands are not as many as wanted.
     """
-    x, operands = to_last(x, data_format), iter(map(_single, args))
+    x, operands = to_last(x, data_format), iter(map(single, args))
     names = [name.decode() for name in fused_ops]
     wanted = sum(_OPERANDS.get(name, 0) for name in names)
     if wanted != len(args):
@@ -142,7 +137,7 @@ def fused_matmul_op(
     fused_ops: list[bytes], epsilon: float, leakyrelu_alpha: float,
 ) -> Any:  # fmt: skip
     """MatMul with an epilogue.  Raises as MatMul, and Unimplemented for an epilogue that is not known."""
-    product = multiplied(xp, _single(a), _single(b), transpose_a, transpose_b)
+    product = multiplied(xp, single(a), single(b), transpose_a, transpose_b)
     return _finished(product, args, fused_ops, epsilon, leakyrelu_alpha).astype(a.dtype, copy=False)
 
 
@@ -162,7 +157,7 @@ def fused_batch_matmul_op(
     """BatchMatMulV2 with an epilogue.  Raises as `_FusedMatMul`."""
     kernel = OPS["BatchMatMulV2"].kernel
     assert kernel is not None
-    product = kernel(xp, _single(x), _single(y), adj_x=adj_x, adj_y=adj_y)
+    product = kernel(xp, single(x), single(y), adj_x=adj_x, adj_y=adj_y)
     return _finished(product, args, fused_ops, epsilon, leakyrelu_alpha).astype(x.dtype, copy=False)
 
 
@@ -189,9 +184,7 @@ def fused_conv2d_op(
             f"_FusedConv2D of {x.dtype}, {data_format.decode()} with filters {filter_format.decode()}: only floats, "
             "NHWC or NCHW, with HWIO"
         )
-    out = convolved(
-        _single(x), filters, strides, padding, data_format, dilations, explicit_paddings
-    )
+    out = convolved(single(x), filters, strides, padding, data_format, dilations, explicit_paddings)
     made = _finished(out, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
     return made.astype(x.dtype, copy=False)
 
@@ -213,7 +206,7 @@ def fused_conv3d_op(
     """Conv3D with an epilogue; padding_list: explicit padding instead of `padding`, as Conv2D has it."""
     if padding_list:
         padding = b"EXPLICIT"
-    out = convolved(_single(x), filters, strides, padding, data_format, dilations, padding_list)
+    out = convolved(single(x), filters, strides, padding, data_format, dilations, padding_list)
     made = _finished(out, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
     return made.astype(x.dtype, copy=False)
 
@@ -232,7 +225,7 @@ def fused_depthwise_conv2d_op(
     data_format: bytes, dilations: list[int], fused_ops: list[bytes], epsilon: float, leakyrelu_alpha: float,
 ) -> Any:  # fmt: skip
     """DepthwiseConv2dNative with an epilogue."""
-    out = depthwise(_single(x), filters, strides, padding, data_format, dilations, [])
+    out = depthwise(single(x), filters, strides, padding, data_format, dilations, [])
     made = _finished(out, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
     return made.astype(x.dtype, copy=False)
 
@@ -261,7 +254,7 @@ def fused_batch_norm_ex_op(
     names = [b"Add"] * len(side_input) + (
         [] if activation_mode == b"Identity" else [activation_mode]
     )
-    y = _finished(_single(y), side_input, names, epsilon, 0.0, data_format)
+    y = _finished(single(y), side_input, names, epsilon, 0.0, data_format)
     return (y.astype(x.dtype, copy=False), *others)
 
 
@@ -281,11 +274,11 @@ def fused_instance_norm_op(
     Channels are the last axis, or the second if the last one is reduced.
     """
     axes = tuple(axis % x.ndim for axis in reduction_axes)
-    given = _single(x)
+    given = single(x)
     mean, variance = given.mean(axes, keepdims=True), given.var(axes, keepdims=True)
     channels = [1] * x.ndim
     channels[1 if x.ndim - 1 in axes else -1] = -1
-    scale, offset = (_single(p).reshape(channels) for p in (gamma, beta))
+    scale, offset = (single(p).reshape(channels) for p in (gamma, beta))
     y = normalized(given, scale, offset, mean, variance, epsilon)
     return _finished(y, [], fused_ops, epsilon, leakyrelu_alpha).astype(x.dtype, copy=False)
 
@@ -299,9 +292,9 @@ def fused_instance_norm_op(
 )
 def layer_norm_op(xp: Any, x: Array, scale: Array, offset: Array, *, epsilon: float) -> Any:
     """x with mean 0 and variance 1 along its last axis, scaled and moved, both [size of that axis]."""
-    given = _single(x)
+    given = single(x)
     mean, variance = given.mean(-1, keepdims=True), given.var(-1, keepdims=True)
-    y = normalized(given, _single(scale), _single(offset), mean, variance, epsilon)
+    y = normalized(given, single(scale), single(offset), mean, variance, epsilon)
     return y.astype(x.dtype, copy=False)
 
 
@@ -317,7 +310,7 @@ def layer_norm_op(xp: Any, x: Array, scale: Array, offset: Array, *, epsilon: fl
 )
 def swish_op(xp: Any, features: Array) -> Any:
     """x * sigmoid(x)."""
-    return _swish(_single(features)).astype(features.dtype, copy=False)
+    return _swish(single(features)).astype(features.dtype, copy=False)
 
 
 @op(
@@ -329,7 +322,7 @@ def swish_op(xp: Any, features: Array) -> Any:
 )
 def mish_op(xp: Any, features: Array) -> Any:
     """x * tanh(softplus(x))."""
-    x = _single(features)
+    x = single(features)
     return (x * np.tanh(np.logaddexp(x, x.dtype.type(0)))).astype(features.dtype, copy=False)
 
 

@@ -19,6 +19,7 @@ from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops.constants import zeros_like
 from headrace.ops.flow import stop_gradient
+from headrace.ops.narrow import single
 from headrace.ops.scratch import scratch
 from headrace.ops.shape_ops import shape as shape_of
 from headrace.ops.windows import (
@@ -28,7 +29,7 @@ from headrace.ops.windows import (
     check_gradient,
     from_last,
     geometry,
-    single,
+    parts,
     static_out,
     to_last,
 )
@@ -48,7 +49,7 @@ _VOLUMES = (
 )
 _FLOATS = "{half, bfloat16, float, double}"
 _PART_BYTES = 1 << 20  # of inputs that one thread works on at a time
-_PADDED = 0  # slot of scratch memory
+_PADDED, _ALONG = 0, 0  # slots of scratch memory; from _ALONG + 1 on for each dimension
 Use = Callable[[Array, tuple[slice, ...]], object]
 
 
@@ -95,10 +96,7 @@ def _lowest(kind: np.dtype[Any]) -> Any:
 
 
 def _parts(x: Array) -> list[slice]:
-    """Slices of the images of x, some _PART_BYTES each."""
-    each = max(x.nbytes // max(len(x), 1), 1)
-    size = max(_PART_BYTES // each, 1)
-    return [slice(first, first + size) for first in range(0, len(x), size)]
+    return parts(len(x), x.nbytes // max(len(x), 1), _PART_BYTES)
 
 
 def _padded(x: Array, where: Geometry, value: Any) -> Array:
@@ -112,14 +110,27 @@ def _padded(x: Array, where: Geometry, value: Any) -> Array:
 
 
 def _largest(x: Array, where: Geometry) -> Array:
+    """Along one dimension after the other, the first one first: its lines are long."""
     out = np.empty((len(x), *where.out, x.shape[-1]), x.dtype)
 
     def part(images: slice) -> None:
-        padded, into = _padded(x[images], where, _lowest(x.dtype)), out[images]
-        (_, first), *others = where.positions()
-        into[...] = padded[first]
-        for _, view in others:
-            np.maximum(into, padded[view], out=into)
+        found = _padded(x[images], where, _lowest(x.dtype))
+        for axis, (places, step, count) in enumerate(
+            zip(where.window, where.strides, where.out, strict=True), 1
+        ):
+            before = (slice(None),) * axis
+            first, *others = (
+                found[(*before, slice(at, at + (count - 1) * step + 1, step))]
+                for at in range(places)
+            )
+            if not others:
+                found = first
+                continue
+            found = scratch(_ALONG + axis, first.shape, x.dtype)
+            np.maximum(first, others[0], out=found)
+            for other in others[1:]:
+                np.maximum(found, other, out=found)
+        out[images] = found
 
     spread(part, _parts(x))
     return out
@@ -173,7 +184,7 @@ def _max_pool_grad(
 
         def use(here: Array, view: tuple[slice, ...]) -> None:
             # All bits of a gradient or none of them: faster than a choice, and safe with infinities.
-            mask = np.negative(here.view(np.int8), dtype=bits)
+            mask = np.negative(here.view(np.int8)).astype(bits)
             if apart:  # every input is under one window at most
                 np.bitwise_and(mask, dys, out=total.view(bits)[view])
             else:

@@ -15,7 +15,8 @@ from headrace.base.shapes import Shape, text
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
-from headrace.ops.windows import Array, single
+from headrace.ops.narrow import single
+from headrace.ops.windows import Array
 
 __all__ = ["local_response_normalization", "lrn"]
 

@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
@@ -22,7 +21,8 @@ __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
 Pads = list[tuple[int, int]]
-_NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+_PARTS = 8  # of an operation at least, where there are as many images and _SMALL allows it
+_SMALL = 1 << 18  # bytes, below which a part is not worth its calls
 
 
 def channels_last(data_format: bytes) -> bool:
@@ -40,9 +40,11 @@ def from_last(x: Array, data_format: bytes) -> Array:
     return x if channels_last(data_format) else np.ascontiguousarray(np.moveaxis(x, -1, 1))
 
 
-def single(x: Array) -> Array:
-    """Half and bfloat16 as float32, in which they are computed; everything else as it is."""
-    return x.astype(np.float32) if x.dtype in _NARROW else x
+def parts(count: int, bytes_each: int, most_bytes: int) -> list[slice]:
+    """Slices of `count` images to be worked on side by side: of `most_bytes`, or less for the sake of _PARTS."""
+    each = max(bytes_each, 1)
+    size = max(min(most_bytes // each, -(-count // _PARTS)), _SMALL // each, 1)
+    return [slice(first, min(first + size, count)) for first in range(0, count, size)]
 
 
 class Geometry:

@@ -181,6 +181,8 @@ class _Step:
 
 def _ufunc(spec: OpSpec) -> Callable[..., Any] | None:
     """The function that takes `out`, if the kernel is one."""
+    if spec.into is not None:
+        return spec.into
     function = getattr(np, spec.bare) if spec.bare is not None else None
     return function if isinstance(function, np.ufunc) and function.nout == 1 else None
 
