@@ -131,6 +131,7 @@ def test_files_stay_readable() -> None:
 
 OPENS = {
     "headrace/run/files.py": "the one place",
+    "headrace/run/homes.py": "memory files have no names",
     "headrace/ops/record_files.py": "for programs, outside of any graph: it has no ops",
     "headrace/graph/operation.py": "knows its own folder by name",
 }

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.base import dtypes, errors
-from headrace.codec import frames
+from headrace.codec import contents, frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind, Parser, pack
 from tests.codec.arrays import NUMBERS, arrays, identical
@@ -338,7 +338,7 @@ def entry(
 
 
 def lengths(*values: int) -> bytes:
-    return np.array(values, frames.LENGTH).tobytes()
+    return np.array(values, contents.LENGTH).tobytes()
 
 
 F, S, B, R = pb.DT_FLOAT, pb.DT_STRING, pb.DT_BOOL, pb.DT_RESOURCE

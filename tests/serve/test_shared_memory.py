@@ -144,7 +144,7 @@ def test_a_closed_lender_lends_nothing_and_leaves_no_descriptor() -> None:
 def test_a_fork_does_not_give_back_what_its_parent_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     link = Link()
     got = link.warm(VALUE)
-    state = link.lender._segments[0].state
+    state = link.lender._segments[1].state
     assert state[0] == LENT
     with monkeypatch.context() as patched:
         patched.setattr(os, "getpid", lambda: 1)
@@ -303,4 +303,4 @@ def test_another_process_sees_what_was_lent() -> None:
         ours.shutdown(socket.SHUT_RDWR)
     assert echo.returncode == 0
     assert lent == [None, *[1] * 9]
-    assert lender._segments[0].state[0] == FREE
+    assert lender._segments[1].state[0] == FREE

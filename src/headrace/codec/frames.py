@@ -30,7 +30,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from headrace.base import dtypes, errors
-from headrace.codec.fields import FIELDS, MESSAGES, Array, message, objects, parse
+from headrace.codec.contents import LENGTH, bad_bools, memory, to_objects, unplain
+from headrace.codec.fields import FIELDS, MESSAGES, Array, message
 
 MAGIC: Final = b"HR"
 VERSION: Final = 1
@@ -39,7 +40,6 @@ MAX_RANK: Final = 64  # NumPy's
 PREFIX: Final = Struct("<2sBBHHIIQII")
 ENTRY: Final = Struct("<HBBIQ")  # of the table, without the sizes
 SIZES: Final = tuple(Struct(f"<{rank}Q") for rank in range(MAX_RANK + 1))
-LENGTH: Final = np.dtype("<u8")  # of an element without a fixed size
 
 _BYTES: Final = np.dtype(np.uint8)
 
@@ -50,9 +50,6 @@ LARGE: Final = 1 << 13
 
 TABLE_WEIGHT: Final = 16
 """An array takes more memory than its line in the table, about this many times as much."""
-ELEMENT_WEIGHT: Final = 64
-"""What a bytes object takes beside its bytes."""
-MAX_EXTENT: Final = (1 << 63) - 1  # NumPy refuses larger arrays even if another size of theirs is 0
 
 _BRISK: Final = BUFFER * 64
 
@@ -76,7 +73,8 @@ class Frame:
     """A received frame.
 
     method, call: the sender's numbers, 16 and 32 bits.  timeout_us: time that the sender has left, 0 if it has no
-    deadline.  values: writable arrays of their own; handles as the messages that stand for them.
+    deadline.  values: arrays of their own, writable unless they are elsewhere; handles as the messages that stand for
+    them.
     """
 
     kind: Kind
@@ -319,15 +317,15 @@ class Parser:
         """
         if self._error is not None:
             raise self._error
-        if self._brisk and not self._inside:
-            ready = self._end - self._start
-            if not ready:
-                return None
-            if ready >= PREFIX.size:
-                frame = self._whole()
-                if frame is not None:
-                    return frame
         try:
+            if self._brisk and not self._inside:
+                ready = self._end - self._start
+                if not ready:
+                    return None
+                if ready >= PREFIX.size:
+                    frame = self._whole()
+                    if frame is not None:
+                        return frame
             return next(self._frames)
         except errors.OpError as error:
             self._error = error
@@ -352,15 +350,17 @@ class Parser:
         data = table + table_length
         if magic != MAGIC or version != VERSION or kind >= len(_KINDS) or zero or data > self._end:
             return None
-        values: list[Array] = []
+        values: list[Any] = []
+        away: list[tuple[int, int, np.dtype[Any], tuple[int, ...]]] = []
+        needed = 0
         entry = table
-        for _ in range(count):
+        for place in range(count):
             if entry + ENTRY.size > data:
                 return None
             number, rank, zero, elsewhere, nbytes = ENTRY.unpack_from(ahead, entry)
             entry += ENTRY.size
             element = _TYPES.get(number)
-            if element is None or zero or elsewhere or not element[3] or rank > MAX_RANK:
+            if element is None or zero or not element[3] or rank > MAX_RANK:
                 return None
             shape: tuple[int, ...] = ()
             size = element[2]
@@ -370,12 +370,24 @@ class Parser:
                 shape = SIZES[rank].unpack_from(ahead, entry)
                 entry += 8 * rank
                 size *= math.prod(shape)
-            if not size or size != nbytes or data + size > self._end:
+            if not size or size != nbytes:
+                return None
+            if elsewhere:
+                needed += size
+                away.append((place, elsewhere, element[1], shape))
+                values.append(None)
+                continue
+            if data + size > self._end:
                 return None
             values.append(np.ndarray(shape, element[1], ahead, data).copy())
             data += size
         if entry != table + table_length:
             return None
+        if away:
+            if self._elsewhere is None or needed > self._max_bytes - BUFFER * TABLE_WEIGHT:
+                return None
+            for place, number, dtype, shape in away:
+                values[place] = self._elsewhere(number, dtype, shape)
         self._start = data
         return Frame(_KINDS[kind], method, call, timeout_us, bytes(ahead[at:table]), values)
 
@@ -422,7 +434,7 @@ class Parser:
             if plain:
                 values.append(np.ndarray(shape, np_dtype, self._ahead, at).copy())
             else:
-                values.append(_unplain(self._ahead[at : at + nbytes], dtype, shape))
+                values.append(unplain(self._ahead[at : at + nbytes], dtype, shape))
         self._inside = False
         return Frame(_KINDS[kind], method, call, timeout_us, header, values)
 
@@ -482,7 +494,7 @@ class Parser:
             else:
                 shape = SIZES[rank].unpack_from(content, at)
                 at += 8 * rank
-            needed += _memory(element, shape, nbytes)
+            needed += memory(element[0], element[2], shape, nbytes)
             entries.append((element, shape, nbytes, elsewhere))
         if at != end:
             raise errors.invalid_argument(
@@ -507,12 +519,12 @@ class Parser:
         if not itemsize:
             content = np.empty((nbytes,), _BYTES).data
             yield from self._fill(content)
-            return _to_objects(content, dtype, shape)
+            return to_objects(content, dtype, shape)
         array = np.empty(shape, np_dtype)
         flat = array.reshape(-1).view(_BYTES)
         yield from self._fill(flat.data)
         if dtype is dtypes.bool and flat.max() > 1:
-            raise _bad_bools()
+            raise bad_bools()
         return array
 
     def _fill(self, target: memoryview) -> _Wait:
@@ -524,64 +536,3 @@ class Parser:
         while self._filled < len(target):
             yield
         self._target = None
-
-
-def _memory(element: _Type, shape: tuple[int, ...], nbytes: int) -> int:
-    """What a tensor takes, in bytes.
-
-    Raises InvalidArgument if none of that shape has that many bytes.
-    """
-    dtype, _, itemsize, _ = element
-    count = math.prod(shape)
-    needed = nbytes
-    if itemsize:
-        fits = nbytes == count * itemsize
-    else:
-        fits = nbytes >= count * LENGTH.itemsize if count else not nbytes
-        needed = 2 * nbytes + ELEMENT_WEIGHT * count
-    if not fits:
-        raise errors.invalid_argument(
-            f"{nbytes} bytes cannot be a {dtype.name} tensor of shape {_text(shape)}"
-        )
-    if not count and math.prod([size for size in shape if size]) * (itemsize or 8) > MAX_EXTENT:
-        raise errors.invalid_argument(f"NumPy has no arrays of shape {_text(shape)}")
-    return needed
-
-
-def _text(shape: tuple[int, ...]) -> str:
-    """A shape from outside, cut short."""
-    sizes = ",".join(map(str, shape[:8]))
-    return f"[{sizes}]" if len(shape) <= 8 else f"[{sizes},... {len(shape)} dimensions]"
-
-
-def _bad_bools() -> errors.OpError:
-    return errors.invalid_argument("a bool tensor came with bytes that are neither 0 nor 1")
-
-
-def _unplain(content: memoryview, dtype: dtypes.DType, shape: tuple[int, ...]) -> Array:
-    """A small tensor of bools or objects."""
-    if dtype is not dtypes.bool:
-        return _to_objects(content, dtype, shape)
-    array = np.ndarray(shape, np.bool_, content).copy()
-    if content.tobytes().translate(None, b"\0\1"):
-        raise _bad_bools()
-    return array
-
-
-def _to_objects(content: memoryview, dtype: dtypes.DType, shape: tuple[int, ...]) -> Array:
-    """Raises InvalidArgument unless lengths and bytes fill the content exactly, and for bytes that are no message."""
-    count = math.prod(shape)
-    at = count * LENGTH.itemsize
-    lengths = content[:at].cast("Q").tolist()
-    if at + sum(lengths) != len(content):
-        raise errors.invalid_argument(
-            f"a {dtype.name} tensor came in {len(content)} bytes, {at} of them lengths that announce {sum(lengths)}"
-        )
-    elements: list[Any] = []
-    for length in lengths:
-        elements.append(content[at : at + length].tobytes())
-        at += length
-    kind = message(dtype)
-    if kind is not None:
-        elements = [parse(kind, element) for element in elements]
-    return objects(elements).reshape(shape)

@@ -8,7 +8,8 @@ copied.  As long as anyone still looks into what was lent, the next update works
 its weights by then, and updates them in place.
 
 Every update asks for `writable()`: it is the array itself, or, if that is leased or lent, a copy that is the variable's
-array from then on.
+array from then on.  What is leased for other processes of this host again and again moves into a home (`run.homes`),
+where they use it without a copy; as long as they do, it counts as leased.
 
 Called by: ops (state kernels), run's executor (dereferencing, fetches, sends); the shells release leases.
 Threads: any; `lock` is held for the time of one update or one copy.  Releasing takes no lock.
@@ -16,6 +17,7 @@ Threads: any; `lock` is held for the time of one update or one copy.  Releasing 
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -26,6 +28,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
+from headrace.run.homes import Home, Homes
 from headrace.run.resources import Resource
 
 Array = np.ndarray[Any, Any]
@@ -41,13 +44,34 @@ Readers = set["weakref.ref[Lease]"]
 class Lease:
     """The contents of a variable as they were when it was made, until `release`."""
 
-    __slots__ = ("__weakref__", "_array", "_readers", "_ticket")
+    __slots__ = (
+        "__weakref__",
+        "_array",
+        "_owner",
+        "_readers",
+        "_ticket",
+        "dtype",
+        "home",
+        "nbytes",
+    )
 
-    def __init__(self, array: Array, readers: Readers) -> None:
-        """readers: of this array; a lease that was dropped without release leaves them by itself."""
+    def __init__(self, array: Array, readers: Readers, owner: State | None = None) -> None:
+        """readers: of this array; a lease that was dropped without release leaves them by itself.
+
+        owner: the variable whose array it is; its lock is held.
+        """
+        self.dtype = array.dtype
+        self.nbytes = array.nbytes
+        self._owner = owner
+        home = owner.home if owner is not None and owner.lends else None
+        self.attach(array, readers, home)
+
+    def attach(self, array: Array, readers: Readers, home: Home | None) -> None:
+        """Be a reader of `array`, which lives in `home`."""
         view = array.view()
         view.flags.writeable = False
         self._array: Array | None = view
+        self.home = home
         self._readers = readers
         self._ticket = weakref.ref(self, readers.discard)
         readers.add(self._ticket)
@@ -60,10 +84,21 @@ class Lease:
             raise RuntimeError("the lease was released")
         return array
 
+    def move(self) -> Home | None:
+        """Have the variable live in a home from now on, and what was leased be there.
+
+        None if it has changed since, or there is no memory.
+        """
+        owner = self._owner
+        if self.home is None and owner is not None:
+            owner.move(self)
+        return self.home
+
     def release(self) -> None:
         """Let updates have the array.  Any thread, any number of times."""
         self._readers.discard(self._ticket)
         self._array = None
+        self._owner = None
 
     def detach(self) -> Array:
         """A copy that is the caller's own; releases."""
@@ -95,7 +130,9 @@ class State(Resource):
         self.lock = threading.Lock()
         self._readers: Readers = set()  # of `array`
         self._lent: Callable[[], Array | None] = _nobody
-        self._lends = True
+        self.lends = True
+        self.home: Home | None = None  # of `array`
+        self._homes: Homes | None = None  # once it has had any
 
     def require(self) -> Array:
         """The array itself, not a copy.  Raises FailedPrecondition naming the variable."""
@@ -115,7 +152,7 @@ class State(Resource):
     def lease(self) -> Lease:
         """The value now, not copied.  Raises FailedPrecondition."""
         with self.lock:
-            return Lease(self.require(), self._readers)
+            return Lease(self.require(), self._readers, self)
 
     def lend(self) -> Array | Lease:
         """The value now, for whoever releases it: a lease, or a copy where that costs less.
@@ -126,7 +163,7 @@ class State(Resource):
             array = self.require()
             if array.nbytes < _LEASED_BYTES:
                 return array.copy()
-            return Lease(array, self._readers)
+            return Lease(array, self._readers, self)
 
     def read(self) -> Array:
         """The value now, which no update changes; possibly read-only.  Raises FailedPrecondition."""
@@ -134,7 +171,7 @@ class State(Resource):
             array = self.require()
             if not array.ndim and array.dtype.kind in NUMBERS:
                 return array[()]
-            if array.size <= _COPIED or not self._lends or array.dtype.hasobject:
+            if array.size <= _COPIED or not self.lends or array.dtype.hasobject:
                 return array.copy()
             lent = self._lent()
             if lent is None:
@@ -163,20 +200,58 @@ class State(Resource):
         A copy of what was there, if somebody still reads that.  sparse: the change is to a few elements of it.
         """
         if sparse:  # a copy of all for a change of a few rows would be repeated for each
-            self._lends = False
+            self.lends = False
         array = self.require()
         if self._is_read():
-            array = array.copy()
-            self._replace(array)
+            array = self._replace_by_copy(array)
         return array
 
     def _is_read(self) -> bool:
         """Whether somebody counts on the array as it is; `lock` is held."""
-        return bool(self._readers) or self._lent() is not None
+        if self._readers or self._lent() is not None:
+            return True
+        # Looked at last: who releases a lease has noted before that its home is lent.
+        home = self.home
+        return home is not None and home.is_lent
 
-    def _replace(self, array: Array | None) -> None:
+    def _replace_by_copy(self, value: Any) -> Array:
+        """Have a copy of `value` instead, in a home if the variable has had one.  `lock` is held."""
+        dtype, shape = self.dtype.np, np.shape(value)
+        home = None
+        if self._homes is not None:
+            home = self._homes.free(math.prod(shape) * dtype.itemsize)
+        if home is None:
+            array = np.array(value, dtype=dtype, order="C")
+        else:
+            array = home.array(dtype, shape)
+            array[...] = value
+        self._replace(array, home)
+        return array
+
+    def move(self, lease: Lease) -> None:
+        """Move into a home, and `lease` too; not if what is leased is not the array any more, or there is no memory."""
+        with self.lock:
+            array = self.array
+            if array is None or self.home is not None or not self.lends:
+                return
+            if not _same_memory(array, lease.array):
+                return
+            homes = self._homes or Homes()
+            home = homes.free(array.nbytes)
+            if home is None:
+                return
+            self._homes = homes
+            moved = home.array(array.dtype, array.shape)
+            np.copyto(moved, array)
+            self._replace(moved, home)
+            lease.attach(moved, self._readers, home)
+
+    def _replace(self, array: Array | None, home: Home | None = None) -> None:
         """Have another array; whoever reads the old one keeps that.  `lock` is held."""
         self.array = array
+        self.home = home
+        if array is None:
+            self._homes = None
         self._lent = _nobody
         if self._readers:
             self._readers = set()
@@ -198,7 +273,7 @@ class State(Resource):
         elif not self._is_read():
             array[...] = value
             return
-        self._replace(np.array(value, dtype=self.dtype.np))
+        self._replace_by_copy(value)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         # An unset variable takes what its node declares; a set one keeps its shape.
@@ -214,6 +289,11 @@ class State(Resource):
         """Back to uninitialized."""
         with self.lock:
             self._replace(None)
+
+
+def _same_memory(one: Array, other: Array) -> bool:
+    place = one.__array_interface__["data"][0]
+    return bool(place == other.__array_interface__["data"][0] and one.shape == other.shape)
 
 
 class Variable(State):

@@ -25,6 +25,7 @@ from headrace.serve import messages as m
 from headrace.serve.lane_connect import Connector, Unreachable
 from headrace.serve.lane_socket import LaneSocket, NothingSent
 from headrace.serve.lane_wire import (
+    BETWEEN_TASKS,
     GREETING,
     NUMBERS,
     Beside,
@@ -183,9 +184,10 @@ class LanePeer:
         if scope.deadline is not None:
             timeout_us = max(1, round((scope.remaining() or 0.0) * 1e6))
             look_s = _LOOK_AT_DEADLINE_S
+        number = NUMBERS[method.path]
         connection.socket.send_frame(
-            kind, NUMBERS[method.path], header, beside.values, timeout_us, look_s, scope.check
-        )
+            kind, number, header, beside.values, timeout_us, look_s, scope.check, number in BETWEEN_TASKS
+        )  # fmt: skip
 
     # -- connections ----------------------------------------------------------------------------
 

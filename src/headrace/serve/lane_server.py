@@ -28,6 +28,7 @@ from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.lane_wire import (
+    BETWEEN_TASKS,
     GREETING,
     HELLO,
     NUMBERS,
@@ -317,7 +318,10 @@ class _Connection:
             self._scope = None
         try:
             if not self._gone and frame.kind is not Kind.ONE_WAY:
-                self._lane.send_frame(kind, frame.method, header, beside.values)
+                number = frame.method
+                self._lane.send_frame(
+                    kind, number, header, beside.values, in_place=number in BETWEEN_TASKS
+                )
         except errors.OpError as error:  # a value that no message can hold; nothing has been sent
             detail = to_detail(error).SerializeToString()
             self._lane.send_frame(Kind.ERROR, frame.method, detail)

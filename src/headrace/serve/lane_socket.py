@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.codec.frames import Frame, Kind, Parser, pack
+from headrace.run.variable import Lease
 from headrace.serve.shared_memory import AVAILABLE, Borrower, Lender
 
 _MOST_BUFFERS = 512  # a sendmsg takes 1,024 (IOV_MAX)
@@ -24,9 +25,10 @@ _BUFFER_BYTES = (
     1 << 20
 )  # of a unix socket; 100 MB took 33 ms with that, 36 ms with 4 MB, 52 ms by default
 _SHARED_FROM = 1 << 19  # bytes of a tensor
+_LENT_FROM = 1 << 16  # of a variable
 _SHARED_BYTES = 1 << 30  # that one connection may have, in each direction
 _MOST_SHARED = 16  # tensors of a frame: their descriptors are received with it
-_ANCILLARY = socket.CMSG_SPACE(4 * _MOST_SHARED)
+_ANCILLARY = socket.CMSG_SPACE(4 * (_MOST_SHARED + 1))  # and a board, see serve.shared_memory
 
 
 class NothingSent(OSError):
@@ -79,15 +81,23 @@ class LaneSocket:
         timeout_us: int = 0,
         limit_s: float | None = None,
         check: Callable[[], None] | None = None,
+        in_place: bool = False,
     ) -> None:
-        """Send a frame; see `codec.frames.pack` and `send`."""
+        """Send a frame; see `codec.frames.pack` and `send`.  Of leases among `values` the arrays are sent.
+
+        in_place: the receiver takes arrays that are read-only, so that variables need not be copied.
+        """
+        if not values:
+            self.send(pack(kind, method, 0, header, (), timeout_us), limit_s, check)
+            return
         lender = self._lender
-        descriptors: list[int] = []
-        if values and lender is not None and _any_large(values):
-            values = _lent(values, lender)
-            descriptors = lender.descriptors()
+        if lender is None:
+            found = [value.array if type(value) is Lease else value for value in values]
+            self.send(pack(kind, method, 0, header, found, timeout_us), limit_s, check)
+            return
+        buffers = pack(kind, method, 0, header, _lent(values, lender, in_place), timeout_us)
+        descriptors = lender.descriptors()
         try:
-            buffers = pack(kind, method, 0, header, values, timeout_us)
             self.send(buffers, limit_s, check, descriptors)
         finally:
             for descriptor in descriptors:
@@ -239,25 +249,23 @@ class LaneSocket:
             self._borrower.close()
 
 
-def _any_large(values: Sequence[Any]) -> bool:
-    """Whether any is worth a segment."""
-    for value in values:  # noqa: SIM110 - a generator costs more than the loop
-        if value.nbytes >= _SHARED_FROM:
-            return True
-    return False
-
-
-def _lent(values: Sequence[Any], lender: Lender) -> list[Any]:
+def _lent(values: Sequence[Any], lender: Lender, in_place: bool) -> list[Any]:
     """`values`, the large ones in shared memory where that is possible."""
     found: list[Any] = []
     shared = 0
     for value in values:
-        if value.nbytes >= _SHARED_FROM and shared < _MOST_SHARED:
-            instead = lender.lend(value)
-            if instead is not None:
-                shared += 1
-                value = instead
-        found.append(value)
+        nbytes = value.nbytes
+        instead: Any = None
+        if nbytes >= _LENT_FROM and shared < _MOST_SHARED:
+            if in_place and type(value) is Lease:
+                instead = lender.lend_variable(value)
+            if instead is None and nbytes >= _SHARED_FROM:
+                instead = lender.lend(value.array if type(value) is Lease else value)
+        if instead is not None:
+            shared += 1
+        else:
+            instead = value.array if type(value) is Lease else value
+        found.append(instead)
     return found
 
 

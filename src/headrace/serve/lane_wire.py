@@ -17,13 +17,14 @@ from headrace.base import errors
 from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind
-from headrace.run.variable import Lease
 from headrace.serve.wire import MASTER_METHODS, WORKER_METHODS
 
 METHODS = (*MASTER_METHODS, *WORKER_METHODS)
 NUMBERS = {method.path: number for number, method in enumerate(METHODS)}
+BETWEEN_TASKS = range(len(MASTER_METHODS), len(METHODS))
+"""Numbers of methods whose caller is a task, which only reads the values that it is sent."""
 
-_REVISION = "2"  # of messages that are not protobuf's, see serve.wire
+_REVISION = "3"  # of messages that are not protobuf's, see serve.wire
 VERSION = (frames.VERSION << 32) | zlib.crc32(" ".join([_REVISION, *NUMBERS]).encode())
 """Of frames, messages and the table of methods; peers of different versions talk gRPC."""
 
@@ -51,8 +52,8 @@ class Beside:
         self._taken = 0
 
     def put(self, value: Any, into: pb.TensorProto) -> None:
-        """Put it beside; its place in the message stays empty."""
-        self.values.append(value.array if isinstance(value, Lease) else value)
+        """Put it beside, if it is a Lease as that; its place in the message stays empty."""
+        self.values.append(value)
 
     def get(self, protos: Sequence[pb.TensorProto], writable: bool = False) -> list[Any]:
         """The next ones.  Raises InvalidArgument if there are fewer than the message says."""
