@@ -185,6 +185,45 @@ def test_a_connection_that_breaks_is_made_again_and_the_session_goes_on(
     assert not endings.errors
 
 
+@pytest.mark.parametrize("under_way", [True, False])
+def test_a_client_that_was_given_up_and_lives_is_told_once_and_goes_on(
+    cluster: Cluster, endings: Endings, blocked: Blocked, background: Start,
+    monkeypatch: pytest.MonkeyPatch, under_way: bool,
+) -> None:  # fmt: skip
+    """As one that was stopped for long, or cut off."""
+    monkeypatch.setattr(caretaker, "_GONE_AFTER_S", WITHIN_S)
+    monkeypatch.setattr(Link, "_attend", lambda self, handle: None)
+    with tf.device("/job:ps"):
+        variable = tf.Variable(1.0)
+        queue = tf.FIFOQueue(1, [tf.int32], [[]])
+        put, take, size = queue.enqueue(3), queue.dequeue(), queue.size()
+    add = variable.assign_add(1.0)
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(variable.initializer)
+        if under_way:
+            step = background(lambda: session.run(take))
+            blocked.wait()
+        ours = cluster.servers["worker:0"].master
+        (handle,) = ours._sessions
+        monkeypatch.setattr(caretaker, "_GONE_AFTER_S", 0.0)
+        ours._caretaker._look_within(handle, 0.0)
+        endings.wait()
+        monkeypatch.setattr(caretaker, "_GONE_AFTER_S", WITHIN_S)
+        error = step.error() if under_way else failure(lambda: session.run(add))
+        assert type(error) is tf.errors.AbortedError
+        assert "its client" in error.message
+        assert session.run(add) == 2.0
+        session.run(put)
+        assert session.run(size) == 1  # the dequeue that was under way has left no trace
+    assert sessions(cluster) == 0
+
+
+def failure(call: Callable[[], Any]) -> tf.errors.OpError:
+    with pytest.raises(tf.errors.OpError) as caught:
+        call()
+    return caught.value
+
+
 def test_a_session_that_is_closed_in_time_is_forgotten(cluster: Cluster, endings: Endings) -> None:
     ours = cluster.servers["worker:0"].master
     with tf.Session(cluster.target("worker:0")) as session:

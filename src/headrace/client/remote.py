@@ -32,7 +32,7 @@ from headrace.serve.peers import Peer, connect
 from headrace.serve.placement_log import log_placement
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security
-from headrace.serve.status import ForgottenStepError
+from headrace.serve.status import ForgottenStepError, UnattendedError
 from headrace.serve.waiting import follow
 
 _INSPECT_WITHIN_S = 10.0
@@ -257,11 +257,18 @@ class RemoteEngine:
         return _Minding(self, link)
 
     def _check_restarted(self, link: Link, error: errors.OpError) -> None:
-        """If `error` came of the master's having been restarted, raise Aborted that says so.
+        """If `error` came of the master's having been restarted, or having given the session up, raise Aborted
+        that says so.
 
         The session is made anew by the next step.
         """
         master = link.master
+        if isinstance(error, UnattendedError):
+            self._renew(link)
+            raise errors.aborted(
+                f"{error.message}. Steps that were under way were cancelled, queues of this session alone are gone; "
+                "variables are as they were, and the next step makes the session anew"
+            ) from error
         if master.remote:
             if not link.incarnation:
                 return  # TensorFlow's, or the session was never there
@@ -277,17 +284,22 @@ class RemoteEngine:
                 return
         elif not (master.stale and registry.find(_address(self._target)) is not None):
             return
+        self._renew(link)
+        raise errors.aborted(
+            f"{master.name} was restarted: it does not know the session any more. Variables there are "
+            "uninitialized, queues empty; the next step makes the session anew"
+        ) from error
+
+    def _renew(self, link: Link) -> None:
+        """Have the next step make the session anew."""
         with self._lock:
             if self._known is link:
+                master = link.master
                 if master.stale:
                     master = _master(self._target, self._pool, self._security)
                 self._known = Link(
                     master, self._target, self._graph, self._config, self._scope, self._pool
                 )
-        raise errors.aborted(
-            f"{master.name} was restarted: it does not know the session any more. Variables there are "
-            "uninitialized, queues empty; the next step makes the session anew"
-        ) from error
 
     @property
     def handle(self) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo
 from headrace.serve.master_session import MasterSession
+from headrace.serve.status import UnattendedError
 from headrace.serve.timetable import Timetable
 
 _GONE_AFTER_S = 15.0
@@ -55,7 +56,7 @@ class _Kept:
 class Caretaker:
     """See the module header."""
 
-    def __init__(self, close: Callable[[str, errors.OpError], object]) -> None:
+    def __init__(self, close: Callable[[str, errors.AbortedError], object]) -> None:
         """close(handle, error): closes a session; on a thread of this.  Raises InvalidArgument."""
         self._close = close
         self._idle_s = session_idle_s()
@@ -122,7 +123,7 @@ class Caretaker:
             return None
         return time.monotonic() + again_s
 
-    def _verdict(self, kept: _Kept) -> tuple[float, errors.OpError | None]:
+    def _verdict(self, kept: _Kept) -> tuple[float, errors.AbortedError | None]:
         """Seconds until the next look, or why the session is to be closed now."""
         now = time.monotonic()
         limit_s = _GONE_AFTER_S if kept.attends else self._idle_s or 0.0
@@ -133,7 +134,7 @@ class Caretaker:
             return min(left, limit_s / _LOOKS), None
         handle = kept.session.handle
         if kept.attends:
-            return 0.0, errors.aborted(
+            return 0.0, UnattendedError.of(
                 f"session {handle!r} was closed: its client {kept.session.client} has been gone for {limit_s:g} s"
             )
         return 0.0, errors.aborted(

@@ -21,6 +21,7 @@ from headrace.serve.grpcio import grpc
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security
 from headrace.serve.status import as_op_error, text_of, to_detail
+from headrace.serve.vanished import server_options
 from headrace.serve.wire import INLINE, Method
 
 DETAIL_KEY = "headrace-error-bin"
@@ -86,6 +87,7 @@ class GrpcShell:
                 ("grpc.max_send_message_length", -1),
                 ("grpc.http2.min_ping_interval_without_data_ms", 5000),
                 ("grpc.http2.max_ping_strikes", 0),
+                *server_options(),
             ],
         )
 

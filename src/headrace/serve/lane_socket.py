@@ -19,6 +19,7 @@ from typing import Any
 from headrace.codec.frames import Frame, Kind, Parser, pack
 from headrace.run.variable import Lease
 from headrace.serve.shared_memory import AVAILABLE, Borrower, Lender
+from headrace.serve.vanished import keep_alive
 
 _MOST_BUFFERS = 512  # a sendmsg takes 1,024 (IOV_MAX)
 _BUFFER_BYTES = (
@@ -50,6 +51,7 @@ class LaneSocket:
         sock.setblocking(True)
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(sock)
         else:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
 

@@ -43,7 +43,7 @@ class Master:
         self._scope = Scope()
         self._lock = threading.Lock()
         self._sessions: dict[str, MasterSession] = {}
-        self._ended: OrderedDict[str, errors.OpError] = OrderedDict()
+        self._ended: OrderedDict[str, errors.AbortedError] = OrderedDict()
         self._caretaker = Caretaker(self._close_unused)
         self._refusing: errors.OpError | None = None
         worker.session_states = self.session_states
@@ -113,7 +113,7 @@ class Master:
             self._check_serving()
             ended = self._ended.get(handle)
             if ended is not None:
-                raise errors.make(ended.error_code, ended.message)
+                raise type(ended).of(ended.message)
             raise errors.aborted(
                 f"session {handle!r} is not known to {self._worker.task}: it was closed, reset, or the server "
                 "was restarted; make a new session"
@@ -211,7 +211,7 @@ class Master:
         attendance.on_done(ended)
         return replied
 
-    def _close_unused(self, handle: str, error: errors.OpError) -> None:
+    def _close_unused(self, handle: str, error: errors.AbortedError) -> None:
         """Close a session that its client has left without a word."""
         with self._lock:
             session = self._sessions.pop(handle, None)

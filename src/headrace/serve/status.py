@@ -21,6 +21,10 @@ class ForgottenStepError(errors.NotFoundError):
     """A master does not know the number of a step any more: nothing of it was begun, say its names again."""
 
 
+class UnattendedError(errors.AbortedError):
+    """A master has closed a session because its client seemed to be gone; who is there makes another."""
+
+
 def to_detail(error: errors.OpError) -> pb.ErrorDetail:
     """The error with its fields and what led to it: our own errors whole, of others the texts."""
     return _detail(error, _MOST_CAUSES)
@@ -32,6 +36,7 @@ def _detail(error: errors.OpError, most_causes: int) -> pb.ErrorDetail:
         step=error.step or 0, built_at=error.built_at or "",
         code=error.error_code, message=error.message,
         forgotten=isinstance(error, ForgottenStepError),
+        gave_up=isinstance(error, UnattendedError),
     )  # fmt: skip
     cause = error.__cause__
     while cause is not None and len(detail.chain) < most_causes:
@@ -47,6 +52,8 @@ def from_detail(detail: pb.ErrorDetail) -> errors.OpError:
     """The error that `to_detail` described."""
     if detail.forgotten:
         return ForgottenStepError.of(detail.message)
+    if detail.gave_up:
+        return UnattendedError.of(detail.message)
     error = errors.make(detail.code or errors.UNKNOWN, detail.message).with_context(
         node=detail.node or None, op_type=detail.op_type or None, device=detail.device or None,
         step=detail.step or None, built_at=detail.built_at or None,

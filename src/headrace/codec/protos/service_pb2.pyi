@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ErrorDetail(_message.Message):
-    __slots__ = ("node", "op_type", "device", "step", "built_at", "chain", "code", "message", "cause", "forgotten")
+    __slots__ = ("node", "op_type", "device", "step", "built_at", "chain", "code", "message", "cause", "forgotten", "gave_up")
     NODE_FIELD_NUMBER: _ClassVar[int]
     OP_TYPE_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,7 @@ class ErrorDetail(_message.Message):
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
+    GAVE_UP_FIELD_NUMBER: _ClassVar[int]
     node: str
     op_type: str
     device: str
@@ -31,7 +32,8 @@ class ErrorDetail(_message.Message):
     message: str
     cause: ErrorDetail
     forgotten: bool
-    def __init__(self, node: _Optional[str] = ..., op_type: _Optional[str] = ..., device: _Optional[str] = ..., step: _Optional[int] = ..., built_at: _Optional[str] = ..., chain: _Optional[_Iterable[str]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., cause: _Optional[_Union[ErrorDetail, _Mapping]] = ..., forgotten: bool = ...) -> None: ...
+    gave_up: bool
+    def __init__(self, node: _Optional[str] = ..., op_type: _Optional[str] = ..., device: _Optional[str] = ..., step: _Optional[int] = ..., built_at: _Optional[str] = ..., chain: _Optional[_Iterable[str]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., cause: _Optional[_Union[ErrorDetail, _Mapping]] = ..., forgotten: bool = ..., gave_up: bool = ...) -> None: ...
 
 class LaneAddress(_message.Message):
     __slots__ = ("version", "server", "host", "unix_path", "tcp_port", "nonce")
