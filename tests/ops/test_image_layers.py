@@ -78,6 +78,82 @@ def test_pooling() -> None:
     np.testing.assert_array_equal(value(first)[0], np.moveaxis(blocks.max((2, 4)), -1, 1))
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_pooling_of_sequences_and_volumes_is_that_of_images(first: bool) -> None:
+    """A dimension of one place, or one that the window does not reach over, changes nothing."""
+
+    def given(x: Any) -> Any:
+        return np.moveaxis(x, -1, 1) if first else x
+
+    def back(x: Any) -> Any:
+        return np.moveaxis(x, 1, -1) if first else x
+
+    order = {"data_format": "channels_first" if first else "channels_last"}
+    lines = IMAGES.reshape(16, 8, 3)
+    for kind in ("max", "average"):
+        image, line, volume = (
+            getattr(tf.layers, f"{kind}_pooling{n}d") for n in (2, 1, 3)
+        )  # fmt: skip
+        wanted, flat = value(image(IMAGES, [3, 2], 2, "same"), image(IMAGES, (1, 3), (1, 2)))
+        made = volume(given(IMAGES[:, None]), (1, 3, 2), (1, 2, 2), "same", **order)
+        narrow = line(given(lines), 3, 2, **order)
+        assert (narrow.op.type, narrow.op.name.split("/")[1]) == ("Squeeze", "Squeeze")
+        assert back(np.empty(made.shape)).shape == (2, 1, 4, 4, 3)
+        np.testing.assert_allclose(back(value(made)[0])[:, 0], wanted, rtol=1e-6)
+        np.testing.assert_allclose(back(value(narrow)[0]), flat.reshape(16, 3, 3), rtol=1e-6)
+
+
+def test_a_transposed_convolution_of_volumes() -> None:
+    x = tf.placeholder_with_default(IMAGES[:, None], [None, 1, 8, None, 3])
+    y = tf.layers.conv3d_transpose(x, 4, (1, 3, 3), strides=(1, 2, 2), activation=tf.nn.relu)
+    kernel, bias = tf.trainable_variables()
+    assert (kernel.shape, bias.name) == ((1, 3, 3, 4, 3), "conv3d_transpose/bias:0")
+    assert y.shape.as_list() == [None, 1, 17, None, 4]
+    flat = tf.nn.conv2d_transpose(IMAGES, kernel[0], [2, 17, 17, 4], 2, "VALID")
+    found, wanted = value(y, tf.nn.relu(flat))
+    np.testing.assert_allclose(found[:, 0], wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_separable_convolution_is_one_of_channels_and_one_of_places() -> None:
+    y = tf.layers.separable_conv2d(IMAGES, 5, 3, 2, "same", depth_multiplier=2)
+    apart, points, bias = tf.trainable_variables()
+    assert [v.op.name for v in (apart, points, bias)] == [
+        f"separable_conv2d/{name}" for name in ("depthwise_kernel", "pointwise_kernel", "bias")
+    ]
+    assert (apart.shape, points.shape, y.shape) == ((3, 3, 3, 2), (1, 1, 6, 5), (2, 4, 4, 5))
+    wanted = tf.nn.conv2d(
+        tf.nn.depthwise_conv2d_native(IMAGES, apart, [1, 2, 2, 1], "SAME"), points, 1, "SAME"
+    )
+    np.testing.assert_allclose(*value(y, wanted), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "order", [{}, {"data_format": "channels_first"}, {"strides": 2}, {"dilation_rate": 2}]
+)
+def test_a_separable_convolution_of_sequences_is_that_of_lines(order: dict[str, Any]) -> None:
+    first = "data_format" in order
+    line = IMAGES[:, 0]
+    y = tf.layers.separable_conv1d(line.transpose(0, 2, 1) if first else line, 4, 3, **order)
+    apart, points, _ = tf.trainable_variables()
+    assert (apart.shape, points.shape) == ((3, 3, 1), (1, 3, 4))
+    step, rate = order.get("strides", 1), order.get("dilation_rate", 1)
+    lines = tf.nn.depthwise_conv2d_native(
+        line[:, None], apart[None], [1, step, step, 1], "VALID", dilations=[1, rate, rate, 1]
+    )
+    wanted = tf.matmul(lines[:, 0], tf.broadcast_to(points[0], [2, 3, 4]))
+    found, expected = value(y, wanted)
+    assert y.shape == found.shape
+    found = found.transpose(0, 2, 1) if first else found
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_loss_of_activities_is_collected() -> None:
+    y = tf.layers.conv2d(IMAGES, 2, 3, activity_regularizer=lambda x: tf.reduce_sum(x * x))
+    (loss,) = tf.losses.get_regularization_losses()
+    found, outputs = value(loss, y)
+    np.testing.assert_allclose(found, (outputs**2).sum() / 2, rtol=1e-5)
+
+
 def test_sequences_and_volumes() -> None:
     assert tf.layers.conv1d(IMAGES[:, 0], 4, 3, strides=2).shape == (2, 3, 4)
     assert tf.layers.conv3d(IMAGES[None], 4, (1, 3, 3), padding="same").shape == (1, 2, 8, 8, 4)
@@ -91,7 +167,6 @@ def test_sequences_and_volumes() -> None:
         ({"data_format": "NHWC"}, ValueError),
         ({"inputs": tf.TensorShape([None, 8, 8, None])}, ValueError),
         ({"inputs": tf.TensorShape([8, 8, 3])}, ValueError),
-        ({"activity_regularizer": abs}, NotImplementedError),
     ],
 )
 def test_a_layer_refuses(arguments: dict[str, Any], error: type[Exception]) -> None:

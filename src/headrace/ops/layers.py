@@ -12,17 +12,16 @@ from headrace.base import shapes
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
-from headrace.ops.bias import bias_add
 from headrace.ops.flow import identity
 from headrace.ops.initializers import zeros_initializer
+from headrace.ops.layer_parameters import Parameters, chosen
 from headrace.ops.linear import matmul
 from headrace.ops.nn_basic import dropout as nn_dropout
 from headrace.ops.packing import stack
 from headrace.ops.shape_ops import reshape
 from headrace.ops.shape_ops import shape as shape_of
-from headrace.ops.tables import make
 from headrace.ops.tensordot import tensordot
-from headrace.ops.variable_scope import get_variable, variable_scope
+from headrace.ops.variable_scope import variable_scope
 
 __all__ = ["dense", "dropout", "flatten"]
 
@@ -47,11 +46,10 @@ def dense(
 
     Raises ValueError if the size of the last dimension is not known.
     """
-    if activity_regularizer is not None:
-        raise NotImplementedError(
-            "activity_regularizer is not available; add the loss with tf.add_to_collection("
-            "tf.GraphKeys.REGULARIZATION_LOSSES, …)"
-        )
+    parameters = Parameters(
+        activation, use_bias, (bias_initializer, bias_regularizer, bias_constraint),
+        activity_regularizer, trainable,
+    )  # fmt: skip
     values = convert(inputs)
     raw = values.raw_shape
     if not raw or raw[-1] is None:
@@ -59,36 +57,17 @@ def dense(
             f"the last dimension of the inputs of a dense layer must be known, and {values.name} has "
             f"shape {values.shape}"
         )
-    kind = values.dtype.base_dtype
     with variable_scope(name, "dense", [values], reuse=reuse):
-        kernel = get_variable(
-            "kernel",
-            [raw[-1], units],
-            kind,
-            kernel_initializer,
-            kernel_regularizer,
-            trainable,
-            constraint=kernel_constraint,
-        )
-        bias = None
-        if use_bias:
-            bias = get_variable(
-                "bias",
-                [units],
-                kind,
-                bias_initializer,
-                bias_regularizer,
-                trainable,
-                constraint=bias_constraint,
-            )
+        kernel = parameters.variable(
+            "kernel", [raw[-1], units], values.dtype.base_dtype,
+            (kernel_initializer, kernel_regularizer, kernel_constraint),
+        )  # fmt: skip
         if len(raw) > 2:
             outputs: Tensor = tensordot(values, kernel, [[len(raw) - 1], [0]])
             outputs.set_shape((*raw[:-1], units))
         else:
             outputs = matmul(values, kernel)
-        if bias is not None:
-            outputs = bias_add(outputs, bias)
-        return outputs if activation is None else activation(outputs)
+        return parameters.finished(outputs, units)
 
 
 def dropout(
@@ -99,16 +78,13 @@ def dropout(
     training: Any = False,
     name: str | None = None,
 ) -> Tensor:
-    """While `training` `tf.nn.dropout`, otherwise the inputs; for a bool tensor both are computed."""
+    """While `training` (a bool, or a tensor of one) `tf.nn.dropout`, otherwise the inputs."""
     with name_scope(name, "dropout", [inputs]):
-        if isinstance(training, (bool, int)) and not training:
-            same: Tensor = identity(inputs)
-            return same
-        dropped = nn_dropout(inputs, rate=rate, noise_shape=noise_shape, seed=seed)
-        if isinstance(training, (bool, int)):
-            return dropped
-        chosen: Tensor = make.SelectV2(training, dropped, inputs)
-        return chosen
+        return chosen(  # type: ignore[no-any-return]
+            training,
+            lambda: nn_dropout(inputs, rate=rate, noise_shape=noise_shape, seed=seed),
+            lambda: identity(inputs),
+        )
 
 
 def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Tensor:
