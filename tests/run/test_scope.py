@@ -10,7 +10,7 @@ import pytest
 
 from headrace.base import errors
 from headrace.run.crew import Crew
-from headrace.run.scope import Scope
+from headrace.run.scope import Callback, Scope
 
 STOP = errors.cancelled("stop")
 
@@ -153,3 +153,28 @@ def test_wait_for_ends_at_the_deadline_and_says_what_was_awaited() -> None:
         scope.wait_for(condition, lambda: False, "the dentist")
     assert time.monotonic() - began >= 0.01
     assert isinstance(scope.error, errors.DeadlineExceededError)
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("how", ["on_cancel", "attach", "child"])
+def test_a_callback_that_comes_as_the_scope_ends_runs_once(how: str, before: bool) -> None:
+    class Meeting(dict[object, Callback]):
+        """The scope ends within the registration: just before the callback is there, or just after."""
+
+        def __setitem__(self, key: object, callback: Callback) -> None:
+            if before:
+                scope.cancel(errors.cancelled("it ends"))
+            super().__setitem__(key, callback)
+            scope.cancel(errors.cancelled("it ends"))
+
+    scope, ran = Scope(), []
+    scope._callbacks = Meeting()
+    if how == "on_cancel":
+        scope.on_cancel(lambda: ran.append(1))
+    elif how == "attach":
+        scope.attach("key", lambda: ran.append(1))
+    else:
+        child = Scope(parent=scope)
+        child.on_cancel(lambda: ran.append(1))
+    assert ran == [1]
+    assert not scope._callbacks

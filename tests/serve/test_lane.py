@@ -393,12 +393,12 @@ def test_an_error_that_is_none_is_a_typed_one(
             def SerializeToString() -> bytes:
                 return detail
 
-        def failing(self: object, *_: object) -> None:
+        def failing(*_: object) -> None:
             raise errors.aborted("never mind")
 
         with monkeypatch.context() as patch:
             patch.setattr(lane_server, "to_detail", lambda error: Garbage)
-            patch.setattr(lane_server.LaneShell, "handler", failing)
+            patch.setattr(lane_server, "Scope", failing)
             for _ in range(2):
                 with pytest.raises(error):
                     status(peer)

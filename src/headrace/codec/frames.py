@@ -309,6 +309,18 @@ class Parser:
         else:
             self._end += count
 
+    def take(self, count: int) -> Frame | None:
+        """As `received`, then `next`."""
+        if self._target is None:
+            self._end += count
+            if self._brisk and not self._inside and self._end - self._start >= PREFIX.size:
+                frame = self._whole()
+                if frame is not None:
+                    return frame
+        else:
+            self._filled += count
+        return self.next()
+
     def next(self) -> Frame | None:
         """The next complete frame, None if there is none yet.
 
@@ -337,6 +349,7 @@ class Parser:
             self._error = errors.cancelled("reading was interrupted within a frame")
             raise
         self._start = self._end = 0
+        self._brisk = False
         raise self._error
 
     def _whole(self) -> Frame | None:

@@ -41,6 +41,8 @@ def lend(value: Any, live: bool, node: NodeInfo, step: StepState) -> Any:
 
     live: it may look into a variable, and is copied.  Raises FailedPrecondition for an uninitialized variable.
     """
+    if isinstance(value, np.ndarray):
+        return value.copy() if live else value
     if isinstance(value, Variable):
         try:
             return value.lend()
@@ -48,8 +50,6 @@ def lend(value: Any, live: bool, node: NodeInfo, step: StepState) -> Any:
             raise explain(error, node, (), step) from None
     if isinstance(value, Resource):
         return handles.leaving(value, step.runtime.device)
-    if live and isinstance(value, np.ndarray):
-        return value.copy()
     return value
 
 
@@ -58,7 +58,10 @@ def lend_all(values: Iterable[tuple[Any, bool, NodeInfo]], step: StepState) -> l
     lent: list[Any] = []
     try:
         for value, live, node in values:
-            lent.append(lend(value, live, node, step))
+            if isinstance(value, np.generic):
+                lent.append(value)
+            else:
+                lent.append(lend(value, live, node, step))
     except BaseException:
         release(lent)
         raise

@@ -14,6 +14,7 @@ session nothing.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
@@ -27,9 +28,21 @@ Callback = Callable[[], object]
 CTRL_C_S = 0.1
 
 
+_main_thread = threading.main_thread().ident
+
+
+def _look_for_main_thread() -> None:
+    """In a fork's child it is the one that forked."""
+    global _main_thread
+    _main_thread = threading.main_thread().ident
+
+
+os.register_at_fork(after_in_child=_look_for_main_thread)
+
+
 def nap(remaining_s: float | None) -> float | None:
     """See `Scope.nap`; for waits without a scope."""
-    if threading.get_ident() != threading.main_thread().ident:
+    if threading.get_ident() != _main_thread:
         return remaining_s
     return CTRL_C_S if remaining_s is None else min(remaining_s, CTRL_C_S)
 
@@ -122,6 +135,8 @@ class Scope:
 
     def check(self) -> None:
         """Raise the error that ended the scope, if it has ended."""
+        if self._error is None and self.deadline is None:
+            return
         error = self.error
         if error is not None:
             raise error.with_traceback(None)
@@ -132,16 +147,18 @@ class Scope:
             if self._error is not None:
                 return False
             self._error = error
-            callbacks = self._callbacks.copy()
-            self._callbacks.clear()
-        for callback in callbacks.values():
-            callback()
+        callbacks = self._callbacks
+        while callbacks:
+            for key in list(callbacks):
+                callback = callbacks.pop(key, None)
+                if callback is not None:
+                    callback()
         return True
 
     def on_cancel(self, callback: Callback) -> Callback:
         """Run `callback` when the scope ends, at once if it has; returns what unregisters it.
 
-        After unregistering, a callback that another thread was about to run may still run once.
+        After unregistering, a callback that another thread has begun to run may still run.
         """
         key = object()
         if not self._register(key, callback):
@@ -151,7 +168,8 @@ class Scope:
 
     def attach(self, key: object, callback: Callback) -> None:
         """As `on_cancel`, under a key of the caller's until `detach`."""
-        if not self._register(key, callback):
+        self._callbacks[key] = callback
+        if self._error is not None and self._callbacks.pop(key, None) is not None:  # see _register
             callback()
 
     def detach(self, key: object) -> None:
@@ -159,12 +177,13 @@ class Scope:
         self._callbacks.pop(key, None)
 
     def _register(self, key: object, callback: Callback) -> bool:
-        """False, and nothing registered, if the scope has ended."""
-        with self._lock:
-            if self._error is not None:
-                return False
-            self._callbacks[key] = callback
-            return True
+        """False, and nothing registered, if the scope has ended; then it is the caller's to run.
+
+        Whoever ends the scope does so before they look for callbacks, and a callback is taken out by one dict
+        operation: either side may find it, and one of them does.
+        """
+        self._callbacks[key] = callback
+        return self._error is None or self._callbacks.pop(key, None) is None
 
     def nap(self) -> float | None:
         """How long this thread may sleep before it looks again: `remaining`, but on the main thread

@@ -20,16 +20,11 @@ from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind
 from headrace.run import long_waits
 from headrace.run.pending import Pending, WaitInfo
-from headrace.run.scope import Scope
+from headrace.run.scope import Scope, nap
 from headrace.serve import messages as m
 from headrace.serve.lane_connect import Connector, Unreachable
 from headrace.serve.lane_socket import LaneSocket, NothingSent
-from headrace.serve.lane_wire import (
-    BETWEEN_TASKS,
-    GREETING,
-    NUMBERS,
-    Beside,
-)
+from headrace.serve.lane_wire import BETWEEN_TASKS, CODECS, GREETING, Codec
 from headrace.serve.links import CallersLink, Link, LinkedCall
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security
@@ -100,7 +95,7 @@ class LanePeer:
         call = _Call(self, connection, method, scope)
         connection.call = call
         try:
-            self._send(connection, method, request, scope, Kind.REQUEST)
+            self._send(connection, CODECS[method], request, scope, Kind.REQUEST)
         except BaseException as failure:
             self.drop(connection)
             if again and self._had_ended(connection, scope, failure):
@@ -115,9 +110,10 @@ class LanePeer:
         """Send a request and wait for the reply.  again: see `call`.  Raises Unreachable."""
         scope.check()
         connection = self._take(scope, fresh=not again)
+        codec = CODECS[method]
         scope.attach(connection, partial(connection.follow, scope))
         try:
-            self._send(connection, method, request, scope, Kind.REQUEST)
+            self._send(connection, codec, request, scope, Kind.REQUEST)
             frame = connection.wait(scope)
         except (OSError, EOFError) as failure:
             last = connection.last_word()
@@ -137,7 +133,9 @@ class LanePeer:
         if connection.told:
             connection.told.clear()  # frames are handled in order: it has all arrived
         self.after(frame, connection)
-        return result_of(frame, method)
+        if frame.kind is Kind.ERROR:
+            raise from_bytes(frame.header)
+        return codec.decode_reply(frame.header, frame.values)
 
     def tell(
         self, method: Method, request: m.SendTensorRequest, scope: Scope, again: bool = True
@@ -149,7 +147,7 @@ class LanePeer:
         connection = self._take(scope, fresh=not again)
         unregister = scope.on_cancel(connection.withdraw)
         try:
-            self._send(connection, method, request, scope, Kind.ONE_WAY)
+            self._send(connection, CODECS[method], request, scope, Kind.ONE_WAY)
         except (OSError, EOFError) as failure:
             self.drop(connection)
             if again and self._had_ended(connection, scope, failure):
@@ -175,18 +173,17 @@ class LanePeer:
         return ended
 
     def _send(
-        self, connection: Connection, method: Method, request: Any, scope: Scope, kind: Kind
+        self, connection: Connection, codec: Codec, request: Any, scope: Scope, kind: Kind
     ) -> None:
         self._debts.add(connection, connection.lost)
-        beside = Beside()
-        header = method.encode_request(request, beside)
+        header, values = codec.encode_request(request)
         timeout_us, look_s = 0, _LOOK_S
         if scope.deadline is not None:
             timeout_us = max(1, round((scope.remaining() or 0.0) * 1e6))
             look_s = _LOOK_AT_DEADLINE_S
-        number = NUMBERS[method.path]
+        number = codec.number
         connection.socket.send_frame(
-            kind, number, header, beside.values, timeout_us, look_s, scope.check, number in BETWEEN_TASKS
+            kind, number, header, values, timeout_us, look_s, scope.check, number in BETWEEN_TASKS
         )  # fmt: skip
 
     # -- connections ----------------------------------------------------------------------------
@@ -229,7 +226,7 @@ class LanePeer:
         if connection.gone:
             self.forget(connection)
             return
-        if not self._looks_for_memory and connection.socket.shares:
+        if connection.socket.has_shared and not self._looks_for_memory:
             self._looks_for_memory = True
             watcher().later(_KEEPS_MEMORY_S, self._give_memory_back)
         try:
@@ -327,7 +324,6 @@ class Connection:
         """
         lane = self.socket
         look_s, since = long_waits.first_look_s, 0.0
-        lane.flush()
         frame = lane.read(_read_limit(scope, look_s))
         while frame is None or frame.kind is Kind.ONE_WAY:
             if frame is not None:
@@ -399,14 +395,15 @@ def _read_limit(scope: Scope, look_s: float) -> float:
     """How long one read may take: to the deadline and a little longer, or the main thread's nap, or
     until the wait is a long one.
     """
-    return long_waits.nap(scope, look_s) + _PATIENCE_S
+    nap_s = nap(None if scope.deadline is None else scope.remaining())
+    return (look_s if nap_s is None or look_s < nap_s else nap_s) + _PATIENCE_S
 
 
 def result_of(frame: Frame, method: Method) -> Any:
     """The reply in a frame.  Raises the error in it, and OpError for what is no reply."""
     if frame.kind is Kind.ERROR:
         raise from_bytes(frame.header)
-    return method.decode_reply(frame.header, Beside(frame.values))
+    return CODECS[method].decode_reply(frame.header, frame.values)
 
 
 _NOBODY, _WATCHED, _IN_PERSON, _OVER = range(4)

@@ -17,7 +17,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headrace.base import errors
@@ -29,12 +29,11 @@ from headrace.serve import messages as m
 from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.lane_wire import (
     BETWEEN_TASKS,
+    CODECS,
     GREETING,
     HELLO,
-    NUMBERS,
     UNTRUSTED_BYTES,
     VERSION,
-    Beside,
     greeting,
     host_id,
 )
@@ -71,8 +70,8 @@ class LaneShell:
         self.server = server
         self.pool = pool
         self.max_message_bytes = max_message_bytes
-        self._handlers = {
-            NUMBERS[method.path]: (method, getattr(service, method.handler))
+        self.handlers = {
+            CODECS[method].number: (method, CODECS[method], getattr(service, method.handler))
             for service, methods in services
             for method in methods
         }
@@ -117,13 +116,6 @@ class LaneShell:
                     return
                 self._connections.add(connection)
             connection.begin()
-
-    def handler(self, number: int) -> tuple[Method, Any]:
-        """A method and what serves it.  Raises Unimplemented."""
-        found = self._handlers.get(number)
-        if found is None:
-            raise errors.unimplemented(f"the lane has no method number {number}")
-        return found
 
     def forget(self, connection: _Connection) -> None:
         """A connection has ended."""
@@ -291,36 +283,39 @@ class _Connection:
         reply: Any = None
         what = "a call"
         kind = Kind.REPLY
-        beside = Beside()
+        values: Sequence[Any]
         try:
-            method, handler = self._shell.handler(frame.method)
+            found = self._shell.handlers.get(frame.method)
+            if found is None:
+                raise errors.unimplemented(f"the lane has no method number {frame.method}")
+            method, codec, handler = found
             what = method.name
             scope = self._scope = Scope(frame.timeout_us / 1e6 if frame.timeout_us else None)
             if self._gone:
                 scope.cancel(errors.cancelled("the caller is gone"))
                 if frame.kind is Kind.REQUEST:
                     scope.check()
-            request = method.decode_request(frame.header, Beside(frame.values))
-            if isinstance(request, m.RunPartRequest):
-                request.link = self._link()
+            request = codec.decode_request(frame.header, frame.values)
+            if request.__class__ is m.RunPartRequest:
+                request.link = self._link
             frame.values = []  # theirs alone, so that they go when they are used up
             reply = handler(request, scope)
             del request
             if isinstance(reply, Pending):
                 reply = reply.wait(scope)
-            header = method.encode_reply(reply, beside)
+            header, values = codec.encode_reply(reply)
         except Exception as error:  # the caller gets every failure
             failure = as_op_error(error, what)
             if frame.kind is Kind.ONE_WAY:
                 _log.warning("%s failed, whose caller waits for no reply: %s", what, failure)
-            kind, header, beside = Kind.ERROR, to_detail(failure).SerializeToString(), Beside()
+            kind, header, values = Kind.ERROR, to_detail(failure).SerializeToString(), ()
         finally:
             self._scope = None
         try:
             if not self._gone and frame.kind is not Kind.ONE_WAY:
                 number = frame.method
                 self._lane.send_frame(
-                    kind, number, header, beside.values, in_place=number in BETWEEN_TASKS
+                    kind, number, header, values, in_place=number in BETWEEN_TASKS
                 )
         except errors.OpError as error:  # a value that no message can hold; nothing has been sent
             detail = to_detail(error).SerializeToString()

@@ -37,7 +37,10 @@ class NothingSent(OSError):
 
 
 class LaneSocket:
-    """See the module header.  Reading and writing raise OSError when the connection is gone."""
+    """See the module header.  Reading and writing raise OSError when the connection is gone.
+
+    has_shared: whether any tensor may have passed through shared memory.
+    """
 
     def __init__(self, sock: socket.socket, max_bytes: int) -> None:
         """max_bytes: the most that one frame may announce until `trust` says otherwise."""
@@ -46,6 +49,7 @@ class LaneSocket:
         self._borrower: Borrower | None = None
         self._parser = Parser(max_bytes)
         self._held: list[bytes | memoryview] = []
+        self.has_shared = False
         self._send_limit_s: float | None = None
         self._read_limit_s: float | None = None
         sock.setblocking(True)
@@ -89,14 +93,18 @@ class LaneSocket:
 
         in_place: the receiver takes arrays that are read-only, so that variables need not be copied.
         """
-        if not values:
-            self.send(pack(kind, method, 0, header, (), timeout_us), limit_s, check)
-            return
         lender = self._lender
+        for value in values:
+            if value.__class__ is Lease or value.nbytes >= _LENT_FROM:
+                break
+        else:
+            self.send(pack(kind, method, 0, header, values, timeout_us), limit_s, check)
+            return
         if lender is None:
             found = [value.array if type(value) is Lease else value for value in values]
             self.send(pack(kind, method, 0, header, found, timeout_us), limit_s, check)
             return
+        self.has_shared = True
         buffers = pack(kind, method, 0, header, _lent(values, lender, in_place), timeout_us)
         descriptors = lender.descriptors()
         try:
@@ -123,12 +131,12 @@ class LaneSocket:
         if self._held:
             buffers, self._held = [*self._held, *buffers], []
         sock, left = self._sock, buffers
-        with_first = _rights(descriptors)
+        with_first = _rights(descriptors) if descriptors else None
         while left:
             try:
                 if with_first:
                     sent = sock.sendmsg(left[:_MOST_BUFFERS], with_first)
-                    with_first = []
+                    with_first = None
                 elif len(left) == 1:
                     sent = sock.send(left[0])
                     if sent == len(left[0]):
@@ -175,8 +183,7 @@ class LaneSocket:
                 return None
             if not count:
                 raise EOFError("the other side has closed the connection")
-            parser.received(count)
-            frame = parser.next()
+            frame = parser.take(count)
         return frame
 
     def read_available(self) -> Frame | None:
@@ -190,8 +197,7 @@ class LaneSocket:
                 return None
             if not count:
                 raise EOFError("the other side has closed the connection")
-            parser.received(count)
-            frame = parser.next()
+            frame = parser.take(count)
         return frame
 
     def read_ahead(self) -> Frame | None:
@@ -203,9 +209,11 @@ class LaneSocket:
         if borrower is None:
             return self._sock.recv_into(buffer, 0, flags)
         count, extra, _, _ = self._sock.recvmsg_into([buffer], _ANCILLARY, flags)
-        for level, kind, data in extra:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                _accept(borrower, data)
+        if extra:
+            self.has_shared = True
+            for level, kind, data in extra:
+                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                    _accept(borrower, data)
         return count
 
     def _limit(self, which: int, limit_s: float | None) -> None:
@@ -273,8 +281,6 @@ def _lent(values: Sequence[Any], lender: Lender, in_place: bool) -> list[Any]:
 
 def _rights(descriptors: Sequence[int]) -> list[tuple[int, int, Any]]:
     """The ancillary data that carries file descriptors."""
-    if not descriptors:
-        return []
     return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from struct import Struct
+from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -17,7 +19,8 @@ from headrace.base import errors
 from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind
-from headrace.serve.wire import MASTER_METHODS, WORKER_METHODS
+from headrace.serve import messages as m
+from headrace.serve.wire import MASTER_METHODS, RUN_KNOWN, RUN_PART, WORKER_METHODS, Method
 
 METHODS = (*MASTER_METHODS, *WORKER_METHODS)
 NUMBERS = {method.path: number for number, method in enumerate(METHODS)}
@@ -66,6 +69,77 @@ class Beside:
     def rest(self) -> list[Any]:
         """The ones that are left."""
         return self.values[self._taken :] if self._taken else self.values
+
+
+class Codec(NamedTuple):
+    """How a method's messages pass: bytes, and tensors beside them."""
+
+    number: int
+    encode_request: Callable[[Any], tuple[bytes, Sequence[Any]]]
+    decode_request: Callable[[bytes, list[Any]], Any]
+    encode_reply: Callable[[Any], tuple[bytes, Sequence[Any]]]
+    decode_reply: Callable[[bytes, list[Any]], Any]
+
+
+def _as_on_grpc(number: int, method: Method) -> Codec:
+    """A protobuf message, whose places for tensors stay empty."""
+
+    def encoded(encode: Callable[[Any, Beside], bytes], message: Any) -> tuple[bytes, list[Any]]:
+        beside = Beside()
+        return encode(message, beside), beside.values
+
+    return Codec(
+        number,
+        partial(encoded, method.encode_request),
+        lambda data, values: method.decode_request(data, Beside(values)),
+        partial(encoded, method.encode_reply),
+        lambda data, values: method.decode_reply(data, Beside(values)),
+    )
+
+
+_NUMBER: Final = Struct("<Q")
+
+
+def _encode_run_known(request: m.RunKnownRequest) -> tuple[bytes, Sequence[Any]]:
+    return _NUMBER.pack(request.signature) + request.session_handle.encode(), request.feeds
+
+
+def _decode_run_known(data: bytes, values: list[Any]) -> m.RunKnownRequest:
+    if len(data) < _NUMBER.size:
+        raise errors.invalid_argument(f"{len(data)} bytes are no request to run a known step")
+    handle = data[_NUMBER.size :].decode("utf-8", "replace")
+    return m.RunKnownRequest(handle, _NUMBER.unpack_from(data)[0], values, True)
+
+
+def _encode_run_part(request: m.RunPartRequest) -> tuple[bytes, Sequence[Any]]:
+    return _NUMBER.pack(request.step_id) + request.graph_handle.encode(), request.feeds
+
+
+def _decode_run_part(data: bytes, values: list[Any]) -> m.RunPartRequest:
+    if len(data) < _NUMBER.size:
+        raise errors.invalid_argument(f"{len(data)} bytes are no request to run a partition")
+    handle = data[_NUMBER.size :].decode("utf-8", "replace")
+    return m.RunPartRequest(handle, _NUMBER.unpack_from(data)[0], values, True)
+
+
+def _encode_values(reply: m.ValuesReply) -> tuple[bytes, Sequence[Any]]:
+    return b"", reply.fetches
+
+
+def _decode_values(data: bytes, values: list[Any]) -> m.ValuesReply:
+    return m.ValuesReply(values)
+
+
+# Messages of every step: nothing of them is protobuf's, which takes longer than all the rest.
+_BRIEF: Final[dict[Method, tuple[Any, Any, Any, Any]]] = {
+    RUN_KNOWN: (_encode_run_known, _decode_run_known, _encode_values, _decode_values),
+    RUN_PART: (_encode_run_part, _decode_run_part, _encode_values, _decode_values),
+}
+
+CODECS: Final = {
+    method: Codec(number, *_BRIEF[method]) if method in _BRIEF else _as_on_grpc(number, method)
+    for number, method in enumerate(METHODS)
+}
 
 
 def greeting(server: int, nonce: bytes) -> bytes:

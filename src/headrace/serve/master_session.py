@@ -193,7 +193,8 @@ class MasterSession:
         token = object()
         self._steps[token] = scope
         try:
-            self._check_open()
+            if self._closed is not None:
+                self._check_open()
             return m.ValuesReply(self._run_numbered(known, request, scope))
         finally:
             del self._steps[token]

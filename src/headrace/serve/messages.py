@@ -10,7 +10,7 @@ on their way and when they never will be.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,9 @@ class Reply:
 def release(reply: Any) -> None:
     """Give back what `reply`, of whatever kind, has on lease.  Any thread, any number of times."""
     if isinstance(reply, Reply):
-        variable.release(reply.values())
+        for value in reply.values():
+            if value.__class__ is variable.Lease:
+                value.release()
 
 
 @dataclass(slots=True)
@@ -156,15 +158,15 @@ class RunKnownRequest:
 class RunPartRequest:
     """Run a partition that ends its step on the task; `feeds` in the order of its registration.
 
-    Never on the wire: link, the connection on which it came, if it can carry values; links, those of the step, if
-    it is the master's own partition.
+    Never on the wire: link, which makes a link of the connection on which it came, if that can carry values; links,
+    those of the step, if it is the master's own partition.
     """
 
     graph_handle: str
     step_id: int
     feeds: list[Any]
     takes_leases: bool = False
-    link: Link | None = None
+    link: Callable[[], Link] | None = None
     links: Links | None = None
 
 

@@ -176,19 +176,18 @@ class Peers:
     def get(self, task: str) -> Peer:
         """The worker of `task`.  Raises InvalidArgument if the cluster has no such task."""
         peer = self._peers.get(task)
-        if peer is not None and peer.stale and task != self._own_task:
-            self._peers.pop(task, None)
-            peer = None
-        if peer is None:
-            address = self._addresses.get(task)
-            if address is None:
-                raise errors.invalid_argument(
-                    f"the cluster has no task {task}; it has {', '.join(self.tasks)}"
-                )
-            made = connect(address, "worker", self.pool, task, self.trusting)
-            peer = self._peers.setdefault(task, made)
-            if peer is not made:
-                made.close()
+        if peer is not None and (task == self._own_task or not peer.stale):
+            return peer
+        self._peers.pop(task, None)
+        address = self._addresses.get(task)
+        if address is None:
+            raise errors.invalid_argument(
+                f"the cluster has no task {task}; it has {', '.join(self.tasks)}"
+            )
+        made = connect(address, "worker", self.pool, task, self.trusting)
+        peer = self._peers.setdefault(task, made)
+        if peer is not made:
+            made.close()
         return peer
 
     def close(self) -> None:

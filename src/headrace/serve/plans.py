@@ -70,7 +70,7 @@ def _own(value: Any) -> Any:
 class Fitted:
     """A plan, fitted to the order in which feeds and fetches were named."""
 
-    __slots__ = ("_places", "_takes", "plan")
+    __slots__ = ("_as_they_are", "_asks", "_places", "plan")
 
     def __init__(self, plan: Plan, feeds: Sequence[str], fetches: Sequence[str]) -> None:
         self.plan = plan
@@ -80,8 +80,11 @@ class Fitted:
             for index, part in enumerate(plan.parts)
             for place, name in enumerate(part.fetches)
         }
-        self._takes = [[fed[name] for name in part.feeds] for part in plan.parts]
+        self._asks = [
+            (part.graph_handle, [fed[name] for name in part.feeds]) for part in plan.parts
+        ]
         self._places = [made[name] for name in fetches]
+        self._as_they_are = len(plan.parts) == 1 and self._places == list(made.values())
 
     def requests(
         self, step_id: int, feeds: Sequence[Any], takes_leases: bool
@@ -89,9 +92,9 @@ class Fitted:
         """What the parts are asked to do in a step."""
         return [
             m.RunPartRequest(
-                part.graph_handle, step_id, [feeds[index] for index in taken], takes_leases
+                handle, step_id, [feeds[index] for index in taken] if taken else [], takes_leases
             )
-            for part, taken in zip(self.plan.parts, self._takes, strict=True)
+            for handle, taken in self._asks
         ]
 
     def pass_on(self, made: m.ValuesReply, request: m.RunPartRequest) -> None:
@@ -101,6 +104,8 @@ class Fitted:
 
     def values(self, replies: Sequence[m.ValuesReply]) -> list[Any]:
         """The fetches, of what the parts have replied."""
+        if self._as_they_are:
+            return replies[0].fetches
         return [replies[part].fetches[place] for part, place in self._places]
 
 

@@ -74,6 +74,7 @@ class Registered:
                 others.append(op)
         self._known_args = [self.args[key] for key in request.headrace_feed_keys]
         self._known_returns = [self.returns[key] for key in request.headrace_fetch_keys]
+        self._as_they_are = self._known_returns == list(range(len(self.returns)))
         self.sends = bool(sends)
         self.alone = not any(op.type in _TRANSFERS for op in others) and all(
             task_of(op["recv_device"].decode()) in self.routes.pushes_to for op in sends
@@ -128,12 +129,12 @@ class Registered:
 
     def arguments_in_order(self, feeds: Sequence[Any]) -> list[Any]:
         """As `arguments`, of values in the order that was registered."""
+        if not feeds and not self.args:
+            return []
         if len(feeds) != len(self._known_args) or len(feeds) != len(self.args):
             raise errors.invalid_argument(
                 f"the partition takes {len(self.args)} feeds; {len(feeds)} came"
             )
-        if not feeds:
-            return []
         keys = list(self.args)
         return self.arguments(
             [(keys[index], value) for index, value in zip(self._known_args, feeds, strict=True)]
@@ -141,6 +142,8 @@ class Registered:
 
     def fetches_in_order(self, values: list[Any]) -> list[Any]:
         """The values of the registered fetches."""
+        if self._as_they_are:
+            return values
         return [values[index] for index in self._known_returns]
 
     def check_feeds(self, sent: m.Named) -> None:

@@ -33,6 +33,7 @@ class RoutedPeer:
     """A `Peer` at a gRPC address."""
 
     remote = True
+    stale = False  # either way it connects again by itself
 
     def __init__(self, address: str, name: str, trusting: Security | None = None) -> None:
         """trusting: what it asks of the server and shows it; None: as the environment says."""
@@ -49,11 +50,6 @@ class RoutedPeer:
         self._lane: LanePeer | None = None
         self._asked = False
         self._unreachable = 0  # the server whose lane was tried in vain
-
-    @property
-    def stale(self) -> bool:
-        """See `Peer`.  Either way it connects again by itself."""
-        return False
 
     def call(
         self,

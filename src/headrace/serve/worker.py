@@ -261,7 +261,7 @@ class Worker:
         step_id, lends = request.step_id, request.takes_leases
         links = request.links
         if registered.linked_to and request.link is not None:
-            links = Links({registered.linked_to: request.link})
+            links = Links({registered.linked_to: request.link()})
         if registered.alone and not self._log.recording:
             values = self._run_alone(registered, args, step_id, scope, lends, links)
         else:
