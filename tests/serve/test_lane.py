@@ -116,9 +116,9 @@ def test_all_that_a_session_does_after_its_start_goes_over_the_lane(
     cluster: Cluster, carried: Carried
 ) -> None:
     with tf.device("/job:ps"):
-        x = tf.Variable(tf.ones([100_000]))
+        x = tf.Variable(tf.fill([100_000], True))  # no bools are lent
     with tf.device("/job:worker"):
-        y = tf.reduce_sum(x + tf.random_uniform([]) * 0.0)
+        y = tf.reduce_sum(tf.cast(x, tf.float32) + tf.random_uniform([]) * 0.0)
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(x.initializer)
         assert session.run(y) == 100_000.0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import queue
 import socket
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -14,7 +16,9 @@ import pytest
 import headrace as tf
 from headrace.codec import frames
 from headrace.codec.frames import Kind
+from headrace.run import program
 from headrace.run.scope import Scope
+from headrace.run.variable import Variable
 from headrace.serve import lane_client, lane_server
 from headrace.serve import messages as m
 from headrace.serve.lane_client import LanePeer
@@ -216,19 +220,66 @@ def back_and_forth(elements: int) -> tuple[Any, Any]:
     return fed, x
 
 
-def test_small_values_pass_over_links_and_large_ones_are_pushed(
-    cluster: Cluster, pushes: list[str]
+def test_values_pass_over_links_if_they_are_small_or_memory_is_shared(
+    cluster: Cluster, pushes: list[str], request: pytest.FixtureRequest
 ) -> None:
+    shares = request.node.callspec.params["cluster"] == "unix"
     small, large = back_and_forth(10), back_and_forth(100_000)
     with tf.Session(cluster.target("worker:0")) as session:
         for fed, fetch in (small, large):
             content = np.zeros(fed.shape.as_list(), np.float32)
-            for _ in range(3):  # the tasks learn of each other's lanes
+            for _ in range(5):  # the tasks learn of each other's lanes, and which sizes come again
                 session.run(fetch, {fed: content})
             pushes.clear()
             for number in range(20):
                 assert (session.run(fetch, {fed: content + number}) == number + 5.0).all()
-            assert bool(pushes) == (fetch is large[1])
+            assert bool(pushes) == (fetch is large[1] and not shares)
+
+
+def test_variables_pass_over_links_and_what_was_leased_is_given_back(
+    cluster: Cluster, pushes: list[str], request: pytest.FixtureRequest
+) -> None:
+    shares = request.node.callspec.params["cluster"] == "unix"
+    with tf.device("/job:ps/task:0"):
+        v = tf.Variable(tf.zeros([100_000]), name="v")
+        add = v.assign_add(tf.ones([100_000]))
+    with tf.device("/job:worker/task:0"):
+        total = tf.reduce_max(v) + tf.random_uniform([]) * 0.0
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(v.initializer)
+        for number in range(1, 9):
+            if number == 5:
+                pushes.clear()
+            session.run(add.op)
+            assert session.run(total) == number
+        assert bool(pushes) == (not shares)
+        held = cluster.servers["ps:0"].worker.runtime.resources.lookup("", "v", Variable)
+        assert not held._readers
+
+
+def test_what_a_step_held_goes_when_it_ends(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not some time later, when cycles are collected: shared memory that it received would pile up until then."""
+    made: list[weakref.ref[Any]] = []
+
+    class Noted(program._Execution):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(program, "_Execution", Noted)
+    fed, fetch = back_and_forth(10)
+    with tf.Session(cluster.target("worker:0")) as session:
+        gc.disable()
+        try:
+            for _ in range(3):
+                session.run(fetch, {fed: np.zeros(10)})
+            left = [reference() for reference in made]
+        finally:
+            gc.enable()
+    assert left
+    assert left == [None] * len(left)
 
 
 def test_more_values_than_a_link_takes_arrive_all_the_same(cluster: Cluster) -> None:

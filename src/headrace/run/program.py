@@ -321,9 +321,6 @@ class _Execution:
         self._outstanding: dict[int, Pending[Any]] = {}
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._links = step.links
-        self._put: Callable[[int], object] = (
-            self._done.put if step.links is None else self._put_and_wake
-        )
         self._started: dict[int, int] = {}
         self._waited_long = False
         self._end_times: dict[int, int] = {}  # of traced steps
@@ -354,10 +351,10 @@ class _Execution:
         self._outstanding[stop] = waits_for
         waits_for.on_done(lambda _: self._put(stop))
 
-    def _put_and_wake(self, index: int) -> None:
+    def _put(self, index: int) -> None:
         self._done.put(index)
-        assert self._links is not None
-        self._links.wake()
+        if self._links is not None:
+            self._links.wake()
 
     def waits(self) -> list[tuple[NodeInfo, Pending[Any]]]:
         """See `long_waits.Waiting`."""

@@ -118,10 +118,11 @@ class View:
         exchange.local.send(key, value, dead)
 
     def _push(self, task: str, request: m.SendTensorRequest) -> None:
+        value = request.value
         if self._links is not None and self._links.send(task, request):
+            release((value,))
             return
         peer = self._session.peers.get(task)
-        value = request.value
         try:
             if not peer.tell(SEND_TENSOR, request, self._scope):
                 if isinstance(value, Lease):

@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace.codec.frames import Frame, Kind, Parser, pack
+from headrace.codec.frames import Elsewhere, Frame, Kind, Parser, pack
 from headrace.run.variable import Lease
 from headrace.serve.shared_memory import AVAILABLE, Borrower, Lender
 from headrace.serve.vanished import keep_alive
@@ -102,28 +102,52 @@ class LaneSocket:
             return
         if lender is None:
             found = [value.array if type(value) is Lease else value for value in values]
-            self.send(pack(kind, method, 0, header, found, timeout_us), limit_s, check)
-            return
+        else:
+            self.has_shared = True
+            found = _lent(values, lender, in_place)
+        self.send(pack(kind, method, 0, header, found, timeout_us), limit_s, check)
+
+    def lend(self, value: Any) -> Elsewhere | None:
+        """What to pack in the place of an array or a lease, to keep its bytes out of the stream, as with `in_place`.
+
+        None: that is not possible.
+        """
+        lender = self._lender
+        if lender is None:
+            return None
         self.has_shared = True
-        buffers = pack(kind, method, 0, header, _lent(values, lender, in_place), timeout_us)
-        descriptors = lender.descriptors()
-        try:
-            self.send(buffers, limit_s, check, descriptors)
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+        if type(value) is not Lease:
+            return lender.lend(value)
+        return lender.lend_variable(value) or lender.lend(value.array)
 
     def send(
         self,
         buffers: Sequence[Any],
         limit_s: float | None = None,
         check: Callable[[], None] | None = None,
-        descriptors: Sequence[int] = (),
     ) -> None:
         """Write all of `buffers`.  Calls `check`, which may raise, whenever it has waited for `limit_s`.
 
-        descriptors: of files, which go with the first bytes.
+        Descriptors of what was lent for the first time go with the first bytes.
         """
+        lender = self._lender
+        if lender is None or not lender.unsent:
+            self._send(buffers, limit_s, check, ())
+            return
+        descriptors = lender.descriptors()
+        try:
+            self._send(buffers, limit_s, check, descriptors)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _send(
+        self,
+        buffers: Sequence[Any],
+        limit_s: float | None,
+        check: Callable[[], None] | None,
+        descriptors: Sequence[int],
+    ) -> None:
         if limit_s != self._send_limit_s:
             self._limit(socket.SO_SNDTIMEO, limit_s)
             self._send_limit_s = limit_s

@@ -1,9 +1,10 @@
-"""Links: small values of a step pass over the very connection on which its master asked for a partition.
+"""Links: values of a step pass over the very connection on which its master asked for a partition.
 
 Whoever runs a partition reads that connection itself while it waits, so no other thread is woken, and
 what it sends leaves with its reply.  A link takes no more in one step than the system holds for a
-reader that does not read; everything else is pushed, over connections that are always being read.  So
-two tasks that send each other large values never wait for each other.
+reader that does not read: small values, and those that lie in memory that both sides share.  Everything
+else is pushed, over connections that are always being read.  So two tasks that send each other large
+values never wait for each other.
 Called by: serve.step and serve.worker (make Links), serve.exchange (sends), run.program (waits), the
 lane (the two kinds of Link).  Threads: a link is the step's own thread's; `wake` is any's.
 """
@@ -75,14 +76,20 @@ class Link:
         return self._socket.fileno()
 
     def send(self, request: m.SendTensorRequest, hold: bool) -> bool:
-        """Send a value if it is small; False if not.  hold: with what is sent next.  Raises OSError."""
+        """Send a value if it is small, or need not be in the stream; False if not.
+
+        hold: with what is sent next.  Raises OSError.
+        """
         value = request.value
-        if isinstance(value, Lease) or self.over:
+        if self.over:
             return False
         beside = Beside()
         header = SEND_TENSOR.encode_request(request, beside)
-        if beside.values and value.nbytes > _LARGEST:
-            return False
+        if beside.values and (value.nbytes > _LARGEST or isinstance(value, Lease)):
+            lent = self._socket.lend(value)
+            if lent is None:
+                return False
+            beside.values = [lent]
         parts = pack(Kind.ONE_WAY, _SEND_TENSOR, 0, header, beside.values)
         size = sum(len(part) for part in parts) + _OVERHEAD
         if size > self._left:

@@ -90,12 +90,12 @@ class Lender:
     """One end of a connection, sending."""
 
     def __init__(self, max_bytes: int) -> None:
-        """max_bytes: of all its segments and homes."""
+        """max_bytes: of all its segments and homes.  unsent: see `descriptors`."""
         self._left = max_bytes
         self._count = 0  # of descriptors that the other side numbers
         self._segments: dict[int, Segment] = {}
         self._sizes: dict[int, None] = {}  # that have come once, oldest first
-        self._unsent: list[int] = []
+        self.unsent: list[int] = []
         self._board: memoryview | None = None
         self._loans: weakref.WeakKeyDictionary[Home, tuple[int, Loan]] = weakref.WeakKeyDictionary()
         self._lent_homes: list[tuple[weakref.ref[Home], int, int]] = []  # home, index, size
@@ -146,7 +146,7 @@ class Lender:
             return None
         try:
             board = self._board or self._new_board()
-            self._unsent.append(os.dup(home.fd))
+            self.unsent.append(os.dup(home.fd))
         except OSError:
             return None
         self._left -= home.size
@@ -165,7 +165,7 @@ class Lender:
         except OSError:
             os.close(fd)
             raise
-        self._unsent.append(fd)
+        self.unsent.append(fd)
         return self._board
 
     def _forget_gone(self) -> None:
@@ -187,7 +187,7 @@ class Lender:
 
         The caller closes them.
         """
-        unsent, self._unsent = self._unsent, []
+        unsent, self.unsent = self.unsent, []
         return unsent
 
     def _free(self, nbytes: int) -> int:
@@ -214,7 +214,7 @@ class Lender:
         except OSError:
             os.close(fd)
             return 0
-        self._unsent.append(fd)
+        self.unsent.append(fd)
         self._left -= size
         self._count += 1
         self._segments[self._count] = made
