@@ -25,8 +25,10 @@ from headrace.serve import wire
 from headrace.serve.awaited import wait_for_server
 from headrace.serve.peers import Peer
 from headrace.serve.pool import GrowingPool
+from headrace.serve.status import from_detail
 
 CLOSE_WITHIN_S = 5.0
+_BACK_WITHIN_S = 0.3  # more than the pause between two attempts to connect
 
 
 def _who() -> str:
@@ -39,6 +41,8 @@ class Link:
     """A session on `master` with the nodes of `graph`; `handle` is "" until it is there.
 
     incarnation: of the server that has the session, 0 if it does not tell.
+    direct: the scope of steps that are asked of their tasks without the master; None while there must be none: the
+    session may have ended.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Link:
         self.master = master
         self.handle = ""
         self.incarnation = 0
+        self.direct: Scope | None = None
         self._target = target
         self._graph = graph
         self._config = config
@@ -105,6 +110,7 @@ class Link:
             self._shipped = len(ops)
             if self.incarnation and self.master.remote:
                 self._attend(self.handle)
+                self.direct = Scope(parent=self._scope)
             elif self.master.remote:
                 self._ask_for_incarnation()
 
@@ -129,11 +135,49 @@ class Link:
             wait_for_ready=True,
         )
 
-        def ended(reply: Pending[Any]) -> None:
-            if isinstance(reply.error, errors.UnavailableError) and self.handle == handle:
+        def ended(reply: Pending[pb.AttendSessionResponse]) -> None:
+            if self.handle != handle:
+                return
+            direct, self.direct = self.direct, None
+            if isinstance(reply.error, errors.UnavailableError):
                 self._attend(handle)  # the connection broke; waits for another
+                if direct is not None:
+                    self._find_out(handle, direct)
+            elif direct is not None:
+                direct.cancel(reply.error or from_detail(reply.result().reason))
 
         attendance.on_done(ended)
+
+    def _find_out(self, handle: str, direct: Scope) -> None:
+        """See whether the master has the session still; end the steps that are under way without it if not."""
+
+        def answered(reply: Pending[Any]) -> None:
+            if reply.error is None:
+                self._go_on(handle, direct)
+                return
+            lost = errors.unavailable(
+                f"the connection to {self.master.name} broke: its process has ended, or the network between"
+            )
+            lost.__cause__ = reply.error
+            direct.cancel(reply.error if isinstance(reply.error, errors.AbortedError) else lost)
+            self._ask_whether_it_has(handle, self._scope).on_done(back)
+
+        def back(reply: Pending[Any]) -> None:
+            if reply.error is None:
+                self._go_on(handle, Scope(parent=self._scope))
+
+        asking = Scope(_BACK_WITHIN_S, self._scope)
+        self._ask_whether_it_has(handle, asking).on_done(answered)
+
+    def _ask_whether_it_has(self, handle: str, scope: Scope) -> Pending[Any]:
+        request = pb.AttendSessionRequest(session_handle=handle, only_asks=True)
+        return self.master.call(wire.ATTEND_SESSION, request, scope, wait_for_ready=True)
+
+    def _go_on(self, handle: str, direct: Scope) -> None:
+        """The master has the session, and is attended."""
+        with self._lock:
+            if self.handle == handle:
+                self.direct = direct
 
     def _extend(self) -> Pending[None]:
         ops = self._graph.operations_since(self._shipped)
@@ -172,6 +216,7 @@ class Link:
         with self._lock:
             handle, self.handle = self.handle, ""
             attendance, self._attendance = self._attendance, None
+            self.direct = None
         if attendance is not None:
             attendance.abandon(errors.cancelled("the session was closed"))
         if not handle:

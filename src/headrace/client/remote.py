@@ -11,8 +11,9 @@ import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,12 +29,18 @@ from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import registry, wire
 from headrace.serve.awaited import wait_for_server
+from headrace.serve.lane_connect import Unreachable
+from headrace.serve.lane_options import direct_steps
 from headrace.serve.peers import Peer, connect
 from headrace.serve.placement_log import log_placement
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security
 from headrace.serve.status import ForgottenStepError, UnattendedError
 from headrace.serve.waiting import follow
+
+if TYPE_CHECKING:
+    from headrace.client.direct import Route, Tasks
+    from headrace.serve.lane_client import LanePeer
 
 _INSPECT_WITHIN_S = 10.0
 _BACK_WITHIN_S = 0.4  # more than the pause between two attempts to connect
@@ -74,6 +81,7 @@ class RemoteEngine:
         self._lock = threading.Lock()
         self._known: Link | None = None
         self._closed = False
+        self._tasks: Tasks | None = None  # that are asked for steps without the master
         self._placed: set[str] = set()  # nodes whose placement has been logged
         self._logs_placement = self._config.log_device_placement and (
             registry.find(_address(target)) is None  # else the master does, for the same reader
@@ -88,25 +96,23 @@ class RemoteEngine:
         fetch_names = [tensor.name for tensor in fetches]
         target_names = [op.name for op in targets]
         logged: list[bool] = []  # not empty: its placement has been logged
-        number = 0  # what the master calls these names
-        numbered: Link | None = None  # where it does
+        known: _Known | None = None
 
         def run(
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
         ) -> list[Any]:
-            nonlocal number, numbered
-            link = self._link()
-            if link is numbered and metadata is None and not (options and _asks_for_more(options)):
+            nonlocal known
+            link, now = self._link(), known
+            plain = metadata is None and not (options and _asks_for_more(options))
+            if plain and now is not None and now.link is link:
                 with self._under_way, self._minding(link):
-                    unlimited = options is None and not self._config.operation_timeout_in_ms
-                    whole = unlimited and link.master.remote
-                    scope = self._scope if whole else self._limited(options)
-                    known = m.RunKnownRequest(link.handle, number, list(values))
                     try:
-                        done: m.ValuesReply = link.master.call_now(wire.RUN_KNOWN, known, scope)
-                        return [_writable(value) for value in done.fetches]
+                        return [_writable(value) for value in self._run_known(now, values, options)]
                     except ForgottenStepError:  # then by its names, as for the first time
-                        numbered = None
+                        known = None
+                    except (errors.AbortedError, errors.UnavailableError):
+                        known = None
+                        raise
             with self._under_way, self._limited(options) as scope, self._minding(link):
                 link.ship(scope)
                 sent = self._sent_options(options, scope)
@@ -128,12 +134,54 @@ class RemoteEngine:
                 if options is None or not options.output_partition_graphs:
                     del reply.metadata.partition_graphs[:]
             _fill(metadata, reply.metadata)
-            number = reply.signature
-            numbered = link if number else None
+            if reply.signature and plain and not log_now:
+                known = _Known(link, reply.signature, self._route(reply.direct))
             found = dict(reply.tensors)
             return [_writable(found[name]) for name in fetch_names]
 
         return run
+
+    def _run_known(
+        self, known: _Known, values: Sequence[Any], options: pb.RunOptions | None
+    ) -> Sequence[Any]:
+        """Run a step by its number, or direct.  Raises ForgottenStepError if it was not begun."""
+        link, route = known.link, known.route
+        if route is not None:
+            lane, direct = route.task.use(), link.direct
+            if lane is not None and direct is not None:
+                return self._run_direct(route, lane, values, options, direct)
+        unlimited = options is None and not self._config.operation_timeout_in_ms
+        whole = unlimited and link.master.remote
+        scope = self._scope if whole else self._limited(options)
+        request = m.RunKnownRequest(link.handle, known.number, list(values))
+        done: m.ValuesReply = link.master.call_now(wire.RUN_KNOWN, request, scope)
+        return done.fetches
+
+    def _run_direct(
+        self, route: Route, lane: LanePeer, values: Sequence[Any],
+        options: pb.RunOptions | None, direct: Scope,
+    ) -> Sequence[Any]:  # fmt: skip
+        timeout_ms = options.timeout_in_ms if options is not None else 0
+        timeout_ms = timeout_ms or self._config.operation_timeout_in_ms or route.timeout_ms
+        try:
+            return route.run(lane, values, _limit(timeout_ms, direct) if timeout_ms else direct)
+        except Unreachable as error:
+            route.task.leave()
+            raise ForgottenStepError.of(str(error)) from error
+        except errors.UnavailableError:
+            route.task.leave()
+            raise
+
+    def _route(self, offer: pb.DirectStep | None) -> Route | None:
+        """The way to its task that the master offers for a step, if it is to be gone."""
+        if offer is None or not direct_steps():
+            return None
+        with self._lock:
+            if self._tasks is None:
+                from headrace.client.direct import Tasks
+
+                self._tasks = Tasks(self._security, self._pool, self._scope)
+        return self._tasks.route(offer)
 
     def _limited(self, options: pb.RunOptions | None) -> Scope:
         timeout_ms = options.timeout_in_ms if options is not None else 0
@@ -365,9 +413,20 @@ class RemoteEngine:
             asked.on_done(lambda _: self._disconnect(wait=False))
 
     def _disconnect(self, wait: bool) -> None:
+        if self._tasks is not None:
+            self._tasks.close()
         if self._known is not None:
             self._known.master.close()
         self._pool.shutdown(wait)
+
+
+@dataclass(slots=True)
+class _Known:
+    """A step that has been named once: what its master calls it, and the way to its one task, if it has one."""
+
+    link: Link
+    number: int
+    route: Route | None
 
 
 class _Minding:

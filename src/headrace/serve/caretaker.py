@@ -12,7 +12,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo
@@ -48,7 +47,7 @@ class _Kept:
 
     def __init__(self, session: MasterSession, attends: bool) -> None:
         self.session = session
-        self.attendants: set[Pending[Any]] = set()
+        self.attendants: set[Pending[errors.OpError]] = set()
         self.attends = attends
         self.since = time.monotonic()
 
@@ -73,12 +72,12 @@ class Caretaker:
             elif self._idle_s is not None:
                 self._look_within(session.handle, self._idle_s / _LOOKS)
 
-    def attend(self, handle: str) -> Pending[None]:
-        """A client has the session until the result is abandoned; it is resolved when the session ends.
+    def attend(self, handle: str) -> Pending[errors.OpError]:
+        """A client has the session until the result is abandoned; it is resolved when the session ends, with why.
 
         Raises Aborted if it has ended.
         """
-        attendance: Pending[None] = Pending(
+        attendance: Pending[errors.OpError] = Pending(
             WaitInfo("attended", f"session {handle}"), lambda pending: self._left(handle, pending)
         )
         with self._lock:
@@ -90,7 +89,7 @@ class Caretaker:
             self._looks.forget(handle)
         return attendance
 
-    def _left(self, handle: str, attendance: Pending[None]) -> bool:
+    def _left(self, handle: str, attendance: Pending[errors.OpError]) -> bool:
         with self._lock:
             kept = self._kept.get(handle)
             if kept is not None:
@@ -100,13 +99,13 @@ class Caretaker:
                     self._look_within(handle, _GONE_AFTER_S)
         return True
 
-    def forget(self, handle: str) -> None:
-        """The session has ended."""
+    def forget(self, handle: str, reason: errors.OpError) -> None:
+        """The session has ended, for that reason."""
         with self._lock:
             kept = self._kept.pop(handle, None)
             self._looks.forget(handle)
         for attendance in kept.attendants if kept is not None else ():
-            attendance.resolve(None)
+            attendance.resolve(reason)
 
     def _look_within(self, handle: str, seconds: float) -> None:
         self._looks.look_at(handle, time.monotonic() + seconds)

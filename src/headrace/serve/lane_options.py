@@ -1,7 +1,7 @@
-"""What the environment says of transports: ``HEADRACE_LANE``, ``HEADRACE_LANE_PORT``,
+"""What the environment says of transports: ``HEADRACE_LANE``, ``HEADRACE_LANE_PORT``, ``HEADRACE_DIRECT``,
 ``HEADRACE_MAX_MESSAGE_BYTES``.
 
-Called by: serve.server, serve.lane_client.
+Called by: serve.server, serve.lane_client, serve.master, client.remote.
 """
 
 from __future__ import annotations
@@ -27,6 +27,17 @@ def max_message_bytes() -> int:
             f"HEADRACE_MAX_MESSAGE_BYTES={text!r} is not a number of bytes above 0"
         )
     return int(text)
+
+
+def direct_steps() -> bool:
+    """Whether clients ask tasks for steps without their master: ``HEADRACE_DIRECT``, on or off.
+
+    Not without a lane.  Raises InvalidArgument.
+    """
+    text = os.environ.get("HEADRACE_DIRECT", "").strip().lower() or "on"
+    if text not in ("on", "off"):
+        raise errors.invalid_argument(f"HEADRACE_DIRECT={text!r} is not understood: say on or off")
+    return text == "on" and lane_options().on
 
 
 @dataclass(frozen=True, slots=True)

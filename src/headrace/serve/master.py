@@ -22,10 +22,12 @@ from headrace.serve import wire
 from headrace.serve.caretaker import Caretaker
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.cluster_view import ClusterView
+from headrace.serve.lane_options import direct_steps
 from headrace.serve.master_session import MasterSession
 from headrace.serve.overview import overview
 from headrace.serve.peers import Peers, gives_pending
 from headrace.serve.registry import normal
+from headrace.serve.status import to_detail
 from headrace.serve.worker import Worker
 
 _MOST_ENDED = 1024  # sessions that were closed without a word of their clients
@@ -46,6 +48,7 @@ class Master:
         self._ended: OrderedDict[str, errors.AbortedError] = OrderedDict()
         self._caretaker = Caretaker(self._close_unused)
         self._refusing: errors.OpError | None = None
+        self._offers_direct = direct_steps()
         worker.session_states = self.session_states
 
     def _view(self, filters: list[str]) -> ClusterView:
@@ -70,6 +73,8 @@ class Master:
         view = ClusterView(peers, task, self._scope, filters, renames=own_cluster)
         session = MasterSession(handle, config, view, task, peers if own_cluster else None)
         session.made_by(request.headrace_client)
+        if request.headrace_attends and self._offers_direct:
+            session.offer_direct()
         version = session.extend(request.graph_def)
         with self._lock:
             self._check_serving()
@@ -183,8 +188,9 @@ class Master:
             raise errors.aborted(
                 f"session {request.session_handle!r} is not known to {self._worker.task}"
             )
-        self._caretaker.forget(request.session_handle)
-        session.close(errors.cancelled("the session was closed"), scope)
+        closed = errors.cancelled("the session was closed")
+        self._caretaker.forget(request.session_handle, closed)
+        session.close(closed, scope)
         return pb.CloseSessionResponse()
 
     @gives_pending
@@ -196,15 +202,17 @@ class Master:
         Raises Aborted if it is not known.
         """
         self._session(request.session_handle)
+        if request.only_asks:
+            return Pending.done_with(pb.AttendSessionResponse())
         attendance = self._caretaker.attend(request.session_handle)
         left = errors.cancelled("the client left")
         replied: Pending[pb.AttendSessionResponse] = Pending(
             attendance.wait_info, lambda _: attendance.abandon(left) or True
         )
 
-        def ended(done: Pending[None]) -> None:
+        def ended(done: Pending[errors.OpError]) -> None:
             if done.error is None:
-                replied.resolve(pb.AttendSessionResponse())
+                replied.resolve(pb.AttendSessionResponse(reason=to_detail(done.result())))
             elif done.error is not left:
                 replied.reject(done.error)
 
@@ -218,7 +226,7 @@ class Master:
             self._ended[handle] = error
             if len(self._ended) > _MOST_ENDED:
                 self._ended.popitem(last=False)
-        self._caretaker.forget(handle)
+        self._caretaker.forget(handle, error)
         if session is not None:
             _log.warning("%s", error.message)
             with contextlib.suppress(errors.OpError):
@@ -281,7 +289,7 @@ class Master:
             sessions = list(self._sessions.values())
             self._sessions.clear()
         for session in sessions:
-            self._caretaker.forget(session.handle)
+            self._caretaker.forget(session.handle, error)
             session.cancel(error)
         for session in sessions:
             session.close(error, scope)
@@ -294,8 +302,13 @@ class Master:
         self._refusing = error
         with self._lock:
             sessions = list(self._sessions.values())
+        asked = [reply for session in sessions for reply in session.end_direct(error, scope)]
         for session in sessions:
             session.wait_until_idle(scope)
+        for reply in asked:
+            with contextlib.suppress(errors.OpError):  # a task that is gone runs nothing
+                reply.wait(scope)
+        scope.check()
 
     def close(self, error: errors.OpError, scope: Scope) -> None:
         """Close all sessions with `error`; waits for their steps no longer than `scope`."""

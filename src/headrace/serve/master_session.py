@@ -20,6 +20,7 @@ from typing import Any
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.plan.connect import check_callable
+from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
@@ -33,7 +34,7 @@ from headrace.serve.partials import Partials
 from headrace.serve.peers import Peers
 from headrace.serve.planner import Planner
 from headrace.serve.plans import Known, Plan, tensor_name
-from headrace.serve.status import ForgottenStepError
+from headrace.serve.status import ForgottenStepError, to_detail
 from headrace.serve.step import relay_parts, run_parts
 from headrace.serve.strangers import Stranger
 
@@ -76,6 +77,8 @@ class MasterSession:
         self._callables = Callables()
         self._since = time.monotonic()
         self.client = ""
+        self._offers_direct = False
+        self._direct_tasks: set[str] = set()  # that its client may ask for steps by itself
         self._stranger: Stranger | None = None
 
     def made_by(self, client: str) -> None:
@@ -83,6 +86,10 @@ class MasterSession:
         self.client = client
         if not client:
             self._stranger = Stranger(f"session {self.handle}", self._blocked_steps)
+
+    def offer_direct(self) -> None:
+        """Have its client, who attends it, ask tasks for steps by itself where that is possible."""
+        self._offers_direct = True
 
     def _blocked_steps(self) -> list[BlockedStep]:
         request = pb.InspectRequest(session_handle=self.handle, blocked_only=True)
@@ -180,9 +187,37 @@ class MasterSession:
             found, metadata = self._run_plan(
                 plan, feeds, request.options, running, request.takes_leases
             )
+            direct = None if exact else self._direct(known, plan)
         pairs = zip(known.given, known.fetches, strict=True)
         values = [(given, found[name]) for given, name in pairs]
-        return m.RunStepReply(values, metadata, known.number)
+        return m.RunStepReply(values, metadata, known.number, direct)
+
+    def _direct(self, known: Known, plan: Plan) -> pb.DirectStep | None:
+        """How the client may ask for such a step by itself, if that lies on one other task of ours."""
+        if not (self._offers_direct and plan.ends_itself and len(plan.parts) == 1):
+            return None
+        task = plan.parts[0].task
+        if task == self.own_task:
+            return None
+        with self._lock:
+            if not self._offers_direct:  # since this very moment
+                return None
+            self._direct_tasks.add(task)
+        offer = known.fit(plan).direct()
+        offer.task, offer.address, offer.start = task, self.cluster.address(task), plan.starts[task]
+        offer.timeout_ms = self._config.operation_timeout_in_ms
+        return offer
+
+    def end_direct(self, reason: errors.OpError, scope: Scope) -> list[Pending[Any]]:
+        """Have the tasks refuse steps that the client asks them for by itself, with `reason`.
+
+        They reply when those under way have ended.
+        """
+        with self._lock:
+            self._offers_direct = False
+            tasks = list(self._direct_tasks)
+        request = pb.EndDirectRequest(session_handle=self.handle, reason=to_detail(reason))
+        return [self.cluster.worker(task).call(wire.END_DIRECT, request, scope) for task in tasks]
 
     def run_known(self, request: m.RunKnownRequest, scope: Scope) -> m.ValuesReply:
         """Run a step by its number.  Raises as `run`."""
@@ -403,7 +438,7 @@ class MasterSession:
             self._partials.close()
             if self._stranger is not None:
                 self._stranger.close()
-            asked = self._planner.forget_all(self._callables.close())
+            asked = self._planner.forget_all(self._callables.close(), self._direct_tasks, error)
         try:
             for reply in asked:
                 with contextlib.suppress(errors.OpError):

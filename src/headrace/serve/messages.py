@@ -61,12 +61,14 @@ class RunStepRequest:
 class RunStepReply(Reply):
     """Values of the fetches by name, and the metadata if it was asked for.
 
-    signature: a number for the request's names, for RunKnown; 0 for none.
+    signature: a number for the request's names, for RunKnown; 0 for none.  direct: the task that may be asked for the
+    step by RunDirect.
     """
 
     tensors: Named
     metadata: pb.RunMetadata | None = None
     signature: int = 0
+    direct: pb.DirectStep | None = None
 
     def values(self) -> Iterable[Any]:
         """See `Reply`."""
@@ -168,6 +170,16 @@ class RunPartRequest:
     takes_leases: bool = False
     link: Callable[[], Link] | None = None
     links: Links | None = None
+
+
+@dataclass(slots=True)
+class RunDirectRequest:
+    """Run a partition that is a whole step, for the client of its session; `feeds` in the order of its registration."""
+
+    graph_handle: str
+    step_id: int
+    feeds: list[Any]
+    takes_leases: bool = False
 
 
 @dataclass(slots=True)

@@ -31,6 +31,7 @@ from headrace.serve.cluster_view import ClusterView
 from headrace.serve.kept import Kept
 from headrace.serve.placement_log import MASTER, log_placement
 from headrace.serve.plans import Part, Plan, Signature, tensor_name
+from headrace.serve.status import to_detail
 from headrace.serve.waiting import follow
 from headrace.serve.worker_sessions import WorkerSessions
 
@@ -343,15 +344,22 @@ class Planner:
         with self._lock:
             self._closed = error
 
-    def forget_all(self, others: Iterable[Plan]) -> list[Pending[Any]]:
-        """Have the tasks forget the plans, those kept elsewhere too, and the session; the replies."""
+    def forget_all(
+        self, others: Iterable[Plan], direct_tasks: set[str], reason: errors.OpError
+    ) -> list[Pending[Any]]:
+        """Have the tasks forget the plans, those kept elsewhere too, and the session; the replies.
+
+        reason: what steps end with that the session's client has asked `direct_tasks` for by itself.
+        """
         with self._lock:
             plans = [*(plan for _, plan in self._plans.items()), *others]
             self._plans.clear()
         parts = [part for plan in plans for part in plan.parts]
         asked = self.deregister(parts)
-        forget = pb.DeleteWorkerSessionRequest(session_handle=self._handle)
-        for task in {part.task for part in parts} | self._workers.tasks:
+        forget = pb.DeleteWorkerSessionRequest(
+            session_handle=self._handle, headrace_reason=to_detail(reason)
+        )
+        for task in {part.task for part in parts} | self._workers.tasks | direct_tasks:
             worker = self._cluster.worker(task)
             asked.append(worker.call(wire.DELETE_WORKER_SESSION, forget, self._cluster.scope))
         return asked

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.codec import protos as pb
 from headrace.run.variable import Lease
 from headrace.serve import messages as m
 
@@ -108,6 +109,13 @@ class Fitted:
             return replies[0].fetches
         return [replies[part].fetches[place] for part, place in self._places]
 
+    def direct(self) -> pb.DirectStep:
+        """What a client needs to know to ask the plan's one part for it by itself: which, and what goes where."""
+        return pb.DirectStep(
+            graph_handle=self.plan.parts[0].graph_handle, feed=self._takes[0],
+            fetch=[place for _, place in self._places],
+        )  # fmt: skip
+
 
 class Known:
     """Feeds, fetches and targets that have been named once: later requests say the number."""
@@ -126,7 +134,9 @@ class Known:
 
     def fit(self, plan: Plan) -> Fitted:
         """Have steps that are not traced follow `plan`."""
-        fitted = self.fitted = Fitted(plan, self.feeds, self.fetches)
+        fitted = self.fitted
+        if fitted is None or fitted.plan is not plan:
+            fitted = self.fitted = Fitted(plan, self.feeds, self.fetches)
         return fitted
 
     def signature(self, exact: bool) -> Signature:

@@ -12,7 +12,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
+from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.run.scope import Scope
 
 MOST_STEPS = 256  # kept; older ones are forgotten
 
@@ -68,3 +70,38 @@ class StepLog:
                 for step_id in wanted
                 if step_id in self._steps
             ]
+
+
+class Logged:
+    """A worker whose steps are logged if that is asked for."""
+
+    def __init__(self) -> None:
+        self._log = StepLog()
+
+    def logging(self, request: pb.LoggingRequest, scope: Scope) -> pb.LoggingResponse:
+        """Turn the log of steps on or off, empty it, or take what it has on steps.
+
+        A request for nothing in particular takes everything, oldest first.
+        """
+        if request.enable_rpc_logging:
+            self._log.enable()
+        if request.disable_rpc_logging:
+            self._log.disable()
+        if request.clear:
+            self._log.clear()
+        if not (request.fetch_step_id or request == pb.LoggingRequest()):
+            return pb.LoggingResponse()
+        return pb.LoggingResponse(step=self._log.take(request.fetch_step_id))
+
+    def tracing(self, request: pb.TracingRequest, scope: Scope) -> pb.TracingResponse:
+        """Log the steps that begin within the next options.duration seconds; Logging has them then.
+
+        Raises InvalidArgument without a duration.
+        """
+        duration_s = request.options.duration
+        if not duration_s > 0:
+            raise errors.invalid_argument(
+                f"options.duration is {duration_s:g}: say for how many seconds steps are to be logged"
+            )
+        self._log.enable_for(duration_s)
+        return pb.TracingResponse()

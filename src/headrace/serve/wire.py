@@ -142,6 +142,8 @@ def _encode_run_step_reply(r: m.RunStepReply, t: Tensors) -> bytes:
     _put_named(r.tensors, proto.tensor, t)
     if r.metadata is not None:
         proto.metadata.CopyFrom(r.metadata)
+    if r.direct is not None:
+        proto.headrace_direct.CopyFrom(r.direct)
     return proto.SerializeToString()
 
 
@@ -151,7 +153,8 @@ def _decode_run_step_reply(data: bytes, t: Tensors) -> m.RunStepReply:
     # Fetched arrays are the caller's own and writable, so these are copied out of the message.
     values = _unnamed(proto.tensor, t, writable=True)
     metadata = proto.metadata if proto.HasField("metadata") else None
-    return m.RunStepReply(values, metadata, proto.headrace_signature)
+    direct = proto.headrace_direct if proto.HasField("headrace_direct") else None
+    return m.RunStepReply(values, metadata, proto.headrace_signature, direct)
 
 
 def _raise_stored(proto: Any) -> None:
@@ -331,6 +334,14 @@ def _decode_run_part(data: bytes, t: Tensors) -> m.RunPartRequest:
     return m.RunPartRequest(*_decode_brief(data, t), takes_leases=True)
 
 
+def _encode_run_direct(r: m.RunDirectRequest, t: Tensors) -> bytes:
+    return _encode_brief(r.graph_handle, r.step_id, r.feeds, t)
+
+
+def _decode_run_direct(data: bytes, t: Tensors) -> m.RunDirectRequest:
+    return m.RunDirectRequest(*_decode_brief(data, t), takes_leases=True)
+
+
 def _encode_brief(handle: str, number: int, feeds: list[Any], t: Tensors) -> bytes:
     """Where the tensors are beside it, a message of a number and a handle; nothing is parsed sooner."""
     if not t.inline:
@@ -467,6 +478,11 @@ RUN_PART = Method(
     _WORKER, "RunPart", "run_part", _encode_run_part, _decode_run_part,
     _encode_values, _decode_values,
 )  # fmt: skip
+RUN_DIRECT = Method(
+    _WORKER, "RunDirect", "run_direct", _encode_run_direct, _decode_run_direct,
+    _encode_values, _decode_values,
+)  # fmt: skip
+END_DIRECT = _plain(_WORKER, "EndDirect", "end_direct", pb.EndDirectRequest, pb.EndDirectResponse)
 PUSHES_LOST = _plain(
     _WORKER, "PushesLost", "pushes_lost", pb.PushesLostRequest, pb.PushesLostResponse
 )
@@ -499,4 +515,5 @@ WORKER_METHODS = (
     GET_STATUS, CREATE_WORKER_SESSION, DELETE_WORKER_SESSION, REGISTER_GRAPH, DEREGISTER_GRAPH, RUN_GRAPH,
     CLEANUP_GRAPH, CLEANUP_ALL, RECV_TENSOR, MARK_RECV_FINISHED, LOGGING, TRACING, RECV_BUF,
     GET_STEP_SEQUENCE, COMPLETE_GROUP, COMPLETE_INSTANCE, SEND_TENSOR, PUSHES_LOST, RUN_PART, INSPECT_TASK,
+    RUN_DIRECT, END_DIRECT,
 )  # fmt: skip

@@ -35,11 +35,12 @@ from headrace.serve.blocked import of_tasks
 from headrace.serve.exchange import Exchange, View
 from headrace.serve.inspection import task_state
 from headrace.serve.links import Links
+from headrace.serve.no_collectives import NoCollectives
 from headrace.serve.peers import Peers, gives_pending
 from headrace.serve.registered import Registered
 from headrace.serve.security import Security
-from headrace.serve.status import from_bytes
-from headrace.serve.step_log import StepLog
+from headrace.serve.status import ForgottenStepError, from_bytes, from_detail
+from headrace.serve.step_log import Logged
 from headrace.serve.strangers import Stranger
 from headrace.serve.worker_session import WorkerSession
 
@@ -47,7 +48,7 @@ _ENDED_STEPS = 4096  # remembered, for those who come late
 _UNSTARTED_S = 60.0
 
 
-class Worker:
+class Worker(Logged, NoCollectives):
     """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``."""
 
     def __init__(
@@ -74,7 +75,7 @@ class Worker:
         self.pool = pool
         self.lane: pb.LaneAddress | None = None
         self._lock = threading.Lock()
-        self._log = StepLog()
+        Logged.__init__(self)
         self._graphs: dict[str, Registered] = {}
         self._steps: dict[int, Exchange] = {}
         self._sessions: dict[str, WorkerSession] = {}
@@ -131,6 +132,9 @@ class Worker:
         self, request: pb.DeleteWorkerSessionRequest, scope: Scope
     ) -> pb.DeleteWorkerSessionResponse:
         """Forget a session, its partitions and what is its own, when its last step has left."""
+        reason: errors.OpError = errors.cancelled("the session was closed")
+        if request.HasField("headrace_reason"):
+            reason = from_detail(request.headrace_reason)
         with self._lock:
             session = self._sessions.pop(request.session_handle, None)
             self._graphs = {
@@ -138,18 +142,15 @@ class Worker:
                 for handle, graph in self._graphs.items()
                 if graph.session is not session
             }
+            if session is not None:
+                session.direct_over = reason
             steps = [step for step, owner in list(self._running.items()) if owner is session]
         if session is not None:
             for step in steps:
-                step.cancel(errors.cancelled("the session was closed"))
+                step.cancel(reason)
             try:
                 with self._idle:
-                    self._awaited = True
-                    scope.wait_for(
-                        self._idle,
-                        lambda: session not in list(self._running.values()),
-                        "the session's steps to end",
-                    )
+                    self._wait_for_steps(session, scope)
             finally:
                 session.close()
         return pb.DeleteWorkerSessionResponse()
@@ -258,16 +259,65 @@ class Worker:
         if registered is None:
             raise self._unknown_graph(request.graph_handle)
         args = registered.arguments_in_order(request.feeds)
-        step_id, lends = request.step_id, request.takes_leases
         links = request.links
         if registered.linked_to and request.link is not None:
             links = Links({registered.linked_to: request.link()})
-        if registered.alone and not self._log.recording:
-            values = self._run_alone(registered, args, step_id, scope, lends, links)
-        else:
-            values, _ = self._run_whole(registered, args, step_id, scope, lends, links=links)
-            self._end_step(step_id, None)
+        values = self._run_once(
+            registered, args, request.step_id, scope, request.takes_leases, links
+        )
         return m.ValuesReply(registered.fetches_in_order(values))
+
+    def run_direct(self, request: m.RunDirectRequest, scope: Scope) -> m.ValuesReply:
+        """As `run_part`, of a partition that is a whole step, for the client of its session.
+
+        Raises ForgottenStepError if the partition is not known, or not any more.
+        """
+        registered = self._graphs.get(request.graph_handle)
+        if registered is None:
+            raise ForgottenStepError.of(f"{self.task} does not know the step any more")
+        args = registered.arguments_in_order(request.feeds)
+        session = registered.session
+        self._running[scope] = session  # from now on, who ends the session ends this
+        try:
+            if session.direct_over is not None:
+                raise _again(session.direct_over)
+            values = self._run_once(
+                registered, args, request.step_id, scope, request.takes_leases, None
+            )
+        finally:
+            if self._running.pop(scope, None) is not None and self._awaited:
+                with self._lock:
+                    self._idle.notify_all()
+        return m.ValuesReply(registered.fetches_in_order(values))
+
+    def end_direct(self, request: pb.EndDirectRequest, scope: Scope) -> pb.EndDirectResponse:
+        """Refuse steps that a session's client asks for itself; returns when none of the session's runs."""
+        with self._idle:
+            session = self._sessions.get(request.session_handle)
+            if session is not None:
+                session.direct_over = from_detail(request.reason)
+                self._wait_for_steps(session, scope)
+        return pb.EndDirectResponse()
+
+    def _wait_for_steps(self, session: WorkerSession, scope: Scope) -> None:
+        """Return when none of a session's is under way; the lock is held.  Raises the scope's error."""
+        self._awaited = True
+        scope.wait_for(
+            self._idle,
+            lambda: session not in list(self._running.values()),
+            "the session's steps to end",
+        )
+
+    def _run_once(
+        self, registered: Registered, args: list[Any], step_id: int, scope: Scope, lends: bool,
+        links: Links | None,
+    ) -> list[Any]:  # fmt: skip
+        """Run a partition that ends its step on this task."""
+        if registered.alone and not self._log.recording:
+            return self._run_alone(registered, args, step_id, scope, lends, links)
+        values, _ = self._run_whole(registered, args, step_id, scope, lends, links=links)
+        self._end_step(step_id, None)
+        return values
 
     def _run_alone(
         self, registered: Registered, args: list[Any], step_id: int, scope: Scope, lends: bool,
@@ -496,50 +546,6 @@ class Worker:
         """Nothing to do: a value is handed over once, and its reply asks for no acknowledgement."""
         return pb.MarkRecvFinishedResponse()
 
-    def logging(self, request: pb.LoggingRequest, scope: Scope) -> pb.LoggingResponse:
-        """Turn the log of steps on or off, empty it, or take what it has on steps.
-
-        A request for nothing in particular takes everything, oldest first.
-        """
-        if request.enable_rpc_logging:
-            self._log.enable()
-        if request.disable_rpc_logging:
-            self._log.disable()
-        if request.clear:
-            self._log.clear()
-        if not (request.fetch_step_id or request == pb.LoggingRequest()):
-            return pb.LoggingResponse()
-        return pb.LoggingResponse(step=self._log.take(request.fetch_step_id))
-
-    def tracing(self, request: pb.TracingRequest, scope: Scope) -> pb.TracingResponse:
-        """Log the steps that begin within the next options.duration seconds; Logging has them then.
-
-        Raises InvalidArgument without a duration.
-        """
-        duration_s = request.options.duration
-        if not duration_s > 0:
-            raise errors.invalid_argument(
-                f"options.duration is {duration_s:g}: say for how many seconds steps are to be logged"
-            )
-        self._log.enable_for(duration_s)
-        return pb.TracingResponse()
-
-    def recv_buf(self, request: bytes, scope: Scope) -> bytes:
-        """Raises Unimplemented."""
-        raise _no_collectives("RecvBuf carries buffers of collective ops")
-
-    def get_step_sequence(self, request: bytes, scope: Scope) -> bytes:
-        """Raises Unimplemented."""
-        raise _no_collectives("GetStepSequence numbers the steps of collective ops")
-
-    def complete_group(self, request: bytes, scope: Scope) -> bytes:
-        """Raises Unimplemented."""
-        raise _no_collectives("CompleteGroup gathers the members of a collective op")
-
-    def complete_instance(self, request: bytes, scope: Scope) -> bytes:
-        """Raises Unimplemented."""
-        raise _no_collectives("CompleteInstance agrees on the shapes of a collective op")
-
     @property
     def closed(self) -> bool:
         """Whether the server has stopped."""
@@ -573,12 +579,6 @@ class Worker:
         self.runtime.resources.close()
         self.runtime.team.close()
         self.peers.close()
-
-
-def _no_collectives(what: str) -> errors.OpError:
-    return errors.unimplemented(
-        f"{what}, which headrace does not have: let workers share variables and accumulators on a ps instead"
-    )
 
 
 def _over(step_id: int) -> errors.OpError:

@@ -22,7 +22,10 @@ from headrace.serve.strangers import Stranger
 
 
 class WorkerSession:
-    """See the module header.  `task`: the task's name as the session knows it."""
+    """See the module header.  `task`: the task's name as the session knows it.
+
+    direct_over: why steps that its client asks for by itself are refused; None: they are not.
+    """
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class WorkerSession:
         self.runtime = Runtime(f"{task}/device:CPU:0", resources, files, team)
         self.memos: Memos = {}
         self.stranger: Stranger | None = None  # if its master does not report blocked steps
+        self.direct_over: errors.OpError | None = None
         self._shared = True, True
 
     @classmethod

@@ -189,6 +189,9 @@ if TYPE_CHECKING:
         DeleteWorkerSessionResponse,
         DeregisterGraphRequest,
         DeregisterGraphResponse,
+        DirectStep,
+        EndDirectRequest,
+        EndDirectResponse,
         ErrorDetail,
         ExecutorOpts,
         ExtendSessionRequest,
@@ -326,18 +329,19 @@ else:
                 CloseSessionRequest CloseSessionResponse CreateSessionRequest
                 CreateSessionResponse CreateWorkerSessionRequest CreateWorkerSessionResponse
                 DeleteWorkerSessionRequest DeleteWorkerSessionResponse DeregisterGraphRequest
-                DeregisterGraphResponse ErrorDetail ExecutorOpts ExtendSessionRequest
-                ExtendSessionResponse GetStatusRequest GetStatusResponse InspectRequest
-                InspectResponse LabeledStepStats LaneAddress ListDevicesRequest
-                ListDevicesResponse LoggingRequest LoggingResponse MakeCallableRequest
-                MakeCallableResponse MarkRecvFinishedRequest MarkRecvFinishedResponse
-                PartialRunSetupRequest PartialRunSetupResponse PushesLostRequest
-                PushesLostResponse RecvTensorRequest RecvTensorResponse RegisterGraphRequest
-                RegisterGraphResponse ReleaseCallableRequest ReleaseCallableResponse
-                ResetRequest ResetResponse ResourceState RunCallableRequest RunCallableResponse
-                RunGraphRequest RunGraphResponse RunStepRequest RunStepResponse
-                SendTensorRequest SendTensorResponse SessionState TaskState TraceOpts
-                TracingRequest TracingResponse WaiterState
+                DeregisterGraphResponse DirectStep EndDirectRequest EndDirectResponse
+                ErrorDetail ExecutorOpts ExtendSessionRequest ExtendSessionResponse
+                GetStatusRequest GetStatusResponse InspectRequest InspectResponse
+                LabeledStepStats LaneAddress ListDevicesRequest ListDevicesResponse
+                LoggingRequest LoggingResponse MakeCallableRequest MakeCallableResponse
+                MarkRecvFinishedRequest MarkRecvFinishedResponse PartialRunSetupRequest
+                PartialRunSetupResponse PushesLostRequest PushesLostResponse RecvTensorRequest
+                RecvTensorResponse RegisterGraphRequest RegisterGraphResponse
+                ReleaseCallableRequest ReleaseCallableResponse ResetRequest ResetResponse
+                ResourceState RunCallableRequest RunCallableResponse RunGraphRequest
+                RunGraphResponse RunStepRequest RunStepResponse SendTensorRequest
+                SendTensorResponse SessionState TaskState TraceOpts TracingRequest
+                TracingResponse WaiterState
             """,
             "headrace.codec.protos.training_pb2": """
                 DATA_CLASS_BLOB_SEQUENCE DATA_CLASS_SCALAR DATA_CLASS_TENSOR DATA_CLASS_UNKNOWN
@@ -384,29 +388,30 @@ __all__ = [
     "DebugOptions", "DebugTensorWatch", "DebuggedSourceFile", "DebuggedSourceFiles",
     "DeleteWorkerSessionRequest", "DeleteWorkerSessionResponse", "DeregisterGraphRequest",
     "DeregisterGraphResponse", "DeviceAttributes", "DeviceLocality", "DeviceStepStats",
-    "ErrorDetail", "Event", "Example", "ExecutorOpts", "ExtendSessionRequest",
-    "ExtendSessionResponse", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
-    "FunctionDef", "FunctionDefLibrary", "GPUOptions", "GetStatusRequest", "GetStatusResponse",
-    "GradientDef", "GraphDef", "GraphOptions", "HistogramProto", "InspectRequest",
-    "InspectResponse", "Int64List", "InterconnectLink", "JobDef", "JobDeviceFilters",
-    "LabeledStepStats", "LaneAddress", "ListDevicesRequest", "ListDevicesResponse", "LocalLinks",
-    "LogMessage", "LoggingRequest", "LoggingResponse", "MakeCallableRequest",
-    "MakeCallableResponse", "MarkRecvFinishedRequest", "MarkRecvFinishedResponse", "MemoryStats",
-    "MetaGraphDef", "NameAttrList", "NamedTensorProto", "NodeDef", "NodeExecStats", "NodeOutput",
-    "OpDef", "OpDeprecation", "OpList", "OptimizerOptions", "PartialRunSetupRequest",
-    "PartialRunSetupResponse", "PushesLostRequest", "PushesLostResponse", "QueueRunnerDef",
-    "RPCOptions", "ReaderBaseState", "RecvTensorRequest", "RecvTensorResponse",
-    "RegisterGraphRequest", "RegisterGraphResponse", "RegisteredGradient", "ReleaseCallableRequest",
-    "ReleaseCallableResponse", "ResetRequest", "ResetResponse", "ResourceHandleProto",
-    "ResourceState", "RewriterConfig", "RunCallableRequest", "RunCallableResponse",
-    "RunGraphRequest", "RunGraphResponse", "RunMetadata", "RunOptions", "RunStepRequest",
-    "RunStepResponse", "SaveSliceInfoDef", "SavedModel", "SavedSlice", "SavedSliceMeta",
-    "SavedTensorSliceMeta", "SavedTensorSlices", "SaverDef", "ScopedAllocatorOptions",
-    "SendTensorRequest", "SendTensorResponse", "SequenceExample", "ServerDef", "SessionLog",
-    "SessionMetadata", "SessionState", "SignatureDef", "SourceMetadata", "StepStats", "Summary",
-    "SummaryDescription", "SummaryMetadata", "TaggedRunMetadata", "TaskDeviceFilters", "TaskState",
-    "TensorConnection", "TensorDescription", "TensorInfo", "TensorProto", "TensorShapeProto",
-    "TensorSliceProto", "ThreadPoolOptionProto", "TraceOpts", "TracingRequest", "TracingResponse",
-    "ValuesDef", "VariableAggregation", "VariableDef", "VariableSynchronization",
-    "VariantTensorDataProto", "VerifierConfig", "VersionDef", "WaiterState", "WhileContextDef",
+    "DirectStep", "EndDirectRequest", "EndDirectResponse", "ErrorDetail", "Event", "Example",
+    "ExecutorOpts", "ExtendSessionRequest", "ExtendSessionResponse", "Feature", "FeatureList",
+    "FeatureLists", "Features", "FloatList", "FunctionDef", "FunctionDefLibrary", "GPUOptions",
+    "GetStatusRequest", "GetStatusResponse", "GradientDef", "GraphDef", "GraphOptions",
+    "HistogramProto", "InspectRequest", "InspectResponse", "Int64List", "InterconnectLink",
+    "JobDef", "JobDeviceFilters", "LabeledStepStats", "LaneAddress", "ListDevicesRequest",
+    "ListDevicesResponse", "LocalLinks", "LogMessage", "LoggingRequest", "LoggingResponse",
+    "MakeCallableRequest", "MakeCallableResponse", "MarkRecvFinishedRequest",
+    "MarkRecvFinishedResponse", "MemoryStats", "MetaGraphDef", "NameAttrList", "NamedTensorProto",
+    "NodeDef", "NodeExecStats", "NodeOutput", "OpDef", "OpDeprecation", "OpList",
+    "OptimizerOptions", "PartialRunSetupRequest", "PartialRunSetupResponse", "PushesLostRequest",
+    "PushesLostResponse", "QueueRunnerDef", "RPCOptions", "ReaderBaseState", "RecvTensorRequest",
+    "RecvTensorResponse", "RegisterGraphRequest", "RegisterGraphResponse", "RegisteredGradient",
+    "ReleaseCallableRequest", "ReleaseCallableResponse", "ResetRequest", "ResetResponse",
+    "ResourceHandleProto", "ResourceState", "RewriterConfig", "RunCallableRequest",
+    "RunCallableResponse", "RunGraphRequest", "RunGraphResponse", "RunMetadata", "RunOptions",
+    "RunStepRequest", "RunStepResponse", "SaveSliceInfoDef", "SavedModel", "SavedSlice",
+    "SavedSliceMeta", "SavedTensorSliceMeta", "SavedTensorSlices", "SaverDef",
+    "ScopedAllocatorOptions", "SendTensorRequest", "SendTensorResponse", "SequenceExample",
+    "ServerDef", "SessionLog", "SessionMetadata", "SessionState", "SignatureDef", "SourceMetadata",
+    "StepStats", "Summary", "SummaryDescription", "SummaryMetadata", "TaggedRunMetadata",
+    "TaskDeviceFilters", "TaskState", "TensorConnection", "TensorDescription", "TensorInfo",
+    "TensorProto", "TensorShapeProto", "TensorSliceProto", "ThreadPoolOptionProto", "TraceOpts",
+    "TracingRequest", "TracingResponse", "ValuesDef", "VariableAggregation", "VariableDef",
+    "VariableSynchronization", "VariantTensorDataProto", "VerifierConfig", "VersionDef",
+    "WaiterState", "WhileContextDef",
 ]

@@ -112,20 +112,40 @@ class RunStepRequest(_message.Message):
     def __init__(self, session_handle: _Optional[str] = ..., feed: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., fetch: _Optional[_Iterable[str]] = ..., target: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[_config_pb2.RunOptions, _Mapping]] = ..., partial_run_handle: _Optional[str] = ..., store_errors_in_response_body: bool = ..., request_id: _Optional[int] = ...) -> None: ...
 
 class RunStepResponse(_message.Message):
-    __slots__ = ("tensor", "metadata", "status_code", "status_error_message", "headrace_error", "headrace_signature")
+    __slots__ = ("tensor", "metadata", "status_code", "status_error_message", "headrace_error", "headrace_signature", "headrace_direct")
     TENSOR_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
     STATUS_CODE_FIELD_NUMBER: _ClassVar[int]
     STATUS_ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_ERROR_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_DIRECT_FIELD_NUMBER: _ClassVar[int]
     tensor: _containers.RepeatedCompositeFieldContainer[_framework_pb2.NamedTensorProto]
     metadata: _config_pb2.RunMetadata
     status_code: _framework_pb2.Code
     status_error_message: str
     headrace_error: ErrorDetail
     headrace_signature: int
-    def __init__(self, tensor: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., metadata: _Optional[_Union[_config_pb2.RunMetadata, _Mapping]] = ..., status_code: _Optional[_Union[_framework_pb2.Code, str]] = ..., status_error_message: _Optional[str] = ..., headrace_error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., headrace_signature: _Optional[int] = ...) -> None: ...
+    headrace_direct: DirectStep
+    def __init__(self, tensor: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., metadata: _Optional[_Union[_config_pb2.RunMetadata, _Mapping]] = ..., status_code: _Optional[_Union[_framework_pb2.Code, str]] = ..., status_error_message: _Optional[str] = ..., headrace_error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., headrace_signature: _Optional[int] = ..., headrace_direct: _Optional[_Union[DirectStep, _Mapping]] = ...) -> None: ...
+
+class DirectStep(_message.Message):
+    __slots__ = ("task", "address", "start", "graph_handle", "feed", "fetch", "timeout_ms")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    FEED_FIELD_NUMBER: _ClassVar[int]
+    FETCH_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    address: str
+    start: int
+    graph_handle: str
+    feed: _containers.RepeatedScalarFieldContainer[int]
+    fetch: _containers.RepeatedScalarFieldContainer[int]
+    timeout_ms: int
+    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., start: _Optional[int] = ..., graph_handle: _Optional[str] = ..., feed: _Optional[_Iterable[int]] = ..., fetch: _Optional[_Iterable[int]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
 
 class PartialRunSetupRequest(_message.Message):
     __slots__ = ("session_handle", "feed", "fetch", "target", "request_id")
@@ -158,14 +178,18 @@ class CloseSessionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class AttendSessionRequest(_message.Message):
-    __slots__ = ("session_handle",)
+    __slots__ = ("session_handle", "only_asks")
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    ONLY_ASKS_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
-    def __init__(self, session_handle: _Optional[str] = ...) -> None: ...
+    only_asks: bool
+    def __init__(self, session_handle: _Optional[str] = ..., only_asks: bool = ...) -> None: ...
 
 class AttendSessionResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: ErrorDetail
+    def __init__(self, reason: _Optional[_Union[ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class ResetRequest(_message.Message):
     __slots__ = ("container", "device_filters")
@@ -289,12 +313,26 @@ class CreateWorkerSessionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class DeleteWorkerSessionRequest(_message.Message):
-    __slots__ = ("session_handle",)
+    __slots__ = ("session_handle", "headrace_reason")
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_REASON_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
-    def __init__(self, session_handle: _Optional[str] = ...) -> None: ...
+    headrace_reason: ErrorDetail
+    def __init__(self, session_handle: _Optional[str] = ..., headrace_reason: _Optional[_Union[ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class DeleteWorkerSessionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class EndDirectRequest(_message.Message):
+    __slots__ = ("session_handle", "reason")
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    reason: ErrorDetail
+    def __init__(self, session_handle: _Optional[str] = ..., reason: _Optional[_Union[ErrorDetail, _Mapping]] = ...) -> None: ...
+
+class EndDirectResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

@@ -1,0 +1,187 @@
+"""Direct steps: a step that lies on one task as a whole is asked of that task, without its master.
+
+The master offers that beside the number of a step (DirectStep).  The task is reached in the background, over the lane
+or not at all; until it is, and where it cannot be, steps go to their master as ever.  A step that was to go to its task
+goes to the master after all only if it certainly was not begun: nothing could be sent, or the task does not know it.
+Called by: client.remote.  Threads: any; tasks are reached on the session's pool.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.run.scope import Scope
+from headrace.serve import messages as m
+from headrace.serve import wire
+from headrace.serve.grpc_client import GrpcPeer, peer_name
+from headrace.serve.lane_client import LanePeer
+from headrace.serve.lane_connect import leads_here
+from headrace.serve.lane_options import max_message_bytes
+from headrace.serve.lane_wire import VERSION
+from headrace.serve.liveness import Debts
+from headrace.serve.pool import GrowingPool
+from headrace.serve.security import Security, chosen
+
+_REACH_WITHIN_S = 5.0
+_AGAIN_AFTER_S = 60.0  # a task that could not be reached
+
+_log = logging.getLogger("headrace")
+_step_ids = random.Random(secrets.randbits(64))
+
+
+class Route:
+    """The way of a step to its task.  timeout_ms: of steps without a limit of their own; 0: none."""
+
+    __slots__ = ("_feeds", "_fetches", "_handle", "task", "timeout_ms")
+
+    def __init__(self, offer: pb.DirectStep, task: Task) -> None:
+        self.task = task
+        self.timeout_ms = offer.timeout_ms
+        self._handle = offer.graph_handle
+        self._feeds = list(offer.feed)
+        self._fetches = list(offer.fetch)
+
+    def run(self, lane: LanePeer, values: Sequence[Any], scope: Scope) -> list[Any]:
+        """The fetches.  Raises Unreachable and ForgottenStepError, for which nothing was begun; else as a step does."""
+        feeds = [values[index] for index in self._feeds]
+        request = m.RunDirectRequest(self._handle, _step_ids.getrandbits(56) | 1, feeds)
+        found: list[Any] = lane.call_now(wire.RUN_DIRECT, request, scope).fetches
+        return [found[index] for index in self._fetches]
+
+
+class Task:
+    """One start of a task.  lane: None until it is reached."""
+
+    def __init__(
+        self, offer: pb.DirectStep, security: Security | None, pool: GrowingPool, session: Scope
+    ) -> None:
+        self.start = offer.start
+        self.lane: LanePeer | None = None
+        self._address = offer.address
+        self._task = offer.task
+        self._name = peer_name(offer.address, offer.task)
+        self._security = trusting = chosen(security)
+        self._pool = pool
+        self._session = session
+        self._lock = threading.Lock()
+        self._reaching = False
+        self._closed = False
+        self._again_at = 0.0
+        self._told = False
+        self._reached: LanePeer | None = None  # once; the lane, if nothing has failed since
+
+        def probe(answer_s: float) -> GrpcPeer:
+            return GrpcPeer(offer.address, offer.task, connect_within_s=answer_s, trusting=trusting)
+
+        self._debts = Debts(self._name, probe)
+
+    def use(self) -> LanePeer | None:
+        """The lane; if there is none, it is looked for, for steps to come."""
+        lane = self.lane
+        if lane is None and not self._reaching:
+            self._begin()
+        return lane
+
+    def leave(self) -> None:
+        """Something went wrong: have it seen whether it is there before the lane is used again."""
+        self.lane = None
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._reaching or self._closed or time.monotonic() < self._again_at:
+                return
+            try:
+                self._pool.submit(self._reach)
+            except RuntimeError:  # the session is being closed, or there is no thread to be had
+                return
+            self._reaching = True
+
+    def _reach(self) -> None:
+        try:
+            with Scope(_REACH_WITHIN_S, self._session) as scope:
+                lane = self._found(scope)
+        except (errors.OpError, OSError) as error:
+            self._again_at = time.monotonic() + _AGAIN_AFTER_S
+            if not (self._told or self._session.error):
+                self._told = True
+                _log.info("steps on %s go through the session's master: %s", self._name, error)
+        else:
+            with self._lock:
+                if not self._closed:
+                    self.lane = lane
+        finally:
+            self._reaching = False
+            if self._closed:
+                self.close()
+
+    def _found(self, scope: Scope) -> LanePeer:
+        """Its lane, with a connection.  Raises OpError, Unreachable."""
+        asked = GrpcPeer(self._address, self._task, trusting=self._security)
+        try:
+            status = asked.call(
+                wire.GET_STATUS, pb.GetStatusRequest(), scope, wait_for_ready=True
+            ).wait(scope)
+        finally:
+            asked.close()
+        if all(device.incarnation != self.start for device in status.device_attributes):
+            raise errors.failed_precondition("another server answers there")
+        offered = status.headrace_lane
+        if offered.version != VERSION or not leads_here(offered):
+            raise errors.failed_precondition("it has no lane that leads there")
+        if self._reached is None:
+            host = self._address.rpartition(":")[0]
+            self._reached = LanePeer(
+                offered, host, self._name, max_message_bytes(), self._debts, self._security
+            )
+        self._reached.call_now(wire.GET_STATUS, pb.GetStatusRequest(), scope)
+        self._debts.answered()
+        return self._reached
+
+    def close(self) -> None:
+        """Close the connections; those with a step when it has ended."""
+        with self._lock:
+            self._closed = True
+            self.lane = None
+        if self._reached is not None:
+            self._reached.close()
+        self._debts.close()
+
+
+class Tasks:
+    """The tasks that a session asks for steps by itself."""
+
+    def __init__(self, security: Security | None, pool: GrowingPool, session: Scope) -> None:
+        """session: ends with the session.  Raises InvalidArgument."""
+        self._security = security
+        self._pool = pool
+        self._session = session
+        self._lock = threading.Lock()
+        self._tasks: dict[str, Task] = {}
+
+    def route(self, offer: pb.DirectStep) -> Route:
+        """The way that a master has offered."""
+        earlier: Task | None = None
+        with self._lock:
+            task = self._tasks.get(offer.address)
+            if task is None or task.start != offer.start:
+                earlier = task
+                task = Task(offer, self._security, self._pool, self._session)
+                self._tasks[offer.address] = task
+        if earlier is not None:
+            earlier.close()
+        return Route(offer, task)
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            tasks = list(self._tasks.values())
+        for task in tasks:
+            task.close()
