@@ -151,7 +151,7 @@ def tensor_messages(rng: Random) -> dict[str, tuple[Any, Any]]:
     return {
         "RunStep": (
             m.RunStepRequest(word, named(rng), words, words, message(rng, pb.RunOptions), word, True, number),
-            m.RunStepReply(named(rng), message(rng, pb.RunMetadata)),
+            m.RunStepReply(named(rng), message(rng, pb.RunMetadata), number, message(rng, pb.DirectStep)),
         ),
         "RunGraph": (
             m.RunGraphRequest(word, number, named(rng), words, word, True),
@@ -172,6 +172,7 @@ def tensor_messages(rng: Random) -> dict[str, tuple[Any, Any]]:
         ),
         "RunKnown": (m.RunKnownRequest(word, number, values), m.ValuesReply(values)),
         "RunPart": (m.RunPartRequest(word, number, values), m.ValuesReply(values)),
+        "RunDirect": (m.RunDirectRequest(word, number, values), m.ValuesReply(values)),
     }  # fmt: skip
 
 

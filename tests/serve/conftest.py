@@ -18,6 +18,7 @@ from headrace.run.queues import Queue
 from headrace.serve import overview, registry
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.proxies import dawdling_cluster
+from tests.serve.ways import ways  # noqa: F401  (a fixture)
 from tests.waiting_steps import waiting_steps  # noqa: F401  (a fixture)
 
 

@@ -668,9 +668,20 @@ def test_who_attends_a_session_hears_of_its_end(
     request = pb.AttendSessionRequest(session_handle=handle)
     attending = background(lambda: ask(wire.ATTEND_SESSION, request))
     ask(wire.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle))
-    attending.join()
-    with pytest.raises(errors.AbortedError, match="not known"):
-        ask(wire.ATTEND_SESSION, request)
+    reason = attending.value().reason
+    assert (reason.code, reason.message) == (errors.CANCELLED, "the session was closed")
+    for only_asks in (False, True):
+        request.only_asks = only_asks
+        with pytest.raises(errors.AbortedError, match="not known"):
+            ask(wire.ATTEND_SESSION, request)
+
+
+def test_who_only_asks_whether_there_is_a_session_is_told_at_once(
+    ask: Asker, graph: tf.Graph
+) -> None:
+    handle, _ = new_session(ask, graph)
+    request = pb.AttendSessionRequest(session_handle=handle, only_asks=True)
+    assert ask(wire.ATTEND_SESSION, request) == pb.AttendSessionResponse()
 
 
 def in_order() -> pb.RegisterGraphRequest:
@@ -693,6 +704,35 @@ def test_a_partition_gets_as_many_feeds_as_it_takes(ask: Asker) -> None:
         ask(wire.RUN_PART, m.RunPartRequest(handle, 32, [np.float32(3)] * 2))
     with pytest.raises(errors.AbortedError, match="not registered"):
         ask(wire.RUN_PART, m.RunPartRequest("nothing", 33, []))
+
+
+def test_a_step_is_run_for_the_sessions_client(ask: Asker, cluster: Cluster) -> None:
+    handle = ask(wire.REGISTER_GRAPH, in_order()).graph_handle
+    step = m.RunDirectRequest(handle, 41, [np.float32(3)])
+    assert ask(wire.RUN_DIRECT, step).fetches == [6.0]
+    ask(wire.LOGGING, pb.LoggingRequest(enable_rpc_logging=True))
+    step.step_id = 42
+    assert ask(wire.RUN_DIRECT, step).fetches == [6.0]
+    assert logged_steps(ask, pb.LoggingRequest(disable_rpc_logging=True, fetch_step_id=[42]))
+    worker = cluster.servers["ps:0"].worker
+    assert not worker._steps
+    assert not worker._running
+    with pytest.raises(errors.InvalidArgumentError, match="takes 1 feeds; 0 came"):
+        ask(wire.RUN_DIRECT, m.RunDirectRequest(handle, 43, []))
+    with pytest.raises(ForgottenStepError, match="does not know the step any more"):
+        ask(wire.RUN_DIRECT, m.RunDirectRequest("nothing", 44, []))
+
+
+def test_steps_of_a_session_that_ends_are_refused_with_the_reason(ask: Asker) -> None:
+    handle = ask(wire.REGISTER_GRAPH, in_order()).graph_handle
+    reason = pb.ErrorDetail(code=errors.UNAVAILABLE, message="the server was stopped")
+    for session in ("s", "another"):
+        ending = pb.EndDirectRequest(session_handle=session, reason=reason)
+        assert ask(wire.END_DIRECT, ending) == pb.EndDirectResponse()
+    with pytest.raises(errors.UnavailableError, match="the server was stopped"):
+        ask(wire.RUN_DIRECT, m.RunDirectRequest(handle, 51, [np.float32(3)]))
+    reply = ask(wire.RUN_PART, m.RunPartRequest(handle, 52, [np.float32(3)]))
+    assert reply.fetches == [6.0]  # their master still may
 
 
 def test_a_task_tells_what_it_has(ask: Asker, graph: tf.Graph, cluster: Cluster) -> None:

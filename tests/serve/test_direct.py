@@ -1,0 +1,676 @@
+"""Steps that lie on one task as a whole, which their client asks of that task without the master."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.client import direct
+from headrace.client.link import Link
+from headrace.codec import protos as pb
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.serve import planner, wire
+from headrace.serve.cluster_view import ClusterView
+from headrace.serve.lane_options import direct_steps
+from headrace.serve.pool import GrowingPool
+from headrace.serve.worker import Worker
+from tests.serve.authority import Authority
+from tests.serve.clusters import Cluster, in_process
+from tests.serve.conftest import SHELLS, Background, Blocked
+from tests.serve.ways import WITHIN_S, Ways
+from tests.waiting_steps import WaitingSteps
+
+Start = Callable[[Callable[[], Any]], Background]
+PS = "/job:ps/task:0"
+LIMIT_MS = 200
+
+
+class Server:
+    """What the tasks of this process are asked for, as it begins."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.after: Callable[[], object] = lambda: None  # a direct step has run
+        self.ending = threading.Event()
+        run, wait = Worker.run_direct, Worker._wait_for_steps
+
+        def running(worker: Worker, request: Any, scope: Scope) -> Any:
+            reply = run(worker, request, scope)
+            self.after()
+            return reply
+
+        def waiting(worker: Worker, session: Any, scope: Scope) -> None:
+            self.ending.set()
+            wait(worker, session, scope)
+
+        monkeypatch.setattr(Worker, "run_direct", running)
+        monkeypatch.setattr(Worker, "_wait_for_steps", waiting)
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Server:
+    return Server(monkeypatch)
+
+
+@pytest.fixture(params=["unix"])
+def cluster(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, served: Server
+) -> Iterator[Cluster]:
+    """A ps and two workers of this process, each reached through its socket."""
+    SHELLS[request.param](monkeypatch)
+    with in_process({"ps": 1, "worker": 2}) as cluster:
+        yield cluster
+
+
+class Program:
+    """A variable and a queue on the ps."""
+
+    def __init__(self) -> None:
+        with tf.device(PS):
+            self.variable = tf.Variable(1.0, name="variable")
+            self.add = self.variable.assign_add(1.0)
+            self.queue = tf.FIFOQueue(9, [tf.float32], [[]], shared_name="queue", name="queue")
+            self.take = self.queue.dequeue(name="take")
+            self.put, self.size = self.queue.enqueue(5.0), self.queue.size()
+        self.init = tf.global_variables_initializer()
+
+    def open(self, cluster: Cluster, ways: Ways, **more: Any) -> tf.Session:
+        """A session that has found the ps, and knows all of these steps."""
+        session = tf.Session(cluster.target("worker:0"), **more)
+        session.run(self.init)
+        ways.open(session, self.variable)
+        for step in (self.add, self.put, self.take, self.size):
+            session.run(step)
+        session.run(self.variable.initializer)
+        return session
+
+
+@pytest.fixture
+def program(graph: tf.Graph) -> Program:
+    return Program()
+
+
+# -- which steps ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cluster", ["unix", "tcp"], indirect=True)
+def test_a_step_on_one_other_task_goes_there_from_the_second_run_on(
+    cluster: Cluster, ways: Ways, program: Program
+) -> None:
+    with program.open(cluster, ways) as session:
+        assert [ways.of(session, program.add) for _ in range(3)] == [2.0, 3.0, 4.0]
+        assert ways.of(session, program.variable) == 4.0
+        assert ways.of(session, program.put) is None
+        assert ways.of(session, program.take) == 5.0
+        both = {"a": program.variable, "b": [program.size]}
+        assert session.run(both) == ways.of(session, both) == {"a": 4.0, "b": [0]}
+
+
+def test_what_goes_to_the_master_as_before(cluster: Cluster, ways: Ways, program: Program) -> None:
+    with tf.device("/job:worker/task:0"):
+        own = tf.constant(2.0) + tf.random_uniform([])
+    with tf.device("/job:worker/task:1"):
+        two_tasks = program.variable + 1.0
+    with tf.device(PS):
+        fed = tf.placeholder(tf.float32, [])
+        sum_ = program.variable + fed
+    with program.open(cluster, ways) as session:
+        before = ways.direct
+        for _ in range(3):
+            assert 2.0 <= session.run(own) < 3.0
+            assert session.run(two_tasks) == 2.0
+            metadata = tf.RunMetadata()
+            traced = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+            assert session.run(program.variable, options=traced, run_metadata=metadata) == 1.0
+            assert metadata.step_stats.dev_stats
+            graphs = tf.RunOptions(output_partition_graphs=True)
+            assert session.run(program.variable, options=graphs, run_metadata=metadata) == 1.0
+            assert metadata.partition_graphs
+            handle = session.partial_run_setup([sum_], [fed])
+            assert session.partial_run(handle, sum_, {fed: 2.0}) == 3.0
+            assert tf.Session(cluster.target("ps:0")).run(program.variable) == 1.0
+        assert ways.direct == before
+        assert ways.of(session, program.variable) == 1.0
+
+
+def test_a_step_that_was_traced_first_goes_straight_later(
+    cluster: Cluster, ways: Ways, program: Program
+) -> None:
+    with program.open(cluster, ways) as session:
+        twice = program.variable * 2.0
+        traced = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        assert session.run(twice, options=traced, run_metadata=tf.RunMetadata()) == 2.0
+        assert session.run(twice) == 2.0
+        assert ways.of(session, twice) == 2.0
+
+
+@pytest.mark.parametrize(("name", "value"), [("HEADRACE_DIRECT", "off"), ("HEADRACE_LANE", "off")])
+@pytest.mark.parametrize("whose", ["client's", "servers'"])
+def test_it_can_be_turned_off(
+    name: str, value: str, whose: str, ways: Ways, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SHELLS["unix"](monkeypatch)
+    with monkeypatch.context() as environment:
+        if whose == "servers'":
+            environment.setenv(name, value)
+        with in_process({"ps": 1, "worker": 1}) as cluster:
+            environment.undo()
+            SHELLS["unix"](environment)
+            if whose == "client's":
+                environment.setenv(name, value)
+            with tf.Session(cluster.target("worker:0")) as session:
+                session.run(program.init)
+                assert [session.run(program.add) for _ in range(3)] == [2.0, 3.0, 4.0]
+            assert ways.direct == 0
+
+
+def test_the_option_has_two_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_DIRECT", "sometimes")
+    with pytest.raises(errors.InvalidArgumentError, match="say on or off"):
+        direct_steps()
+
+
+def test_tasks_that_are_not_ours_are_left_to_the_master(
+    cluster: Cluster, ways: Ways, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ClusterView, "pushing", lambda self, tasks: set())
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(program.init)
+        assert [session.run(program.add) for _ in range(4)] == [2.0, 3.0, 4.0, 5.0]
+    assert ways.direct == 0
+
+
+# -- what they give ---------------------------------------------------------------------------------
+
+VALUES = {
+    "a scalar": np.float32(1.5),
+    "no elements": np.zeros((3, 0), np.int64),
+    "strings": np.array([[b"", b"one"], [b"\x00\xff", b"x" * 5000]], object),
+    "a string": np.array(b"alone", object),
+    "bools": np.array([True, False]),
+    "complex": np.array([1 + 2j], np.complex64),
+    "halves": np.arange(5, dtype=np.float16),
+    "shared memory": np.arange(1_000_000, dtype=np.float64),
+}
+
+
+def test_values_of_every_kind_pass_both_ways_in_their_order(
+    cluster: Cluster, ways: Ways, program: Program
+) -> None:
+    with tf.device(PS):
+        holders = [tf.placeholder(value.dtype, value.shape) for value in VALUES.values()]
+        held = [tf.identity(holder) for holder in holders]
+    fetches = [*reversed(held), held[0], program.variable, held[0]]
+    feeds = dict(reversed(list(zip(holders, VALUES.values(), strict=True))))
+    with program.open(cluster, ways) as session:
+        session.run(fetches, feeds)
+        for _ in range(3):
+            *found, one, variable, same = ways.of(session, fetches, feeds)
+            for value, got in zip(reversed(VALUES.values()), found, strict=True):
+                np.testing.assert_array_equal(got, value)
+                assert isinstance(got, bytes) or got.dtype == value.dtype
+            assert (one, variable, same) == (1.5, 1.0, 1.5)
+            found[0][0] = -1.0  # the caller's own
+
+
+def test_errors_are_those_that_the_master_tells(
+    cluster: Cluster, ways: Ways, program: Program
+) -> None:
+    with tf.device(PS):
+        x = tf.placeholder(tf.float32, [None])
+        checked = tf.check_numerics(x, "no number", name="checked")
+    with program.open(cluster, ways) as session:
+        told = []
+        session.run(checked, {x: [1.0]})
+        for options in (tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), None):
+            before = ways.direct
+            with pytest.raises(errors.InvalidArgumentError) as caught:
+                session.run(checked, {x: [np.nan]}, options=options)
+            error = caught.value
+            told.append((error.message, error.node, error.op_type, error.device, error.built_at))
+            assert ways.direct - before == (options is None)
+        assert told[0] == told[1]
+        with pytest.raises(errors.InvalidArgumentError, match="feed float32"):
+            session._engine.step([x], [checked], [])([np.zeros(1, np.int32)], None, None)  # type: ignore[attr-defined]
+        session.run(checked, {x: [1.0]})
+
+
+@pytest.mark.parametrize("whose", ["step", "session", "master"])
+def test_time_limits_hold(
+    whose: str, cluster: Cluster, ways: Ways, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = direct.Route.__init__
+
+    def limited(route: direct.Route, offer: pb.DirectStep, task: direct.Task) -> None:
+        if offer.timeout_ms:  # this master's, no other's
+            assert offer.timeout_ms == 60_000
+            offer.timeout_ms = LIMIT_MS
+        made(route, offer, task)
+
+    if whose == "master":
+        cluster.servers["worker:0"].master._config.operation_timeout_in_ms = 60_000
+        monkeypatch.setattr(direct.Route, "__init__", limited)
+    with program.open(cluster, ways) as session:
+        if whose == "session":
+            session._engine._config.operation_timeout_in_ms = LIMIT_MS  # type: ignore[attr-defined]
+        options = tf.RunOptions(timeout_in_ms=LIMIT_MS) if whose == "step" else None
+        before = ways.direct
+        with pytest.raises(errors.DeadlineExceededError) as caught:
+            session.run(program.take, options=options)
+        assert caught.value.node == "take"
+        assert ways.direct == before + 1
+        session._engine._config.operation_timeout_in_ms = 0  # type: ignore[attr-defined]
+        session.run(program.put)
+        with tf.Session(cluster.target("worker:1")) as other:
+            assert other.run(program.size) == 1
+
+
+def test_threads_share_a_session_that_grows(
+    cluster: Cluster, ways: Ways, program: Program, background: Start
+) -> None:
+    with program.open(cluster, ways) as session:
+        adding = [
+            background(lambda: [session.run(program.add) for _ in range(50)]) for _ in range(4)
+        ]
+        with tf.device(PS):
+            grown = program.variable * 0.0 + 7.0
+        assert session.run(grown) == 7.0
+        assert ways.of(session, grown) == 7.0
+        seen = [value for each in adding for value in each.value()]
+        assert session.run(program.variable) == 201.0
+        assert max(seen) == 201.0
+
+
+@pytest.mark.parametrize("kind", ["isolated", "filtered", "own cluster"])
+def test_sessions_with_something_of_their_own(
+    kind: str, cluster: Cluster, ways: Ways, program: Program
+) -> None:
+    config = tf.ConfigProto()
+    if kind == "isolated":
+        config.isolate_session_state = True
+    elif kind == "filtered":
+        config.device_filters[:] = ["/job:ps", "/job:worker/task:0"]
+    else:
+        spec = {"worker": [cluster.address("worker:0")], "ps": [cluster.address("ps:0")]}
+        config.cluster_def.CopyFrom(tf.train.ClusterSpec(spec).as_cluster_def())
+    with (
+        tf.Session(cluster.target("worker:0")) as other,
+        program.open(cluster, ways, config=config) as session,
+    ):
+        other.run(program.init)
+        assert ways.of(session, program.add) == 2.0
+        assert other.run(program.variable) == (1.0 if kind == "isolated" else 2.0)
+
+
+@pytest.mark.parametrize("kind", ["secret", "tls"])
+def test_the_task_is_shown_what_the_master_is_shown(
+    kind: str, ways: Ways, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SHELLS["unix"](monkeypatch)
+    if kind == "secret":
+        security = tf.train.Security("correct horse battery staple")
+        monkeypatch.setenv("HEADRACE_SECRET", "correct horse battery staple")
+    else:
+        files = Authority(tmp_path / "ours")
+        security = tf.train.Security(
+            certificate=files.cert, key=files.key, authorities=files.ca, clients_too=True
+        )
+        for name, value in {
+            "CERT": files.cert,
+            "KEY": files.key,
+            "CA": files.ca,
+            "CLIENTS": "1",
+        }.items():
+            monkeypatch.setenv(f"HEADRACE_TLS_{name}", value)
+    with in_process({"ps": 1, "worker": 1}) as cluster:
+        monkeypatch.undo()
+        SHELLS["unix"](monkeypatch)
+        again = Ways(monkeypatch)
+        with program.open(cluster, again, security=security) as session:
+            assert again.of(session, program.add) == 2.0
+
+
+# -- where there is no way ----------------------------------------------------------------------------
+
+
+def test_a_task_that_cannot_be_reached_costs_one_line_and_nothing_else(
+    cluster: Cluster, ways: Ways, program: Program, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(direct, "leads_here", lambda lane: False)
+    caplog.set_level(logging.INFO, "headrace")
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(program.init)
+        ways.open(session, program.variable)
+        assert [session.run(program.add) for _ in range(4)] == [2.0, 3.0, 4.0, 5.0]
+    assert ways.direct == 0
+    (line,) = [record for record in caplog.records if "go through" in record.message]
+    assert line.levelno == logging.INFO
+    assert cluster.address("ps:0") in line.message
+    assert "no lane that leads there" in line.message
+
+
+def test_another_server_at_the_tasks_address_is_left_alone(
+    cluster: Cluster, ways: Ways, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = cluster.address("worker:1")  # as a name may lead a client elsewhere than the master
+    monkeypatch.setattr(ClusterView, "address", lambda self, task: elsewhere)
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(program.init)
+        ways.open(session, program.variable)
+        assert [session.run(program.add) for _ in range(3)] == [2.0, 3.0, 4.0]
+    assert ways.direct == 0
+
+
+def test_a_step_that_its_task_has_forgotten_is_asked_of_the_master(
+    cluster: Cluster, ways: Ways, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner, "_MOST_PLANS", 2)
+    with program.open(cluster, ways) as session:
+        for number in range(1, 6):
+            assert session.run(program.add) == number + 1.0
+            assert session.run(program.variable) == number + 1.0
+            assert session.run(program.size) == 0
+
+
+def test_a_task_whose_connections_have_ended_is_connected_to_again(
+    cluster: Cluster, ways: Ways, program: Program
+) -> None:
+    with program.open(cluster, ways) as session:
+        for connection in list(cluster.servers["ps:0"]._lane._connections):  # type: ignore[union-attr]
+            connection.finish()
+        assert ways.of(session, program.add) == 2.0
+
+
+def test_a_step_that_may_have_run_is_not_run_again(
+    cluster: Cluster, served: Server, ways: Ways, program: Program
+) -> None:
+    ps = cluster.servers["ps:0"]
+
+    def cut() -> None:
+        for connection in list(ps._lane._connections):  # type: ignore[union-attr]
+            connection.cut()
+
+    with program.open(cluster, ways) as session:
+        served.after = cut
+        with pytest.raises(errors.UnavailableError, match="/job:ps/replica:0/task:0 at"):
+            ways.of(session, program.add)
+        served.after = lambda: None
+        assert session.run(program.variable) == 2.0
+        ways.open(session, program.size)
+        assert ways.of(session, program.variable) == 2.0
+
+
+# -- how they end -----------------------------------------------------------------------------------
+
+
+def test_a_closed_session_ends_its_step(
+    cluster: Cluster, ways: Ways, program: Program, blocked: Blocked, background: Start
+) -> None:
+    session = program.open(cluster, ways)
+    steps = [background(lambda: ways.of(session, program.take)) for _ in range(1)]
+    blocked.wait()
+    session.close()
+    assert not cluster.servers["ps:0"].worker._running
+    assert isinstance(steps[0].error(), errors.CancelledError)
+    with tf.Session(cluster.target("worker:1")) as other:
+        other.run(program.put)
+        assert other.run(program.size) == 1  # nobody has taken it
+
+
+def test_ctrl_c_ends_a_step_and_the_session_goes_on(
+    cluster: Cluster, ways: Ways, program: Program, blocked: Blocked
+) -> None:
+    with program.open(cluster, ways) as session:
+
+        def interrupt() -> None:
+            blocked.wait()
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            ways.of(session, program.take)
+        blocked.wait_until_all_ended()
+        session.run(program.put)
+        assert ways.of(session, program.size) == 1
+
+
+def test_reset_ends_a_step_and_the_session(
+    cluster: Cluster, ways: Ways, program: Program, blocked: Blocked, background: Start
+) -> None:
+    with program.open(cluster, ways) as session:
+        step = background(lambda: ways.of(session, program.take))
+        blocked.wait()
+        tf.Session.reset(cluster.target("worker:0"))
+        assert isinstance(step.error(), errors.AbortedError)
+        assert "tf.Session.reset" in str(step.error())
+        for _ in range(2):
+            with pytest.raises(errors.AbortedError, match="session"):
+                session.run(program.variable)
+
+
+def test_a_master_that_is_stopped_gives_a_step_grace_and_takes_no_more(
+    cluster: Cluster, served: Server, ways: Ways, program: Program, blocked: Blocked,
+    background: Start,
+) -> None:  # fmt: skip
+    with program.open(cluster, ways) as session, tf.Session(cluster.target("worker:1")) as other:
+        other.run(program.size)
+        step = background(lambda: ways.of(session, program.take))
+        blocked.wait()
+        stopping = background(lambda: cluster.servers["worker:0"].stop(WITHIN_S))
+        assert served.ending.wait(WITHIN_S)
+        before = ways.direct
+        with pytest.raises(errors.UnavailableError, match="was stopped"):
+            session.run(program.add)
+        assert ways.direct == before + 1
+        other.run(program.put)
+        assert step.value() == 5.0
+        stopping.join()
+        with pytest.raises(errors.UnavailableError):
+            session.run(program.variable)
+
+
+def test_a_master_that_is_stopped_ends_a_step(
+    cluster: Cluster, ways: Ways, program: Program, blocked: Blocked, background: Start
+) -> None:
+    with program.open(cluster, ways) as session:
+        step = background(lambda: ways.of(session, program.take))
+        blocked.wait()
+        cluster.servers["worker:0"].stop()
+        assert isinstance(step.error(), errors.UnavailableError)
+        assert "was stopped" in str(step.error())
+        blocked.wait_until_all_ended()
+        with pytest.raises(errors.UnavailableError):
+            session.run(program.variable)
+
+
+def test_a_task_that_is_stopped_gives_a_step_grace(
+    cluster: Cluster, ways: Ways, program: Program, blocked: Blocked, background: Start,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    with program.open(cluster, ways) as session:
+        step = background(lambda: ways.of(session, program.take))
+        blocked.wait()
+        ps = cluster.servers["ps:0"]
+        refusing = threading.Event()
+        wait_for = Scope.wait_for
+
+        def waiting(scope: Scope, condition: Any, done: Any, what: str = "changes") -> None:
+            if what == "the steps to end":
+                refusing.set()
+            wait_for(scope, condition, done, what)
+
+        monkeypatch.setattr(Scope, "wait_for", waiting)
+        (queue,) = [each for each in ps.worker.runtime.resources.all() if each.name == "queue"]
+        stopping = background(lambda: ps.stop(WITHIN_S))
+        assert refusing.wait(WITHIN_S)
+        queue.enqueue([np.float32(3.0)])  # type: ignore[attr-defined]
+        assert step.value() == 3.0
+        stopping.join()
+        with pytest.raises(errors.UnavailableError):
+            session.run(program.variable)
+
+
+CLIENT = """
+import sys, threading
+import headrace as tf
+from headrace.client.direct import Task
+found = threading.Event()
+reach = Task._reach
+Task._reach = lambda task: (reach(task), found.set())
+with tf.device("/job:ps/task:0"):
+    queue = tf.FIFOQueue(9, [tf.float32], [[]], shared_name="queue")
+    put, take, size = queue.enqueue(1.0), queue.dequeue(), queue.size()
+session = tf.Session(sys.argv[1])
+for step in (put, take, size, size):
+    session.run(step)
+found.wait()
+session.run(take)
+"""
+
+
+def test_a_client_that_is_killed_takes_nothing_from_the_queue(
+    cluster: Cluster, program: Program, blocked: Blocked
+) -> None:
+    client = subprocess.Popen([sys.executable, "-c", CLIENT, cluster.target("worker:0")])
+    try:
+        blocked.wait()
+        (state,) = cluster.servers["ps:0"].worker.inspect(pb.InspectRequest(), Scope()).task
+        assert not cluster.servers["worker:0"].worker._running
+        (master,) = cluster.servers["worker:0"].master._sessions.values()
+        assert not master._steps  # which has nothing to do with it
+    finally:
+        client.kill()
+        client.wait()
+    blocked.wait_until_all_ended()
+    assert [step.op for step in state.blocked] == ["QueueDequeueV2"]
+    with tf.Session(cluster.target("worker:1")) as other:
+        other.run(program.put)
+        assert other.run(program.size) == 1
+
+
+def test_a_blocked_step_is_shown_with_its_session(
+    cluster: Cluster, ways: Ways, program: Program, waiting_steps: WaitingSteps, background: Start
+) -> None:
+    session = program.open(cluster, ways)
+    step = background(lambda: ways.of(session, program.take))
+    waiting_steps.until("take")
+    (seen,) = session.blocked_steps()
+    (same,) = cluster.servers["ps:0"].blocked_steps()
+    session.close()
+    assert isinstance(step.error(), errors.CancelledError)
+    assert (seen.node, seen.kind, seen.task) == ("take", "dequeue", "/job:ps/replica:0/task:0")
+    assert seen.session == same.session == session._engine.handle or seen.session
+    assert f"pid {os.getpid()}" in seen.client
+
+
+# -- the session's attendance -----------------------------------------------------------------------
+
+
+class Master:
+    """Stands for a peer: a test answers what it was asked."""
+
+    remote, stale, name = True, False, "the server at nowhere:1"
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[wire.Method, Any, Pending[Any]]] = []
+
+    def call(self, method: wire.Method, request: Any, scope: Scope, **_: Any) -> Pending[Any]:
+        pending: Pending[Any] = Pending()
+        self.asked.append((method, request, pending))
+        return pending
+
+    def next(self) -> tuple[Any, Pending[Any]]:
+        """The oldest question that was not looked at yet."""
+        _, request, pending = self.asked.pop(0)
+        return request, pending
+
+
+@pytest.fixture
+def master() -> Master:
+    return Master()
+
+
+@pytest.fixture
+def link(master: Master, graph: tf.Graph) -> Iterator[Link]:
+    """A session's link, attended."""
+    pool = GrowingPool("test")
+    link = Link(master, "grpc://nowhere:1", graph, tf.ConfigProto(), Scope(), pool)  # type: ignore[arg-type]
+    link._create([])
+    _, creating = master.next()
+    lane = pb.LaneAddress(server=7)
+    creating.resolve(pb.CreateSessionResponse(session_handle="s", headrace_lane=lane))
+    yield link
+    pool.shutdown()
+
+
+GONE = errors.unavailable("the connection broke")
+
+
+def broken(master: Master) -> Pending[Any]:
+    """Break the attendance; the question whether the master has the session still."""
+    _, attendance = master.next()
+    attendance.reject(GONE)
+    again, _ = master.asked[0][1:]
+    assert not again.only_asks
+    (asks, pending) = master.asked[1][1:]
+    assert asks.only_asks
+    return pending
+
+
+def test_a_master_that_has_the_session_still_lets_steps_go_on(link: Link, master: Master) -> None:
+    before = link.direct
+    assert before is not None
+    question = broken(master)
+    assert link.direct is None  # until it is known
+    question.resolve(pb.AttendSessionResponse())
+    assert link.direct is before
+    assert before.error is None
+
+
+def test_a_master_that_does_not_answer_ends_the_steps(link: Link, master: Master) -> None:
+    before = link.direct
+    assert before is not None
+    broken(master).reject(errors.deadline_exceeded("too late"))
+    assert isinstance(before.error, errors.UnavailableError)
+    assert "nowhere:1" in before.error.message
+    assert link.direct is None
+    _, last = master.asked[-1][1:]
+    last.resolve(pb.AttendSessionResponse())  # much later
+    assert link.direct is not None
+    assert link.direct is not before
+
+
+def test_a_master_that_was_restarted_ends_the_steps_for_good(link: Link, master: Master) -> None:
+    before = link.direct
+    assert before is not None
+    broken(master).reject(errors.aborted("session 's' is not known"))
+    assert isinstance(before.error, errors.AbortedError)
+    _, last = master.asked[-1][1:]
+    last.reject(errors.aborted("session 's' is not known"))
+    assert link.direct is None
+
+
+def test_a_session_that_its_master_has_closed_ends_the_steps_with_its_reason(
+    link: Link, master: Master
+) -> None:
+    before = link.direct
+    assert before is not None
+    _, attendance = master.next()
+    reason = pb.ErrorDetail(code=errors.ABORTED, message="closed by tf.Session.reset")
+    attendance.resolve(pb.AttendSessionResponse(reason=reason))
+    assert isinstance(before.error, errors.AbortedError)
+    assert "tf.Session.reset" in before.error.message
+    assert link.direct is None

@@ -1,0 +1,64 @@
+"""Which way the steps of this process's sessions go: to their master, or straight to their task."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+import headrace as tf
+from headrace.client.direct import Route, Task
+from headrace.run.scope import Scope
+from headrace.serve.lane_client import LanePeer
+
+WITHIN_S = 60.0
+
+
+class Ways:
+    """Counts the steps that were sent straight to their task, and says when a task has been looked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.direct = 0
+        self._looked = threading.Semaphore(0)
+        self._sent = threading.Semaphore(0)
+        run, reach = Route.run, Task._reach
+
+        def counting(
+            route: Route, lane: LanePeer, values: Sequence[Any], scope: Scope
+        ) -> list[Any]:
+            self.direct += 1
+            self._sent.release()
+            return run(route, lane, values, scope)
+
+        def looking(task: Task) -> None:
+            reach(task)
+            self._looked.release()
+
+        monkeypatch.setattr(Route, "run", counting)
+        monkeypatch.setattr(Task, "_reach", looking)
+
+    def wait_until_looked(self) -> None:
+        """Block until a task was found, or given up."""
+        assert self._looked.acquire(timeout=WITHIN_S), "no task was looked for"
+
+    def open(self, session: tf.Session, step: Any) -> None:
+        """Have the session find the task of a step that may be run again and again."""
+        session.run(step)  # by its names
+        session.run(step)  # by its number: the task is looked for
+        self.wait_until_looked()
+
+    def of(self, session: tf.Session, step: Any, feeds: Mapping[Any, Any] | None = None) -> Any:
+        """The outcome of a step that goes straight, whose task has been found."""
+        while self._sent.acquire(blocking=False):
+            pass
+        value = session.run(step, feeds)
+        assert self._sent.acquire(blocking=False), "it went to the master"
+        return value
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
+    """See `Ways`."""
+    return Ways(monkeypatch)
