@@ -43,11 +43,20 @@ class Ways:
         """Block until a task was found, or given up."""
         assert self._looked.acquire(timeout=WITHIN_S), "no task was looked for"
 
-    def open(self, session: tf.Session, step: Any) -> None:
-        """Have the session find the task of a step that may be run again and again."""
+    def look(self, session: tf.Session, step: Any) -> None:
+        """Have the session look for the task of a step that may be run again and again."""
         session.run(step)  # by its names
         session.run(step)  # by its number: the task is looked for
         self.wait_until_looked()
+
+    def open(self, session: tf.Session, step: Any) -> None:
+        """The same, and find it, whatever other tasks were looked for before."""
+        session.run(step)
+        before = self.direct
+        session.run(step)
+        while self.direct == before:
+            self.wait_until_looked()
+            session.run(step)
 
     def of(self, session: tf.Session, step: Any, feeds: Mapping[Any, Any] | None = None) -> Any:
         """The outcome of a step that goes straight, whose task has been found."""

@@ -58,7 +58,7 @@ class Route:
 
 
 class Task:
-    """One start of a task.  lane: None until it is reached."""
+    """One start of a task.  lane: None until it is reached.  closed: there is another start of it, or no session."""
 
     def __init__(
         self, offer: pb.DirectStep, security: Security | None, pool: GrowingPool, session: Scope
@@ -73,7 +73,7 @@ class Task:
         self._session = session
         self._lock = threading.Lock()
         self._reaching = False
-        self._closed = False
+        self.closed = False
         self._again_at = 0.0
         self._told = False
         self._reached: LanePeer | None = None  # once; the lane, if nothing has failed since
@@ -96,7 +96,7 @@ class Task:
 
     def _begin(self) -> None:
         with self._lock:
-            if self._reaching or self._closed or time.monotonic() < self._again_at:
+            if self._reaching or self.closed or time.monotonic() < self._again_at:
                 return
             try:
                 self._pool.submit(self._reach)
@@ -115,11 +115,11 @@ class Task:
                 _log.info("steps on %s go through the session's master: %s", self._name, error)
         else:
             with self._lock:
-                if not self._closed:
+                if not self.closed:
                     self.lane = lane
         finally:
             self._reaching = False
-            if self._closed:
+            if self.closed:
                 self.close()
 
     def _found(self, scope: Scope) -> LanePeer:
@@ -148,7 +148,7 @@ class Task:
     def close(self) -> None:
         """Close the connections; those with a step when it has ended."""
         with self._lock:
-            self._closed = True
+            self.closed = True
             self.lane = None
         if self._reached is not None:
             self._reached.close()

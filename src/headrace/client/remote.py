@@ -147,6 +147,8 @@ class RemoteEngine:
         """Run a step by its number, or direct.  Raises ForgottenStepError if it was not begun."""
         link, route = known.link, known.route
         if route is not None:
+            if route.task.closed:  # the master knows a way to its successor
+                raise ForgottenStepError.of("the task was started anew")
             lane, direct = route.task.use(), link.direct
             if lane is not None and direct is not None:
                 return self._run_direct(route, lane, values, options, direct)
