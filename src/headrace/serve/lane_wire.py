@@ -20,7 +20,14 @@ from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind
 from headrace.serve import messages as m
-from headrace.serve.wire import MASTER_METHODS, RUN_KNOWN, RUN_PART, WORKER_METHODS, Method
+from headrace.serve.wire import (
+    MASTER_METHODS,
+    RUN_DIRECT,
+    RUN_KNOWN,
+    RUN_PART,
+    WORKER_METHODS,
+    Method,
+)
 
 METHODS = (*MASTER_METHODS, *WORKER_METHODS)
 NUMBERS = {method.path: number for number, method in enumerate(METHODS)}
@@ -111,7 +118,7 @@ def _decode_run_known(data: bytes, values: list[Any]) -> m.RunKnownRequest:
     return m.RunKnownRequest(handle, _NUMBER.unpack_from(data)[0], values, True)
 
 
-def _encode_run_part(request: m.RunPartRequest) -> tuple[bytes, Sequence[Any]]:
+def _encode_run_part(request: m.RunPartRequest | m.RunDirectRequest) -> tuple[bytes, Sequence[Any]]:
     return _NUMBER.pack(request.step_id) + request.graph_handle.encode(), request.feeds
 
 
@@ -120,6 +127,13 @@ def _decode_run_part(data: bytes, values: list[Any]) -> m.RunPartRequest:
         raise errors.invalid_argument(f"{len(data)} bytes are no request to run a partition")
     handle = data[_NUMBER.size :].decode("utf-8", "replace")
     return m.RunPartRequest(handle, _NUMBER.unpack_from(data)[0], values, True)
+
+
+def _decode_run_direct(data: bytes, values: list[Any]) -> m.RunDirectRequest:
+    if len(data) < _NUMBER.size:
+        raise errors.invalid_argument(f"{len(data)} bytes are no request to run a step")
+    handle = data[_NUMBER.size :].decode("utf-8", "replace")
+    return m.RunDirectRequest(handle, _NUMBER.unpack_from(data)[0], values, True)
 
 
 def _encode_values(reply: m.ValuesReply) -> tuple[bytes, Sequence[Any]]:
@@ -134,6 +148,7 @@ def _decode_values(data: bytes, values: list[Any]) -> m.ValuesReply:
 _BRIEF: Final[dict[Method, tuple[Any, Any, Any, Any]]] = {
     RUN_KNOWN: (_encode_run_known, _decode_run_known, _encode_values, _decode_values),
     RUN_PART: (_encode_run_part, _decode_run_part, _encode_values, _decode_values),
+    RUN_DIRECT: (_encode_run_part, _decode_run_direct, _encode_values, _decode_values),
 }
 
 CODECS: Final = {

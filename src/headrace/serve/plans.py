@@ -112,7 +112,7 @@ class Fitted:
     def direct(self) -> pb.DirectStep:
         """What a client needs to know to ask the plan's one part for it by itself: which, and what goes where."""
         return pb.DirectStep(
-            graph_handle=self.plan.parts[0].graph_handle, feed=self._takes[0],
+            graph_handle=self._asks[0][0], feed=self._asks[0][1],
             fetch=[place for _, place in self._places],
         )  # fmt: skip
 

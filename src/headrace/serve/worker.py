@@ -39,7 +39,7 @@ from headrace.serve.no_collectives import NoCollectives
 from headrace.serve.peers import Peers, gives_pending
 from headrace.serve.registered import Registered
 from headrace.serve.security import Security
-from headrace.serve.status import ForgottenStepError, from_bytes, from_detail
+from headrace.serve.status import ForgottenStepError, from_bytes, from_detail, to_detail
 from headrace.serve.step_log import Logged
 from headrace.serve.strangers import Stranger
 from headrace.serve.worker_session import WorkerSession
@@ -132,9 +132,9 @@ class Worker(Logged, NoCollectives):
         self, request: pb.DeleteWorkerSessionRequest, scope: Scope
     ) -> pb.DeleteWorkerSessionResponse:
         """Forget a session, its partitions and what is its own, when its last step has left."""
-        reason: errors.OpError = errors.cancelled("the session was closed")
+        reason = to_detail(errors.cancelled("the session was closed"))
         if request.HasField("headrace_reason"):
-            reason = from_detail(request.headrace_reason)
+            reason = request.headrace_reason
         with self._lock:
             session = self._sessions.pop(request.session_handle, None)
             self._graphs = {
@@ -147,7 +147,7 @@ class Worker(Logged, NoCollectives):
             steps = [step for step, owner in list(self._running.items()) if owner is session]
         if session is not None:
             for step in steps:
-                step.cancel(reason)
+                step.cancel(from_detail(reason))
             try:
                 with self._idle:
                     self._wait_for_steps(session, scope)
@@ -280,7 +280,7 @@ class Worker(Logged, NoCollectives):
         self._running[scope] = session  # from now on, who ends the session ends this
         try:
             if session.direct_over is not None:
-                raise _again(session.direct_over)
+                raise from_detail(session.direct_over)
             values = self._run_once(
                 registered, args, request.step_id, scope, request.takes_leases, None
             )
@@ -295,7 +295,7 @@ class Worker(Logged, NoCollectives):
         with self._idle:
             session = self._sessions.get(request.session_handle)
             if session is not None:
-                session.direct_over = from_detail(request.reason)
+                session.direct_over = request.reason
                 self._wait_for_steps(session, scope)
         return pb.EndDirectResponse()
 

@@ -42,7 +42,7 @@ class WorkerSession:
         self.runtime = Runtime(f"{task}/device:CPU:0", resources, files, team)
         self.memos: Memos = {}
         self.stranger: Stranger | None = None  # if its master does not report blocked steps
-        self.direct_over: errors.OpError | None = None
+        self.direct_over: pb.ErrorDetail | None = None
         self._shared = True, True
 
     @classmethod
