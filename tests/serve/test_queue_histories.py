@@ -1,160 +1,242 @@
-"""Histories of a queue on a server, with clients that are killed: what was acknowledged is there, once, and in order.
+"""Histories of queues on a cluster whose clients are killed: nothing is lost, nothing comes twice, the order is kept.
 
-Clients that are killed are processes; each says what it has done when it knows of it.  It may have done one step more
-than it said: an element that it put in, or those of one step that it took out.
+Clients are processes that are told what to do, and killed at generated moments.  A client that has been killed, or had
+no more patience, may have made the step that nobody heard of, or not: see tests.serve.histories.  What is told to whom
+is generated beforehand; what becomes of it depends on the moment.
+HEADRACE_TEST_HISTORIES=SEED:EXAMPLES makes others, and more.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+import itertools
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, note, seed, settings
+from hypothesis import strategies as st
 
 import headrace as tf
-from headrace.base import errors
-from headrace.run.queues import Queue
-from headrace.run.scope import Scope
-from tests.serve.clusters import in_process
+from tests.serve.clusters import processes
+from tests.serve.histories import NEVER, Put, Take, check
+from tests.serve.queue_clients import Client, Named, Nursery, User
 
-WITHIN_S = 60.0
-COUNT = 60
-BATCH = 4
+WANTED = os.environ.get("HEADRACE_TEST_HISTORIES", "")
+CLIENTS = 4
+LIMIT_MS = 20
+EXAMPLES = {"fifo": 7, "shuffle": 4}
+KINDS = ["dequeue", "dequeue_many", "dequeue_up_to"]
 
-CLIENT = """
-import sys
-import headrace as tf
-
-target, kind, what, batch, count = sys.argv[1:]
-types, shapes = [tf.int64, tf.int64], [[], []]
-if kind == "fifo":
-    queue = tf.FIFOQueue(50, types, shapes, shared_name="q")
-else:
-    queue = tf.RandomShuffleQueue(50, 5, types, shapes, shared_name="q")
-number = tf.placeholder(tf.int64, [])
-put = queue.enqueue([int(what) if what != "take" else 0, number])
-taken = queue.dequeue_many(int(batch))
-with tf.Session(target) as session:
-    try:
-        n = 0
-        while what == "take":
-            rows = zip(*session.run(taken))
-            print("".join(f"{who} {n}\\n" for who, n in rows), end="", flush=True)
-        while n < int(count):
-            session.run(put, {number: n})
-            print(what, n, flush=True)
-            n += 1
-    except tf.errors.OutOfRangeError:
-        pass
-"""
-
-Pair = tuple[int, int]
-"""Who put it in, and its number there."""
+small = st.integers(0, 11)
+rules = st.sampled_from(["put", "put", "take", "take", "hear", "hear", "hear", "kill"])
+scripts = st.lists(st.tuples(rules, small, small, small), min_size=25, max_size=40)
 
 
-class Client:
-    """A process that puts numbers in, or takes them out."""
+@dataclass
+class World:
+    """A cluster, and clients that have nothing to do."""
 
-    def __init__(self, target: str, kind: str, what: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", CLIENT, target, kind, what, str(BATCH), str(COUNT)],
-            stdout=subprocess.PIPE,
-            text=True,
+    targets: list[str]
+    nursery: Nursery
+    idle: list[Client]
+    names: Iterator[int]
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with processes({"ps": 1, "worker": 1}) as cluster, Nursery() as nursery:
+        targets = [cluster.target("ps:0"), cluster.target("worker:0")]
+        world = World(targets, nursery, [], itertools.count())
+        yield world
+        for client in world.idle:
+            client.forget()
+
+
+@dataclass(eq=False)
+class Busy:
+    """A client that has been told to do something."""
+
+    client: Client
+    made: Put | Take
+    limited: bool
+
+
+class History:
+    """One queue, and what its clients do with it."""
+
+    def __init__(self, world: World, kind: str, capacity: int, keep: int) -> None:
+        self.world = world
+        shuffles = kind == "shuffle"
+        self.queue = Named(f"q{next(world.names)}", shuffles, capacity, keep if shuffles else 0)
+        self.puts: list[Put] = []
+        self.takes: list[Take] = []
+        self.busy: list[Busy] = []
+        self._moments = itertools.count(1)
+        self._elements = itertools.count()
+
+    # -- rules; each is given numbers to choose by --------------------------------------------
+
+    def put(self, count: int, master: int, _: int) -> None:
+        """One to four elements."""
+        if len(self.busy) < CLIENTS:
+            elements = list(itertools.islice(self._elements, count % 4 + 1))
+            self.puts.append(Put(elements, next(self._moments)))
+            self._order(self.puts[-1], master, kind="put", elements=elements)
+
+    def take(self, count: int, kind: int, master: int) -> None:
+        """One to four elements; sometimes not for long."""
+        if len(self.busy) < CLIENTS:
+            how, limit_ms = KINDS[kind % 3], LIMIT_MS if kind > 8 else 0
+            wanted = 1 if how == "dequeue" else count % 4 + 1
+            self.takes.append(Take(wanted, next(self._moments), short=how == "dequeue_up_to"))
+            self._order(self.takes[-1], master, kind=how, count=wanted, limit_ms=limit_ms)
+
+    def hear(self, whom: int, _: int, __: int) -> None:
+        """What becomes of a step that ends whatever the others do."""
+        sure = self._sure()
+        if sure:
+            self._listen(sure[whom % len(sure)])
+
+    def kill(self, whom: int, begun: int, _: int) -> None:
+        """As soon as it has been told what to do, or when it has begun."""
+        if self.busy:
+            busy = self.busy.pop(whom % len(self.busy))
+            if begun % 2:
+                assert busy.client.hear() == "begun"
+            for said in busy.client.kill():
+                if said != "begun":
+                    self._heard(busy, said)
+
+    # -- clients ------------------------------------------------------------------------------
+
+    def _order(self, made: Put | Take, master: int, **what: Any) -> None:
+        idle, targets = self.world.idle, self.world.targets
+        client = idle.pop() if idle else self.world.nursery.client()
+        self.busy.append(Busy(client, made, bool(what.get("limit_ms"))))
+        client.order(
+            target=targets[master % len(targets)], queue=list(vars(self.queue).values()), **what
         )
-        self.said: list[Pair] = []
 
-    def hear(self, count: int) -> None:
-        """Until it has said so much."""
-        assert self.process.stdout is not None
-        while len(self.said) < count:
-            line = self.process.stdout.readline()
-            assert line, "the client ended too early"
-            self._note(line)
+    def _sure(self) -> list[Busy]:
+        """Those whose steps end whatever the others do, the killed ones included."""
+        there = sum(len(put.elements) for put in self.puts if put.known)
+        wanted = sum(
+            t.wanted if not t.known else len(t.elements) for t in self.takes if not t.failed
+        )
+        given = sum(len(put.elements) for put in self.puts)
+        gone = sum(len(take.elements) for take in self.takes if take.known)
+        served, fits = there - wanted >= self.queue.keep, given - gone <= self.queue.capacity
+        return [b for b in self.busy if b.limited or (fits if isinstance(b.made, Put) else served)]
 
-    def kill(self) -> None:
-        """It may be anywhere; what it had said before counts."""
-        self.process.kill()
-        self.end()
+    def _listen(self, busy: Busy) -> None:
+        """Until its step has ended; then it is idle."""
+        self.busy.remove(busy)
+        assert busy.client.hear() == "begun"
+        self._heard(busy, busy.client.hear())
+        self.world.idle.append(busy.client)
+
+    def _heard(self, busy: Busy, said: Any) -> None:
+        (outcome, elements, why), made = said, busy.made
+        made.known = outcome == "ok"
+        late = busy.limited and outcome == "DeadlineExceededError"
+        made.ended = NEVER if late else next(self._moments)
+        if isinstance(made, Put):
+            assert made.known or outcome == "CancelledError", why
+            return
+        made.elements, made.failed = elements, outcome == "OutOfRangeError"
+        assert made.known or made.failed or late, why
 
     def end(self) -> None:
-        """Hear the rest."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._note(line)
-        self.process.wait(WITHIN_S)
-
-    def _note(self, line: str) -> None:
-        if line.endswith("\n"):
-            who, number = line.split()
-            self.said.append((int(who), int(number)))
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[[str, str, str], Client]]:
-    made: list[Client] = []
-
-    def started(target: str, kind: str, what: str) -> Client:
-        made.append(Client(target, kind, what))
-        return made[-1]
-
-    yield started
-    for client in made:
-        client.kill()
-        assert client.process.stdout is not None
-        client.process.stdout.close()
+        """Close the queue, hear of all that waits, and see what is left."""
+        user = User(self.world.targets[0], self.queue)
+        user.close_queue()
+        for busy in list(self.busy):
+            self._listen(busy)
+        left = True
+        while left:
+            made = Take(3, next(self._moments), known=True)
+            try:
+                made.elements = user.take("dequeue_up_to", 3, 0)
+            except tf.errors.OutOfRangeError:
+                left = False
+            made.ended = next(self._moments)
+            self.takes.append(made)
+        user.session.close()
+        note("\n".join(map(str, [*self.puts, *self.takes])))
+        check(self.puts, self.takes, in_order=not self.queue.shuffles)
 
 
-def queue_of(kind: str) -> Any:
-    """As the clients make it."""
-    types, shapes = [tf.int64, tf.int64], [[], []]
-    if kind == "fifo":
-        return tf.FIFOQueue(50, types, shapes, shared_name="q")
-    return tf.RandomShuffleQueue(50, 5, types, shapes, shared_name="q")
-
-
-def left_in(queue: Queue) -> list[Pair]:
-    """Close it, and take everything out."""
-    queue.close().wait(Scope(WITHIN_S))
-    found: list[Pair] = []
-    while queue.size():
-        who, number = queue.dequeue().wait(Scope(WITHIN_S))
-        found.append((int(who), int(number)))
-    return found
-
-
+@pytest.mark.timeout(3600 if WANTED else 600)
 @pytest.mark.parametrize("kind", ["fifo", "shuffle"])
-def test_nothing_acknowledged_is_lost_or_doubled_when_clients_are_killed(
-    kind: str, start: Callable[[str, str, str], Client]
+def test_nothing_is_lost_or_doubled_or_out_of_order_when_clients_are_killed(
+    world: World, kind: str
 ) -> None:
-    mine = [(1, number) for number in range(COUNT // 3)]
-    with in_process({"local": 1}) as cluster:
-        target = cluster.target("local:0")
-        putter, taker = start(target, kind, "0"), start(target, kind, "take")
-        fed = tf.placeholder(tf.int64, [2])
-        put = queue_of(kind).enqueue([fed[0], fed[1]])
-        with tf.Session(target) as session:
-            for pair in mine:
-                session.run(put, {fed: pair})
-            taker.hear(3 * BATCH)
-            taker.kill()
-            putter.hear(COUNT // 3)
-            putter.kill()
-        server = cluster.servers["local:0"]
-        refused = errors.unavailable("draining")
-        server.master.drain(refused, Scope(WITHIN_S))
-        server.worker.drain(refused, Scope(WITHIN_S))
-        (queue,) = server.worker.runtime.resources.all()
-        assert isinstance(queue, Queue)
-        left = left_in(queue)
+    number, _, examples = WANTED.partition(":")
 
-    acknowledged = {*putter.said, *mine}
-    came = taker.said + left
-    assert len(came) == len(set(came)), "an element came twice"
-    assert set(came) <= acknowledged | {(0, len(putter.said))}
-    assert len(acknowledged - set(came)) <= BATCH, "more than was on its way to the taker is lost"
-    if kind == "fifo":
-        for who in range(2):
-            numbers = [number for whose, number in came if whose == who]
-            assert numbers == sorted(numbers)
+    @settings(
+        max_examples=int(examples) if WANTED else EXAMPLES[kind],
+        derandomize=not WANTED,
+        database=None,
+        phases=[Phase.generate],  # another run would find other moments
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(capacity=st.integers(3, 12), keep=st.integers(0, 2), script=scripts)
+    def histories(capacity: int, keep: int, script: list[tuple[str, int, int, int]]) -> None:
+        history = History(world, kind, capacity, keep)
+        try:
+            for name, *numbers in script:
+                getattr(history, name)(*numbers)
+            history.end()
+        finally:
+            for busy in history.busy:
+                busy.client.kill()
+
+    (seed(int(number))(histories) if WANTED else histories)()
+
+
+# -- histories that no queue has ------------------------------------------------------------------
+
+
+def put(elements: list[int], begun: int, ended: int) -> Put:
+    return Put(elements, begun, ended, known=True)
+
+
+def took(elements: list[int], begun: int, ended: int) -> Take:
+    return Take(len(elements), begun, ended=ended, known=True, elements=elements)
+
+
+FINE: list[tuple[list[Put], list[Take]]] = [
+    ([put([1, 2], 1, 2)], [took([1], 3, 4), took([2], 5, 6)]),
+    ([put([1], 1, 9), put([2], 2, 9)], [took([2, 1], 3, 10)]),  # at the same time
+    ([put([1], 1, 2), put([2], 3, 4)], [took([2], 5, 9), took([1], 6, 8)]),  # the same
+    ([put([1, 2], 1, 2)], [Take(2, 3)]),  # gone with its client
+    ([put([1, 2, 3], 1, 2)], [Take(1, 3), took([2, 3], 4, 5)]),
+    ([Put([1, 2], 1), put([3], 4, 5)], [took([1, 3], 6, 7)]),  # 2 did not go in
+    ([put([1, 2], 1, 2)], [Take(2, 3, short=True), took([2], 4, 5)]),
+]
+WRONG: list[tuple[list[Put], list[Take], str]] = [
+    ([put([1, 2], 1, 2)], [took([1], 3, 4)], "1 elements are lost"),
+    ([put([1], 1, 2)], [took([1], 3, 4), took([1], 5, 6)], "twice"),
+    ([put([1], 1, 2)], [took([1, 7], 3, 4)], "never put in"),
+    ([put([1], 5, 6)], [took([1], 3, 4)], "before it was put in"),
+    ([put([1, 2], 1, 2)], [Take(2, 3), took([2], 4, 5)], "lost"),  # all or nothing
+    ([put([1, 2], 1, 2)], [took([2], 3, 4), took([1], 5, 6)], "no order"),
+    ([put([1, 2], 1, 2)], [took([2, 1], 3, 4)], "in one batch"),
+    ([put([1], 1, 2), put([2], 3, 4)], [took([2], 5, 6), took([1], 7, 8)], "no order"),
+    ([put([1], 1, 9), put([2], 1, 9), put([3], 10, 11), put([4], 10, 11)],
+     [took([3, 1], 12, 20), took([4], 12, 20), took([2], 12, 20)], "no order|in one batch"),
+    ([put([1], 1, 2), put([2], 3, 4)], [took([2], 5, 6), Take(1, 7)], "overtaken"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("puts", "takes"), FINE)
+def test_a_history_that_a_queue_may_have(puts: list[Put], takes: list[Take]) -> None:
+    check(puts, takes, in_order=True)
+
+
+@pytest.mark.parametrize(("puts", "takes", "wrong"), WRONG)
+def test_a_history_that_no_queue_has(puts: list[Put], takes: list[Take], wrong: str) -> None:
+    with pytest.raises(AssertionError, match=wrong):
+        check(puts, takes, in_order=True)

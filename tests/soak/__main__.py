@@ -1,8 +1,8 @@
-"""Lets chaos loose on clusters of real processes for a while, starts and stops servers very often, and has the contract
-of servers tested over connections that dawdle.
+"""Lets chaos loose on clusters of real processes for a while, starts and stops servers very often, makes histories of
+queues whose clients are killed, and has the contract of servers tested over connections that dawdle.
 
-python -m tests.soak --seconds 7200                                  two hours
-python -m tests.soak --seed 7 --seconds 0 --cycles 0 --contract 0    one run again
+python -m tests.soak --seconds 7200                                                two hours
+python -m tests.soak --seed 7 --seconds 0 --cycles 0 --histories 0 --contract 0    one run again
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tests.soak.chaos import Run
 
 SECONDS = 600.0
 CYCLES = 1000
+HISTORIES = 200
 FAULTS = 10  # of a run
 
 
@@ -33,6 +34,8 @@ def main() -> int:
         chaos(seed, options.seconds, options.faults)
         if options.cycles:
             cycles.run(options.cycles, show)
+        if options.histories:
+            histories(seed, options.histories)
         for number in range(options.contract):
             contract(seed + number)
     except AssertionError:
@@ -55,6 +58,12 @@ def arguments() -> argparse.Namespace:
         "--cycles", type=int, default=CYCLES, help="of a server that starts and stops (%(default)d)"
     )
     add(
+        "--histories",
+        type=int,
+        default=HISTORIES,
+        help="of queues whose clients are killed, of each kind (%(default)d)",
+    )
+    add(
         "--contract", type=int, default=1, help="so many times the contract, dawdling (%(default)d)"
     )
     return parser.parse_args()
@@ -72,7 +81,8 @@ def chaos(seed: int, seconds: float, faults: int) -> None:
             outcomes: Counter[str] = Run(seed, faults, say)()
         except AssertionError:
             say(
-                f'again: make soak ARGS="--seed {seed} --seconds 0 --faults {faults} --cycles 0 --contract 0"'
+                f'again: make soak ARGS="--seed {seed} --seconds 0 --faults {faults} '
+                '--cycles 0 --histories 0 --contract 0"'
             )
             raise
         say("  " + ", ".join(f"{count} {how}" for how, count in outcomes.most_common()))
@@ -92,6 +102,16 @@ def contract(seed: int) -> None:
         env={**os.environ, "HEADRACE_TEST_DAWDLE": str(seed)}, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"the contract failed with seed {seed}"
+
+
+def histories(seed: int, count: int) -> None:
+    """More of those that the tests make a few of."""
+    say(f"{count} histories of queues of each kind with seed {seed}")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-k", "killed", "tests/serve/test_queue_histories.py"],
+        env={**os.environ, "HEADRACE_TEST_HISTORIES": f"{seed}:{count}"}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"a history was wrong: HEADRACE_TEST_HISTORIES={seed}:{count}"
 
 
 def show(done: int, kept: cycles.Kept) -> None:
