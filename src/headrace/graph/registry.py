@@ -175,6 +175,24 @@ def _parse_default(kind: str, text: str) -> Any:
     raise ValueError(f"attrs of type {kind} take no default")
 
 
+class _SignatureOf:
+    """What `inspect` and editors show of an op: its inputs, the name, and those attrs that its inputs do not tell."""
+
+    def __get__(self, spec: OpSpec | None, owner: type[OpSpec]) -> inspect.Signature | None:
+        if spec is None:
+            return None
+        given, named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        told = {arg.type_attr for arg in spec.inputs} | {arg.number_attr for arg in spec.inputs}
+        told |= {arg.type_list_attr for arg in spec.inputs}
+        parameters = [inspect.Parameter(arg.name, given) for arg in spec.inputs]
+        parameters.append(inspect.Parameter("name", given, default=None))
+        for attr in spec.attrs.values():
+            if attr.name not in told:
+                default = inspect.Parameter.empty if attr.default is MISSING else attr.default
+                parameters.append(inspect.Parameter(attr.name, named, default=default))
+        return inspect.Signature(parameters)
+
+
 class OpSpec:
     """Everything about one op; calling it adds a node to the default graph.
 
@@ -287,14 +305,30 @@ class OpSpec:
         return function
 
     def __call__(self, *inputs: Any, name: str | None = None, **attrs: Any) -> Any:
-        """Add a node: `inputs` in the order of the schema (lists where it says ``N * T``).
+        """Add a node: `inputs` in the order of the schema (lists where it says ``N * T``) or by name, then `name`.
 
         Returns the output tensor, a list of them when the schema has several or a list, or the
         Operation when it has none.  Raises TypeError or ValueError on a bad input or attr.
         """
         from headrace.graph.build import apply
 
+        if len(inputs) != len(self.inputs):
+            inputs, name = self._arranged(inputs, name, attrs)
         return apply(self, inputs, attrs, name)
+
+    def _arranged(
+        self, inputs: tuple[Any, ...], name: str | None, attrs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], str | None]:
+        """The inputs, of which some may stand in `attrs` by their names, and the name, which may come last."""
+        count = len(self.inputs)
+        if len(inputs) == count + 1 and name is None and isinstance(inputs[-1], str | None):
+            return inputs[:-1], inputs[-1]
+        rest = [arg.name for arg in self.inputs[len(inputs) :]]
+        if not attrs.keys() >= set(rest):
+            return inputs, name
+        return (*inputs, *[attrs.pop(each) for each in rest]), name
+
+    __signature__ = _SignatureOf()
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
