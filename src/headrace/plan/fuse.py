@@ -226,19 +226,25 @@ def instruction(
     if check.enabled:
         confirm = check.checked_kernel(lambda value: value, group.root, True)
 
+    plain = [(step.checked, step.inputs) for step in steps]
+
     def run(r: Registers) -> None:
         values = [r[register] for register in registers]
-        if max([value.size for value in values]) >= LARGE:
-            found = blocked.result(values)
-            if found is not None:
+        for value in values:
+            if value.size >= LARGE:
+                found = blocked.result(values)
+                if found is None:
+                    break
                 r[out] = found if confirm is None else confirm(found)
                 return
-        for step in steps:
-            given = [values[place] for place in step.inputs]
-            try:
-                values.append(step.checked(*given))
-            except Exception as error:  # becomes an error that names its node, as in run.program
-                raise explain(error, step.node, given, r[0]) from error.__cause__
+        given: list[Any] = []
+        try:
+            for kernel, inputs in plain:
+                given = [values[place] for place in inputs]
+                values.append(kernel(*given))
+        except Exception as error:  # becomes an error that names its node, as in run.program
+            node = steps[len(values) - outside].node
+            raise explain(error, node, given, r[0]) from error.__cause__
         r[out] = values[-1]
 
     return run
@@ -263,43 +269,67 @@ class _Blocked:
         size = math.prod(shape)
         each = max(BLOCK // row, 1) * row
         count = -(-size // each)
-        flat = [value.reshape(-1 if value.size > 1 else ()) for value in values]
-        moves = [value.shape == shape for value in values]
+        moving = [value.shape == shape for value in values]
+        # As rows, if there are such; blocks of what moves are cut from the first dimension.
+        whole = (size,) if row == 1 else (size // row, row)
+        flat = [
+            value.reshape(whole) if moves else value.reshape(-1 if value.size > 1 else ())
+            for value, moves in zip(values, moving, strict=True)
+        ]
+        height = each // row
+        lengths = {height, whole[0] - (count - 1) * height}
+        shapes = {length: self._shapes(flat, moving, (length, *whole[1:])) for length in lengths}
         out = np.empty(count if self._sums else shape, self._dtype)
-        into = out if self._sums else out.reshape(-1)
+        into = out if self._sums else out.reshape(whole)
 
-        def block(number: int) -> None:
-            part = slice(number * each, min((number + 1) * each, size))
-            given = [
-                (value[part] if row == 1 else value[part].reshape(-1, row)) if moving else value
-                for value, moving in zip(flat, moves, strict=True)
-            ]
-            if self._sums:
-                into[number] = np.add.reduce(self._block(given, None).reshape(-1))
-                return
-            target = into[part] if row == 1 else into[part].reshape(-1, row)
-            made = self._block(given, target)
-            if made is not target:
-                target[...] = made
+        def some(numbers: range) -> None:
+            length, rooms = -1, []
+            for number in numbers:
+                part = slice(number * height, min((number + 1) * height, whole[0]))
+                if part.stop - part.start != length:
+                    length = part.stop - part.start
+                    rooms = self._rooms(shapes[length])
+                given = [value[part] if moves else value for value, moves in zip(flat, moving)]  # noqa: B905
+                if self._sums:
+                    into[number] = np.add.reduce(self._block(given, rooms, None), axis=None)
+                    continue
+                target = into[part]
+                made = self._block(given, rooms, target)
+                if made is not target:
+                    target[...] = made
 
         try:
-            over_blocks(count, block)
+            over_blocks(count, some)
         except Exception:  # a kernel that refuses says so of whole arrays, op by op
             return None
         return self._summed(out, shape) if self._sums else out
 
-    def _block(self, values: list[Any], target: Any) -> Any:
-        """The chain's result for a block, in `target` if its last kernel writes into arrays."""
+    def _shapes(
+        self, flat: Sequence[Any], moving: Sequence[bool], block: tuple[int, ...]
+    ) -> list[tuple[int, ...]]:
+        """What each step makes of a block."""
+        known = [block if moves else value.shape for value, moves in zip(flat, moving, strict=True)]
         for step in self._steps:
+            given = [known[place] for place in step.inputs]
+            known.append(block if block in given else np.broadcast_shapes(*given))
+        return known[self._outside :]
+
+    def _rooms(self, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+        """Where each step writes its result: in this thread's scratch memory, if its kernel writes into arrays."""
+        return [
+            None if step.ufunc is None else scratch(max(step.slot, _FIRST_SLOT - 1), shape, step.dtype)
+            for step, shape in zip(self._steps, shapes, strict=True)
+        ]  # fmt: skip
+
+    def _block(self, values: list[Any], rooms: Sequence[Any], target: Any) -> Any:
+        """The chain's result for a block, in `target` if its last kernel writes into arrays."""
+        for step, room in zip(self._steps, rooms):  # noqa: B905
             given = [values[place] for place in step.inputs]
-            if step.ufunc is None:
+            if room is None:
                 values.append(step.kernel(*given))
-            elif step.slot < 0 and target is not None:
-                values.append(step.ufunc(*given, out=target))
             else:
-                shape = np.broadcast_shapes(*[value.shape for value in given])
-                room = scratch(max(step.slot, _FIRST_SLOT - 1), shape, step.dtype)
-                values.append(step.ufunc(*given, out=room))
+                into = room if step.slot >= 0 or target is None else target
+                values.append(step.ufunc(*given, into))  # type: ignore[misc]
         return values[-1]
 
     def _summed(self, sums: Any, shape: tuple[int, ...]) -> Any:
