@@ -183,12 +183,35 @@ class TestWhatRunsOnce:
         pairs = [
             [tf.random_uniform([2], seed=1), tf.random_uniform([2], seed=1)],
             [v + 1.0, v + 1.0],
-            [r.read_value(), r.read_value()],
+            [r.read_value().op.inputs[0], r.read_value().op.inputs[0]],
             [tf.identity(v), tf.identity(v)],
         ]
         for pair in pairs:
             ran = instructions(pair)
             assert {tensor.op.name for tensor in pair} <= {*ran}
+
+    def test_an_identity_of_a_value_is_that_value(self) -> None:
+        x = tf.placeholder(tf.float32, [None], name="x")
+        with tf.control_dependencies([tf.no_op()]):
+            passed = tf.stop_gradient(tf.identity(tf.identity(x * 2.0)))
+        assert instructions([passed + 1.0, passed], (x,)) == ["mul", "add"]
+        assert instructions([tf.identity(x)], (x,)) == []
+        assert instructions([passed + 1.0], (passed,)) == ["add_1"]
+
+    def test_an_identity_waits_for_what_it_was_told_to_wait_for(self) -> None:
+        queue = tf.FIFOQueue(1, [tf.float32], shapes=[[]])
+        v = tf.Variable(1.0, use_resource=False)
+        doubled = tf.constant(3.0) * tf.placeholder_with_default(2.0, [])
+        with tf.control_dependencies([queue.dequeue()]):
+            late = v.assign(tf.identity(doubled))
+        with tf.Session() as session:
+            session.run([tf.global_variables_initializer(), queue.enqueue(1.0)])
+            assert session.run(late) == 6.0
+            session.run(v.assign(0.0))
+            options = tf.RunOptions(timeout_in_ms=20)
+            with pytest.raises(tf.errors.DeadlineExceededError):
+                session.run(late, options=options)
+            assert session.run(v) == 0.0
 
     def test_a_node_that_waits_for_another_is_not_merged(self) -> None:
         x = tf.placeholder(tf.float32, [], name="x")

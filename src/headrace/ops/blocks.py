@@ -15,7 +15,9 @@ from headrace.run.team import spread
 
 __all__: list[str] = []
 
-BLOCK = 65536  # elements: a few blocks fit into a processor's cache, and a call costs little beside one
+BLOCK = (
+    65536  # elements: a few blocks fit into a processor's cache, and a call costs little beside one
+)
 LARGE = 4 * BLOCK  # elements from which an operation is worth sharing
 _AT_A_TIME = 2  # blocks
 

@@ -168,14 +168,14 @@ def sparse_softmax_cross_entropy_op(xp: Any, features: Array, labels: Array) -> 
     _check_sparse(features, labels)
     kind = features.dtype
     wide = np.float64 if kind == np.float64 else np.float32
-    values = features.astype(wide, copy=False)
-    shifted = values - values.max(axis=1, keepdims=True, initial=-np.inf)
+    values = features if kind == wide else features.astype(wide)
+    shifted = values - np.maximum.reduce(values, axis=1, keepdims=True, initial=-np.inf)
     powers = np.exp(shifted)
-    total = powers.sum(axis=1, keepdims=True)
-    rows = np.arange(len(labels))
-    loss = np.log(total[:, 0]) - shifted[rows, labels]
-    powers /= total
-    powers[rows, labels] -= 1
+    total = np.add.reduce(powers, axis=1, keepdims=True)
+    at = np.arange(len(labels)) * features.shape[1] + labels  # in row-major order
+    loss = np.log(total[:, 0]) - shifted.take(at)
+    np.divide(powers, total, powers)
+    powers.reshape(-1)[at] -= 1
     return loss.astype(kind, copy=False), powers.astype(kind, copy=False)
 
 
@@ -189,7 +189,7 @@ def _check_sparse(features: Array, labels: Array) -> None:
     if len(labels) and not classes:
         raise errors.invalid_argument("logits must have at least one class")
     unsigned = labels.view(np.uint64 if labels.dtype == np.int64 else np.uint32)  # negative: huge
-    if unsigned.max(initial=0) >= classes and len(labels):
+    if len(labels) and np.maximum.reduce(unsigned) >= classes:
         bad = labels[unsigned >= classes]
         raise errors.invalid_argument(
             f"label {bad[0]} is outside [0, {classes}), the classes that the logits have; labels: "

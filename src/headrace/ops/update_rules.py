@@ -235,6 +235,9 @@ class Rule:
     def _dense(self, variables: Sequence[State], grad: Any, more: dict[str, Any]) -> None:
         with _Locked(variables):
             _check_alike(variables, grad)
+            if grad.ndim and grad.size <= _BLOCK:
+                self.step(_room_like(grad), *[each.writable() for each in variables], grad, **more)
+                return
             blocks = _blocks([variable.writable() for variable in variables], grad)
             spread(lambda block: self.step(_room_like(block[-1]), *block, **more), blocks)
 

@@ -1,9 +1,9 @@
 """Common subexpressions: nodes that compute what an earlier node of the same step computes.
 
 Two nodes are equal if they are of one op that only computes, with equal attrs and equal inputs, and wait for nothing
-else.  What depends on when it runs is left alone: what reads variables or may look into them, state, random numbers.
-So only a trace could tell (traced steps have every node), and an error, which the earlier node raises for both: it
-would have been the first to raise it anyway.
+else.  An Identity is equal to what it is of.  What depends on when it runs is left alone: what reads variables or may
+look into them, state, random numbers.  So only a trace could tell (traced steps have every node), and an error, which
+the earlier node raises for both: it would have been the first to raise it anyway.
 Called by: plan.compile.  Threads: any.
 """
 
@@ -18,6 +18,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 
+_PASSES = frozenset(("Identity", "StopGradient"))
 _LARGEST_CONSTANT = 64  # bytes; larger ones are not worth comparing
 
 
@@ -35,6 +36,9 @@ def equal_tensors(
     known: dict[Any, Operation] = {}
     for op in ops:
         spec = op.spec
+        if op.type in _PASSES and _is_value(op.inputs[0], changing) and op.outputs[0] not in fed:
+            same[op.outputs[0]] = same.get(op.inputs[0], op.inputs[0])
+            continue
         if spec is None or not spec.foldable or controls.get(op):
             continue
         key = _constant(op) if spec.name == "Const" else _computation(op, spec, same, changing)
@@ -44,6 +48,19 @@ def equal_tensors(
         if first is not op:
             same.update(zip(op.outputs, first.outputs, strict=True))
     return same
+
+
+def follow_from_constants(
+    ops: Sequence[Operation], controls: Mapping[Operation, Sequence[Operation]]
+) -> set[Operation]:
+    """Nodes that follow from constants."""
+    found: set[Operation] = set()
+    for op in ops:
+        if op.type == "Const" or (
+            op.inputs and not controls.get(op) and all(t.op in found for t in op.inputs)
+        ):
+            found.add(op)
+    return found
 
 
 def _constant(op: Operation) -> Any:
@@ -60,12 +77,8 @@ def _computation(
         return None
     if spec.keeps_refs or spec.takes_refs or spec.snapshots or spec.takes_ref or spec.takes_ctx:
         return None
-    for tensor in op.inputs:
-        kind = tensor._dtype
-        if kind._is_ref_dtype or kind is dtypes.resource or kind is dtypes.variant:
-            return None
-        if tensor in changing:
-            return None
+    if not all(_is_value(tensor, changing) for tensor in op.inputs):
+        return None
     try:
         key = (
             spec.name,
@@ -76,6 +89,14 @@ def _computation(
     except TypeError:
         return None
     return key
+
+
+def _is_value(tensor: Tensor, changing: Set[Tensor]) -> bool:
+    """Whether it is an array that nobody changes."""
+    kind = tensor._dtype
+    if kind._is_ref_dtype or kind is dtypes.resource or kind is dtypes.variant:
+        return False
+    return tensor not in changing
 
 
 def _hashable(value: Any) -> Any:

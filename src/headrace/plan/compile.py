@@ -27,10 +27,12 @@ from headrace.plan.binding import (
     quick_scalar,
     wants_reference,
 )
-from headrace.plan.common import equal_tensors
+from headrace.plan.common import equal_tensors, follow_from_constants
 from headrace.plan.compile_dataflow import compile_dataflow
 from headrace.plan.live import live_tensors, references_in
 from headrace.plan.prune import CONTROL_FLOW, Pruned
+from headrace.plan.shape_nodes import ShapeGroup, shape_groups
+from headrace.plan.shape_nodes import instruction as shape_instruction
 from headrace.run import instructions as make
 from headrace.run.dataflow import DataflowProgram
 from headrace.run.kernel import Memos, NodeInfo
@@ -114,7 +116,10 @@ class Compiler:
         ] = {}  # registers, by the segment that may have them
         self._fed = set(args)
         self._shares = False
-        self._group_of: dict[Operation, fuse.Group] = {}  # of the nodes that run together
+        self._group_of: dict[
+            Operation, fuse.Group | ShapeGroup
+        ] = {}  # of the nodes that run together
+        self._shapes: set[Operation] = set()  # nodes that run in groups of those that want them
         references = references_in(pruned.ops)
         self._live = live_tensors(pruned.ops, references)
         self._changing = self._live | references
@@ -151,7 +156,7 @@ class Compiler:
 
     def _find_last_uses(self) -> None:
         for op in self._ops:
-            if op in self._group_of:
+            if op in self._group_of or op in self._shapes:
                 continue
             for tensor in op.inputs:
                 self._last_use[self._same.get(tensor, tensor)] = op
@@ -184,6 +189,9 @@ class Compiler:
             return
         if op in self._group_of:
             self._add_of_group(op, self._group_of[op])
+            return
+        if op in self._shapes:
+            self._after[op] = self._dependencies(op)
             return
         spec = op.spec
         node = self._info(op)
@@ -229,11 +237,18 @@ class Compiler:
     # -- nodes that run together --------------------------------------------------------------
 
     def _find_groups(self) -> None:
+        constant = follow_from_constants(self._ops, self._controls)
+        self._shapes, about_shapes = shape_groups(
+            self._ops, self._controls, self._fed, self._returned, self._same, self._changing, constant
+        )  # fmt: skip
         found = fuse.groups(
-            self._ops, self._controls, self._fed, self._returned, self._same, self._changing
-        )
+            self._ops, self._controls, self._fed, self._returned, self._same, self._changing,
+            constant | self._shapes,
+        )  # fmt: skip
         for group in found:
             self._group_of.update(dict.fromkeys(group.ops, group))
+        for of_shapes in about_shapes:
+            self._group_of[of_shapes.root] = of_shapes
 
     def _find_last_uses_of_groups(self) -> None:
         if not self._group_of:
@@ -245,7 +260,7 @@ class Compiler:
                 if last is None or position[last] < position[group.root]:
                     self._last_use[tensor] = group.root
 
-    def _add_of_group(self, op: Operation, group: fuse.Group) -> None:
+    def _add_of_group(self, op: Operation, group: fuse.Group | ShapeGroup) -> None:
         """The last node of a group stands for all of it; what the others wait for, it waits for."""
         after = self._dependencies(op)
         self._after[op] = after
@@ -264,10 +279,14 @@ class Compiler:
                 self._append(segment, make.dereference(register, loaded), node, (register,))
                 register = loaded
             registers.append(register)
-        self._fresh.add(op.outputs[0])
-        self._shares = segment.computes = True
         nodes = [self._info(member) for member in group.ops]
-        work = fuse.instruction(group, registers, outputs[0], nodes)
+        segment.computes = True
+        if isinstance(group, ShapeGroup):
+            work = shape_instruction(group, registers, outputs, nodes, self._same)
+        else:
+            self._fresh.add(op.outputs[0])
+            self._shares = True
+            work = fuse.instruction(group, registers, outputs[0], nodes)
         self._append(segment, work, node, tuple(registers), outputs)
         self._release(op, group.inputs, segment, node)
 
@@ -275,10 +294,13 @@ class Compiler:
         """The outputs of `op` are there already."""
         for tensor in op.outputs:
             first = self._same[tensor]
+            if first.op in self._shapes and first not in self._register:
+                continue  # only other nodes about shapes look at it
             self._register[tensor] = self._register[first]
             if first in self._constants:
                 self._constants[tensor] = self._constants[first]
-        self._after[op] = self._after[self._same[op.outputs[0]].op]
+        # Not that of the tensor's own node: it may be fed, and an Identity may wait for more.
+        self._after[op] = self._dependencies(op)
 
     def _use_elsewhere(self, tensors: Iterable[Tensor]) -> None:
         """Others than the segment that makes these tensors look at them."""

@@ -53,11 +53,13 @@ class Group:
 def groups(
     ops: Sequence[Operation], controls: Mapping[Operation, Sequence[Operation]], fed: set[Tensor],
     returned: Iterable[Tensor], same: Mapping[Tensor, Tensor], changing: AbstractSet[Tensor],
+    apart: AbstractSet[Operation],
 ) -> list[Group]:  # fmt: skip
     """The groups among `ops`, which have inputs first.  same: which tensors are others, made before.
 
     changing: references, and what may look into a variable; a node that reads them joins a group only if nothing that
-    may change a variable stands between it and the group's last node, where the group runs.
+    may change a variable stands between it and the group's last node, where the group runs.  apart: nodes that
+    stay out.
     """
     if not any(_is_elementwise(op) for op in ops):
         return []
@@ -68,10 +70,9 @@ def groups(
     kept = {control for found in controls.values() for control in found}
     kept |= {same.get(tensor, tensor).op for tensor in returned}
     kept |= {tensor.op for tensor in same.values()} | {tensor.op for tensor in same}
-    constant = _constant(ops, controls)
     fits = {
         op for op in ops
-        if op not in constant and op.outputs and op.outputs[0] not in fed and op.outputs[0] not in same
+        if op not in apart and op.outputs and op.outputs[0] not in fed and op.outputs[0] not in same
         and _is_elementwise(op)
     }  # fmt: skip
     writers = 0
@@ -102,19 +103,6 @@ def groups(
         if len(members) > 1 or (root in fits and _surely_large(root)):
             taken |= members
             found.append(Group([op for op in ops if op in members], same))
-    return found
-
-
-def _constant(
-    ops: Sequence[Operation], controls: Mapping[Operation, Sequence[Operation]]
-) -> set[Operation]:
-    """Nodes that follow from constants."""
-    found: set[Operation] = set()
-    for op in ops:
-        if op.type == "Const" or (
-            op.inputs and not controls.get(op) and all(t.op in found for t in op.inputs)
-        ):
-            found.add(op)
     return found
 
 
@@ -329,7 +317,7 @@ class _Blocked:
                 values.append(step.kernel(*given))
             else:
                 into = room if step.slot >= 0 or target is None else target
-                values.append(step.ufunc(*given, into))  # type: ignore[misc]
+                values.append(step.ufunc(*given, out=into))
         return values[-1]
 
     def _summed(self, sums: Any, shape: tuple[int, ...]) -> Any:
