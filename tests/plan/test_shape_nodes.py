@@ -29,7 +29,7 @@ def gathers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     def gather(xp: Any, params: Any, *rest: Any, batch_dims: int) -> Any:
         found.append(list(params))
-        return kernel(xp, params, *rest, batch_dims=batch_dims)  # type: ignore[misc]
+        return kernel(xp, params, *rest, batch_dims=batch_dims)
 
     monkeypatch.setattr(OPS["GatherV2"], "kernel", gather)
     return found

@@ -70,7 +70,7 @@ def _shared(x: Any, y: Any, work: int) -> Any:
     hold_blas()
     if work < _LARGE:
         return np.matmul(x, y)
-    return _in_parts(x, y, _parts(work))
+    return _in_parts(x, y, work)
 
 
 def _parts(work: int) -> int:
@@ -78,27 +78,45 @@ def _parts(work: int) -> int:
 
     Never the number of threads: another number of rows at a time may give other bits.
     """
-    found: int = min(4 << (work.bit_length() - 24) // 3, 16)
+    found: int = min(4 << max(work.bit_length() - 24, 0) // 3, 16)
     return found
 
 
-def _in_parts(x: Any, y: Any, parts: int) -> Any:
+def parts_of_product(x: Any, y: Any, work: int) -> list[tuple[slice, slice]]:
+    """Of which (rows of x, columns of y) a large product of two matrices is made, one part after the other."""
+    rows, columns = x.shape[0], y.shape[1]
+    longer = max(rows, columns)
+    each = -(-longer // (_parts(work) * _GRAIN)) * _GRAIN
+    cuts = [slice(first, min(first + each, longer)) for first in range(0, longer, each)]
+    if rows >= columns:
+        return [(cut, slice(columns)) for cut in cuts]
+    return [(slice(rows), cut) for cut in cuts]
+
+
+def _in_parts(x: Any, y: Any, work: int) -> Any:
     """The product of two matrices, a few of its rows or columns at a time (`run.team`).  Raises ValueError."""
     if x.shape[1] != y.shape[0]:
         raise ValueError("inner dimensions differ")
     out = np.empty((x.shape[0], y.shape[1]), np.result_type(x, y))
-    axis = 0 if x.shape[0] >= y.shape[1] else 1
-    each = -(-out.shape[axis] // (parts * _GRAIN)) * _GRAIN
 
-    def part(first: int) -> None:
-        chosen = slice(first, first + each)
-        if axis == 0:
-            np.matmul(x[chosen], y, out=out[chosen])
-        else:
-            np.matmul(x, y[:, chosen], out=out[:, chosen])
+    def part(where: tuple[slice, slice]) -> None:
+        rows, columns = where
+        np.matmul(x[rows], y[:, columns], out=out[where])
 
-    spread(part, range(0, out.shape[axis], each), products=True)
+    spread(part, parts_of_product(x, y, work), products=True)
     return out
+
+
+def is_large_product(x: Any, y: Any) -> bool:
+    """Whether both are matrices of floats that fit, and their product is made in parts."""
+    return bool(
+        x.ndim == y.ndim == 2
+        and x.shape[1] == y.shape[0]
+        and x.shape[0] * y.size >= _LARGE
+        and x.dtype == y.dtype
+        and x.dtype.kind == "f"
+        and x.dtype.itemsize > 2
+    )
 
 
 def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:

@@ -24,7 +24,9 @@ from headrace.base import errors, shapes
 from headrace.base.shapes import Shape
 from headrace.graph.registry import ShapeFn, op
 from headrace.graph.shape_fns import ShapeContext
+from headrace.ops.linear import parts_of_product
 from headrace.ops.resource_variable_ops import held, variable_behind
+from headrace.ops.scratch import scratch
 from headrace.run.team import spread
 from headrace.run.variable import State
 
@@ -43,6 +45,7 @@ _T = (
 _BLOCK = (
     32768  # elements; measured: 16 to 64 thousand are best, a whole 1 MB array 1.4 times slower
 )
+_PRODUCT = 0  # slot of scratch memory
 _GRADIENTS = ("grad", "delta")
 
 
@@ -99,22 +102,21 @@ class _Locked:
             variable.lock.release()
 
 
-def _check_alike(variables: Sequence[State], grad: Any) -> None:
-    shape, dtype = grad.shape, grad.dtype
+def _check_alike(variables: Sequence[State], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     for variable in variables:
         array = variable.require()
         if array.shape != shape:
             raise errors.invalid_argument(
                 f"variable {variable.name} has shape {shapes.text(array.shape)}, and the gradient "
-                f"{shapes.text(grad.shape)}; they must be equal"
+                f"{shapes.text(shape)}; they must be equal"
             )
         if array.dtype != dtype:
-            raise _other_type(variable, grad)
+            raise _other_type(variable, dtype)
 
 
-def _other_type(variable: State, grad: Any) -> errors.OpError:
+def _other_type(variable: State, dtype: np.dtype[Any]) -> errors.OpError:
     return errors.invalid_argument(
-        f"variable {variable.name} holds {variable.dtype.name}, and the gradient is {grad.dtype}"
+        f"variable {variable.name} holds {variable.dtype.name}, and the gradient is {dtype}"
     )
 
 
@@ -149,7 +151,7 @@ def _check_rows(variables: Sequence[State], grad: Any, indices: Any) -> None:
         )
     for variable in variables:
         if variable.require().dtype != grad.dtype:
-            raise _other_type(variable, grad)
+            raise _other_type(variable, grad.dtype)
 
 
 def _blocks(arrays: Sequence[Array], source: Any) -> Iterable[Sequence[Array]]:
@@ -198,6 +200,19 @@ def _scalars(values: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 # -- kernels ----------------------------------------------------------------------------------
 
 
+class Product:
+    """A gradient that is the product of two matrices, not made yet; `linear.is_large_product` is true of them."""
+
+    __slots__ = ("x", "y")
+
+    def __init__(self, x: Array, y: Array) -> None:
+        self.x, self.y = x, y
+
+
+DENSE: dict[str, int] = {}
+"""The ops that take a `Product` for their gradient, and which of their inputs that is."""
+
+
 class Rule:
     """What `rule` was told; calls of the kernels of its ops end here."""
 
@@ -220,10 +235,13 @@ class Rule:
                 variables = [variable_behind(handle) for handle in variables]
             more = _scalars([(name, inputs[place]) for name, place in scalars_at])
             more.update(attrs)
-            if indices_at is None:
-                self._dense(variables, inputs[grad_at], more)
+            grad = inputs[grad_at]
+            if indices_at is not None:
+                self._rows(variables, grad, inputs[indices_at], more)
+            elif grad.__class__ is Product:
+                self._of_product(variables, grad, more)
             else:
-                self._rows(variables, inputs[grad_at], inputs[indices_at], more)
+                self._dense(variables, grad, more)
             return None if resource else inputs[0]
 
         kind = inspect.Parameter
@@ -234,12 +252,33 @@ class Rule:
 
     def _dense(self, variables: Sequence[State], grad: Any, more: dict[str, Any]) -> None:
         with _Locked(variables):
-            _check_alike(variables, grad)
+            _check_alike(variables, grad.shape, grad.dtype)
             if grad.ndim and grad.size <= _BLOCK:
                 self.step(_room_like(grad), *[each.writable() for each in variables], grad, **more)
                 return
             blocks = _blocks([variable.writable() for variable in variables], grad)
             spread(lambda block: self.step(_room_like(block[-1]), *block, **more), blocks)
+
+    def _of_product(self, variables: Sequence[State], grad: Product, more: dict[str, Any]) -> None:
+        """As `_dense`; each part of the product is used while it is in the cache, and never stored."""
+        x, y = grad.x, grad.y
+        with _Locked(variables):
+            _check_alike(variables, (x.shape[0], y.shape[1]), x.dtype)
+            arrays = [variable.writable() for variable in variables]
+
+            def part(where: tuple[slice, slice]) -> None:
+                left, right = x[where[0]], y[:, where[1]]
+                made = scratch(_PRODUCT, (left.shape[0], right.shape[1]), x.dtype)
+                np.matmul(left, right, out=made)
+                changed = [array[where] for array in arrays]
+                height = max(_BLOCK // made.shape[1], 1)
+                for first in range(0, len(made), height):
+                    rows = slice(first, first + height)
+                    block = made[rows]
+                    self.step(_room_like(block), *[array[rows] for array in changed], block, **more)
+
+            work = x.shape[0] * y.size
+            spread(part, parts_of_product(x, y, work), products=True)
 
     def _rows(
         self, variables: Sequence[State], grad: Any, indices: Any, more: dict[str, Any]
@@ -303,6 +342,8 @@ def _register(
         foldable=False,
         shares=True,
     )(kernel)
+    if not indices:
+        DENSE[name] = len(variables) + next(names.index(n) for n in _GRADIENTS if n in names)
     code = rule.step.__code__
     spec.where = f"{code.co_filename}:{code.co_firstlineno}"
 

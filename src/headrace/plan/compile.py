@@ -33,6 +33,8 @@ from headrace.plan.live import live_tensors, references_in
 from headrace.plan.prune import CONTROL_FLOW, Pruned
 from headrace.plan.shape_nodes import ShapeGroup, shape_groups
 from headrace.plan.shape_nodes import instruction as shape_instruction
+from headrace.plan.updates import UpdateGroup, update_groups
+from headrace.plan.updates import instruction as update_instruction
 from headrace.run import instructions as make
 from headrace.run.dataflow import DataflowProgram
 from headrace.run.kernel import Memos, NodeInfo
@@ -40,6 +42,7 @@ from headrace.run.program import Instruction, Item, Program, Return, Segment, Wa
 from headrace.run.straight import Recipe
 
 Compiled = Program | DataflowProgram
+Group = fuse.Group | ShapeGroup | UpdateGroup
 _NOTHING: frozenset[int] = frozenset()
 _LARGEST_FOLDED = 1 << 20  # elements; more would hold memory for a value that is soon made
 _SMALL = 1024  # elements; smaller values are not worth an instruction to release
@@ -116,9 +119,7 @@ class Compiler:
         ] = {}  # registers, by the segment that may have them
         self._fed = set(args)
         self._shares = False
-        self._group_of: dict[
-            Operation, fuse.Group | ShapeGroup
-        ] = {}  # of the nodes that run together
+        self._group_of: dict[Operation, Group] = {}  # of the nodes that run together
         self._shapes: set[Operation] = set()  # nodes that run in groups of those that want them
         references = references_in(pruned.ops)
         self._live = live_tensors(pruned.ops, references)
@@ -245,10 +246,14 @@ class Compiler:
             self._ops, self._controls, self._fed, self._returned, self._same, self._changing,
             constant | self._shapes,
         )  # fmt: skip
-        for group in found:
+        updates = update_groups(
+            self._ops, self._controls, self._fed, self._returned, self._same, self._changing,
+            constant | self._shapes,
+        )  # fmt: skip
+        together: list[Group] = [*found, *updates]
+        for group in together:
             self._group_of.update(dict.fromkeys(group.ops, group))
-        for of_shapes in about_shapes:
-            self._group_of[of_shapes.root] = of_shapes
+        self._group_of.update((group.root, group) for group in about_shapes)
 
     def _find_last_uses_of_groups(self) -> None:
         if not self._group_of:
@@ -260,7 +265,7 @@ class Compiler:
                 if last is None or position[last] < position[group.root]:
                     self._last_use[tensor] = group.root
 
-    def _add_of_group(self, op: Operation, group: fuse.Group | ShapeGroup) -> None:
+    def _add_of_group(self, op: Operation, group: Group) -> None:
         """The last node of a group stands for all of it; what the others wait for, it waits for."""
         after = self._dependencies(op)
         self._after[op] = after
@@ -272,9 +277,12 @@ class Compiler:
             self._use_elsewhere(t for t in group.inputs if self._after.get(t.op) != after)
         segment = self._segments.setdefault(after, Segment())
         registers = []
+        loads = self._references
+        if isinstance(group, UpdateGroup):
+            loads = loads - group.refers
         for tensor in group.inputs:
             register = self._register[tensor]
-            if tensor in self._references:
+            if tensor in loads:
                 loaded = self._new_register()
                 self._append(segment, make.dereference(register, loaded), node, (register,))
                 register = loaded
@@ -283,6 +291,10 @@ class Compiler:
         segment.computes = True
         if isinstance(group, ShapeGroup):
             work = shape_instruction(group, registers, outputs, nodes, self._same)
+        elif isinstance(group, UpdateGroup):
+            self._references.update(op.outputs)
+            self._shares = True
+            work = update_instruction(group, registers, outputs[0] if outputs else None, nodes)
         else:
             self._fresh.add(op.outputs[0])
             self._shares = True
@@ -294,8 +306,10 @@ class Compiler:
         """The outputs of `op` are there already."""
         for tensor in op.outputs:
             first = self._same[tensor]
-            if first.op in self._shapes and first not in self._register:
-                continue  # only other nodes about shapes look at it
+            if first not in self._register and (
+                first.op in self._shapes or first.op in self._group_of
+            ):
+                continue  # only nodes that run together with it look at it
             self._register[tensor] = self._register[first]
             if first in self._constants:
                 self._constants[tensor] = self._constants[first]

@@ -313,7 +313,7 @@ class _Blocked:
         """The chain's result for a block, in `target` if its last kernel writes into arrays."""
         for step, room in zip(self._steps, rooms):  # noqa: B905
             given = [values[place] for place in step.inputs]
-            if room is None:
+            if room is None or step.ufunc is None:
                 values.append(step.kernel(*given))
             else:
                 into = room if step.slot >= 0 or target is None else target
