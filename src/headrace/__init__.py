@@ -379,8 +379,10 @@ from headrace.ops.shape_ops import (
 )
 from headrace.ops.slicing import slice, strided_slice
 from headrace.ops.space_batch import (
+    batch_to_space,
     batch_to_space_nd,
     depth_to_space,
+    space_to_batch,
     space_to_batch_nd,
     space_to_depth,
 )
@@ -534,7 +536,8 @@ __all__ = [
     "assert_equal", "assert_greater", "assert_greater_equal", "assert_less", "assert_less_equal", "assert_negative",
     "assert_non_negative", "assert_non_positive", "assert_none_equal", "assert_positive",
     "assert_variables_initialized", "assign", "assign_add", "assign_sub", "atan", "atan2", "atanh", "batch_gather",
-    "batch_scatter_update", "batch_to_space_nd", "bfloat16", "bitcast", "bitwise", "bool", "boolean_mask",
+    "batch_scatter_update", "batch_to_space", "batch_to_space_nd", "bfloat16", "bitcast", "bitwise", "bool",
+    "boolean_mask",
     "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to", "case", "cast", "ceil", "check_numerics",
     "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "colocate_with", "compat",
     "complex", "complex64", "complex128", "concat", "cond", "conj", "constant", "constant_initializer", "container",
@@ -576,7 +579,8 @@ __all__ = [
     "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub",
     "scatter_update", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "sequence_mask",
     "serialize_many_sparse", "serialize_sparse", "serialize_tensor", "set_random_seed", "setdiff1d", "shape",
-    "shape_n", "sigmoid", "sign", "sin", "sinh", "size", "slice", "space_to_batch_nd", "space_to_depth", "sparse",
+    "shape_n", "sigmoid", "sign", "sin", "sinh", "size", "slice", "space_to_batch", "space_to_batch_nd",
+    "space_to_depth", "sparse",
     "sparse_merge", "sparse_placeholder", "sparse_reorder", "sparse_segment_mean", "sparse_segment_sqrt_n",
     "sparse_segment_sum", "split", "sqrt", "square", "squared_difference", "squeeze", "stack", "stop_gradient",
     "strided_slice", "string", "string_join", "string_split", "string_strip", "string_to_number", "strings",

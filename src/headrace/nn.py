@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from headrace.ops.activations import crelu, elu, leaky_relu, relu, relu6, selu, softplus, softsign
+from headrace.ops.activations import (
+    crelu,
+    elu,
+    leaky_relu,
+    relu,
+    relu6,
+    selu,
+    silu,
+    softplus,
+    softsign,
+    swish,
+)
 from headrace.ops.batch_norm import fused_batch_norm
 from headrace.ops.bias import bias_add, relu_layer, xw_plus_b
 from headrace.ops.elementwise import sigmoid, tanh
@@ -13,9 +24,8 @@ from headrace.ops.neural import (
     conv2d,
     conv2d_backprop_filter,
     conv2d_backprop_input,
-    conv2d_transpose,
     conv3d,
-    conv3d_transpose,
+    conv3d_backprop_filter_v2,
     convolution,
     depthwise_conv2d,
     depthwise_conv2d_backprop_filter,
@@ -52,6 +62,12 @@ from headrace.ops.pools import (
     pool,
 )
 from headrace.ops.response_norm import local_response_normalization, lrn
+from headrace.ops.sample_moments import (
+    batch_norm_with_global_normalization,
+    normalize_moments,
+    sufficient_statistics,
+    weighted_moments,
+)
 from headrace.ops.softmax_ops import (
     log_softmax,
     softmax,
@@ -59,25 +75,37 @@ from headrace.ops.softmax_ops import (
     softmax_cross_entropy_with_logits_v2,
     sparse_softmax_cross_entropy_with_logits,
 )
-from headrace.ops.space_batch import depth_to_space, space_to_depth
+from headrace.ops.space_batch import depth_to_space, space_to_batch, space_to_depth
+from headrace.ops.transposed import (
+    atrous_conv2d_transpose,
+    conv1d_transpose,
+    conv2d_transpose,
+    conv3d_transpose,
+    conv_transpose,
+)
 from headrace.ops.unique import top_k
 
 __all__ = [
     "atrous_conv2d",
+    "atrous_conv2d_transpose",
     "avg_pool",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
     "avg_pool_v2",
+    "batch_norm_with_global_normalization",
     "batch_normalization",
     "bias_add",
     "conv1d",
+    "conv1d_transpose",
     "conv2d",
     "conv2d_backprop_filter",
     "conv2d_backprop_input",
     "conv2d_transpose",
     "conv3d",
+    "conv3d_backprop_filter_v2",
     "conv3d_transpose",
+    "conv_transpose",
     "convolution",
     "crelu",
     "depth_to_space",
@@ -106,6 +134,7 @@ __all__ = [
     "max_pool_v2",
     "max_pool_with_argmax",
     "moments",
+    "normalize_moments",
     "pool",
     "relu",
     "relu6",
@@ -114,16 +143,21 @@ __all__ = [
     "separable_conv2d",
     "sigmoid",
     "sigmoid_cross_entropy_with_logits",
+    "silu",
     "softmax",
     "softmax_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits_v2",
     "softplus",
     "softsign",
+    "space_to_batch",
     "space_to_depth",
     "sparse_softmax_cross_entropy_with_logits",
+    "sufficient_statistics",
+    "swish",
     "tanh",
     "top_k",
     "weighted_cross_entropy_with_logits",
+    "weighted_moments",
     "xw_plus_b",
     "zero_fraction",
 ]

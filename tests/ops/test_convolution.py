@@ -386,6 +386,40 @@ def test_the_gradient_of_a_batch_norm_is_the_slope(training: bool) -> None:
             )
 
 
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("known", [True, False])
+def test_dilated_windows_where_channels_are_second(padding: str, known: bool) -> None:
+    rng = np.random.default_rng(7)
+    x, w = integers(rng, 2, 7, 8, 3), integers(rng, 3, 2, 3, 2)
+    with tf.Graph().as_default(), tf.Session() as session:
+        turned = tf.placeholder_with_default(
+            np.moveaxis(x, -1, 1), [2, 3, 7, 8] if known else [None, 3, None, None]
+        )
+        found = tf.nn.depthwise_conv2d(
+            turned, w, [1, 1, 1, 1], padding, rate=[2, 3], data_format="NCHW"
+        )
+        wanted = tf.nn.depthwise_conv2d_native(x, w, [1, 1, 1, 1], padding, dilations=[1, 2, 3, 1])
+        values = session.run([found, wanted])
+        np.testing.assert_array_equal(np.moveaxis(values[0], 1, -1), values[1])
+        assert found.shape.is_compatible_with(values[0].shape)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_a_dilated_convolution_is_undone_for_a_shape_that_the_step_knows(padding: str) -> None:
+    rng = np.random.default_rng(7)
+    w, y = integers(rng, 3, 2, 3, 4), integers(rng, 2, 7, 8, 3)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.nn.atrous_conv2d(y, w, 2, padding)
+        size = tf.placeholder_with_default([2, 7, 8, 3], [4])
+        found = tf.nn.atrous_conv2d_transpose(tf.ones_like(x), w, size, 2, padding)
+        fixed = tf.nn.atrous_conv2d_transpose(tf.ones_like(x), w, [2, 7, 8, 3], 2, padding)
+        image = tf.constant(y)
+        (wanted,) = tf.gradients(tf.nn.atrous_conv2d(image, w, 2, padding), image)
+        values = session.run([found, fixed, wanted])
+        np.testing.assert_array_equal(values[0], values[2])
+        np.testing.assert_array_equal(values[1], values[2])
+
+
 def test_blocks_move_into_the_batch_and_back() -> None:
     x = np.arange(2 * 4 * 6).reshape(2, 4, 6, 1)
     block = np.array([2, 3])

@@ -89,6 +89,18 @@ def test_the_gradient_of_a_bias_is_the_sum_of_all_rows(channels: int, count: int
     np.testing.assert_array_equal(run("BiasAddGrad", values, data_format=b"NHWC"), expected)
 
 
+@pytest.mark.parametrize("beta", [1.0, 2.5])
+def test_silu_and_its_gradient(beta: float) -> None:
+    x = np.linspace(-4, 4, 9)
+    with tf.Graph().as_default(), tf.Session() as session:
+        given = tf.constant(x)
+        y = tf.nn.silu(given, beta) if beta != 1 else tf.nn.swish(given)
+        found, slope = session.run([y, tf.gradients(y, given)[0]])
+    sigmoid = 1 / (1 + np.exp(-beta * x))
+    np.testing.assert_allclose(found, x * sigmoid)
+    np.testing.assert_allclose(slope, sigmoid + beta * x * sigmoid * (1 - sigmoid))
+
+
 def test_scalars_stay_scalars() -> None:
     for name in ACTIVATIONS:
         found = run(name, np.float32(0.5))

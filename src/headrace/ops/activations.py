@@ -28,7 +28,18 @@ from headrace.ops.narrow import single
 from headrace.ops.tables import make
 from headrace.run.team import spread
 
-__all__ = ["crelu", "elu", "leaky_relu", "relu", "relu6", "selu", "softplus", "softsign"]
+__all__ = [
+    "crelu",
+    "elu",
+    "leaky_relu",
+    "relu",
+    "relu6",
+    "selu",
+    "silu",
+    "softplus",
+    "softsign",
+    "swish",
+]
 
 Array = np.ndarray[Any, Any]
 _FLOATS = "{half, bfloat16, float, double}"
@@ -332,6 +343,17 @@ def softplus(features: Any, name: str | None = None) -> Tensor:
     """log(exp(features) + 1)."""
     result: Tensor = softplus_op(features, name=name)
     return result
+
+
+def silu(features: Any, beta: Any = 1.0) -> Tensor:
+    """features * sigmoid(beta * features)."""
+    values = convert(features, name="features")
+    factor = convert(beta, values.dtype.base_dtype, name="beta")
+    made: Tensor = values * make.Sigmoid(factor * values)
+    return made
+
+
+swish = silu
 
 
 def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:

@@ -13,13 +13,13 @@ from headrace.graph.convert import convert
 from headrace.graph.tensor import Tensor
 from headrace.ops.initializers import zeros_initializer
 from headrace.ops.layer_parameters import Parameters, for_each, format_named, padding_named
-from headrace.ops.neural import conv2d_transpose as transposed_of_images
-from headrace.ops.neural import conv3d_transpose as transposed_of_volumes
 from headrace.ops.neural import convolved_over_space
 from headrace.ops.neural import separable_conv2d as separated
 from headrace.ops.packing import stack
 from headrace.ops.shape_ops import expand_dims, squeeze
 from headrace.ops.shape_ops import shape as shape_of
+from headrace.ops.transposed import conv2d_transpose as transposed_of_images
+from headrace.ops.transposed import conv3d_transpose as transposed_of_volumes
 from headrace.ops.variable_scope import variable_scope
 
 __all__ = [

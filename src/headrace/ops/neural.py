@@ -8,21 +8,19 @@ Source: TF 1.15 and 2.21 behaviour; nodes checked against the oracle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
-from headrace.ops.constants import constant
 from headrace.ops.convolution import (
     conv2d_backprop_filter_op,
     conv2d_backprop_input_op,
     conv2d_op,
-    conv3d_backprop_input_op,
+    conv3d_backprop_filter_op,
     conv3d_op,
 )
 from headrace.ops.depthwise import (
@@ -30,20 +28,19 @@ from headrace.ops.depthwise import (
     depthwise_backprop_input_op,
     depthwise_conv2d_op,
 )
+from headrace.ops.over_space import over_space
 from headrace.ops.shape_ops import expand_dims, squeeze
 from headrace.ops.shape_ops import shape as shape_of
-from headrace.ops.space_batch import batch_to_space_nd, space_to_batch_nd
 
 __all__ = [
     "atrous_conv2d", "conv1d", "conv2d", "conv2d_backprop_filter", "conv2d_backprop_input",
-    "conv2d_transpose", "conv3d", "conv3d_transpose", "convolution", "depthwise_conv2d",
+    "conv3d", "conv3d_backprop_filter_v2", "convolution", "depthwise_conv2d",
     "depthwise_conv2d_backprop_filter", "depthwise_conv2d_backprop_input",
     "depthwise_conv2d_native", "depthwise_conv2d_native_backprop_filter",
     "depthwise_conv2d_native_backprop_input", "separable_conv2d",
 ]  # fmt: skip
 
-OnSpace = Callable[[Any, str], Tensor]
-"""make(input, padding): an operation on windows that are not dilated."""
+FORMATS = {1: ("NHWC", "NCHW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 
 
 def either(new: Any, new_name: str, old: Any, old_name: str) -> Any:
@@ -157,31 +154,6 @@ def conv2d_backprop_filter(
     return made
 
 
-def conv2d_transpose(
-    value: Any = None,
-    filter: Any = None,
-    output_shape: Any = None,
-    strides: Any = None,
-    padding: Any = "SAME",
-    data_format: str | None = "NHWC",
-    name: str | None = None,
-    input: Any = None,
-    filters: Any = None,
-    dilations: Any = None,
-) -> Tensor:
-    """What `conv2d` with this filter [fh, fw, m, c] turns into `value` [n, h, w, c]: of shape output_shape [4]."""
-    value = either(input, "input", value, "value")
-    filter = either(filters, "filters", filter, "filter")
-    format_ = data_format or "NHWC"
-    with name_scope(name, "conv2d_transpose", [value, filter, output_shape]) as scope:
-        made: Tensor = conv2d_backprop_input_op(
-            output_shape, filter, value, strides=per_axis(strides, 2, format_, "strides"),
-            data_format=format_, dilations=per_axis(dilations, 2, format_, "dilations"), name=scope,
-            **padding_attrs(padding),
-        )  # fmt: skip
-        return made
-
-
 def conv1d(
     value: Any = None,
     filters: Any = None,
@@ -202,7 +174,7 @@ def conv1d(
         raise ValueError(f"data_format is NWC or NCW, not {data_format}")
     first = data_format in ("NCW", "NCHW")
     format_, at = ("NCHW", -2) if first else ("NHWC", -3)
-    steps, spread = ([1, *_one(each, first)] for each in (stride, dilations))
+    steps, spread = ([1, *one_of_lines(each, first)] for each in (stride, dilations))
     with name_scope(name, "conv1d", [value, filters]) as scope:
         rows = expand_dims(value, at)
         made: Tensor = conv2d_op(
@@ -214,7 +186,7 @@ def conv1d(
         return squeeze(made, [at])
 
 
-def _one(value: Any, last: bool) -> list[int]:
+def one_of_lines(value: Any, last: bool) -> list[int]:
     """[1, n, 1], or [1, 1, n] if `last`, from n, [n] or an entry per axis of a sequence."""
     given = list(value) if isinstance(value, (list, tuple)) else [1 if value is None else value]
     if len(given) == 3:
@@ -242,80 +214,21 @@ def conv3d(
     return made
 
 
-def conv3d_transpose(
-    value: Any,
-    filter: Any = None,
-    output_shape: Any = None,
-    strides: Any = None,
-    padding: str = "SAME",
-    data_format: str | None = "NDHWC",
+def conv3d_backprop_filter_v2(
+    input: Any,
+    filter_sizes: Any,
+    out_backprop: Any,
+    strides: Any,
+    padding: str,
+    data_format: str = "NDHWC",
+    dilations: Any = (1, 1, 1, 1, 1),
     name: str | None = None,
-    input: Any = None,
-    filters: Any = None,
-    dilations: Any = None,
 ) -> Tensor:
-    """As `conv2d_transpose`, for volumes."""
-    value = either(input, "input", value, "value")
-    filter = either(filters, "filters", filter, "filter")
-    format_ = data_format or "NDHWC"
-    with name_scope(name, "conv3d_transpose", [value, filter, output_shape]) as scope:
-        made: Tensor = conv3d_backprop_input_op(
-            output_shape, filter, value, strides=per_axis(strides, 3, format_, "strides"),
-            padding=padding, data_format=format_,
-            dilations=per_axis(dilations, 3, format_, "dilations"), name=scope,
-        )  # fmt: skip
-        return made
-
-
-# -- dilated windows --------------------------------------------------------------------------
-
-
-def over_space(
-    input: Tensor, window: Sequence[int | None] | None, rate: Sequence[int], padding: str, data_format: str | None,
-    make: OnSpace, filter_shape: Sequence[int | None] | None = None,
-) -> Tensor:  # fmt: skip
-    """make(input, padding), its windows dilated by `rate`: every rate[i]-th place is moved into the batch and back.
-
-    window: sizes of the filter's spatial dimensions.  filter_shape: for a node of its own.
-    Raises ValueError where sizes that this needs are not known.
-    """
-    rates = constant(list(rate), "int32", name="dilation_rate")
-    given = [int(n) for n in np.asarray(constant_value(rates))]
-    if all(n == 1 for n in given):
-        return make(input, padding)
-    if padding == "SAME" and filter_shape is not None and None not in filter_shape:
-        constant(list(filter_shape), "int32", name="filter_shape")
-    first = 2 if data_format is not None and data_format.startswith("NC") else 1
-    raw = input.raw_shape
-    if first == 2 or raw is None or None in raw[1 : 1 + len(given)]:
-        raise ValueError(
-            f"a dilation of {given} needs channels last and known sizes, and {input.name} is {input.shape} "
-            f"({data_format or 'channels last'}); conv2d with `dilations` takes any"
-        )
-    sizes = [int(n) for n in raw[1 : 1 + len(given)]]  # type: ignore[arg-type]
-    base = [(0, 0)] * len(given)
-    if padding == "SAME":
-        if window is None or None in window:
-            raise ValueError("SAME padding of a dilated filter needs the filter's sizes")
-        spans = [(int(w) - 1) * n for w, n in zip(window, given, strict=True)]  # type: ignore[arg-type]
-        base = [(span // 2, span - span // 2) for span in spans]
-        constant([list(pair) for pair in base], "int32", name="stack")
-    elif padding != "VALID":
-        raise ValueError(f"padding is SAME or VALID, not {padding}")
-    with name_scope(None, "required_space_to_batch_paddings"):
-        constant(sizes, "int32", name="input_shape")
-        if padding == "VALID":
-            constant([list(pair) for pair in base], "int32", name="base_paddings")
-        over = [
-            -(n + before + after) % block
-            for n, (before, after), block in zip(sizes, base, given, strict=True)
-        ]
-        pads = [[before, after + more] for (before, after), more in zip(base, over, strict=True)]
-        cuts = [[0, more] for more in over]
-        constant(pads, "int32", name="paddings")
-        constant(cuts, "int32", name="crops")
-    moved = space_to_batch_nd(input, given, pads)
-    made: Tensor = batch_to_space_nd(make(moved, "VALID"), given, cuts)
+    """The gradient of `conv3d` with respect to its filter, of shape filter_sizes [5]."""
+    made: Tensor = conv3d_backprop_filter_op(
+        input, filter_sizes, out_backprop, strides=list(strides), padding=padding,
+        data_format=data_format, dilations=list(dilations), name=name,
+    )  # fmt: skip
     return made
 
 
@@ -457,9 +370,6 @@ def separable_conv2d(
         return made
 
 
-_FORMATS = {1: ("NHWC", "NCHW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
-
-
 def convolution(
     input: Any,
     filter: Any = None,
@@ -477,6 +387,7 @@ def convolution(
     """
     filter = either(filters, "filters", filter, "filter")
     rate = dilations if dilation_rate is None else dilation_rate
+    input, filter = _inside(input, "input"), _inside(filter, "filters")
     with name_scope(name, "convolution", [input, filter]) as scope:
         values, weights = convert(input, name="input"), convert(filter, name="filter")
         raw = weights.raw_shape
@@ -485,6 +396,14 @@ def convolution(
         return convolved_over_space(
             values, weights, padding or "VALID", strides, rate, data_format, scope
         )
+
+
+def _inside(value: Any, name: str) -> Any:
+    """An array, number or list as a constant in a scope of its own; variables are converted where they are used."""
+    if not isinstance(value, (np.ndarray, np.generic, list, tuple)):
+        return value
+    with name_scope(None, "convolution_internal", [value]):
+        return convert(value, name=name)
 
 
 def convolved_over_space(
@@ -497,7 +416,7 @@ def convolved_over_space(
     spread = [1] * count if rate is None else _each(rate, count)
     _check_one(steps, spread)
     last = data_format is None or data_format.endswith("C")
-    format_ = _FORMATS[count][0 if last else 1]
+    format_ = FORMATS[count][0 if last else 1]
     whole = [1, *steps, 1] if last else [1, 1, *steps]
 
     def make(x: Any, pads: str) -> Tensor:

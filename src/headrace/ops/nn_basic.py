@@ -263,7 +263,8 @@ def _noise_shape(x: Tensor, noise_shape: Any) -> Any:
     )
 
 
-def _keep(keepdims: bool | None, keep_dims: bool | None) -> bool:
+def keep_dimensions(keepdims: bool | None, keep_dims: bool | None) -> bool:
+    """Which of the two names of one argument was given.  Raises ValueError if both were."""
     if keepdims is not None and keep_dims is not None:
         raise ValueError("keepdims and keep_dims mean the same: give only keepdims")
     return bool(keepdims if keep_dims is None else keep_dims)
@@ -278,7 +279,7 @@ def moments(
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance along `axes`.  `shift` is accepted and unused, as in TensorFlow."""
-    keep = _keep(keepdims, keep_dims)
+    keep = keep_dimensions(keepdims, keep_dims)
     with name_scope(name, "moments", [x, axes]):
         values = convert(x)
         half = values.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16)

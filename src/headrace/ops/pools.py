@@ -19,7 +19,8 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
-from headrace.ops.neural import either, over_space, padding_attrs, per_axis
+from headrace.ops.neural import either, padding_attrs, per_axis
+from headrace.ops.over_space import over_space
 from headrace.ops.pooling import (
     avg_pool_3d_op,
     avg_pool_op,

@@ -7,19 +7,25 @@ Source: TF 1.15 core/kernels/spacetobatch_op.cc, batchtospace_op.cc, spacetodept
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from headrace.base import errors
+from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape, text
 from headrace.graph.graph import Operation
+from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops.constants import constant
 from headrace.ops.windows import Array, channels_last, from_last, to_last
 
-__all__ = ["batch_to_space_nd", "depth_to_space", "space_to_batch_nd", "space_to_depth"]
+__all__ = [
+    "batch_to_space", "batch_to_space_nd", "depth_to_space", "space_to_batch", "space_to_batch_nd",
+    "space_to_depth",
+]  # fmt: skip
 
 
 def _checked(x: Array, block: Array, pairs: Array, what: str) -> tuple[list[int], Any]:
@@ -36,17 +42,26 @@ def _checked(x: Array, block: Array, pairs: Array, what: str) -> tuple[list[int]
     return [int(n) for n in block], [(int(a), int(b)) for a, b in pairs]
 
 
+def _known_pairs(c: ShapeContext, name: str, count: int) -> Sequence[Any]:
+    """The pairs that are added to or cut off each dimension, None where they are not known."""
+    found = c.value(name)
+    return [None] * count if found is None else found.tolist()
+
+
 def _space_to_batch_shape(c: ShapeContext) -> Shape:
-    x, block, paddings = c.shape("input"), c.value("block_shape"), c.value("paddings")
-    if x is None:
-        return None
-    if block is None or paddings is None:
-        return (None,) * len(x)
-    sizes = []
-    for n, b, (before, after) in zip(x[1:], block.tolist(), paddings.tolist(), strict=False):
-        if n is not None and (n + before + after) % b:
-            raise ValueError(f"a padded size of {n + before + after} is no multiple of {b}")
-        sizes.append(None if n is None else (n + before + after) // b)
+    x, block = c.shape("input"), c.value("block_shape")
+    if x is None or block is None:
+        return None if x is None else (None,) * len(x)
+    sizes: list[int | None] = []
+    for n, b, pair in zip(
+        x[1:], block.tolist(), _known_pairs(c, "paddings", len(block)), strict=False
+    ):
+        if n is None or pair is None:
+            sizes.append(None)
+            continue
+        if (n + sum(pair)) % b:
+            raise ValueError(f"a padded size of {n + sum(pair)} is no multiple of {b}")
+        sizes.append((n + sum(pair)) // b)
     count = None if x[0] is None else x[0] * math.prod(block.tolist())
     return (count, *sizes, *x[1 + len(block) :])
 
@@ -84,14 +99,14 @@ def space_to_batch_nd(xp: Any, input: Array, block_shape: Array, paddings: Array
 
 
 def _batch_to_space_shape(c: ShapeContext) -> Shape:
-    x, block, crops = c.shape("input"), c.value("block_shape"), c.value("crops")
-    if x is None:
-        return None
-    if block is None or crops is None:
-        return (None,) * len(x)
+    x, block = c.shape("input"), c.value("block_shape")
+    if x is None or block is None:
+        return None if x is None else (None,) * len(x)
     sizes = [
-        None if n is None else n * b - before - after
-        for n, b, (before, after) in zip(x[1:], block.tolist(), crops.tolist(), strict=False)
+        None if n is None or pair is None else n * b - sum(pair)
+        for n, b, pair in zip(
+            x[1:], block.tolist(), _known_pairs(c, "crops", len(block)), strict=False
+        )
     ]
     total = math.prod(block.tolist())
     if x[0] is not None and x[0] % total:
@@ -239,3 +254,31 @@ def depth_to_space(
         input, block_size=block_size, data_format=data_format, name=name
     )
     return made
+
+
+def space_to_batch(
+    input: Any, paddings: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None
+) -> Tensor:  # fmt: skip
+    """`space_to_batch_nd`; block_size: one number for both dimensions of images."""
+    with name_scope(name, "SpaceToBatchND", [input, paddings]) as scope:
+        block = _block(block_size, block_shape)
+        made: Tensor = space_to_batch_nd(input, block, paddings, name=scope)
+        return made
+
+
+def batch_to_space(
+    input: Any, crops: Any, block_size: Any, name: str | None = None, block_shape: Any = None
+) -> Tensor:
+    """`batch_to_space_nd`; block_size: one number for both dimensions of images."""
+    with name_scope(name, "BatchToSpaceND", [input, crops]) as scope:
+        block = _block(block_size, block_shape)
+        made: Tensor = batch_to_space_nd(input, block, crops, name=scope)
+        return made
+
+
+def _block(size: Any, shape: Any) -> Any:
+    if (size is None) == (shape is None):
+        raise ValueError("block_size and block_shape mean the same: give one")
+    if isinstance(size, (int, np.integer)):
+        return constant([size, size], dtypes.int64, name="block_shape")
+    return shape if size is None else size
