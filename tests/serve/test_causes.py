@@ -101,6 +101,17 @@ def test_a_recv_says_what_its_source_does() -> None:
     )
 
 
+def test_a_master_that_waits_for_a_silent_task_says_for_what() -> None:
+    waits = pb.BlockedStepState(
+        session="s", step=7, task="b", kind="reply", on="x:0, y:0", source="b", waited_s=12.0
+    )
+    (step,) = values([waits], silent={"b": "has not answered for 3 s"})
+    assert str(step) == (
+        "a step of session s has waited 12 s: reply of b, which makes x:0, y:0; nothing is known of it. "
+        "Likely cause: b has not answered for 3 s"
+    )
+
+
 def test_the_text_of_what_is_no_queue_has_its_state() -> None:
     state = pb.BlockedStepState(
         session="s", step=7, task="/job:ps", node="grads", op="AccumulatorTakeGradient",

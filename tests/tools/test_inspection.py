@@ -27,6 +27,7 @@ from headrace.tools.inspection import snapshot
 from headrace.tools.inspection.snapshot import Rates, Snapshot, _rates, queue_key
 from headrace.tools.inspection.tables import everything, live
 from headrace.tools.main import main
+from tests.serve.authority import Authority
 from tests.serve.clusters import Cluster, in_process
 from tests.waiting_steps import WaitingSteps, waiting_steps  # noqa: F401  (a fixture)
 
@@ -251,6 +252,42 @@ def test_a_server_that_does_not_answer_is_named(command: str) -> None:
     code, out, err = run(command, target)
     assert (code, out) == (ExitCode.FAILED, "")
     assert f"{target} does not answer: connection refused: nothing listens there" in err
+
+
+CREDENTIALS = ["HEADRACE_SECRET_FILE", "HEADRACE_TLS_CERT", "HEADRACE_TLS_KEY", "HEADRACE_TLS_CA"]
+
+
+@pytest.mark.parametrize("how", ["secret", "tls"])
+def test_a_cluster_that_asks_for_credentials_is_shown_to_who_has_them(
+    how: str, by_sockets: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in CREDENTIALS:
+        monkeypatch.setenv(name, "")  # which the command sets
+    files = Authority(tmp_path / "tls")
+    (tmp_path / "secret").write_text("correct horse battery staple\n")
+    with_secret = ["--secret-file", str(tmp_path / "secret")]
+    with_tls = ["--tls-cert", files.cert, "--tls-key", files.key, "--tls-ca", files.ca]
+    security = (
+        tf.train.Security("correct horse battery staple")
+        if how == "secret"
+        else tf.train.Security(
+            certificate=files.cert, key=files.key, authorities=files.ca, clients_too=True
+        )
+    )
+    with tf.train.Server({"ps": ["127.0.0.1:0"]}, security=security) as server:
+        monkeypatch.setattr(snapshot, "_ANSWER_WITHIN_S", 1.0)  # TLS tells strangers nothing
+        code, out, err = run("inspect", server.target, "--interval", "0")
+        assert (code, out) == (ExitCode.FAILED, ""), err
+        assert server.target in err
+        monkeypatch.setattr(snapshot, "_ANSWER_WITHIN_S", 60.0)
+        options = with_secret if how == "secret" else with_tls
+        code, out, err = run("inspect", server.target, "--json", "--interval", "0", *options)
+        assert (code, err) == (ExitCode.OK, "")
+        (task,) = json.loads(out)["tasks"]
+        assert (task["answers"], task["pid"]) == (True, os.getpid())
+        code, out, err = run("top", server.target, "--count", "1", *options)
+        assert (code, err) == (ExitCode.OK, "")
+        assert "1 task, " in out
 
 
 @pytest.fixture

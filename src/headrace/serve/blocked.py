@@ -56,11 +56,12 @@ class BlockedStep:
     """A node that waits.
 
     session: its handle, "" for a local one; client: who has the session, as far as that is known.
-    task, device: where it waits.  built_at: "file.py:41" where the program made the node, if known.
-    kind: of operation: dequeue, dequeue_many, enqueue, read, recv, take, …  on: what it waits for.
+    task, device: where it waits.  node, op: "" if the master waits for all that a task has to do.
+    built_at: "file.py:41" where the program made the node, if known.
+    kind: of operation: dequeue, dequeue_many, enqueue, read, recv, reply, take, …  on: what it waits for.
     wanted: elements; so_far: of them, set aside or gone in.  queue: None if it is not a queue;
     detail then says what there is.  unmoved_s: how long that has been as it is, at least.
-    source: the task that is to send the value that a recv waits for.
+    source: the task that is to send what a recv or a reply waits for.
     cause: the likely one, in a sentence; "" if there is nothing to be said.
     """
 
@@ -167,10 +168,8 @@ def _queue(state: pb.ResourceState) -> QueueState:
 def describe(step: BlockedStep) -> str:
     """All of it in one line."""
     built = f" (built at {step.built_at})" if step.built_at else ""
-    text = (
-        f"{_who(step)} has waited {seconds(step.waited_s)} in {step.op} {step.node!r}{built}: "
-        f"{_what(step)}; {_state(step)}"
-    )
+    where = f" in {step.op} {step.node!r}{built}" if step.node else ""
+    text = f"{_who(step)} has waited {seconds(step.waited_s)}{where}: {_what(step)}; {_state(step)}"
     others = _others(step)
     if others:
         text += f"; {others}"
@@ -186,6 +185,8 @@ def _who(step: BlockedStep) -> str:
 
 def _what(step: BlockedStep) -> str:
     count = f"({step.wanted})" if step.kind.endswith(("_many", "_up_to")) else ""
+    if step.kind == "reply":
+        return f"reply of {step.source}" + (f", which makes {step.on}" if step.on else "")
     if step.source:
         return f"recv of {step.on!r} from {step.source}"
     text = f"{step.kind}{count} on {step.on}"

@@ -12,6 +12,7 @@ import ipaddress
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from headrace.base import errors
 from headrace.base.device import DeviceSpec
@@ -24,6 +25,18 @@ from headrace.serve.awaited import Awaited, wait_for_all
 from headrace.serve.peers import Peer, Peers
 
 _BACK_WITHIN_S = 0.4  # more than the pause between two attempts to connect
+
+
+class Owing(Protocol):
+    """A part of a step that a task has been asked to run."""
+
+    @property
+    def task(self) -> str:
+        """Who was asked."""
+
+    @property
+    def makes(self) -> Sequence[str]:
+        """The tensors that are to come of it."""
 
 
 class ClusterView:
@@ -49,6 +62,8 @@ class ClusterView:
         self._reported: dict[str, Sequence[pb.DeviceAttributes]] = {}
         self._waits: dict[int, tuple[float, list[Awaited[pb.GetStatusResponse]]]] = {}
         self._pushing: set[str] = set()
+        self.owed: dict[int, tuple[Sequence[Owing], float]] = {}
+        """By step: the parts that the master waits for, and since when (time.monotonic seconds)"""
 
     def devices_for(self, wanted: Iterable[str], scope: Scope) -> list[str]:
         """Full names of the devices that nodes can be placed on, if they ask for `wanted`.

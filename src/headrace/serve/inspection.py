@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,12 @@ from headrace.run.queues import Attempt, Queue
 from headrace.run.readers import Read, Reader
 from headrace.run.resources import Resource, ResourceManager
 from headrace.run.variable import State
+from headrace.serve.lookalikes import MOST, lookalikes, may_mean_another
 
 Who = dict[WaitInfo, tuple[StepState, NodeInfo]]
 """The steps and nodes behind what waits."""
 
 _RECEIVES = frozenset(("_Recv", "_HostRecv"))
-_MOST_LOOKALIKES = 3
 
 
 def task_state(
@@ -140,7 +141,9 @@ def _describe_queue(
     # While anybody waits, whatever moves is seen; what was before that is not known.
     first = min((info.since for info in _waiters(described)), default=now)
     found.unmoved_s = max(0.0, now - max(described["moved_at"], first))
-    found.lookalike.extend(_lookalikes(queue, found.kind, resources()))
+    if may_mean_another(found):
+        others = (_queue_state(r, r.describe(), {}) for r in resources() if isinstance(r, Queue))
+        found.lookalike.extend(islice(lookalikes(found, others), MOST))
 
 
 def _text(value: Any) -> str:
@@ -238,31 +241,3 @@ def _add_waiters(found: pb.ResourceState, infos: Iterable[WaitInfo], who: Who) -
         if behind is not None:
             step, node = behind
             waiter.session, waiter.step, waiter.node = step.owner, step.step_id, node.name
-
-
-def _lookalikes(queue: Queue, kind: str, resources: Iterable[Resource]) -> Iterator[str]:
-    """Queues of the same component types that could serve who waits for this one, which nobody has.
-
-    They may have been meant: a shared_name was misspelt, or a container left out.
-    """
-    described = queue.describe()
-    takes = not kind.startswith(("enqueue", "close"))
-    untouched = described["entered"] == (0 if takes else described["size"] + described["gathered"])
-    if not untouched:
-        return
-    count = 0
-    for other in resources:
-        if not isinstance(other, Queue) or other is queue or count == _MOST_LOOKALIKES:
-            continue
-        if other.spec.component_types != queue.spec.component_types or other.is_closed():
-            continue
-        facts = other.describe()
-        if takes and facts["size"]:
-            what = f"holds {facts['size']} element{'' if facts['size'] == 1 else 's'} of the same types"
-        elif not takes and facts["pending_dequeues"]:
-            what = "is waited on"
-        else:
-            continue
-        count += 1
-        whose = "; it is another session's alone" if other.name.startswith("_") else ""
-        yield f"{other} in container {other.container!r}, which {what}{whose}"

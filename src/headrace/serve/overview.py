@@ -6,14 +6,20 @@ answer soon, or cannot, is listed with the reason instead of keeping the others.
 
 from __future__ import annotations
 
+import contextlib
+import time
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.run.keys import task_of
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import wire
 from headrace.serve.cluster_view import ClusterView
+from headrace.serve.lookalikes import MOST, lookalikes, may_mean_another
 from headrace.serve.peers import Peer
 
 _ANSWER_WITHIN_S = 3.0
@@ -39,6 +45,66 @@ def overview(cluster: ClusterView, request: pb.InspectRequest, scope: Scope) -> 
                 state.silent = _why_silent(error)
             state.task = task
             state.address = cluster.address(task)
+    _add_owed(found, cluster, request.session_handle)
+    _add_lookalikes(found, cluster, request, scope)
+    return found
+
+
+def _add_owed(found: pb.InspectResponse, cluster: ClusterView, session: str) -> None:
+    """Steps for which the master waits for a task that says nothing, if nobody else has told of them."""
+    told = {step.step for state in found.task for step in state.blocked}
+    silent = {state.task: state for state in found.task if state.silent}
+    now = time.monotonic()
+    for step_id, (parts, since) in cluster.owed.copy().items():
+        for part in parts:
+            if part.task in silent and step_id not in told:
+                silent[part.task].blocked.add(
+                    session=session, step=step_id, task=part.task, source=part.task, kind="reply",
+                    on=", ".join(part.makes), waited_s=now - since, unmoved_s=now - since,
+                )  # fmt: skip
+
+
+def _add_lookalikes(
+    found: pb.InspectResponse, cluster: ClusterView, request: pb.InspectRequest, scope: Scope
+) -> None:
+    """Say of steps that wait for a queue which nobody uses whether a queue of another task may have been meant."""
+    lost = [
+        step
+        for state in found.task
+        for step in state.blocked
+        if not step.lookalike and may_mean_another(step)
+    ]
+    if not lost or len(found.task) < 2:
+        return
+    there = {state.task: list(state.resource) for state in found.task}
+    if request.blocked_only:
+        heard = [state.task for state in found.task if not state.silent]
+        there = _resources(cluster, heard, scope)
+    for step in lost:
+        mine = task_of(step.device)
+        more = (
+            each
+            for task, resources in there.items()
+            if task != mine
+            for each in lookalikes(step, resources, task)
+        )
+        step.lookalike.extend(islice(more, MOST))
+
+
+def _resources(
+    cluster: ClusterView, tasks: Sequence[str], scope: Scope
+) -> dict[str, list[pb.ResourceState]]:
+    """What those tasks have, as far as they say."""
+    found = {}
+    with Scope(_ANSWER_WITHIN_S, scope) as asking:
+        asked = {
+            task: cluster.worker(task).call(wire.INSPECT_TASK, pb.InspectRequest(), asking)
+            for task in tasks
+        }
+        for task, reply in asked.items():
+            with contextlib.suppress(errors.OpError):
+                found[task] = list(reply.wait(asking).task[0].resource)
+    scope.check()
     return found
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.codec import protos as pb
+from headrace.run import keys
 from headrace.run.variable import Lease
 from headrace.serve import messages as m
 
@@ -30,6 +31,11 @@ class Part:
     feeds: dict[str, str]
     fetches: dict[str, str]
     relayed: Sequence[str] = ()
+
+    @property
+    def makes(self) -> list[str]:
+        """The tensors that are asked of it."""
+        return [*self.fetches, *map(keys.tensor_name, self.relayed)]
 
 
 @dataclass(slots=True, eq=False)

@@ -6,15 +6,16 @@ Called by: serve.master_session.  Threads: the calling thread runs the master's 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from headrace.base import errors
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
-from headrace.serve.cluster_view import ClusterView
+from headrace.serve.cluster_view import ClusterView, Owing
 from headrace.serve.links import LinkedCall, Links
 from headrace.serve.waiting import passed_deadline, patient
 
@@ -22,18 +23,10 @@ _PATIENCE_S = 0.025  # past the deadline, for the tasks to say what they were wa
 _RECEIVES = frozenset(("_Recv", "_HostRecv"))
 
 
-class Part(Protocol):
-    """A partition, as far as a step is concerned."""
-
-    @property
-    def task(self) -> str:
-        """Where it runs."""
-
-
 def run_parts(
     cluster: ClusterView,
     own_task: str,
-    parts: Sequence[Part],
+    parts: Sequence[Owing],
     method: wire.Method,
     requests: Sequence[Any],
     scope: Scope,
@@ -45,16 +38,21 @@ def run_parts(
     Raises the first error of any of them; of several that ran into the deadline the one that says
     most.
     """
-    if len(parts) == 1 and scope.deadline is None:
-        return [cluster.worker(parts[0].task).call_now(method, requests[0], scope)]
-    with Scope(parent=scope) as step:
-        return _Step(step, linked).run(cluster, own_task, parts, method, requests)
+    step_id = requests[0].step_id
+    cluster.owed[step_id] = parts, time.monotonic()
+    try:
+        if len(parts) == 1 and scope.deadline is None:
+            return [cluster.worker(parts[0].task).call_now(method, requests[0], scope)]
+        with Scope(parent=scope) as step:
+            return _Step(step, linked).run(cluster, own_task, parts, method, requests)
+    finally:
+        del cluster.owed[step_id]
 
 
 def relay_parts(
     cluster: ClusterView,
     own_task: str,
-    parts: Sequence[Part],
+    parts: Sequence[Owing],
     order: tuple[int, int],
     method: wire.Method,
     requests: Sequence[Any],
@@ -88,7 +86,7 @@ class _Step:
         self,
         cluster: ClusterView,
         own_task: str,
-        parts: Sequence[Part],
+        parts: Sequence[Owing],
         method: wire.Method,
         requests: Sequence[Any],
     ) -> list[Any]:
@@ -131,7 +129,7 @@ class _Step:
                 self._drop(replies.values())
         return [replies[index] for index in range(len(parts))]
 
-    def _links(self, parts: Sequence[Part]) -> Links | None:
+    def _links(self, parts: Sequence[Owing]) -> Links | None:
         """Links to the parts that can be reached by one; their replies are read while the own part waits."""
         links = {
             parts[index].task: call.link()
