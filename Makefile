@@ -46,7 +46,7 @@ bench-scaling: $(VENV)/installed-plots $(HEADRACE_ORACLE_PYTHON)
 fuzz: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
-# Ten minutes of chaos, a thousand starts and stops, the contract over slow connections; ARGS="--help" tells how to choose.
+# Ten minutes of chaos, a thousand starts and stops, the contract over bad connections; ARGS="--help" tells how to choose.
 soak: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.soak $(ARGS)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +16,6 @@ from headrace.run.pending import Pending
 from headrace.run.queues import Queue
 from headrace.serve import overview, registry
 from tests.serve.clusters import Cluster, in_process
-from tests.serve.proxies import dawdling_cluster
 from tests.serve.ways import ways  # noqa: F401  (a fixture)
 from tests.waiting_steps import waiting_steps  # noqa: F401  (a fixture)
 
@@ -55,6 +53,8 @@ def use_sockets(lane: str) -> Callable[[pytest.MonkeyPatch], None]:
     return use
 
 
+JOBS = {"ps": 1, "worker": 2}
+
 SHELLS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "direct": use_direct,
     "grpc": use_sockets("off"),
@@ -74,14 +74,8 @@ def shell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 @pytest.fixture
 def cluster(shell: str) -> Iterator[Cluster]:
-    """One ps and two workers in this process, talking over the shell.
-
-    With a number in HEADRACE_TEST_DAWDLE, connections of gRPC and TCP pass through proxies that dawdle; `make soak`
-    does that.
-    """
-    jobs = {"ps": 1, "worker": 2}
-    seed = os.environ.get("HEADRACE_TEST_DAWDLE", "")
-    with dawdling_cluster(shell, jobs, int(seed)) if seed else in_process(jobs) as cluster:
+    """One ps and two workers in this process, talking over the shell."""
+    with in_process(JOBS) as cluster:
         yield cluster
 
 

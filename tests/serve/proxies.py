@@ -164,18 +164,20 @@ def dawdling(seed: int) -> Callable[[], Fate]:
 
 
 @contextmanager
-def dawdling_cluster(shell: str, jobs: Jobs, seed: int) -> Iterator[Cluster]:
-    """A cluster of servers in this process whose connections of that shell, gRPC or TCP, dawdle."""
+def proxied(
+    shell: str, jobs: Jobs, fates: Callable[[int], Callable[[], Fate]]
+) -> Iterator[Cluster]:
+    """A cluster of servers in this process with a proxy before each one's port of that shell, gRPC or TCP.
+
+    fates(n) is for the proxy of the nth task.
+    """
     if shell == "grpc":
-        with behind_proxies(jobs, lambda number: dawdling(100 * seed + number)) as cluster:
+        with behind_proxies(jobs, fates) as cluster:
             yield cluster
         return
     with in_process(jobs) as cluster, ExitStack() as stack:
-        if shell == "tcp":
-            for number, server in enumerate(cluster.servers.values()):
-                stack.enter_context(before(server, dawdling(100 * seed + number))).stand_before(
-                    server
-                )
+        for number, server in enumerate(cluster.servers.values()):
+            stack.enter_context(before(server, fates(number))).stand_before(server)
         yield cluster
 
 

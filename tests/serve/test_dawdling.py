@@ -6,8 +6,8 @@ import pytest
 
 import headrace as tf
 from tests.serve.broken_steps import STEPS, Program, names_in
-from tests.serve.conftest import SHELLS
-from tests.serve.proxies import dawdling_cluster
+from tests.serve.conftest import JOBS, SHELLS
+from tests.serve.proxies import dawdling, proxied
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -19,7 +19,7 @@ def test_every_step_is_done_over_connections_that_dawdle(
     monkeypatch.setenv("HEADRACE_FROZEN_AFTER_S", "0")  # they are slow, on a busy machine very slow
     program = Program()
     with (
-        dawdling_cluster(shell, {"ps": 1, "worker": 2}, seed) as cluster,
+        proxied(shell, JOBS, lambda number: dawdling(100 * seed + number)) as cluster,
         tf.Session(cluster.target("worker:0")) as session,
     ):
         session.run(program.init)
