@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchmarks.child import FLOOR, Arguments
 from benchmarks.libraries import HEADRACE, LIBRARIES, TENSORFLOW, Library
@@ -93,11 +94,19 @@ def run(row: Row, libraries: Sequence[Library], effort: Effort) -> Outcome:
     return outcome
 
 
-def run_once(row: Row, subject: str, effort: Effort, arguments: Arguments = None) -> float:
-    """One run in a new process, with new servers where the row has a cluster.
+def run_once(row: Row, subject: str, effort: Effort) -> float:
+    """One run in a new process, with new servers where the row has a cluster.  Raises ProcessFailed."""
+    return float(_run(row, subject, effort, {}))
 
-    arguments: of the row's function, other than it takes by itself.  Raises ProcessFailed.
-    """
+
+def run_series(
+    row: Row, subject: str, effort: Effort, arguments: Sequence[Arguments]
+) -> list[float]:
+    """As `run_once`, with other arguments than the row takes by itself, one set after the other in that process."""
+    return [float(figure) for figure in _run(row, subject, effort, arguments)]
+
+
+def _run(row: Row, subject: str, effort: Effort, arguments: Any) -> Any:
     library = LIBRARIES.get(subject)
     with ExitStack() as stack:
         servers = Servers({}, {})
@@ -105,13 +114,7 @@ def run_once(row: Row, subject: str, effort: Effort, arguments: Arguments = None
             servers = stack.enter_context(cluster(library, row.cluster))
         command = [
             *((library or HEADRACE).python(), "-m", "benchmarks.child"),
-            *(
-                row.name,
-                subject,
-                str(effort.seconds),
-                json.dumps(servers),
-                json.dumps(arguments or {}),
-            ),
+            *(row.name, subject, str(effort.seconds), json.dumps(servers), json.dumps(arguments)),
         ]
         child = stack.enter_context(process(command))
-        return float(json.loads(child.first_line(effort.within_s)))
+        return json.loads(child.first_line(effort.within_s))

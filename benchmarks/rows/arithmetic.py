@@ -13,29 +13,40 @@ from benchmarks.row import Bench, Unit, row
 
 ELEMENTS = 4_000_000
 FED = 2_500_000  # floats: 10 MB
+BLOCK = 1 << 20
+
+
+def _session(tf: Any, threads: int) -> Any:
+    """One that uses so many threads; 0: as many as it likes."""
+    config = tf.ConfigProto(
+        intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
+    )
+    return tf.Session(config=config)
 
 
 @row("elementwise, 4 M floats: sum(tanh(x) * 2 + exp(-x))", faster=1)
-def elementwise(tf: Any, bench: Bench) -> None:
+def elementwise(tf: Any, bench: Bench, nbytes: int = 4 * ELEMENTS, threads: int = 0) -> None:
     """A chain of elementwise operations over a large variable, and the sum of what it gives."""
-    values = np.random.default_rng(0).standard_normal(ELEMENTS).astype(np.float32)
+    values = np.random.default_rng(0).standard_normal(nbytes // 4, np.float32)
     x = tf.Variable(values)
     total = tf.reduce_sum(tf.tanh(x) * 2 + tf.exp(-x))
-    wide = values.astype(np.float64)
-    with tf.Session() as session:
+    wanted = 0.0
+    for start in range(0, len(values), BLOCK):
+        wide = values[start : start + BLOCK].astype(np.float64)
+        wanted += (np.tanh(wide) * 2 + np.exp(-wide)).sum()
+    with _session(tf, threads) as session:
         session.run(tf.global_variables_initializer())
-        wanted = (np.tanh(wide) * 2 + np.exp(-wide)).sum()
         bench.expect(session.run(total), wanted, relative=1e-4)
         bench.time(lambda: session.run(total))
 
 
 @row("feed 10 MB and reduce", faster=1)
-def feed_reduce(tf: Any, bench: Bench) -> None:
+def feed_reduce(tf: Any, bench: Bench, nbytes: int = 4 * FED, threads: int = 0) -> None:
     """Feed 2.5 M floats and fetch their sum."""
-    values = np.random.default_rng(0).random(FED, np.float32)
+    values = np.random.default_rng(0).random(nbytes // 4, np.float32)
     x = tf.placeholder(tf.float32, [None])
     total = tf.reduce_sum(x)
-    with tf.Session() as session:
+    with _session(tf, threads) as session:
         bench.expect(session.run(total, {x: values}), values.sum(dtype=np.float64), relative=1e-4)
         bench.time(lambda: session.run(total, {x: values}))
 

@@ -20,18 +20,25 @@ WITHIN_S = 60.0
 
 
 @row("8 sessions updating one variable", unit=Unit.PER_SECOND, cluster=CLUSTER, faster=8)
-def sessions_on_one_variable(tf: Any, bench: Bench, clients: int = 8) -> None:
-    """Every session adds to a variable of the parameter server and fetches it; no update may be lost."""
+def sessions_on_one_variable(tf: Any, bench: Bench, clients: int = 8, step: str = "update") -> None:
+    """Every session adds to a variable of the parameter server and fetches it; no update may be lost.
+
+    step: what else each of them may run: `read`, the variable, or `const`, a constant of their master.
+    """
     with tf.device("/job:ps/task:0"):
         x = tf.Variable(0, dtype=tf.int64)
         count = x.assign_add(1, use_locking=True)
+    with tf.device("/job:worker/task:0"):
+        answer = tf.constant(42)
+    fetch = {"update": count, "read": x, "const": answer}[step]
     with ExitStack() as stack:
         sessions = [stack.enter_context(tf.Session(bench.target("worker"))) for _ in range(clients)]
         sessions[0].run(tf.global_variables_initializer())
         for number, session in enumerate(sessions):
-            bench.expect(session.run(count), 1 + number)
-        calls = bench.rate([partial(session.run, count) for session in sessions])
-        bench.expect(sessions[0].run(x), clients * (1 + calls))
+            wanted = {"update": 1 + number, "read": 0, "const": 42}[step]
+            bench.expect(session.run(fetch), wanted)
+        calls = bench.rate([partial(session.run, fetch) for session in sessions])
+        bench.expect(sessions[0].run(x), clients * (1 + calls) if step == "update" else 0)
 
 
 @row("4 producers and 4 consumers on one queue", unit=Unit.PER_SECOND, cluster=CLUSTER, faster=8)

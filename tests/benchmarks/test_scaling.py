@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import scaling
+from benchmarks import compare, report, scaling
 from benchmarks.processes import ProcessFailed
 from benchmarks.row import Row
+from benchmarks.rows import TABLE
 
-README = f"before\n{scaling.BEGIN}\nold\n{scaling.END}\nafter\n"
+PLOTS = scaling.plots([1, 2], [4], [10])
+README = "before\n" + "\n".join(f"{plot.begin}\nold {plot.name}\n{plot.end}" for plot in PLOTS)
 
 
 @pytest.fixture
@@ -23,41 +26,68 @@ def readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def run(readme: Path) -> int:
+def run(readme: Path, *plots: str) -> int:
     return scaling.main(
-        ["--quick", "--only", "headrace", "--clients", "1", "4", "--bytes", "4", "1048576",
-         "--nodes", "10", "1000",
-         "--readme", str(readme)]
+        [*plots, "--quick", "--only", "headrace", "--clients", "1", "4", "--bytes", "4", "1048576",
+         "--nodes", "10", "1000", "--readme", str(readme)]
     )  # fmt: skip
 
 
-def test_every_series_gives_its_row_an_argument_that_it_takes() -> None:
-    series = [each for plot in scaling.plots([1, 2], [4], [10]) for each in plot.series]
-    assert len(series) == 8
+def test_every_series_gives_its_row_arguments_that_it_takes() -> None:
+    series = [each for plot in PLOTS for each in plot.series]
+    assert len({each.title for each in series}) == len(series)
     for each in series:
-        assert each.argument in inspect.signature(each.row.function).parameters
+        taken = inspect.signature(each.row.function).parameters
+        assert {each.argument, *each.given} <= {*taken}
 
 
-def test_figures_and_plots_stand_between_the_markers(
+def test_the_page_has_a_place_for_every_plot() -> None:
+    text = report.README.read_text()
+    for plot in PLOTS:
+        assert text.count(plot.begin) == text.count(plot.end) == 1
+
+
+def by_value(
+    row: Row, subject: str, effort: Any, arguments: Sequence[dict[str, int]]
+) -> list[float]:
+    return [next(iter(given.values())) / 1e6 for given in arguments]
+
+
+def test_figures_and_plots_stand_between_their_markers(
     readme: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def once(row: Row, subject: str, effort: Any, arguments: dict[str, int]) -> float:
-        (value,) = arguments.values()
-        return value / 1e6
-
-    monkeypatch.setattr(scaling, "run_once", once)
+    monkeypatch.setattr(scaling, "run_series", by_value)
     assert run(readme) == 0
     text = readme.read_text()
-    assert text.startswith(f"before\n{scaling.BEGIN}\n")
-    assert text.endswith(f"{scaling.END}\nafter\n")
+    assert text.startswith("before\n")
     assert "old" not in text
-    assert "| fetch | 4.00 B | 4.00 µs |" in text
-    assert "| fetch | 1.05 MB | 1.05 s |" in text
-    assert "| producers and consumers on one queue | 4 clients |" in text
-    assert "| first run | 1,000 nodes | 1.00 ms |" in text
-    for plot in ("scaling-clients.svg", "scaling-bytes.svg", "scaling-nodes.svg"):
-        assert f"]({plot})" in text
-        assert readme.with_name(plot).exists()
+    assert "| fetched | 4 B | 4.00 µs |" in text
+    assert "| fetched | 1 MiB | 1.05 s |" in text
+    assert "| half put into a queue, half take out | 4 clients |" in text
+    assert "| fed and summed, 2 threads | 1 MiB | 1.05 s |" in text
+    assert "| run for the first time | 1,000 nodes | 1.00 ms |" in text
+    for plot in PLOTS:
+        assert f"]({plot.file})" in text
+        assert readme.with_name(plot.file).exists()
+
+
+def test_a_plot_by_itself_leaves_the_others_as_they_are(
+    readme: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scaling, "run_series", by_value)
+    assert run(readme, "nodes") == 0
+    text = readme.read_text()
+    assert "| built | 10 nodes |" in text
+    assert [name for name in ("clients", "bytes", "arrays") if f"old {name}" not in text] == []
+    assert not readme.with_name("scaling-bytes.svg").exists()
+
+
+def test_a_row_is_measured_with_each_of_its_arguments_in_turn() -> None:
+    figures = compare.run_series(
+        TABLE["chain"], "headrace", compare.QUICK, [{"nodes": 1}, {"nodes": 300}]
+    )
+    assert len({*figures}) == 2
+    assert min(figures) > 0
 
 
 def test_nothing_is_written_if_a_measurement_failed(
@@ -66,13 +96,15 @@ def test_nothing_is_written_if_a_measurement_failed(
     def once(*arguments: Any) -> float:
         raise ProcessFailed("it ended with exit code 3")
 
-    monkeypatch.setattr(scaling, "run_once", once)
+    monkeypatch.setattr(scaling, "run_series", once)
     assert run(readme) == 1
     assert readme.read_text() == README
     assert "exit code 3" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("wrong", [["--bytes", "5"], ["--clients", "0"], ["--runs", "x"]])
+@pytest.mark.parametrize(
+    "wrong", [["--bytes", "5"], ["--clients", "0"], ["--runs", "x"], ["edges"]]
+)
 def test_arguments_that_no_row_can_take_are_refused(wrong: list[str]) -> None:
     with pytest.raises(SystemExit):
         scaling.arguments(wrong)
