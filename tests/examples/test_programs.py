@@ -110,6 +110,14 @@ def test_a_preloaded_set_trains(served: Serve, run_example: Run, remote: bool) -
     ]
 
 
+def test_a_convolutional_network_learns_to_read_digits(run_example: Run) -> None:
+    lines = run_example("digits_cnn", "", "2")
+    found = [re.fullmatch(r"epoch (\d): (\d+\.\d)% of 360 test images", line) for line in lines]
+    epochs, shares = zip(*[match.groups() for match in found if match], strict=True)
+    assert epochs == ("1", "2")
+    assert float(shares[1]) > float(shares[0]) > 50  # guessing gets 10
+
+
 def test_a_malformed_line_is_named(tmp_path: Path, start_example: Any) -> None:
     path = tmp_path / "broken.csv"
     path.write_text("x,y,label\n1,2,0\nfour,5,1\n")

@@ -32,6 +32,7 @@ GRAPHS = [
     ("examples/secret_cluster.py", "build()"),
     ("examples/secret_cluster.py", "all_done()"),
     ("examples/preloaded.py", "build(*training_set(), 2, 4)"),
+    ("examples/digits_cnn.py", "build()"),
     (f"{DEMO}.loader", "pipeline(['a.csv', 'b.csv'], 3)"),
     (f"{DEMO}.trainer", f"build({CLUSTER}, 0, 50, 0.01, 1000)"),
     (f"{DEMO}.trainer", f"build({CLUSTER}, 1, 32, 0.001, 10)"),
