@@ -85,7 +85,14 @@ def bias_add_op(xp: Any, value: Array, bias: Array, *, data_format: bytes) -> An
 def _bias_add_into(value: Array, bias: Array, out: Array) -> Any:
     if bias.ndim != 1 or value.shape[-1:] != bias.shape:
         raise ValueError("one element of the bias for each channel")
-    return np.add(value, bias, out=out)
+    width = len(bias)
+    together = _LONG // max(width, 1)
+    if together < 2 or value.size % (together * width) or not value.flags.c_contiguous:
+        return np.add(value, bias, out=out)
+    # Short rows are added several at a time, as NumPy adds long ones faster.
+    long = np.broadcast_to(bias, (together, width)).reshape(-1)
+    np.add(value.reshape(-1, len(long)), long, out=out.reshape(-1, len(long)))
+    return out
 
 
 bias_add_op.into = _bias_add_into

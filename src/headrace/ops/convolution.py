@@ -11,7 +11,7 @@ from typing import Any
 from headrace.base import shapes
 from headrace.base.shapes import Shape
 from headrace.graph.graph import Operation
-from headrace.graph.registry import op
+from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops.convolving import backprop_filter, backprop_input, convolved
 from headrace.ops.shape_ops import shape as shape_of
@@ -130,41 +130,43 @@ def conv2d_backprop_filter_op(
     )
 
 
-_ATTRS_2D = (
-    "strides", "padding", "use_cudnn_on_gpu", "data_format", "dilations", "explicit_paddings",
+def _gradients(conv: OpSpec, to_input: OpSpec, to_filter: OpSpec, *attrs: str) -> None:
+    """Each of the three is made of the two others."""
+
+    @conv.gradient
+    def _(op: Operation, dout: Any) -> Any:
+        x, filters = op.inputs
+        sizes, more = shape_n([x, filters]), _attrs(op, *attrs)
+        return (
+            to_input(sizes[0], filters, dout, **more),
+            to_filter(x, sizes[1], dout, **more),
+        )
+
+    @to_input.gradient
+    def _(op: Operation, dout: Any) -> Any:
+        _, filters, dy = op.inputs
+        more = _attrs(op, *attrs)
+        return (
+            None,
+            to_filter(dout, shape_of(filters), dy, **more),
+            conv(dout, filters, **more),
+        )
+
+    @to_filter.gradient
+    def _(op: Operation, dout: Any) -> Any:
+        x, _, dy = op.inputs
+        more = _attrs(op, *attrs)
+        return (
+            to_input(shape_of(x), dout, dy, **more),
+            None,
+            conv(x, dout, **more),
+        )
+
+
+_gradients(
+    conv2d_op, conv2d_backprop_input_op, conv2d_backprop_filter_op, "strides", "padding",
+    "use_cudnn_on_gpu", "data_format", "dilations", "explicit_paddings",
 )  # fmt: skip
-
-
-@conv2d_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    x, filters = op.inputs
-    sizes, attrs = shape_n([x, filters]), _attrs(op, *_ATTRS_2D)
-    return (
-        conv2d_backprop_input_op(sizes[0], filters, dout, **attrs),
-        conv2d_backprop_filter_op(x, sizes[1], dout, **attrs),
-    )
-
-
-@conv2d_backprop_input_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    _, filters, dy = op.inputs
-    attrs = _attrs(op, *_ATTRS_2D)
-    return (
-        None,
-        conv2d_backprop_filter_op(dout, shape_of(filters), dy, **attrs),
-        conv2d_op(dout, filters, **attrs),
-    )
-
-
-@conv2d_backprop_filter_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    x, _, dy = op.inputs
-    attrs = _attrs(op, *_ATTRS_2D)
-    return (
-        conv2d_backprop_input_op(shape_of(x), dout, dy, **attrs),
-        None,
-        conv2d_op(x, dout, **attrs),
-    )
 
 
 # -- volumes ----------------------------------------------------------------------------------
@@ -220,36 +222,7 @@ def conv3d_backprop_filter_op(
     return backprop_filter(x, sizes, dout, strides, padding, data_format, dilations)
 
 
-_ATTRS_3D = ("strides", "padding", "data_format", "dilations")
-
-
-@conv3d_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    x, filters = op.inputs
-    sizes, attrs = shape_n([x, filters]), _attrs(op, *_ATTRS_3D)
-    return (
-        conv3d_backprop_input_op(sizes[0], filters, dout, **attrs),
-        conv3d_backprop_filter_op(x, sizes[1], dout, **attrs),
-    )
-
-
-@conv3d_backprop_input_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    _, filters, dy = op.inputs
-    attrs = _attrs(op, *_ATTRS_3D)
-    return (
-        None,
-        conv3d_backprop_filter_op(dout, shape_of(filters), dy, **attrs),
-        conv3d_op(dout, filters, **attrs),
-    )
-
-
-@conv3d_backprop_filter_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    x, _, dy = op.inputs
-    attrs = _attrs(op, *_ATTRS_3D)
-    return (
-        conv3d_backprop_input_op(shape_of(x), dout, dy, **attrs),
-        None,
-        conv3d_op(x, dout, **attrs),
-    )
+_gradients(
+    conv3d_op, conv3d_backprop_input_op, conv3d_backprop_filter_op, "strides", "padding",
+    "data_format", "dilations",
+)  # fmt: skip

@@ -140,6 +140,10 @@ def _max_pool(
     xp: Any, x: Array, *, ksize: list[int], strides: list[int], padding: bytes, data_format: bytes,
     explicit_paddings: Sequence[int] = (),
 ) -> Any:  # fmt: skip
+    """The largest value under each window of x [n, h, w, c]: [n, h', w', c].
+
+    Raises InvalidArgument (rank), Unimplemented (windows over batch or channels).
+    """
     given = _last(x, data_format)
     where = pool_windows(given.shape[1:-1], ksize, strides, padding, data_format, explicit_paddings)
     return from_last(_largest(given, where), data_format)
@@ -166,6 +170,10 @@ def _max_pool_grad(
     xp: Any, x: Array, y: Array, dy: Array, *, ksize: list[int], strides: list[int], padding: bytes,
     data_format: bytes, explicit_paddings: Sequence[int] = (),
 ) -> Any:  # fmt: skip
+    """The gradient of MaxPool with respect to its input: each value's goes to the first place that has it.
+
+    Raises InvalidArgument if shapes do not fit.
+    """
     given, out, grad = (_last(a, data_format) for a in (x, y, dy))
     where = pool_windows(given.shape[1:-1], ksize, strides, padding, data_format, explicit_paddings)
     for each in (out, grad):
@@ -202,6 +210,7 @@ def _max_pool_grad_grad(
     xp: Any, x: Array, y: Array, ddx: Array, *, ksize: list[int], strides: list[int], padding: bytes,
     data_format: bytes,
 ) -> Any:  # fmt: skip
+    """The gradient of MaxPoolGrad with respect to dy: what `ddx` [shape of x] has where the largest values are."""
     given, out, grad = (_last(a, data_format) for a in (x, y, ddx))
     where = pool_windows(given.shape[1:-1], ksize, strides, padding, data_format)
     check_gradient(out, where, len(given), given.shape[-1])
@@ -215,7 +224,7 @@ def _max_pool_grad_grad(
     return from_last(made, data_format)
 
 
-@op(
+max_pool_op = op(
     "MaxPool",
     inputs="input: T",
     outputs="output: T",
@@ -223,58 +232,24 @@ def _max_pool_grad_grad(
     f"{_EXPLICIT}; data_format: {{'NHWC', 'NCHW', 'NCHW_VECT_C'}} = 'NHWC'",
     shape=_pool_shape,
     shares=True,
-)
-def max_pool_op(
-    xp: Any, x: Array, *, ksize: list[int], strides: list[int], padding: bytes, explicit_paddings: list[int],
-    data_format: bytes,
-) -> Any:  # fmt: skip
-    """The largest value under each window of x [n, h, w, c]: [n, h', w', c].
+)(_max_pool)
 
-    Raises InvalidArgument (rank), Unimplemented (windows over batch or channels).
-    """
-    return _max_pool(
-        xp, x, ksize=ksize, strides=strides, padding=padding, data_format=data_format,
-        explicit_paddings=explicit_paddings,
-    )  # fmt: skip
-
-
-@op(
+max_pool_grad_op = op(
     "MaxPoolGrad",
     inputs="orig_input: T; orig_output: T; grad: T",
     outputs="output: T",
     attrs=f"{_EXPLICIT}; {_FORMAT}; T: realnumbertype = float",
     shape=lambda c: c.shape("orig_input"),
     shares=True,
-)
-def max_pool_grad_op(
-    xp: Any, x: Array, y: Array, dy: Array, *, ksize: list[int], strides: list[int], padding: bytes,
-    explicit_paddings: list[int], data_format: bytes,
-) -> Any:  # fmt: skip
-    """The gradient of MaxPool with respect to its input: each value's goes to the first place that has it.
+)(_max_pool_grad)
 
-    Raises InvalidArgument if shapes do not fit.
-    """
-    return _max_pool_grad(
-        xp, x, y, dy, ksize=ksize, strides=strides, padding=padding, data_format=data_format,
-        explicit_paddings=explicit_paddings,
-    )  # fmt: skip
-
-
-@op(
+max_pool_grad_grad_op = op(
     "MaxPoolGradGrad",
     inputs="orig_input: T; orig_output: T; grad: T",
     outputs="output: T",
     attrs=f"{_SIMPLE}; T: realnumbertype",
     shape=lambda c: c.shape("orig_output"),
-)
-def max_pool_grad_grad_op(
-    xp: Any, x: Array, y: Array, ddx: Array, *, ksize: list[int], strides: list[int], padding: bytes,
-    data_format: bytes,
-) -> Any:  # fmt: skip
-    """The gradient of MaxPoolGrad with respect to dy: what `ddx` [shape of x] has where the largest values are."""
-    return _max_pool_grad_grad(
-        xp, x, y, ddx, ksize=ksize, strides=strides, padding=padding, data_format=data_format
-    )
+)(_max_pool_grad_grad)
 
 
 @op(
@@ -386,6 +361,7 @@ def _counts(where: Geometry, kind: np.dtype[Any]) -> Any:
 def _avg_pool(
     xp: Any, x: Array, *, ksize: list[int], strides: list[int], padding: bytes, data_format: bytes
 ) -> Any:
+    """The mean under each window of x [n, h, w, c], padding not counted: [n, h', w', c].  Raises as MaxPool."""
     given = _last(single(x), data_format)
     where = pool_windows(given.shape[1:-1], ksize, strides, padding, data_format)
     counts = _counts(where, given.dtype)
@@ -407,6 +383,10 @@ def _avg_pool_grad(
     xp: Any, input_shape: Array, dy: Array, *, ksize: list[int], strides: list[int], padding: bytes,
     data_format: bytes,
 ) -> Any:  # fmt: skip
+    """The gradient of AvgPool with respect to its input, of shape orig_input_shape [4].
+
+    Raises InvalidArgument if shapes do not fit.
+    """
     grad = _last(single(dy), data_format)
     if input_shape.shape != (len(data_format),) or input_shape.min() < 0:
         raise errors.invalid_argument(
@@ -434,73 +414,41 @@ def _avg_pool_grad(
     return from_last(dx.astype(dy.dtype, copy=False), data_format)
 
 
-@op(
+avg_pool_op = op(
     "AvgPool",
     inputs="value: T",
     outputs="output: T",
     attrs=f"{_SIMPLE}; T: {_FLOATS}",
     shape=_pool_shape,
     shares=True,
-)
-def avg_pool_op(
-    xp: Any, x: Array, *, ksize: list[int], strides: list[int], padding: bytes, data_format: bytes
-) -> Any:
-    """The mean under each window of x [n, h, w, c], padding not counted: [n, h', w', c].  Raises as MaxPool."""
-    return _avg_pool(xp, x, ksize=ksize, strides=strides, padding=padding, data_format=data_format)
+)(_avg_pool)
 
-
-@op(
+avg_pool_grad_op = op(
     "AvgPoolGrad",
     inputs="orig_input_shape: int32; grad: T",
     outputs="output: T",
     attrs=f"{_SIMPLE}; T: {_FLOATS}",
     shape=lambda c: c.shape_value("orig_input_shape"),
     shares=True,
-)
-def avg_pool_grad_op(
-    xp: Any, input_shape: Array, dy: Array, *, ksize: list[int], strides: list[int], padding: bytes,
-    data_format: bytes,
-) -> Any:  # fmt: skip
-    """The gradient of AvgPool with respect to its input, of shape orig_input_shape [4].
+)(_avg_pool_grad)
 
-    Raises InvalidArgument if shapes do not fit.
-    """
-    return _avg_pool_grad(
-        xp, input_shape, dy, ksize=ksize, strides=strides, padding=padding, data_format=data_format
-    )
-
-
-@op(
+avg_pool_3d_op = op(
     "AvgPool3D",
     inputs="input: T",
     outputs="output: T",
     attrs=f"{_VOLUMES}; T: {_FLOATS}",
     shape=_pool_shape,
     shares=True,
-)
-def avg_pool_3d_op(
-    xp: Any, x: Array, *, ksize: list[int], strides: list[int], padding: bytes, data_format: bytes
-) -> Any:
-    """AvgPool of volumes [n, d, h, w, c].  Raises as MaxPool."""
-    return _avg_pool(xp, x, ksize=ksize, strides=strides, padding=padding, data_format=data_format)
+)(_avg_pool)
 
-
-@op(
+avg_pool_3d_grad_op = op(
     "AvgPool3DGrad",
     inputs="orig_input_shape: int32; grad: T",
     outputs="output: T",
     attrs=f"{_VOLUMES}; T: {_FLOATS}",
     shape=lambda c: c.shape_value("orig_input_shape"),
     shares=True,
-)
-def avg_pool_3d_grad_op(
-    xp: Any, input_shape: Array, dy: Array, *, ksize: list[int], strides: list[int], padding: bytes,
-    data_format: bytes,
-) -> Any:  # fmt: skip
-    """The gradient of AvgPool3D with respect to its input, of shape orig_input_shape [5].  Raises as AvgPoolGrad."""
-    return _avg_pool_grad(
-        xp, input_shape, dy, ksize=ksize, strides=strides, padding=padding, data_format=data_format
-    )
+)(_avg_pool_grad)
 
 
 @avg_pool_op.gradient

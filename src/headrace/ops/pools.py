@@ -16,7 +16,7 @@ from headrace.base.shapes import Shape, text
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
-from headrace.graph.registry import op
+from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
 from headrace.ops.neural import either, padding_attrs, per_axis
@@ -208,19 +208,28 @@ def max_pool2d(
 avg_pool2d = avg_pool
 
 
-def max_pool3d(
-    input: Any, ksize: Any, strides: Any, padding: str, data_format: str | None = "NDHWC",
-    name: str | None = None,
+def _of_volumes(
+    made_by: OpSpec, scope_name: str, input: Any, ksize: Any, strides: Any, padding: str,
+    data_format: str | None, name: str | None,
 ) -> Tensor:  # fmt: skip
-    """`max_pool` of volumes [n, d, h, w, c]."""
-    with name_scope(name, "MaxPool3D", [input]) as scope:
+    with name_scope(name, scope_name, [input]) as scope:
         format_ = data_format or "NDHWC"
-        made: Tensor = max_pool_3d_op(
+        made: Tensor = made_by(
             input, ksize=per_axis(ksize, 3, format_, "ksize"),
             strides=per_axis(strides, 3, format_, "strides"), padding=padding, data_format=format_,
             name=scope,
         )  # fmt: skip
         return made
+
+
+def max_pool3d(
+    input: Any, ksize: Any, strides: Any, padding: str, data_format: str | None = "NDHWC",
+    name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """`max_pool` of volumes [n, d, h, w, c]."""
+    return _of_volumes(
+        max_pool_3d_op, "MaxPool3D", input, ksize, strides, padding, data_format, name
+    )
 
 
 def avg_pool3d(
@@ -228,14 +237,9 @@ def avg_pool3d(
     name: str | None = None,
 ) -> Tensor:  # fmt: skip
     """`avg_pool` of volumes [n, d, h, w, c]."""
-    with name_scope(name, "AvgPool3D", [input]) as scope:
-        format_ = data_format or "NDHWC"
-        made: Tensor = avg_pool_3d_op(
-            input, ksize=per_axis(ksize, 3, format_, "ksize"),
-            strides=per_axis(strides, 3, format_, "strides"), padding=padding, data_format=format_,
-            name=scope,
-        )  # fmt: skip
-        return made
+    return _of_volumes(
+        avg_pool_3d_op, "AvgPool3D", input, ksize, strides, padding, data_format, name
+    )
 
 
 def _of_sequences(
