@@ -39,8 +39,10 @@ def fed(parser: Parser, data: bytes, sizes: Iterable[int] = repeat(1 << 30)) -> 
         assert len(buffer), "room for another byte, or it would look like the end of the stream"
         piece = data[at : at + min(size, len(buffer))]
         buffer[: len(piece)] = piece
-        parser.received(len(piece))
         at += len(piece)
+        if (frame := parser.take(len(piece))) is not None:
+            yield frame
+            assert parser.has_more or parser.next() is None
 
 
 def same(frame: Frame, sent: tuple[Any, ...]) -> bool:
@@ -200,6 +202,52 @@ def test_a_parser_keeps_no_frame_alive() -> None:
     assert alive() is not None
     del frame
     assert alive() is None
+
+
+ALIKE: list[tuple[Any, ...]] = [
+    (Kind.REPLY, 7, 0, b"", [np.arange(6, dtype=np.float32).reshape(shape)], 0)
+    for shape in ((2, 3), (3, 2), (2, 3))
+]
+ALIKE += [
+    (Kind.REPLY, 7, 0, b"", [np.arange(6, dtype=np.int32).reshape(2, 3) + 1], 0),
+    (Kind.REPLY, 7, 0, b"", [np.arange(6, dtype=np.float32).reshape(2, 3) + 2], 0),
+]
+
+
+def test_frames_of_one_prefix_may_carry_different_tensors() -> None:
+    data = [stream(*pack(*each)) for each in ALIKE]
+    assert len({each[: frames.PREFIX.size] for each in data}) == 1
+    for parser in (Parser(1 << 30), Parser(CAP)):
+        for _ in range(2):
+            assert all(map(same, fed(parser, b"".join(data)), ALIKE))
+        for each, sent in zip(data, ALIKE, strict=True):
+            for cut in range(len(each)):
+                assert not list(fed(parser, each[:cut]))
+                (frame,) = fed(parser, each[cut:])
+                assert same(frame, sent)
+        assert parser.at_boundary
+
+
+def test_a_known_prefix_does_not_vouch_for_its_table() -> None:
+    parser = Parser(1 << 30)
+    good = stream(*pack(*ALIKE[0]))
+    assert len(list(fed(parser, good))) == 1
+    table = frames.PREFIX.size
+    bad = good[:table] + b"\xff\xff" + good[table + 2 :]
+    with pytest.raises(errors.InvalidArgumentError, match="dtype number 65535"):
+        list(fed(parser, bad))
+    with pytest.raises(errors.InvalidArgumentError, match="dtype number 65535"):
+        parser.take(0)
+
+
+def test_forms_and_shapes_without_end_are_not_all_remembered() -> None:
+    parser = Parser(1 << 30)
+    for size in range(1, 300):
+        value = np.arange(size, dtype=np.int16)
+        (frame,) = fed(parser, stream(*pack(Kind.REPLY, size, 0, b"", [value])))
+        assert identical(frame.values[0], value)
+    assert len(parser._forms) <= frames._REMEMBERED
+    assert len(frames._SMALL) <= frames._REMEMBERED
 
 
 # -- every cut ------------------------------------------------------------------------------------

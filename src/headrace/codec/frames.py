@@ -52,6 +52,10 @@ TABLE_WEIGHT: Final = 16
 """An array takes more memory than its line in the table, about this many times as much."""
 
 _BRISK: Final = BUFFER * 64
+_REMEMBERED: Final = 64  # shapes, and forms of frames
+
+_SMALL: Final[dict[tuple[np.dtype[Any], tuple[int, ...]], bytes]] = {}
+"""Lines in the table, of plain arrays that are copied into the frame."""
 
 Part: TypeAlias = bytes | memoryview
 
@@ -125,30 +129,42 @@ def pack(
     table = []
     data: list[Part] = []
     for value in values:
-        number = _NUMBERS.get(value.dtype)
-        if isinstance(value, Elsewhere):
+        if value.__class__ is Elsewhere:
             table.append(_elsewhere(value))
             continue
-        if number is None:
-            number, chunk = _unusual(value)
-        elif value.nbytes < LARGE:
-            chunk = value.tobytes()
+        entry = _SMALL.get((value.dtype, value.shape))
+        if entry is not None:
+            chunk: Part = value.tobytes()
         else:
-            chunk = _bytes_of(value)
-        size = len(chunk)
-        shape = value.shape
-        table.append(ENTRY.pack(number, len(shape), 0, 0, size))
-        if shape:
-            table.append(SIZES[len(shape)].pack(*shape))
+            entry, chunk = _described(value)
+            in_one = in_one and len(chunk) < LARGE
+        table.append(entry)
         data.append(chunk)
-        in_one = in_one and size < LARGE
-    entries = b"".join(table)
+    entries = b"".join(table) if len(table) != 1 else table[0]
     prefix = PREFIX.pack(
         MAGIC, VERSION, kind, method, 0, call, len(values), timeout_us, len(header), len(entries)
     )
     if in_one:
         return [b"".join((prefix, header, entries, *data))]
     return _joined([prefix, header, entries, *data])
+
+
+def _described(value: Array | np.generic) -> tuple[bytes, Part]:
+    """The line in the table, and the bytes.  Raises InvalidArgument for what no tensor holds."""
+    number = _NUMBERS.get(value.dtype)
+    small = number is not None and value.nbytes < LARGE
+    chunk: Part
+    if number is None:
+        number, chunk = _unusual(value)
+    else:
+        chunk = value.tobytes() if small else _bytes_of(value)
+    shape = value.shape
+    entry = ENTRY.pack(number, len(shape), 0, 0, len(chunk)) + SIZES[len(shape)].pack(*shape)
+    if small:
+        if len(_SMALL) >= _REMEMBERED:
+            _SMALL.clear()
+        _SMALL[value.dtype, shape] = entry
+    return entry, chunk
 
 
 def _elsewhere(value: Elsewhere) -> bytes:
@@ -247,6 +263,13 @@ _Wait: TypeAlias = Generator[None, None, None]
 
 _NO_ROOM: Final = memoryview(b"")
 
+_Form: TypeAlias = tuple[
+    Kind, int, int, int, int, int, int, bytes, list[tuple[tuple[int, ...], np.dtype[Any], int]]
+]
+"""Of a frame with a known prefix: its kind, numbers and timeout, where its table, its data and the next frame begin,
+its table, and shape, dtype and place of each tensor.  Most frames have the form of one that came before.
+"""
+
 
 class Parser:
     """Frames out of a stream.
@@ -274,6 +297,8 @@ class Parser:
         self._filled = 0
         self._inside = False
         self._brisk = max_bytes >= _BRISK  # then whatever fits into `_ahead` is allowed
+        self._forms: dict[bytes, _Form] = {}
+        self.has_more = False
         self._frames = self._all()
         self._error: errors.OpError | None = None
 
@@ -301,6 +326,7 @@ class Parser:
         """Give back the room for reading ahead, until there is more to read.  Nothing happens within a frame."""
         if self.at_boundary:
             self._ahead = _NO_ROOM
+            self._forms.clear()
 
     def received(self, count: int) -> None:
         """`count` bytes have been written to the beginning of `buffer()`."""
@@ -316,9 +342,11 @@ class Parser:
             if self._brisk and not self._inside and self._end - self._start >= PREFIX.size:
                 frame = self._whole()
                 if frame is not None:
+                    self.has_more = self._start != self._end
                     return frame
         else:
             self._filled += count
+        self.has_more = True
         return self.next()
 
     def next(self) -> Frame | None:
@@ -355,25 +383,48 @@ class Parser:
     def _whole(self) -> Frame | None:
         """A frame that is here already, with nothing but plain tensors: most are.  None: look closer."""
         ahead, start = self._ahead, self._start
+        at = start + PREFIX.size
+        prefix = bytes(ahead[start:at])
+        form = self._forms.get(prefix)
+        if form is None:
+            form = self._look(start)
+            if form is None:
+                return None
+            if not form[3]:  # a time limit is hardly ever the same
+                if len(self._forms) >= _REMEMBERED:
+                    self._forms.clear()
+                self._forms[prefix] = form
+        kind, method, call, timeout_us, table, data, end, entries, arrays = form
+        if start + end > self._end:
+            return None
+        if arrays and ahead[start + table : start + data] != entries:
+            self._forms.pop(prefix, None)  # other tensors
+            return self._whole()
+        self._start = start + end
+        values: list[Array] = []
+        for shape, dtype, place in arrays:
+            values.append(np.ndarray(shape, dtype, ahead, start + place).copy())
+        return Frame(kind, method, call, timeout_us, bytes(ahead[at : start + table]), values)
+
+    def _look(self, start: int) -> _Form | None:
+        """The form of the frame that begins there, if it can be told from what is here."""
+        ahead = self._ahead
         magic, version, kind, method, zero, call, count, timeout_us, header_length, table_length = (
             PREFIX.unpack_from(ahead, start)
         )
-        at = start + PREFIX.size
-        table = at + header_length
-        data = table + table_length
+        table = start + PREFIX.size + header_length
+        data = end = table + table_length
         if magic != MAGIC or version != VERSION or kind >= len(_KINDS) or zero or data > self._end:
             return None
-        values: list[Any] = []
-        away: list[tuple[int, int, np.dtype[Any], tuple[int, ...]]] = []
-        needed = 0
+        arrays = []
         entry = table
-        for place in range(count):
+        for _ in range(count):
             if entry + ENTRY.size > data:
                 return None
             number, rank, zero, elsewhere, nbytes = ENTRY.unpack_from(ahead, entry)
             entry += ENTRY.size
             element = _TYPES.get(number)
-            if element is None or zero or not element[3] or rank > MAX_RANK:
+            if element is None or zero or elsewhere or not element[3] or rank > MAX_RANK:
                 return None
             shape: tuple[int, ...] = ()
             size = element[2]
@@ -383,26 +434,16 @@ class Parser:
                 shape = SIZES[rank].unpack_from(ahead, entry)
                 entry += 8 * rank
                 size *= math.prod(shape)
-            if not size or size != nbytes:
+            if not size or size != nbytes or end + size > self._end:
                 return None
-            if elsewhere:
-                needed += size
-                away.append((place, elsewhere, element[1], shape))
-                values.append(None)
-                continue
-            if data + size > self._end:
-                return None
-            values.append(np.ndarray(shape, element[1], ahead, data).copy())
-            data += size
-        if entry != table + table_length:
+            arrays.append((shape, element[1], end - start))
+            end += size
+        if entry != data:
             return None
-        if away:
-            if self._elsewhere is None or needed > self._max_bytes - BUFFER * TABLE_WEIGHT:
-                return None
-            for place, number, dtype, shape in away:
-                values[place] = self._elsewhere(number, dtype, shape)
-        self._start = data
-        return Frame(_KINDS[kind], method, call, timeout_us, bytes(ahead[at:table]), values)
+        return (
+            _KINDS[kind], method, call, timeout_us, table - start, data - start, end - start,
+            bytes(ahead[table:data]), arrays,
+        )  # fmt: skip
 
     def _all(self) -> Generator[Frame | None, None, None]:
         """A frame at a time; None stands for: more bytes are needed."""

@@ -44,6 +44,7 @@ _MOST_TOLD = 256  # steps of which a connection remembers that they were told so
 _LOOK_S = 1.0  # between looks at the scope while a large message is being sent
 _LOOK_AT_DEADLINE_S = 0.05  # the same if the scope has a deadline
 
+_REQUEST, _ERROR, _ONE_WAY = Kind.REQUEST, Kind.ERROR, Kind.ONE_WAY  # found sooner than in the enum
 
 Told = dict[int, str]
 """By step, the key of the last value that was sent for it."""
@@ -113,7 +114,7 @@ class LanePeer:
         codec = CODECS[method]
         scope.attach(connection, partial(connection.follow, scope))
         try:
-            self._send(connection, codec, request, scope, Kind.REQUEST)
+            self._send(connection, codec, request, scope, _REQUEST)
             frame = connection.wait(scope)
         except (OSError, EOFError) as failure:
             last = connection.last_word()
@@ -133,7 +134,7 @@ class LanePeer:
         if connection.told:
             connection.told.clear()  # frames are handled in order: it has all arrived
         self.after(frame, connection)
-        if frame.kind is Kind.ERROR:
+        if frame.kind is _ERROR:
             raise from_bytes(frame.header)
         return codec.decode_reply(frame.header, frame.values)
 
@@ -216,26 +217,28 @@ class LanePeer:
         connection.call = None
         connection.idle_since = now = time.monotonic()
         idle = self._idle
-        if self._closed or len(idle) >= _MOST_IDLE:
-            connection.close()
-            return
         idle.append(connection)
         if self._closed:  # meanwhile, and perhaps without this one
             self.close()
-            return
-        if connection.gone:
+        elif connection.gone:
             self.forget(connection)
-            return
+        else:
+            try:
+                due = now - idle[0].idle_since > _IDLE_S or len(idle) > _MOST_IDLE
+            except IndexError:  # another thread has taken it
+                return
+            if due or connection.socket.has_shared:
+                self._look_after(connection, now)
+
+    def _look_after(self, connection: Connection, now: float) -> None:
+        """See to it that no more is kept than may be used again soon."""
         if connection.socket.has_shared and not self._looks_for_memory:
             self._looks_for_memory = True
             watcher().later(_KEEPS_MEMORY_S, self._give_memory_back)
-        try:
-            oldest = idle[0]
-        except IndexError:  # another thread has taken it
-            return
-        if now - oldest.idle_since > _IDLE_S:
-            with contextlib.suppress(ValueError):
-                idle.remove(oldest)
+        with contextlib.suppress(IndexError, ValueError):  # another thread has taken it
+            oldest = self._idle[0]
+            if len(self._idle) > _MOST_IDLE or now - oldest.idle_since > _IDLE_S:
+                self._idle.remove(oldest)
                 oldest.close()
 
     def _give_memory_back(self) -> None:
@@ -325,7 +328,7 @@ class Connection:
         lane = self.socket
         look_s, since = long_waits.first_look_s, 0.0
         frame = lane.read(_read_limit(scope, look_s))
-        while frame is None or frame.kind is Kind.ONE_WAY:
+        while frame is None or frame.kind is _ONE_WAY:
             if frame is not None:
                 self.passed(frame)
                 frame = lane.read(_read_limit(scope, look_s))

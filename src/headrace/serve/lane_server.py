@@ -51,6 +51,8 @@ _STALLED_S = 2.0  # for a read of at most _LINGER_S: this process was stopped
 _GREET_WITHIN_S = 1.0
 _BACKLOG = 1024
 
+_REPLY, _ONE_WAY = Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
+
 _log = logging.getLogger("headrace")
 
 
@@ -282,7 +284,7 @@ class _Connection:
     def _answer(self, frame: Frame) -> None:
         reply: Any = None
         what = "a call"
-        kind = Kind.REPLY
+        kind = _REPLY
         values: Sequence[Any]
         try:
             found = self._shell.handlers.get(frame.method)
@@ -312,7 +314,7 @@ class _Connection:
         finally:
             self._scope = None
         try:
-            if not self._gone and frame.kind is not Kind.ONE_WAY:
+            if not self._gone and frame.kind is not _ONE_WAY:
                 number = frame.method
                 self._lane.send_frame(
                     kind, number, header, values, in_place=number in BETWEEN_TASKS

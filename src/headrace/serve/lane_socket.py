@@ -154,19 +154,16 @@ class LaneSocket:
         begun = False
         if self._held:
             buffers, self._held = [*self._held, *buffers], []
-        sock, left = self._sock, buffers
-        with_first = _rights(descriptors) if descriptors else None
+        left = buffers
         while left:
             try:
-                if with_first:
-                    sent = sock.sendmsg(left[:_MOST_BUFFERS], with_first)
-                    with_first = None
-                elif len(left) == 1:
-                    sent = sock.send(left[0])
+                if len(left) == 1 and not descriptors:
+                    sent = self._sock.send(left[0])
                     if sent == len(left[0]):
                         return
                 else:
-                    sent = sock.sendmsg(left[:_MOST_BUFFERS])
+                    sent = self._sock.sendmsg(left[:_MOST_BUFFERS], _rights(descriptors))
+                    descriptors = ()
             except BlockingIOError:
                 if check is not None:
                     check()
@@ -196,7 +193,7 @@ class LaneSocket:
         Raises EOFError when the other side has closed, OpError (see codec.frames) for what is no frame.
         """
         parser = self._parser
-        frame = parser.next()
+        frame = parser.next() if parser.has_more else None
         if frame is None and limit_s != self._read_limit_s:
             self._limit(socket.SO_RCVTIMEO, limit_s)
             self._read_limit_s = limit_s
@@ -305,6 +302,8 @@ def _lent(values: Sequence[Any], lender: Lender, in_place: bool) -> list[Any]:
 
 def _rights(descriptors: Sequence[int]) -> list[tuple[int, int, Any]]:
     """The ancillary data that carries file descriptors."""
+    if not descriptors:
+        return []
     return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
 
 
