@@ -20,7 +20,7 @@ from headrace.codec import frames, tensors
 from headrace.codec import protos as pb
 from headrace.serve import messages as m
 from headrace.serve import wire
-from headrace.serve.lane_wire import METHODS, NUMBERS, Beside
+from headrace.serve.lane_wire import CODECS, METHODS
 from tests.codec.arrays import identical
 from tests.fuzz.messages import array, message, named, text
 
@@ -237,13 +237,12 @@ def valid_lane_request(rng: Random) -> bytes:
     """A request with its tensors beside it."""
     method = rng.choice(METHODS)
     special = tensor_messages(rng).get(method.name)
-    beside = Beside()
+    codec = CODECS[method]
     if special is None:
-        header = valid_request(method)(rng)
+        header, values = valid_request(method)(rng), ()
     else:
-        header = method.encode_request(special[0], beside)
-    number = NUMBERS[method.path]
-    return b"".join(frames.pack(frames.Kind.REQUEST, number, 0, header, beside.values))
+        header, values = codec.encode_request(special[0])
+    return b"".join(frames.pack(frames.Kind.REQUEST, codec.number, 0, header, values))
 
 
 def check_lane_request(rng: Random, data: bytes) -> bool:
@@ -252,12 +251,12 @@ def check_lane_request(rng: Random, data: bytes) -> bool:
     for frame in got:
         if frame.method >= len(METHODS):
             return False
-        method = METHODS[frame.method]
+        codec = CODECS[METHODS[frame.method]]
         try:
-            request = method.decode_request(frame.header, Beside(frame.values))
+            request = codec.decode_request(frame.header, frame.values)
         except errors.InvalidArgumentError:
             return False
-        method.encode_request(request, Beside())
+        codec.encode_request(request)
     return not refused
 
 

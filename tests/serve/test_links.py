@@ -23,7 +23,7 @@ from headrace.serve import lane_client, lane_server
 from headrace.serve import messages as m
 from headrace.serve.lane_client import LanePeer
 from headrace.serve.lane_socket import LaneSocket
-from headrace.serve.lane_wire import NUMBERS, Beside
+from headrace.serve.lane_wire import NUMBERS, decode_sent, encode_sent
 from headrace.serve.links import Link, Links
 from headrace.serve.wire import RUN_PART, SEND_TENSOR
 from tests.serve.clusters import Cluster, in_process
@@ -66,14 +66,13 @@ def sent(theirs: LaneSocket) -> list[str]:
     """The keys that have come so far."""
     found = []
     while (frame := theirs.read_available()) is not None:
-        found.append(SEND_TENSOR.decode_request(frame.header, Beside(frame.values)).rendezvous_key)
+        found.append(decode_sent(frame.header, frame.values).rendezvous_key)
     return found
 
 
 def put(theirs: LaneSocket, request: m.SendTensorRequest) -> None:
-    beside = Beside()
-    header = SEND_TENSOR.encode_request(request, beside)
-    theirs.send_frame(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], header, beside.values)
+    header, values = encode_sent(request)
+    theirs.send_frame(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], header, values)
 
 
 def test_a_value_is_sent_at_once_or_held_until_something_else_is(

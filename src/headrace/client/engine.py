@@ -31,6 +31,21 @@ PumpFunction = Callable[["Gate"], int]
 Release = Callable[[], None]
 
 
+class Step:
+    """A `StepFunction`; `plain` is what is left of it without options, where that is less."""
+
+    __slots__ = ("_run", "plain")
+
+    def __init__(self, run: StepFunction, plain: PlainFunction | None) -> None:
+        self._run = run
+        self.plain = plain
+
+    def __call__(
+        self, values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
+    ) -> list[Any]:
+        return self._run(values, options, metadata)
+
+
 class Engine(Protocol):
     """Runs steps of one graph.  All methods may be called from any thread.
 

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 from headrace.base import dtypes, errors
 from headrace.client.engine import (
     CallFunction,
-    PlainFunction,
     PumpFunction,
     Release,
-    StepFunction,
+    Step,
 )
 from headrace.client.local_callable import local_callable
 from headrace.client.underway import UnderWay
@@ -43,21 +42,6 @@ if TYPE_CHECKING:
 
 _TASK = "/job:localhost/replica:0/task:0"
 _CLOSE_WITHIN_S = 5.0
-
-
-class LocalStep:
-    """A `StepFunction`; `plain` is what is left of it without options, where that is less."""
-
-    __slots__ = ("_run", "plain")
-
-    def __init__(self, run: StepFunction, plain: PlainFunction | None) -> None:
-        self._run = run
-        self.plain = plain
-
-    def __call__(
-        self, values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
-    ) -> list[Any]:
-        return self._run(values, options, metadata)
 
 
 class LocalEngine:
@@ -90,7 +74,7 @@ class LocalEngine:
 
     def step(
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
-    ) -> LocalStep:
+    ) -> Step:
         """Prune, place and compile; see `Engine.step`."""
         program = self._compile(feeds, fetches, targets)
         exact: list[Compiled] = []  # for traced steps, made when one is asked for
@@ -147,7 +131,7 @@ class LocalEngine:
             with under_way, Scope(limit_s, session_scope) as scope:
                 return program.run(StepState(runtime, scope, next(ids), Rendezvous()), values)
 
-        return LocalStep(run, None if has_handles else plain)
+        return Step(run, None if has_handles else plain)
 
     def pump(self, target: Operation) -> PumpFunction | None:
         """See `Engine.pump`."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.client.engine import CallFunction, PumpFunction, Release, StepFunction
+from headrace.client.engine import CallFunction, PumpFunction, Release, Step, StepFunction
 from headrace.client.link import CLOSE_WITHIN_S, Link
 from headrace.client.missing import Missing
 from headrace.client.underway import UnderWay
@@ -98,21 +98,32 @@ class RemoteEngine:
         logged: list[bool] = []  # not empty: its placement has been logged
         known: _Known | None = None
 
+        def plain(values: Sequence[Any], options: pb.RunOptions | None = None) -> list[Any]:
+            nonlocal known
+            now = known
+            if now is None or now.link is not self._known:
+                return run(values, options, None)
+            try:
+                with self._under_way:
+                    found = self._run_known(now, values, options)
+            except ForgottenStepError:  # then by its names, as for the first time
+                known = None
+                return run(values, options, None)
+            except (errors.AbortedError, errors.UnavailableError) as error:
+                known = None
+                with self._under_way:
+                    self._check_restarted(now.link, error)
+                raise
+            return [_writable(value) for value in found]
+
         def run(
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
         ) -> list[Any]:
             nonlocal known
-            link, now = self._link(), known
-            plain = metadata is None and not (options and _asks_for_more(options))
-            if plain and now is not None and now.link is link:
-                with self._under_way, self._minding(link):
-                    try:
-                        return [_writable(value) for value in self._run_known(now, values, options)]
-                    except ForgottenStepError:  # then by its names, as for the first time
-                        known = None
-                    except (errors.AbortedError, errors.UnavailableError):
-                        known = None
-                        raise
+            link = self._link()
+            is_plain = metadata is None and not (options and _asks_for_more(options))
+            if is_plain and known is not None and known.link is link:
+                return plain(values, options)
             with self._under_way, self._limited(options) as scope, self._minding(link):
                 link.ship(scope)
                 sent = self._sent_options(options, scope)
@@ -134,12 +145,16 @@ class RemoteEngine:
                 if options is None or not options.output_partition_graphs:
                     del reply.metadata.partition_graphs[:]
             _fill(metadata, reply.metadata)
-            if reply.signature and plain and not log_now:
-                known = _Known(link, reply.signature, self._route(reply.direct))
+            if reply.signature and is_plain and not log_now:
+                known = _Known(
+                    link,
+                    m.RunKnownRequest(link.handle, reply.signature, []),
+                    self._route(reply.direct),
+                )
             found = dict(reply.tensors)
             return [_writable(found[name]) for name in fetch_names]
 
-        return run
+        return Step(run, plain)
 
     def _run_known(
         self, known: _Known, values: Sequence[Any], options: pb.RunOptions | None
@@ -155,7 +170,9 @@ class RemoteEngine:
         unlimited = options is None and not self._config.operation_timeout_in_ms
         whole = unlimited and link.master.remote
         scope = self._scope if whole else self._limited(options)
-        request = m.RunKnownRequest(link.handle, known.number, list(values))
+        request = known.request
+        if values:
+            request = m.RunKnownRequest(request.session_handle, request.signature, list(values))
         done: m.ValuesReply = link.master.call_now(wire.RUN_KNOWN, request, scope)
         return done.fetches
 
@@ -424,10 +441,13 @@ class RemoteEngine:
 
 @dataclass(slots=True)
 class _Known:
-    """A step that has been named once: what its master calls it, and the way to its one task, if it has one."""
+    """A step that has been named once: how its master is asked for it, and the way to its one task, if it has one.
+
+    request: without feeds; never changed.
+    """
 
     link: Link
-    number: int
+    request: m.RunKnownRequest
     route: Route | None
 
 

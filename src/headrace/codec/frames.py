@@ -129,7 +129,7 @@ def pack(
     table = []
     data: list[Part] = []
     for value in values:
-        if value.__class__ is Elsewhere:
+        if isinstance(value, Elsewhere):
             table.append(_elsewhere(value))
             continue
         entry = _SMALL.get((value.dtype, value.shape))

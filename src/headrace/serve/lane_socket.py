@@ -98,7 +98,11 @@ class LaneSocket:
             if value.__class__ is Lease or value.nbytes >= _LENT_FROM:
                 break
         else:
-            self.send(pack(kind, method, 0, header, values, timeout_us), limit_s, check)
+            buffers = pack(kind, method, 0, header, values, timeout_us)
+            if lender is None or not lender.unsent:
+                self._send(buffers, limit_s, check, ())
+            else:
+                self.send(buffers, limit_s, check)
             return
         if lender is None:
             found = [value.array if type(value) is Lease else value for value in values]

@@ -25,8 +25,10 @@ from headrace.serve.wire import (
     RUN_DIRECT,
     RUN_KNOWN,
     RUN_PART,
+    SEND_TENSOR,
     WORKER_METHODS,
     Method,
+    parse,
 )
 
 METHODS = (*MASTER_METHODS, *WORKER_METHODS)
@@ -55,8 +57,6 @@ class Beside:
 
     __slots__ = ("_taken", "values")
 
-    inline = False
-
     def __init__(self, values: list[Any] | None = None) -> None:
         self.values: list[Any] = [] if values is None else values
         self._taken = 0
@@ -72,10 +72,6 @@ class Beside:
             raise errors.invalid_argument("a message has more places for tensors than came with it")
         self._taken = end
         return self.values[start:end]
-
-    def rest(self) -> list[Any]:
-        """The ones that are left."""
-        return self.values[self._taken :] if self._taken else self.values
 
 
 class Codec(NamedTuple):
@@ -105,6 +101,7 @@ def _as_on_grpc(number: int, method: Method) -> Codec:
 
 
 _NUMBER: Final = Struct("<Q")
+_SENT: Final = Struct("<QB")  # the step, and whether it is dead
 
 
 def _encode_run_known(request: m.RunKnownRequest) -> tuple[bytes, Sequence[Any]]:
@@ -144,12 +141,37 @@ def _decode_values(data: bytes, values: list[Any]) -> m.ValuesReply:
     return m.ValuesReply(values)
 
 
+def encode_sent(request: m.SendTensorRequest) -> tuple[bytes, Sequence[Any]]:
+    """A value that is sent: SEND_TENSOR."""
+    header = _SENT.pack(request.step_id, request.is_dead) + request.rendezvous_key.encode()
+    return header, () if request.is_dead else (request.value,)
+
+
+def decode_sent(data: bytes, values: list[Any]) -> m.SendTensorRequest:
+    """As it was encoded.  Raises InvalidArgument."""
+    if len(data) < _SENT.size or len(values) + (dead := data[_SENT.size - 1]) != 1:
+        raise errors.invalid_argument(
+            f"{len(data)} bytes beside {len(values)} tensors send no value"
+        )
+    name = data[_SENT.size :].decode("utf-8", "replace")
+    return m.SendTensorRequest(
+        _SENT.unpack_from(data)[0], name, None if dead else values[0], bool(dead)
+    )
+
+
+def _encode_message(message: Any) -> tuple[bytes, Sequence[Any]]:
+    return message.SerializeToString(), ()
+
+
 # Messages of every step: nothing of them is protobuf's, which takes longer than all the rest.
 _BRIEF: Final[dict[Method, tuple[Any, Any, Any, Any]]] = {
     RUN_KNOWN: (_encode_run_known, _decode_run_known, _encode_values, _decode_values),
     RUN_PART: (_encode_run_part, _decode_run_part, _encode_values, _decode_values),
+    SEND_TENSOR: (
+        encode_sent, decode_sent, _encode_message, lambda data, _: parse(pb.SendTensorResponse, data),
+    ),
     RUN_DIRECT: (_encode_run_part, _decode_run_direct, _encode_values, _decode_values),
-}
+}  # fmt: skip
 
 CODECS: Final = {
     method: Codec(number, *_BRIEF[method]) if method in _BRIEF else _as_on_grpc(number, method)

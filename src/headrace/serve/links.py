@@ -25,7 +25,7 @@ from headrace.run.pending import Pending
 from headrace.run.variable import Lease
 from headrace.serve import messages as m
 from headrace.serve.lane_socket import LaneSocket
-from headrace.serve.lane_wire import NUMBERS, Beside
+from headrace.serve.lane_wire import NUMBERS, decode_sent, encode_sent
 from headrace.serve.wire import SEND_TENSOR
 
 _SEND_TENSOR = NUMBERS[SEND_TENSOR.path]
@@ -83,14 +83,13 @@ class Link:
         value = request.value
         if self.over:
             return False
-        beside = Beside()
-        header = SEND_TENSOR.encode_request(request, beside)
-        if beside.values and (value.nbytes > _LARGEST or isinstance(value, Lease)):
+        header, values = encode_sent(request)
+        if values and (value.nbytes > _LARGEST or isinstance(value, Lease)):
             lent = self._socket.lend(value)
             if lent is None:
                 return False
-            beside.values = [lent]
-        parts = pack(Kind.ONE_WAY, _SEND_TENSOR, 0, header, beside.values)
+            values = (lent,)
+        parts = pack(Kind.ONE_WAY, _SEND_TENSOR, 0, header, values)
         size = sum(len(part) for part in parts) + _OVERHEAD
         if size > self._left:
             return False
@@ -111,7 +110,7 @@ class Link:
             raise errors.invalid_argument(
                 f"a frame of kind {frame.kind.name} and method {frame.method} came within a step"
             )
-        request = SEND_TENSOR.decode_request(frame.header, Beside(frame.values))
+        request = decode_sent(frame.header, frame.values)
         if self._deliver is None:
             self._early.append(request)
         else:

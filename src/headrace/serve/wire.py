@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from struct import Struct
 from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError
@@ -28,27 +27,15 @@ from headrace.serve import status
 class Tensors(Protocol):
     """Where the tensors of a message are: `put` and `get` are called in the same order."""
 
-    inline: bool
-    """Whether they are in the message."""
-
     def put(self, value: Any, into: pb.TensorProto) -> None:
         """Send `value`, an array or a Lease of one, for which `into` has a place in the message."""
 
     def get(self, protos: Sequence[pb.TensorProto], writable: bool = False) -> list[Any]:
         """The values that were put for `protos`.  writable: they are to belong to the caller."""
 
-    def rest(self) -> list[Any]:
-        """All values that are left, if they are not inline."""
-
-
-_NOWHERE = pb.TensorProto()
-"""The place of a tensor that is beside a message without places."""
-
 
 class _Inline:
     """Tensors in the message itself, as TensorFlow has them."""
-
-    inline = True
 
     def put(self, value: Any, into: pb.TensorProto) -> None:
         if isinstance(value, Lease):
@@ -64,9 +51,6 @@ class _Inline:
 
     def get(self, protos: Sequence[pb.TensorProto], writable: bool = False) -> list[Any]:
         return tensors.decode_all(protos, writable=writable)
-
-    def rest(self) -> list[Any]:
-        raise TypeError("an inline tensor has a place in its message")
 
 
 INLINE: Tensors = _Inline()
@@ -249,14 +233,7 @@ def _decode_recv_tensor_reply(data: bytes, t: Tensors) -> m.RecvTensorReply:
     return m.RecvTensorReply(value, proto.is_dead, proto.send_start_micros)
 
 
-_SENT = Struct("<QB")  # the step, and whether it is dead
-
-
 def _encode_send_tensor(r: m.SendTensorRequest, t: Tensors) -> bytes:
-    if not t.inline:
-        if not r.is_dead:
-            t.put(r.value, _NOWHERE)
-        return _SENT.pack(r.step_id, r.is_dead) + r.rendezvous_key.encode()
     proto = pb.SendTensorRequest(
         step_id=r.step_id, rendezvous_key=r.rendezvous_key, is_dead=r.is_dead
     )
@@ -266,16 +243,6 @@ def _encode_send_tensor(r: m.SendTensorRequest, t: Tensors) -> bytes:
 
 
 def _decode_send_tensor(data: bytes, t: Tensors) -> m.SendTensorRequest:
-    if not t.inline:
-        values = t.rest()
-        if len(data) < _SENT.size or len(values) + (dead := data[_SENT.size - 1]) != 1:
-            raise errors.invalid_argument(
-                f"{len(data)} bytes beside {len(values)} tensors send no value"
-            )
-        name = data[_SENT.size :].decode("utf-8", "replace")
-        return m.SendTensorRequest(
-            _SENT.unpack_from(data)[0], name, None if dead else values[0], bool(dead)
-        )
     proto = parse(pb.SendTensorRequest, data)
     value = None if proto.is_dead else t.get([proto.tensor])[0]
     return m.SendTensorRequest(proto.step_id, proto.rendezvous_key, value, proto.is_dead)
@@ -315,9 +282,6 @@ def _decode_run_callable_reply(data: bytes, t: Tensors) -> m.RunCallableReply:
     )
 
 
-_NUMBER = Struct("<Q")
-
-
 def _encode_run_known(r: m.RunKnownRequest, t: Tensors) -> bytes:
     return _encode_brief(r.session_handle, r.signature, r.feeds, t)
 
@@ -343,11 +307,6 @@ def _decode_run_direct(data: bytes, t: Tensors) -> m.RunDirectRequest:
 
 
 def _encode_brief(handle: str, number: int, feeds: list[Any], t: Tensors) -> bytes:
-    """Where the tensors are beside it, a message of a number and a handle; nothing is parsed sooner."""
-    if not t.inline:
-        for value in feeds:
-            t.put(value, _NOWHERE)
-        return _NUMBER.pack(number) + handle.encode()
     proto = pb.RunCallableRequest(session_handle=handle, handle=number)
     for value in feeds:
         t.put(value, proto.feed.add())
@@ -355,20 +314,11 @@ def _encode_brief(handle: str, number: int, feeds: list[Any], t: Tensors) -> byt
 
 
 def _decode_brief(data: bytes, t: Tensors) -> tuple[str, int, list[Any]]:
-    if not t.inline:
-        if len(data) < _NUMBER.size:
-            raise errors.invalid_argument(f"{len(data)} bytes are no request to run a known step")
-        handle = data[_NUMBER.size :].decode("utf-8", "replace")
-        return handle, _NUMBER.unpack_from(data)[0], t.rest()
     proto = parse(pb.RunCallableRequest, data)
     return proto.session_handle, proto.handle, t.get(proto.feed)
 
 
 def _encode_values(r: m.ValuesReply, t: Tensors) -> bytes:
-    if not t.inline:
-        for value in r.fetches:
-            t.put(value, _NOWHERE)
-        return b""
     proto = pb.RunCallableResponse()
     for value in r.fetches:
         t.put(value, proto.fetch.add())
@@ -376,8 +326,6 @@ def _encode_values(r: m.ValuesReply, t: Tensors) -> bytes:
 
 
 def _decode_values(data: bytes, t: Tensors) -> m.ValuesReply:
-    if not t.inline:
-        return m.ValuesReply(t.rest())
     return m.ValuesReply(t.get(parse(pb.RunCallableResponse, data).fetch, True))
 
 
