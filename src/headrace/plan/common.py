@@ -77,8 +77,9 @@ def _computation(
         return None
     if spec.keeps_refs or spec.takes_refs or spec.snapshots or spec.takes_ref or spec.takes_ctx:
         return None
-    if not all(_is_value(tensor, changing) for tensor in op.inputs):
-        return None
+    for tensor in op.inputs:
+        if not _is_value(tensor, changing):
+            return None
     try:
         key = (
             spec.name,

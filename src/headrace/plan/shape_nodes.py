@@ -54,6 +54,8 @@ def shape_groups(
     same: which tensors are others, made before.  changing: tensors whose value depends on when one looks.
     constant: nodes that follow from constants.
     """
+    if not any(op.type in _ASKING for op in ops):
+        return set(), []
     asked: dict[Operation, list[Tensor]] = {}
     behind: dict[Operation, list[Operation]] = {}
     constants: dict[Operation, list[Tensor]] = {}
