@@ -50,4 +50,4 @@ def test_products_do_not_depend_on_the_number_of_threads(
 
 
 def test_parts_follow_from_the_size_alone() -> None:
-    assert [linear._parts(1 << bits) for bits in (23, 25, 26, 28, 29, 40)] == [4, 4, 8, 8, 16, 16]
+    assert [linear._parts(1 << bits) for bits in (23, 24, 25, 27, 29, 40)] == [2, 2, 4, 8, 16, 16]
