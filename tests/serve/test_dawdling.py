@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 import headrace as tf
+from headrace.codec import protos as pb
+from headrace.run.scope import Scope
+from headrace.serve.grpc_client import GrpcPeer
+from headrace.serve.wire import GET_STATUS
 from tests.serve.broken_steps import STEPS, Program, names_in
 from tests.serve.conftest import JOBS, SHELLS
-from tests.serve.proxies import dawdling, proxied
+from tests.serve.proxies import Fate, dawdling, proxied
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -27,3 +31,13 @@ def test_every_step_is_done_over_connections_that_dawdle(
         assert account.failures == []
         assert account.done == STEPS
         account.check(session, program, names_in(cluster))
+
+
+def test_a_connection_may_take_its_time_to_come_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As to a host that is far away, and over TLS, which takes more ways there and back."""
+    SHELLS["grpc"](monkeypatch)
+    with proxied("grpc", {"local": 1}, lambda number: lambda: Fate(delay_s=0.3)) as cluster:
+        peer = GrpcPeer(cluster.address("local:0"))
+        scope = Scope(30.0)
+        peer.call(GET_STATUS, pb.GetStatusRequest(), scope, wait_for_ready=True).wait(scope)
+        peer.close()

@@ -22,7 +22,7 @@ from headrace.serve.waiting import passed_deadline, patient
 from headrace.serve.wire import INLINE, Method
 
 _PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
-_CONNECT_WITHIN_S = 0.1
+_CONNECT_WITHIN_S = 2.0  # far away, over TLS, or a packet was lost on the way
 _CUT_SHORT = "CANCELLED"  # gRPC's own text, where no handler has said anything
 _PATIENCE = ((PATIENCE_KEY, str(_PATIENCE_S)),)
 
