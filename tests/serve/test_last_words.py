@@ -11,8 +11,6 @@ import headrace as tf
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve import wire
-from headrace.serve.lane_server import LaneShell
-from headrace.serve.lane_wire import METHODS
 from headrace.serve.security import Security
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
@@ -29,18 +27,19 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def during_calls(monkeypatch: pytest.MonkeyPatch) -> Handle:
+def during_calls(cluster: Cluster) -> Handle:
     """during_calls(f) has every method of the lane call f(shell), and answer with a status."""
+    shell = cluster.servers["ps:0"]._lane
+    assert shell is not None
 
     def use(act: Callable[[Any], None]) -> None:
-        def handler(shell: LaneShell, number: int) -> Any:
-            def handle(request: Any, scope: Scope) -> pb.GetStatusResponse:
-                act(shell)
-                return pb.GetStatusResponse(headrace_clock_ns=7)
+        def handle(request: Any, scope: Scope) -> pb.GetStatusResponse:
+            act(shell)
+            return pb.GetStatusResponse(headrace_clock_ns=7)
 
-            return METHODS[number], handle
-
-        monkeypatch.setattr(LaneShell, "handler", handler)
+        shell.handlers = {
+            number: (method, codec, handle) for number, (method, codec, _) in shell.handlers.items()
+        }
 
     return use
 

@@ -18,8 +18,8 @@ from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
-from headrace.serve import lane_server, wire
 from headrace.serve import messages as m
+from headrace.serve import wire
 from headrace.serve.grpc_server import TOKEN_KEY
 from headrace.serve.lane_connect import Unreachable
 from headrace.serve.lane_wire import HELLO, METHODS, NUMBERS
@@ -171,18 +171,25 @@ WRONG_PROOFS: dict[str, Callable[[bytes], bytes] | None] = {
 }
 
 
+class Handled(dict[int, Any]):
+    """What a lane has for each number of a method; `numbers`: those that were looked up."""
+
+    def __init__(self, handlers: dict[int, Any]) -> None:
+        super().__init__(handlers)
+        self.numbers: list[int] = []
+
+    def get(self, number: int, default: Any = None) -> Any:
+        self.numbers.append(number)
+        return super().get(number, default)
+
+
 @pytest.fixture
-def handled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def handled(over_lane: Cluster) -> list[int]:
     """Numbers of the methods whose handlers the lane has looked up."""
-    numbers: list[int] = []
-    look_up = lane_server.LaneShell.handler
-
-    def handler(shell: lane_server.LaneShell, number: int) -> Any:
-        numbers.append(number)
-        return look_up(shell, number)
-
-    monkeypatch.setattr(lane_server.LaneShell, "handler", handler)
-    return numbers
+    lane = over_lane.servers["ps:0"]._lane
+    assert lane is not None
+    lane.handlers = found = Handled(lane.handlers)
+    return found.numbers
 
 
 def answers(cluster: Cluster, wrong: str, kind: Kind, number: int) -> list[tuple[Kind, int]]:
