@@ -61,7 +61,7 @@ def producers_and_consumers(tf: Any, bench: Bench, clients: int = 8) -> None:
         bench.expect(pairs[0][0].run(size), 0)
 
 
-@row("run(var) on a server busy with CSV", cluster=CLUSTER, faster=3, floors=round_trips(2))
+@row("run(var) on a server busy with CSV", cluster=CLUSTER, faster=3, floors=round_trips(1))
 def run_var_while_busy(tf: Any, bench: Bench) -> None:
     """Read a variable of a parameter server that also reads lines of CSV, decodes, shuffles and batches them."""
     with tempfile.TemporaryDirectory() as folder:

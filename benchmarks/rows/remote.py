@@ -25,9 +25,9 @@ def remote_run_const(tf: Any, bench: Bench) -> None:
         bench.time(lambda: session.run(answer))
 
 
-@row("run(var) on another task", cluster=CLUSTER, faster=10, floors=round_trips(2))
+@row("run(var) on another task", cluster=CLUSTER, faster=10, floors=round_trips(1))
 def remote_run_var(tf: Any, bench: Bench) -> None:
-    """Read a variable of the parameter server: client → worker → ps and back."""
+    """Read a variable of the parameter server: client → ps, or client → worker → ps, and back."""
     with tf.device("/job:ps/task:0"):
         x = tf.Variable(42.0)
     with tf.Session(bench.target("worker")) as session:
@@ -36,7 +36,7 @@ def remote_run_var(tf: Any, bench: Bench) -> None:
         bench.time(lambda: session.run(x))
 
 
-@row("run(assign_add) on another task", cluster=CLUSTER, faster=10, floors=round_trips(2))
+@row("run(assign_add) on another task", cluster=CLUSTER, faster=10, floors=round_trips(1))
 def remote_run_assign_add(tf: Any, bench: Bench) -> None:
     """Update a variable of the parameter server and fetch its new value; no update may be lost."""
     with tf.device("/job:ps/task:0"):
@@ -79,7 +79,7 @@ def remote_scalar(tf: Any, bench: Bench) -> None:
         bench.time(lambda: session.run(y))
 
 
-@row("enqueue + dequeue on another task", cluster=CLUSTER, faster=10, floors=round_trips(4))
+@row("enqueue + dequeue on another task", cluster=CLUSTER, faster=10, floors=round_trips(2))
 def remote_enqueue_dequeue(tf: Any, bench: Bench) -> None:
     """One element into a queue of the parameter server and out again, in two steps."""
     with tf.device("/job:ps/task:0"):
@@ -98,7 +98,7 @@ def remote_enqueue_dequeue(tf: Any, bench: Bench) -> None:
 
 
 @row(
-    "enqueue_many + dequeue_many, 100 at a time", cluster=CLUSTER, faster=12, floors=round_trips(4)
+    "enqueue_many + dequeue_many, 100 at a time", cluster=CLUSTER, faster=12, floors=round_trips(2)
 )
 def remote_enqueue_dequeue_many(tf: Any, bench: Bench) -> None:
     """100 elements of two floats, fed, into a queue of the parameter server and out again, in two steps."""

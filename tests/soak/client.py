@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 import headrace as tf
+from tests.soak.journal import COUNTED
 from tests.soak.program import STEPS_PER_CLIENT, Program
 
 LIMIT_S = 60.0
@@ -42,9 +43,9 @@ def main(target: str, client: int, worker: int, seed: int) -> None:
         for step in range(STEPS_PER_CLIENT):
             if told_to_stop():
                 break
-            kind = dice.choice(["train", "train", "put", "take"])
+            kind = dice.choice(["train", "count", "put", "take"])
             number = client * STEPS_PER_CLIENT + step
-            limit_s = LIMIT_S if kind == "train" else TAKE_LIMIT_S
+            limit_s = LIMIT_S if kind in COUNTED else TAKE_LIMIT_S
             options = tf.RunOptions(timeout_in_ms=round(limit_s * 1000))
             began = time.monotonic()
             say(client=client, kind=kind, number=number, at=began, limit=limit_s)

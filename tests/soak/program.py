@@ -1,7 +1,8 @@
 """The program that the chaos is let loose on: training with its variables on a ps, and a queue there for all clients.
 
-Each step of a client has a number of its own.  The ps counts per number how often a training step was applied, and
-numbers are what is in the queue, so that whatever is applied twice, or lost after it was confirmed, can be named.
+Each step of a client has a number of its own.  The ps counts per number how often a training step was applied, or a
+step that only counts, which the client asks of the ps by itself.  Numbers are what is in the queue.  So whatever is
+applied twice, or lost after it was confirmed, can be named.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ SIZE = 2_000
 
 
 class Program:
-    """A client's steps: `train`, `put` and `take`; for the one who checks, `counts`, `global_step` and `rest`."""
+    """A client's steps: `train`, `count`, `put` and `take`.
+
+    For the one who checks: `counts`, `global_step` and `rest`.
+    """
 
     def __init__(self, worker: int = 0) -> None:
         """worker: the task that computes gradients."""
@@ -37,6 +41,7 @@ class Program:
             applied = [weights.assign_sub(gradient), self.global_step.assign_add(1)]
             with tf.control_dependencies(applied):
                 self.train = tf.scatter_add(self.counts, [self.number], [1]).op
+            self.count = tf.scatter_add(self.counts, [self.number], [1]).op
             self.put = queue.enqueue(double // 2)
             taken = queue.dequeue()
         with tf.device(f"/job:worker/task:{worker}"):
