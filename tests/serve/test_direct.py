@@ -566,8 +566,12 @@ def test_a_blocked_step_is_shown_with_its_session(
     waiting_steps.until("take")
     (seen,) = session.blocked_steps()
     (same,) = cluster.servers["ps:0"].blocked_steps()
+    everything = cluster.servers["worker:1"].master.inspect(pb.InspectRequest(), Scope(WITHIN_S))
     session.close()
     assert isinstance(step.error(), errors.CancelledError)
     assert (seen.node, seen.kind, seen.task) == ("take", "dequeue", "/job:ps/replica:0/task:0")
-    assert seen.session == same.session == session._engine.handle or seen.session
+    assert seen.session == same.session
     assert f"pid {os.getpid()}" in seen.client
+    (known,) = [known for task in everything.task for known in task.session]
+    assert (known.handle, known.steps) == (seen.session, 1)
+    assert [task.steps for task in everything.task] == [1, 0, 0]

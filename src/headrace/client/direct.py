@@ -101,11 +101,11 @@ class Task:
         with self._lock:
             if self._reaching or self.closed or time.monotonic() < self._again_at:
                 return
+            self._reaching = True
             try:
                 self._pool.submit(self._reach)
             except RuntimeError:  # the session is being closed, or there is no thread to be had
-                return
-            self._reaching = True
+                self._reaching = False
 
     def _reach(self) -> None:
         try:

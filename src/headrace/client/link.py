@@ -109,8 +109,8 @@ class Link:
             self._version = reply.graph_version
             self._shipped = len(ops)
             if self.incarnation and self.master.remote:
-                self._attend(self.handle)
                 self.direct = Scope(parent=self._scope)
+                self._attend(self.handle)
             elif self.master.remote:
                 self._ask_for_incarnation()
 

@@ -81,6 +81,7 @@ class RemoteEngine:
         self._lock = threading.Lock()
         self._known: Link | None = None
         self._closed = False
+        self._goes_direct = direct_steps()
         self._tasks: Tasks | None = None  # that are asked for steps without the master
         self._placed: set[str] = set()  # nodes whose placement has been logged
         self._logs_placement = self._config.log_device_placement and (
@@ -193,7 +194,7 @@ class RemoteEngine:
 
     def _route(self, offer: pb.DirectStep | None) -> Route | None:
         """The way to its task that the master offers for a step, if it is to be gone."""
-        if offer is None or not direct_steps():
+        if offer is None or not self._goes_direct:
             return None
         with self._lock:
             if self._tasks is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
@@ -45,6 +46,7 @@ def overview(cluster: ClusterView, request: pb.InspectRequest, scope: Scope) -> 
                 state.silent = _why_silent(error)
             state.task = task
             state.address = cluster.address(task)
+    _add_direct_steps(found.task)
     _add_owed(found, cluster, request.session_handle)
     _add_lookalikes(found, cluster, request, scope)
     return found
@@ -106,6 +108,16 @@ def _resources(
                 found[task] = list(reply.wait(asking).task[0].resource)
     scope.check()
     return found
+
+
+def _add_direct_steps(tasks: Sequence[pb.TaskState]) -> None:
+    """Count the steps that clients asked tasks for by themselves, of which masters do not know, as their sessions'."""
+    direct: Counter[str] = Counter()
+    for task in tasks:
+        direct.update(task.direct_steps)
+    for task in tasks:
+        for session in task.session:
+            session.steps += direct[session.handle]
 
 
 def answer(

@@ -21,6 +21,7 @@ from headrace.plan.partition import shown
 from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
 from headrace.run import handles
 from headrace.run.keys import key, task_of, tensor_name
+from headrace.run.trace import StatsCollector
 from headrace.serve import messages as m
 from headrace.serve.exchange import Routes
 from headrace.serve.worker_session import WorkerSession
@@ -139,6 +140,13 @@ class Registered:
         return self.arguments(
             [(keys[index], value) for index, value in zip(self._known_args, feeds, strict=True)]
         )
+
+    def reply(
+        self, request: m.RunGraphRequest, recv: m.Named, stats: StatsCollector | None
+    ) -> m.RunGraphReply:
+        """The reply with those fetches, and what the request asks for beside."""
+        graphs = self.graph_defs() if request.record_partition_graphs else []
+        return m.RunGraphReply(recv, stats.proto() if stats is not None else None, graphs)
 
     def fetches_in_order(self, values: list[Any]) -> list[Any]:
         """The values of the registered fetches."""

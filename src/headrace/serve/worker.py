@@ -142,11 +142,10 @@ class Worker(Logged, NoCollectives):
                 for handle, graph in self._graphs.items()
                 if graph.session is not session
             }
-            if session is not None:
-                session.direct_over = reason
-            steps = [step for step, owner in list(self._running.items()) if owner is session]
         if session is not None:
-            for step in steps:
+            session.direct_over = reason
+            steps = [step for step, owner in list(self._running.items()) if owner is session]
+            for step in [*steps, *list(session.direct_steps)]:
                 step.cancel(from_detail(reason))
             try:
                 with self._idle:
@@ -231,7 +230,7 @@ class Worker(Logged, NoCollectives):
         if len(recv) < len(values):  # not every fetch was asked for
             asked = {registered.returns[name] for name in request.recv_keys}
             release(value for index, value in enumerate(values) if index not in asked)
-        return _reply(registered, request, recv, stats if request.record_timeline else None)
+        return registered.reply(request, recv, stats if request.record_timeline else None)
 
     def _run_whole(
         self, registered: Registered, args: list[Any], step_id: int, scope: Scope, lends: bool,
@@ -277,7 +276,7 @@ class Worker(Logged, NoCollectives):
             raise ForgottenStepError.of(f"{self.task} does not know the step any more")
         args = registered.arguments_in_order(request.feeds)
         session = registered.session
-        self._running[scope] = session  # from now on, who ends the session ends this
+        session.direct_steps.add(scope)  # from now on, who ends the session ends this
         try:
             if session.direct_over is not None:
                 raise from_detail(session.direct_over)
@@ -285,7 +284,8 @@ class Worker(Logged, NoCollectives):
                 registered, args, request.step_id, scope, request.takes_leases, None
             )
         finally:
-            if self._running.pop(scope, None) is not None and self._awaited:
+            session.direct_steps.discard(scope)
+            if self._awaited:
                 with self._lock:
                     self._idle.notify_all()
         return m.ValuesReply(registered.fetches_in_order(values))
@@ -304,7 +304,7 @@ class Worker(Logged, NoCollectives):
         self._awaited = True
         scope.wait_for(
             self._idle,
-            lambda: session not in list(self._running.values()),
+            lambda: not session.direct_steps and session not in list(self._running.values()),
             "the session's steps to end",
         )
 
@@ -367,7 +367,7 @@ class Worker(Logged, NoCollectives):
         last = request.is_last_partial_run
         values = partial.step(request.send, request.recv_keys, last, scope)
         recv = list(zip(request.recv_keys, values, strict=True))
-        return _reply(registered, request, recv, stats if last else None)
+        return registered.reply(request, recv, stats if last else None)
 
     def _run(
         self, registered: Registered, program: Compiled, args: list[Any], step_id: int,
@@ -532,12 +532,15 @@ class Worker(Logged, NoCollectives):
     def inspect(self, request: pb.InspectRequest, scope: Scope) -> pb.InspectResponse:
         """What this task has, and which steps wait here."""
         with self._lock:
-            managers = {session.runtime.resources for session in self._sessions.values()}
-        managers.add(self.runtime.resources)
+            sessions = list(self._sessions.values())
+        managers = {session.runtime.resources for session in sessions} | {self.runtime.resources}
         state = task_state(request, managers, lambda step: step.scope in self._running)
         state.task, state.incarnation = self.task, self.incarnation
         state.up_s, state.steps = time.monotonic() - self._since, len(self._running)
         state.session.extend(self.session_states())
+        for session in sessions:
+            if session.direct_steps:
+                state.direct_steps[session.handle] = len(session.direct_steps)
         return pb.InspectResponse(task=[state])
 
     def mark_recv_finished(
@@ -588,10 +591,3 @@ def _over(step_id: int) -> errors.OpError:
 def _again(error: errors.OpError) -> errors.OpError:
     """A copy, for one more thread to raise."""
     return errors.make(error.error_code, error.message)
-
-
-def _reply(
-    registered: Registered, request: m.RunGraphRequest, recv: m.Named, stats: StatsCollector | None
-) -> m.RunGraphReply:
-    graphs = registered.graph_defs() if request.record_partition_graphs else []
-    return m.RunGraphReply(recv, stats.proto() if stats is not None else None, graphs)

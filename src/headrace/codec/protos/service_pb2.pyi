@@ -621,7 +621,14 @@ class AwaitedState(_message.Message):
     def __init__(self, task: _Optional[str] = ..., reason: _Optional[str] = ..., waited_s: _Optional[float] = ...) -> None: ...
 
 class TaskState(_message.Message):
-    __slots__ = ("task", "address", "silent", "host", "pid", "up_s", "incarnation", "steps", "session", "resource", "blocked")
+    __slots__ = ("task", "address", "silent", "host", "pid", "up_s", "incarnation", "steps", "session", "resource", "blocked", "direct_steps")
+    class DirectStepsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     TASK_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     SILENT_FIELD_NUMBER: _ClassVar[int]
@@ -633,6 +640,7 @@ class TaskState(_message.Message):
     SESSION_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_FIELD_NUMBER: _ClassVar[int]
     BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    DIRECT_STEPS_FIELD_NUMBER: _ClassVar[int]
     task: str
     address: str
     silent: str
@@ -644,7 +652,8 @@ class TaskState(_message.Message):
     session: _containers.RepeatedCompositeFieldContainer[SessionState]
     resource: _containers.RepeatedCompositeFieldContainer[ResourceState]
     blocked: _containers.RepeatedCompositeFieldContainer[BlockedStepState]
-    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., silent: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., up_s: _Optional[float] = ..., incarnation: _Optional[int] = ..., steps: _Optional[int] = ..., session: _Optional[_Iterable[_Union[SessionState, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., blocked: _Optional[_Iterable[_Union[BlockedStepState, _Mapping]]] = ...) -> None: ...
+    direct_steps: _containers.ScalarMap[str, int]
+    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., silent: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., up_s: _Optional[float] = ..., incarnation: _Optional[int] = ..., steps: _Optional[int] = ..., session: _Optional[_Iterable[_Union[SessionState, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceState, _Mapping]]] = ..., blocked: _Optional[_Iterable[_Union[BlockedStepState, _Mapping]]] = ..., direct_steps: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class SessionState(_message.Message):
     __slots__ = ("handle", "client", "age_s", "nodes", "steps")
