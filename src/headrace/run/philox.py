@@ -1,7 +1,7 @@
 """Philox 4x32-10: TensorFlow's counter-based random numbers, one at a time.
 
 Seeded alike, a shuffle queue hands out its elements in TensorFlow's order, number for number.
-Numbers are made in blocks by NumPy and handed out in order; a number costs a list lookup.
+Numbers are made in blocks by NumPy and handed out in order; one costs a list lookup, many a slice.
 Called by: run.shuffle_queue, under its queue's lock; ops.random_streams (`philox_words`).
 Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011; the key is the first
 seed, the upper half of the counter the second, as in TF 1.15 core/lib/random/philox_random.h
@@ -23,12 +23,13 @@ _FIRST_BLOCK: Final = 4  # counters; later blocks are larger
 _LARGEST_BLOCK: Final = 512
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Philox:
     """A stream of 32-bit numbers from two 64-bit seeds; both zero means seeds nobody knows."""
 
-    __slots__ = ("_at", "_block", "_counter", "_numbers", "_seeds")
+    __slots__ = ("_at", "_block", "_counter", "_listed", "_numbers", "_seeds")
 
     def __init__(self, seed: int, seed2: int) -> None:
         if seed == 0 and seed2 == 0:
@@ -36,7 +37,8 @@ class Philox:
         self._seeds = (seed & (2**64 - 1), seed2 & (2**64 - 1))
         self._counter = 0
         self._block = _FIRST_BLOCK
-        self._numbers: list[int] = []
+        self._numbers: Numbers = np.empty(0, np.int64)
+        self._listed: list[int] | None = None  # the same, once one of them was asked for by itself
         self._at = 0
 
     def next(self) -> int:
@@ -45,36 +47,39 @@ class Philox:
         if at == len(self._numbers):
             self._make_block()
             at = 0
+        listed = self._listed
+        if listed is None:
+            listed = self._listed = self._numbers.tolist()
         self._at = at + 1
-        return self._numbers[at]
+        return listed[at]
 
     def _make_block(self) -> None:
         self._numbers = philox_block(*self._seeds, self._counter, self._block)
+        self._listed = None
         self._counter += self._block
         self._block = min(4 * self._block, _LARGEST_BLOCK)
         self._at = 0
 
-    def many(self, count: int) -> list[int]:
+    def many(self, count: int) -> Numbers:
         """The next `count` numbers."""
         end = self._at + count
         if end <= len(self._numbers):
             numbers = self._numbers[self._at : end]
             self._at = end
             return numbers
-        numbers = self._numbers[self._at :]
-        while len(numbers) < count:
+        pieces, missing = [self._numbers[self._at :]], end - len(self._numbers)
+        while missing:
             self._make_block()
-            self._at = count - len(numbers)
-            numbers += self._numbers[: self._at]
-        self._at = min(self._at, len(self._numbers))
-        return numbers
+            self._at = min(missing, len(self._numbers))
+            pieces.append(self._numbers[: self._at])
+            missing -= self._at
+        return np.concatenate(pieces)
 
 
-def philox_block(seed: int, seed2: int, first: int, count: int) -> list[int]:
+def philox_block(seed: int, seed2: int, first: int, count: int) -> Numbers:
     """The 4 * count numbers of the counters first, first + 1, ... (64 bits, then it starts over)."""
     counters = np.arange(count, dtype=np.uint64) + np.uint64(first & (2**64 - 1))
-    numbers: list[int] = philox_words(seed, seed2, counters).ravel().tolist()
-    return numbers
+    return philox_words(seed, seed2, counters).ravel().astype(np.int64)
 
 
 def philox_words(seed: int, seed2: int, counters: Words) -> Words:

@@ -19,7 +19,7 @@ from headrace.run.philox import Philox
 from headrace.run.queue_spec import QueueSpec
 from headrace.run.queues import Queue
 
-Slots = Array | list[int]
+Slots = Array | list[int] | slice
 
 _WORTH_ARRAYS: Final = 16  # elements at a time
 
@@ -116,12 +116,13 @@ class Bag(Table):
         left = size - count
         numbers = self._random.many(count)
         if count >= _WORTH_ARRAYS and size > 4 * count * count:  # then they hardly ever meet
-            slots = np.array(numbers, np.int64) % np.arange(size, left, -1)
-            if slots.max() < left and len(set(slots.tolist())) == count:
-                return slots, slots, np.arange(size - 1, left - 1, -1)
+            slots = numbers % np.arange(size, left, -1)
+            listed = slots.tolist()
+            if max(listed) < left and len(set(listed)) == count:
+                return slots, slots, slice(size - 1, left - 1, -1)
         picked: list[int] = []
         moved: dict[int, int] = {}
-        for number in numbers:
+        for number in numbers.tolist():
             at = number % size
             size -= 1
             picked.append(moved.get(at, at))
@@ -140,7 +141,7 @@ class Bag(Table):
         self.put_many(batch, start, stop)
         aside: list[int] = []  # where those that are set aside stand now
         moved: dict[int, int] = {}  # slot to where what it holds in the end stands now
-        for new, number in enumerate(self._random.many(count), size):
+        for new, number in enumerate(self._random.many(count).tolist(), size):
             at = number % (size + 1)
             if at == size:
                 aside.append(new)
