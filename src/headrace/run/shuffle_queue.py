@@ -128,7 +128,10 @@ class Bag(Table):
             picked.append(moved.get(at, at))
             moved[at] = moved.get(size, size)
         holes = [at for at in moved if at < left]
-        return picked, holes, [moved[at] for at in holes]
+        fillers = [moved[at] for at in holes]
+        if count < _WORTH_ARRAYS:
+            return picked, holes, fillers
+        return _slots(picked), _slots(holes), _slots(fillers)  # made once, used for each column
 
     def gather(self, count: int) -> None:
         """Draw more and set them aside."""
@@ -148,8 +151,9 @@ class Bag(Table):
             else:
                 aside.append(moved.get(at, at))
                 moved[at] = new
-        self._aside.put_many([column.slots[aside] for column in self._columns], 0, count)
-        holes, fillers = list(moved), list(moved.values())
+        taken = _slots(aside)
+        self._aside.put_many([column.slots[taken] for column in self._columns], 0, count)
+        holes, fillers = _slots(list(moved)), _slots(list(moved.values()))
         for column in self._columns:
             column.slots[holes] = column.slots[fillers]
             if column.empty:
@@ -168,6 +172,10 @@ class Bag(Table):
             count = self.gathered
             batch = self.take_gathered()
             self.put_many([values[::-1] for values in batch], 0, count)
+
+
+def _slots(numbers: list[int]) -> Array:
+    return np.array(numbers, np.intp)
 
 
 class ShuffledList(ElementList):
