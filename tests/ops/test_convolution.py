@@ -127,7 +127,7 @@ def test_a_convolution_and_its_gradients_are_the_sums_of_the_definition(
 ) -> None:
     """However windows are laid out; bands are for strides of 1."""
 
-    def chosen(where: Geometry, channels: int, made: int, gradient: bool = False) -> Any:
+    def chosen(where: Geometry, channels: int, made: int, *_: Any, **__: Any) -> Any:
         fits = kind is not layouts.Bands or (where.strides[0] == 1 and 0 not in where.out)
         return (kind if fits else layouts.Rows)(where, channels, made)
 
@@ -155,20 +155,22 @@ def test_a_convolution_and_its_gradients_are_the_sums_of_the_definition(
 
 
 @pytest.mark.parametrize(
-    ("size", "window", "strides", "channels", "made", "kind"),
+    ("size", "window", "strides", "channels", "made", "count", "kind"),
     [
-        ((28, 28), (5, 5), (1, 1), 1, 32, layouts.Columns),
-        ((14, 14), (5, 5), (1, 1), 32, 64, layouts.Bands),
-        ((14, 14), (5, 5), (2, 2), 32, 64, layouts.Rows),
-        ((14, 14), (1, 1), (1, 1), 32, 64, layouts.Rows),
-        ((8, 8), (3, 3), (1, 1), 8, 64, layouts.Rows),
+        ((28, 28), (5, 5), (1, 1), 1, 32, 50, layouts.Columns),
+        ((14, 14), (5, 5), (1, 1), 32, 64, 50, layouts.Bands),
+        ((14, 14), (5, 5), (1, 1), 32, 64, 1, layouts.Rows),
+        ((14, 14), (5, 5), (2, 2), 32, 64, 50, layouts.Rows),
+        ((14, 14), (1, 1), (1, 1), 32, 64, 50, layouts.Rows),
+        ((8, 8), (3, 3), (1, 1), 8, 64, 50, layouts.Rows),
+        ((112, 112), (3, 3), (1, 1), 64, 64, 50, layouts.Rows),
     ],
 )
 def test_windows_are_laid_out_as_copies_least(
-    size: Any, window: Any, strides: Any, channels: int, made: int, kind: Any
+    size: Any, window: Any, strides: Any, channels: int, made: int, count: int, kind: Any
 ) -> None:
     where = geometry(size, window, (1, *strides, 1), b"SAME", b"NHWC", (1,) * 4)
-    assert type(layouts.layout(where, channels, made)) is kind
+    assert type(layouts.layout(where, channels, made, count)) is kind
 
 
 @given(cases())
@@ -318,6 +320,7 @@ def test_groups_of_channels() -> None:
 def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolving, "_PART_BYTES", 5000)  # many parts
     monkeypatch.setattr(windows, "_SMALL", 1)
+    monkeypatch.setattr(convolving, "_ROWS_AT_LEAST", 1)
     rng = np.random.default_rng(3)
     x, w = rng.normal(size=(13, 9, 9, 3)), rng.normal(size=(3, 3, 3, 4))
     attrs = {"strides": [1, 1, 1, 1], "padding": b"SAME"}

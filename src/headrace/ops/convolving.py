@@ -33,6 +33,7 @@ __all__: list[str] = []
 _PART_BYTES = (
     2 << 20
 )  # laid out at a time; measured: 1 to 4 MB differ little, 8 MB are a fifth slower
+_ROWS_AT_LEAST = 256  # of a product
 _SUMS = 8  # partial sums of a filter's gradient
 _PRODUCT, _ROWS, _TOTAL = 3, 4, 5  # slots of scratch memory beside those of ops.layouts
 
@@ -44,6 +45,11 @@ def check_ranks(x: Array, filters: Array, data_format: bytes) -> None:
         raise errors.invalid_argument(
             f"the input and the filter must have {rank} dimensions, not {text(x.shape)} and {text(filters.shape)}"
         )
+
+
+def _parts(count: int, bytes_each: int, where: Geometry) -> list[slice]:
+    """Slices of `count` images.  Each product lays out the whole filter anew, so it should have some rows."""
+    return parts(count, bytes_each, _PART_BYTES, -(-_ROWS_AT_LEAST // max(math.prod(where.out), 1)))
 
 
 def convolved(
@@ -79,13 +85,13 @@ def convolved(
 def _convolve(x: Array, filters: Array, where: Geometry, out: Array) -> None:
     if not out.size:
         return
-    how = layout(where, filters.shape[-2], filters.shape[-1])
+    how = layout(where, filters.shape[-2], filters.shape[-1], len(x))
     matrix = how.matrix(filters)
 
     def part(images: slice) -> None:
         how.convolve(x[images], matrix, out[images])
 
-    spread(part, parts(len(x), how.elements * x.itemsize, _PART_BYTES), products=True)
+    spread(part, _parts(len(x), how.elements * x.itemsize, where), products=True)
 
 
 def backprop_input(
@@ -134,7 +140,7 @@ def _scatter(dy: Array, filters: Array, where: Geometry, dx: Array) -> None:
         _gather(rows, where, into)
 
     elements = math.prod(where.out) * matrix.shape[1]
-    spread(part, parts(len(dx), elements * dx.itemsize, _PART_BYTES), products=True)
+    spread(part, _parts(len(dx), elements * dx.itemsize, where), products=True)
 
 
 def _gather(rows: Array, where: Geometry, into: Array) -> None:
@@ -173,8 +179,8 @@ def backprop_filter(
             f"the input {text(x.shape)} ({data_format.decode()}) has {given.shape[-1]} channels, filter_sizes "
             f"{list(sizes)} say {sizes[-2]}"
         )
-    how = layout(where, sizes[-2], sizes[-1], gradient=True)
-    few = parts(len(given), how.elements * given.itemsize, _PART_BYTES)
+    how = layout(where, sizes[-2], sizes[-1], len(given), gradient=True)
+    few = _parts(len(given), how.elements * given.itemsize, where)
     shares = [few[first::_SUMS] for first in range(min(_SUMS, len(few)))]
     sums = np.zeros((max(len(shares), 1), *how.shape), dy.dtype)
 

@@ -27,7 +27,11 @@ from headrace.ops.windows import Array, Geometry
 __all__: list[str] = []
 
 _PADDED, _LAID_OUT, _WIDE = 0, 1, 2  # slots of scratch memory
+_MOST = (
+    1 << 20
+)  # elements of an image's bands; where they do not stay in the cache they are no gain
 _WASTE = 1.2  # products that bands may make in vain, where padding is less than the window takes
+_TURNING = 2.0  # what it costs to turn an element of the filters
 _ADDING = 1.5  # what it costs to write an element of a product and add it elsewhere; 1 is a copy of an input
 
 
@@ -52,8 +56,8 @@ class Layout(Protocol):
         """The inverse of `matrix`."""
 
 
-def layout(where: Geometry, channels: int, made: int, gradient: bool = False) -> Layout:
-    """The layout for a convolution of `channels` to `made`.  gradient: for the one of its filters."""
+def layout(where: Geometry, channels: int, made: int, count: int, gradient: bool = False) -> Layout:
+    """The layout for a convolution of `count` images.  gradient: for that of its filters."""
     if where.is_pointwise:
         return Rows(where, channels, made)
     if where.window[-1] * channels < where.out[-1]:
@@ -62,8 +66,14 @@ def layout(where: Geometry, channels: int, made: int, gradient: bool = False) ->
         places, lines = where.window[0], where.size[0] / where.out[0]
         width = math.prod(where.window[1:]) * channels
         copied = lines * (width + (1.0 if gradient else _ADDING) * places * made)
-        if lines <= _WASTE and places * width >= copied:
-            return Bands(where, channels, made)
+        spared = count * math.prod(where.out) * (places * width - copied)
+        bands = Bands(where, channels, made)
+        if (
+            lines <= _WASTE
+            and spared >= _TURNING * places * width * made
+            and bands.elements <= _MOST
+        ):
+            return bands
     return Rows(where, channels, made)
 
 

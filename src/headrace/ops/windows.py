@@ -40,10 +40,13 @@ def from_last(x: Array, data_format: bytes) -> Array:
     return x if channels_last(data_format) else np.ascontiguousarray(np.moveaxis(x, -1, 1))
 
 
-def parts(count: int, bytes_each: int, most_bytes: int) -> list[slice]:
-    """Slices of `count` images to be worked on side by side: of `most_bytes`, or less for the sake of _PARTS."""
+def parts(count: int, bytes_each: int, most_bytes: int, least: int = 1) -> list[slice]:
+    """Slices of `count` images to be worked on side by side: of `most_bytes`, or less for the sake of _PARTS.
+
+    least: images in a part, whatever their size.
+    """
     each = max(bytes_each, 1)
-    size = max(min(most_bytes // each, -(-count // _PARTS)), _SMALL // each, 1)
+    size = max(min(most_bytes // each, -(-count // _PARTS)), _SMALL // each, least, 1)
     return [slice(first, min(first + size, count)) for first in range(0, count, size)]
 
 
