@@ -57,7 +57,7 @@ def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     return widened
 
 
-def _in_parts(function: Callable[..., Any], *arrays: Any) -> Any:
+def _in_parts(function: Callable[..., Any], takes_out: bool, *arrays: Any) -> Any:
     """function(*arrays), arrays of one shape; of large ones a part at a time (`run.team`)."""
     first = arrays[0]
     if first.size < LARGE or not all(x.flags.c_contiguous for x in arrays):
@@ -68,32 +68,41 @@ def _in_parts(function: Callable[..., Any], *arrays: Any) -> Any:
 
     def part(start: int) -> None:
         chosen = slice(start, start + BLOCK)
-        into[chosen] = function(*(x[chosen] for x in flat))
+        if takes_out:
+            function(*(x[chosen] for x in flat), into[chosen])
+        else:
+            into[chosen] = function(*(x[chosen] for x in flat))
 
     spread(part, range(0, first.size, BLOCK))
     return out
 
 
-def _activation(name: str, function: Callable[..., Any], types: str, says: str) -> OpSpec:
+def _activation(
+    name: str, function: Callable[..., Any], types: str, says: str, takes_out: bool = False
+) -> OpSpec:
     def kernel(xp: Any, features: Any) -> Any:
-        return _in_parts(function, features)
+        return _in_parts(function, takes_out, features)
 
     kernel.__doc__ = f"{says}, element by element."
-    return op(
+    spec = op(
         name, inputs="features: T", outputs="activations: T", attrs=f"T: {types}", shape=unchanged,
         elementwise=True, shares=True,
     )(kernel)  # fmt: skip
+    spec.into = function if takes_out else None
+    return spec
 
 
-def _of_gradient(name: str, function: Callable[..., Any], types: str, second: str) -> OpSpec:
+def _of_gradient(
+    name: str, function: Callable[..., Any], types: str, second: str, takes_out: bool = False
+) -> OpSpec:
     """The gradient op: gradients times the derivative at `second` (the features or the outputs)."""
 
     def kernel(xp: Any, gradients: Any, at: Any) -> Any:
         _check_same(gradients, at, second)
-        return _in_parts(function, gradients, at)
+        return _in_parts(function, takes_out, gradients, at)
 
     kernel.__doc__ = f"gradients times the derivative at {second}; one shape."
-    return op(
+    spec = op(
         name,
         inputs=f"gradients: T; {second}: T",
         outputs="backprops: T",
@@ -102,6 +111,8 @@ def _of_gradient(name: str, function: Callable[..., Any], types: str, second: st
         elementwise=True,
         shares=True,
     )(kernel)
+    spec.into = function if takes_out else None
+    return spec
 
 
 def _check_same(gradients: Any, at: Any, second: str) -> None:
@@ -141,7 +152,10 @@ def _relu6(x: Any, out: Any = None) -> Any:
 
 
 def _masked(gradients: Any, mask: Any, out: Any = None) -> Any:
-    return np.multiply(gradients, mask.astype(gradients.dtype), out=out)
+    if out is None or np.may_share_memory(gradients, out):
+        return np.multiply(gradients, mask.astype(gradients.dtype), out=out)
+    np.copyto(out, mask)
+    return np.multiply(gradients, out, out=out)
 
 
 def _relu_grad(gradients: Any, features: Any, out: Any = None) -> Any:
@@ -149,11 +163,9 @@ def _relu_grad(gradients: Any, features: Any, out: Any = None) -> Any:
     return _masked(gradients, features > features.dtype.type(0), out)
 
 
-relu = _activation("Relu", _relu, _RELU, "max(x, 0)")
-relu6_op = _activation("Relu6", _relu6, "realnumbertype", "min(max(x, 0), 6)")
-relu.into, relu6_op.into = _relu, _relu6
-relu_grad = _of_gradient("ReluGrad", _relu_grad, "realnumbertype", "features")
-relu_grad.into = _relu_grad
+relu = _activation("Relu", _relu, _RELU, "max(x, 0)", takes_out=True)
+relu6_op = _activation("Relu6", _relu6, "realnumbertype", "min(max(x, 0), 6)", takes_out=True)
+relu_grad = _of_gradient("ReluGrad", _relu_grad, "realnumbertype", "features", takes_out=True)
 relu6_grad = _of_gradient(
     "Relu6Grad",
     lambda dy, x: _masked(dy, (x > x.dtype.type(0)) & (x < x.dtype.type(6))),
