@@ -11,7 +11,7 @@ import contextlib
 import ipaddress
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from headrace.base import errors
@@ -55,6 +55,8 @@ class ClusterView:
         renames: tasks have other names here than the servers know.
         """
         self._peers = peers
+        self.worker: Callable[[str], Peer] = peers.get
+        """The worker service of a task."""
         self._renames = renames
         self.scope = scope
         self.tasks = [task for task in peers.tasks if task == own_task or _seen(task, filters)]
@@ -83,10 +85,6 @@ class ClusterView:
             reported = self._reported.get(task) if task in tasks else None
             found += [d.name for d in reported] if reported else [f"{task}/device:CPU:0"]
         return found
-
-    def worker(self, task: str) -> Peer:
-        """The worker service of a task."""
-        return self._peers.get(task)
 
     def address(self, task: str) -> str:
         """Where it is, as host:port."""

@@ -133,7 +133,10 @@ class LanePeer:
             scope.detach(connection)
         if connection.told:
             connection.told.clear()  # frames are handled in order: it has all arrived
-        self.after(frame, connection)
+        if frame.method == GREETING:
+            self.drop(connection)
+        else:
+            self.give_back(connection)
         if frame.kind is _ERROR:
             raise from_bytes(frame.header)
         return codec.decode_reply(frame.header, frame.values)

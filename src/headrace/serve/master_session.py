@@ -59,6 +59,7 @@ class MasterSession:
         self.handle = handle
         self.cluster = cluster
         self._config = config
+        self._limits = config.operation_timeout_in_ms > 0
         self.own_task = own_task
         self._own_peers = own_peers
         self._planner = Planner(handle, config, cluster, own_task, self._after_steps)
@@ -222,21 +223,23 @@ class MasterSession:
     def run_known(self, request: m.RunKnownRequest, scope: Scope) -> m.ValuesReply:
         """Run a step by its number.  Raises as `run`."""
         known = self._numbered(request.signature, request.feeds)
-        if self._config.operation_timeout_in_ms > 0:
+        if self._limits:
             with self._step(None, scope) as running:
-                return m.ValuesReply(self._run_numbered(known, request, running))
+                return self._run_numbered(known, request, running)
         token = object()
         self._steps[token] = scope
         try:
             if self._closed is not None:
                 self._check_open()
-            return m.ValuesReply(self._run_numbered(known, request, scope))
+            return self._run_numbered(known, request, scope)
         finally:
             del self._steps[token]
             if self._awaited:
                 self._has_ended(token)
 
-    def _run_numbered(self, known: Known, request: m.RunKnownRequest, scope: Scope) -> list[Any]:
+    def _run_numbered(
+        self, known: Known, request: m.RunKnownRequest, scope: Scope
+    ) -> m.ValuesReply:
         fitted = known.fitted
         if fitted is None or fitted.plan.stale:
             fitted = known.fit(self._planner.plan(known.signature(False), scope))
@@ -246,7 +249,7 @@ class MasterSession:
         if not plan.ends_itself:
             feeds = dict(zip(known.feeds, request.feeds, strict=True))
             found, _ = self._run_plan(plan, feeds, None, scope, leases)
-            return [found[name] for name in known.fetches]
+            return m.ValuesReply([found[name] for name in known.fetches])
         step_id = self._step_ids.getrandbits(56) | 1
         requests = fitted.requests(step_id, request.feeds, leases)
         whom, how = (self.cluster, self.own_task, plan.parts), wire.RUN_PART
@@ -258,7 +261,7 @@ class MasterSession:
         except BaseException as error:
             self._failed(plan, step_id, error)
             raise
-        return fitted.values(replies)
+        return fitted.reply(replies)
 
     def _run_partial(self, request: m.RunStepRequest, scope: Scope) -> m.RunStepReply:
         feeds = {tensor_name(name): value for name, value in request.feeds}

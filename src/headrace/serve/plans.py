@@ -77,7 +77,7 @@ def _own(value: Any) -> Any:
 class Fitted:
     """A plan, fitted to the order in which feeds and fetches were named."""
 
-    __slots__ = ("_as_they_are", "_asks", "_places", "plan")
+    __slots__ = ("_as_they_are", "_asks", "_places", "_relayed", "plan")
 
     def __init__(self, plan: Plan, feeds: Sequence[str], fetches: Sequence[str]) -> None:
         self.plan = plan
@@ -91,29 +91,29 @@ class Fitted:
             (part.graph_handle, [fed[name] for name in part.feeds]) for part in plan.parts
         ]
         self._places = [made[name] for name in fetches]
+        self._relayed = len(plan.parts[0].relayed)
         self._as_they_are = len(plan.parts) == 1 and self._places == list(made.values())
 
     def requests(
         self, step_id: int, feeds: Sequence[Any], takes_leases: bool
     ) -> list[m.RunPartRequest]:
         """What the parts are asked to do in a step."""
-        return [
-            m.RunPartRequest(
-                handle, step_id, [feeds[index] for index in taken] if taken else [], takes_leases
-            )
-            for handle, taken in self._asks
-        ]
+        requests = []
+        for handle, taken in self._asks:
+            fed = [feeds[index] for index in taken] if taken else []
+            requests.append(m.RunPartRequest(handle, step_id, fed, takes_leases))
+        return requests
 
     def pass_on(self, made: m.ValuesReply, request: m.RunPartRequest) -> None:
         """Feed what is relayed: the last values of the first part."""
-        count = len(self.plan.parts[0].relayed)
-        request.feeds += [_own(value) for value in made.fetches[-count:]]
+        for value in made.fetches[-self._relayed :]:
+            request.feeds.append(value.detach() if value.__class__ is Lease else value)
 
-    def values(self, replies: Sequence[m.ValuesReply]) -> list[Any]:
+    def reply(self, replies: Sequence[m.ValuesReply]) -> m.ValuesReply:
         """The fetches, of what the parts have replied."""
         if self._as_they_are:
-            return replies[0].fetches
-        return [replies[part].fetches[place] for part, place in self._places]
+            return replies[0]
+        return m.ValuesReply([replies[part].fetches[place] for part, place in self._places])
 
     def direct(self) -> pb.DirectStep:
         """What a client needs to know to ask the plan's one part for it by itself: which, and what goes where."""
