@@ -46,6 +46,7 @@ _BLOCK = (
     32768  # elements; measured: 16 to 64 thousand are best, a whole 1 MB array 1.4 times slower
 )
 _PRODUCT = 0  # slot of scratch memory
+_WORTH_SHARING = 1 << 20  # elements of all arrays; below, another thread costs what it saves
 _GRADIENTS = ("grad", "delta")
 
 
@@ -257,6 +258,10 @@ class Rule:
                 self.step(_room_like(grad), *[each.writable() for each in variables], grad, **more)
                 return
             blocks = _blocks([variable.writable() for variable in variables], grad)
+            if grad.size * (1 + len(variables)) < _WORTH_SHARING:
+                for block in blocks:
+                    self.step(_room_like(block[-1]), *block, **more)
+                return
             spread(lambda block: self.step(_room_like(block[-1]), *block, **more), blocks)
 
     def _of_product(self, variables: Sequence[State], grad: Product, more: dict[str, Any]) -> None:

@@ -364,6 +364,9 @@ class _Execution:
         ]
 
     def _next(self) -> int:
+        done = self._done
+        if not done.empty() and (index := done.get_nowait()) >= 0:
+            return index  # this thread alone takes what is put there
         scope = self._step.scope
         let_blas_go()
         since, look_s = time.monotonic(), long_waits.first_look_s
