@@ -19,7 +19,7 @@ import pytest
 from headrace.base import errors
 from headrace.codec.frames import Kind, Parser, pack
 from headrace.serve import shared_memory
-from headrace.serve.shared_memory import FREE, GRAIN, LENT, PAGE, SEALS, Borrower, Lender
+from headrace.serve.shared_memory import FREE, GRAIN, LENT, PAGE, SEALS, SEGMENTS, Borrower, Lender
 from tests.codec.arrays import NUMBERS, identical
 
 pytestmark = pytest.mark.skipif(
@@ -112,6 +112,16 @@ def test_two_that_are_in_use_are_two() -> None:
     first += 5
     assert identical(second, VALUE + 1)
     assert identical(first, VALUE + 5)
+
+
+def test_who_keeps_all_that_comes_gets_the_rest_through_the_socket() -> None:
+    link, value = Link(), np.arange(9_000, dtype=np.float32)
+    link.send(value)
+    kept = [link.send(value + number) for number in range(2 * SEGMENTS)]
+    assert [each is None for each in kept] == [False] * SEGMENTS + [True] * SEGMENTS
+    assert all(each[0] == number for number, each in enumerate(kept[:SEGMENTS]))
+    kept.clear()
+    assert link.send(value) is not None
 
 
 def test_the_smallest_segment_that_will_do_is_taken() -> None:

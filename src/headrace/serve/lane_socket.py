@@ -25,8 +25,9 @@ _MOST_BUFFERS = 512  # a sendmsg takes 1,024 (IOV_MAX)
 _BUFFER_BYTES = (
     1 << 20
 )  # of a unix socket; 100 MB took 33 ms with that, 36 ms with 4 MB, 52 ms by default
-_SHARED_FROM = 1 << 19  # bytes of a tensor
-_LENT_FROM = 1 << 16  # of a variable
+_SHARED_FROM = (
+    1 << 15
+)  # bytes of a tensor; from 16 kB on it is as fast as the socket, from 64 kB on faster
 _SHARED_BYTES = 1 << 30  # that one connection may have, in each direction
 _MOST_SHARED = 16  # tensors of a frame: their descriptors are received with it
 _ANCILLARY = socket.CMSG_SPACE(4 * (_MOST_SHARED + 1))  # and a board, see serve.shared_memory
@@ -95,7 +96,7 @@ class LaneSocket:
         """
         lender = self._lender
         for value in values:
-            if value.__class__ is Lease or value.nbytes >= _LENT_FROM:
+            if value.__class__ is Lease or value.nbytes >= _SHARED_FROM:
                 break
         else:
             buffers = pack(kind, method, 0, header, values, timeout_us)
@@ -291,10 +292,10 @@ def _lent(values: Sequence[Any], lender: Lender, in_place: bool) -> list[Any]:
     for value in values:
         nbytes = value.nbytes
         instead: Any = None
-        if nbytes >= _LENT_FROM and shared < _MOST_SHARED:
+        if nbytes >= _SHARED_FROM and shared < _MOST_SHARED:
             if in_place and type(value) is Lease:
                 instead = lender.lend_variable(value)
-            if instead is None and nbytes >= _SHARED_FROM:
+            if instead is None:
                 instead = lender.lend(value.array if type(value) is Lease else value)
         if instead is not None:
             shared += 1

@@ -46,6 +46,8 @@ LENT: Final = 1
 
 HOMES: Final = 1024
 """The most that can be lent over one connection, one after the other."""
+SEGMENTS: Final = 32
+"""The most of a connection: each takes a descriptor on either side, and who keeps what it is sent keeps them."""
 BOARD: Final = 2 * 8 * HOMES
 """Bytes of a board."""
 _FINAL: Final = getattr(fcntl, "F_SEAL_SEAL", 1)  # a board is known by it
@@ -202,7 +204,7 @@ class Lender:
     def _new(self, nbytes: int) -> int:
         """The number of a new segment; 0 if none can or should be made."""
         size = homes.rounded(nbytes) + PAGE
-        if size > self._left or not self._comes_again(nbytes):
+        if size > self._left or len(self._segments) == SEGMENTS or not self._comes_again(nbytes):
             return 0
         try:
             fd = homes.memory_file(size)
