@@ -15,6 +15,7 @@ from headrace.serve import overview, registry
 from headrace.serve.blocked import BlockedStep
 from headrace.serve.worker import Worker
 from tests.serve.clusters import Cluster, in_process
+from tests.serve.ways import Ways
 from tests.waiting_steps import WaitingSteps, waiting_steps  # noqa: F401  (a fixture)
 
 PS = "/job:ps/replica:0/task:0"
@@ -54,23 +55,27 @@ def deaf_ps(monkeypatch: pytest.MonkeyPatch) -> Deaf:
     """Before the servers are made, which bind their methods."""
     deaf = Deaf()
     deaf.put_before("run_part", monkeypatch, PS)
+    deaf.put_before("run_direct", monkeypatch, PS)
     deaf.put_before("inspect", monkeypatch, PS)
     return deaf
 
 
-@pytest.mark.parametrize("relayed", [True, False])
+@pytest.mark.parametrize("way", ["relayed", "through the master", "direct"])
 def test_a_step_that_waits_for_a_silent_task_says_for_which(
-    relayed: bool, monkeypatch: pytest.MonkeyPatch, deaf_ps: Deaf, request: pytest.FixtureRequest
-) -> None:
-    monkeypatch.setenv("HEADRACE_DIRECT", "off")
+    way: str, monkeypatch: pytest.MonkeyPatch, deaf_ps: Deaf, ways: Ways,
+    request: pytest.FixtureRequest,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("HEADRACE_DIRECT", "on" if way == "direct" else "off")
     cluster: Cluster = request.getfixturevalue("cluster")
     with tf.device("/job:ps"):
         x = tf.Variable(3.0, name="x")
     with tf.device("/job:worker"):
-        fetch = x * 2.0 if relayed else x
+        fetch = x * 2.0 if way == "relayed" else x
     with tf.Session(cluster.target("worker:0")) as session, ThreadPoolExecutor(1) as pool:
         session.run(x.initializer)
         expected = [session.run(fetch) for _ in range(3)][-1]
+        if way == "direct":
+            ways.open(session, fetch)
         deaf_ps.hears.clear()
         try:
             step = pool.submit(session.run, fetch)

@@ -250,11 +250,11 @@ def test_time_limits_hold(
 ) -> None:
     made = direct.Route.__init__
 
-    def limited(route: direct.Route, offer: pb.DirectStep, task: direct.Task) -> None:
+    def limited(route: direct.Route, offer: pb.DirectStep, *more: Any) -> None:
         if offer.timeout_ms:  # this master's, no other's
             assert offer.timeout_ms == 60_000
             offer.timeout_ms = LIMIT_MS
-        made(route, offer, task)
+        made(route, offer, *more)
 
     if whose == "master":
         cluster.servers["worker:0"].master._config.operation_timeout_in_ms = 60_000

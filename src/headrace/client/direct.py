@@ -21,6 +21,7 @@ from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
+from headrace.serve.cluster_view import Owed
 from headrace.serve.grpc_client import GrpcPeer, peer_name
 from headrace.serve.lane_client import LanePeer
 from headrace.serve.lane_connect import leads_here
@@ -38,12 +39,19 @@ _step_ids = random.Random(secrets.randbits(64))
 
 
 class Route:
-    """The way of a step to its task.  timeout_ms: of steps without a limit of their own; 0: none."""
+    """The way of a step to its task, of that name; makes: its fetches.
 
-    __slots__ = ("_as_they_are", "_feeds", "_fetches", "_handle", "task", "timeout_ms")
+    timeout_ms: of steps without a limit of their own; 0: none.
+    """
 
-    def __init__(self, offer: pb.DirectStep, task: Task) -> None:
-        self.task = task
+    __slots__ = (
+        "_as_they_are", "_feeds", "_fetches", "_handle", "makes", "task", "timeout_ms", "to",
+    )  # fmt: skip
+
+    def __init__(self, offer: pb.DirectStep, to: Task, makes: Sequence[str]) -> None:
+        self.task = offer.task
+        self.makes = makes
+        self.to = to
         self.timeout_ms = offer.timeout_ms
         self._handle = offer.graph_handle
         self._feeds = list(offer.feed)
@@ -53,21 +61,31 @@ class Route:
     def run(self, lane: LanePeer, values: Sequence[Any], scope: Scope) -> list[Any]:
         """The fetches.  Raises Unreachable and ForgottenStepError, for which nothing was begun; else as a step does."""
         feeds = [values[index] for index in self._feeds] if self._feeds else []
-        request = m.RunDirectRequest(self._handle, _step_ids.getrandbits(56) | 1, feeds)
-        found: list[Any] = lane.call_now(wire.RUN_DIRECT, request, scope).fetches
+        step_id = _step_ids.getrandbits(56) | 1
+        request = m.RunDirectRequest(self._handle, step_id, feeds)
+        owed = self.to.owed
+        owed[step_id] = (self,), time.monotonic()
+        try:
+            found: list[Any] = lane.call_now(wire.RUN_DIRECT, request, scope).fetches
+        finally:
+            del owed[step_id]
         if self._as_they_are and len(found) == len(self._fetches):
             return found
         return [found[index] for index in self._fetches]
 
 
 class Task:
-    """One start of a task.  lane: None until it is reached.  closed: there is another start of it, or no session."""
+    """One start of a task.  lane: None until it is reached.  closed: there is another start of it, or no session.
+
+    owed: see `cluster_view.Owed`.
+    """
 
     def __init__(
         self, offer: pb.DirectStep, security: Security | None, pool: GrowingPool, session: Scope
     ) -> None:
         self.start = offer.start
         self.lane: LanePeer | None = None
+        self.owed: Owed = {}
         self._address = offer.address
         self._task = offer.task
         self._name = peer_name(offer.address, offer.task)
@@ -169,8 +187,8 @@ class Tasks:
         self._lock = threading.Lock()
         self._tasks: dict[str, Task] = {}
 
-    def route(self, offer: pb.DirectStep) -> Route:
-        """The way that a master has offered."""
+    def route(self, offer: pb.DirectStep, makes: Sequence[str]) -> Route:
+        """The way that a master has offered for a step with those fetches."""
         earlier: Task | None = None
         with self._lock:
             task = self._tasks.get(offer.address)
@@ -180,7 +198,13 @@ class Tasks:
                 self._tasks[offer.address] = task
         if earlier is not None:
             earlier.close()
-        return Route(offer, task)
+        return Route(offer, task, makes)
+
+    def owed(self) -> Owed:
+        """The steps that are under way."""
+        with self._lock:
+            tasks = list(self._tasks.values())
+        return {step_id: each for task in tasks for step_id, each in task.owed.copy().items()}
 
     def close(self) -> None:
         """Close all connections."""

@@ -31,6 +31,7 @@ from headrace.serve import registry, wire
 from headrace.serve.awaited import wait_for_server
 from headrace.serve.lane_connect import Unreachable
 from headrace.serve.lane_options import direct_steps
+from headrace.serve.overview import add_owed
 from headrace.serve.peers import Peer, connect
 from headrace.serve.placement_log import log_placement
 from headrace.serve.pool import GrowingPool
@@ -150,7 +151,7 @@ class RemoteEngine:
                 known = _Known(
                     link,
                     m.RunKnownRequest(link.handle, reply.signature, []),
-                    self._route(reply.direct),
+                    self._route(reply.direct, fetch_names),
                 )
             found = dict(reply.tensors)
             return [_writable(found[name]) for name in fetch_names]
@@ -163,9 +164,9 @@ class RemoteEngine:
         """Run a step by its number, or direct.  Raises ForgottenStepError if it was not begun."""
         link, route = known.link, known.route
         if route is not None:
-            if route.task.closed:  # the master knows a way to its successor
+            if route.to.closed:  # the master knows a way to its successor
                 raise ForgottenStepError.of("the task was started anew")
-            lane, direct = route.task.use(), link.direct
+            lane, direct = route.to.use(), link.direct
             if lane is not None and direct is not None:
                 return self._run_direct(route, lane, values, options, direct)
         unlimited = options is None and not self._config.operation_timeout_in_ms
@@ -186,13 +187,13 @@ class RemoteEngine:
         try:
             return route.run(lane, values, _limit(timeout_ms, direct) if timeout_ms else direct)
         except Unreachable as error:
-            route.task.leave()
+            route.to.leave()
             raise ForgottenStepError.of(str(error)) from error
         except errors.UnavailableError:
-            route.task.leave()
+            route.to.leave()
             raise
 
-    def _route(self, offer: pb.DirectStep | None) -> Route | None:
+    def _route(self, offer: pb.DirectStep | None, makes: Sequence[str]) -> Route | None:
         """The way to its task that the master offers for a step, if it is to be gone."""
         if offer is None or not self._goes_direct:
             return None
@@ -201,7 +202,7 @@ class RemoteEngine:
                 from headrace.client.direct import Tasks
 
                 self._tasks = Tasks(self._security, self._pool, self._scope)
-        return self._tasks.route(offer)
+        return self._tasks.route(offer, makes)
 
     def _limited(self, options: pb.RunOptions | None) -> Scope:
         timeout_ms = options.timeout_in_ms if options is not None else 0
@@ -384,6 +385,8 @@ class RemoteEngine:
         with self._under_way, Scope(_INSPECT_WITHIN_S, self._scope) as scope:
             asked = link.master.call(wire.INSPECT_CLUSTER, request, scope)
             found: pb.InspectResponse = asked.wait(scope)
+        if self._tasks is not None:
+            add_owed(found, self._tasks.owed(), link.handle)
         return found
 
     def waits_long(self, waited_s: float) -> None:

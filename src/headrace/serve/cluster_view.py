@@ -39,6 +39,10 @@ class Owing(Protocol):
         """The tensors that are to come of it."""
 
 
+Owed = dict[int, tuple[Sequence[Owing], float]]
+"""By step: the parts that somebody waits for, and since when (time.monotonic seconds)."""
+
+
 class ClusterView:
     """Tasks (after device filters), their devices and incarnations."""
 
@@ -64,8 +68,7 @@ class ClusterView:
         self._reported: dict[str, Sequence[pb.DeviceAttributes]] = {}
         self._waits: dict[int, tuple[float, list[Awaited[pb.GetStatusResponse]]]] = {}
         self._pushing: set[str] = set()
-        self.owed: dict[int, tuple[Sequence[Owing], float]] = {}
-        """By step: the parts that the master waits for, and since when (time.monotonic seconds)"""
+        self.owed: Owed = {}  # to the master
 
     def devices_for(self, wanted: Iterable[str], scope: Scope) -> list[str]:
         """Full names of the devices that nodes can be placed on, if they ask for `wanted`.

@@ -19,7 +19,7 @@ from headrace.run.keys import task_of
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import wire
-from headrace.serve.cluster_view import ClusterView
+from headrace.serve.cluster_view import ClusterView, Owed
 from headrace.serve.lookalikes import MOST, lookalikes, may_mean_another
 from headrace.serve.peers import Peer
 
@@ -47,17 +47,17 @@ def overview(cluster: ClusterView, request: pb.InspectRequest, scope: Scope) -> 
             state.task = task
             state.address = cluster.address(task)
     _add_direct_steps(found.task)
-    _add_owed(found, cluster, request.session_handle)
+    add_owed(found, cluster.owed, request.session_handle)
     _add_lookalikes(found, cluster, request, scope)
     return found
 
 
-def _add_owed(found: pb.InspectResponse, cluster: ClusterView, session: str) -> None:
-    """Steps for which the master waits for a task that says nothing, if nobody else has told of them."""
+def add_owed(found: pb.InspectResponse, owed: Owed, session: str) -> None:
+    """Steps for which a task that says nothing owes the master or client a reply, if nobody else has told of them."""
     told = {step.step for state in found.task for step in state.blocked}
     silent = {state.task: state for state in found.task if state.silent}
     now = time.monotonic()
-    for step_id, (parts, since) in cluster.owed.copy().items():
+    for step_id, (parts, since) in owed.copy().items():
         for part in parts:
             if part.task in silent and step_id not in told:
                 silent[part.task].blocked.add(
