@@ -34,7 +34,7 @@ from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
-from headrace.run import long_waits
+from headrace.run import interrupts, long_waits
 
 if TYPE_CHECKING:
     from headrace.serve.blocked import BlockedStep
@@ -84,6 +84,7 @@ class BaseSession:
             Any, Callable[[], Any]
         ] = {}  # steps that fetch one thing and feed nothing
         self._engine = _engine(target, graph, config, security)
+        interrupts.install()
         self._reported = False  # whether long waits have been spoken of
         long_waits.watch_over(self._engine.scope, _teller(weakref.ref(self)))
 

@@ -1,0 +1,197 @@
+"""Ctrl-C at any line of a change: it completes or never began, and KeyboardInterrupt comes all the same."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.base import dtypes
+from headrace.run import interrupts
+from headrace.run.fifo_queue import FIFOQueue
+from headrace.run.pending import Pending
+from headrace.run.queue_spec import QueueSpec
+
+WITHIN_S = 30.0
+MOST_LINES = 2000
+
+
+@pytest.fixture(autouse=True)
+def installed() -> Iterator[None]:
+    """As in a program that has no handler of its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupts.install()
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+class AtLine:
+    """Ctrl-C when so many lines that change something have begun.  `came`: whether there were as many."""
+
+    def __init__(self, line: int) -> None:
+        self._left = line
+        self.came = False
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename not in interrupts.CHANGING:
+            return None
+        if event == "line":
+            self._left -= 1
+            if self._left == 0:
+                self.came = True
+                signal.raise_signal(signal.SIGINT)
+        return self
+
+
+def interrupted(call: Callable[[], object], line: int) -> bool:
+    """Call it with a Ctrl-C at that line; False if it has fewer.  It is heard."""
+    at = AtLine(line)
+    before = sys.gettrace()
+    try:
+        sys.settrace(at)
+        try:
+            call()
+        finally:
+            sys.settrace(before)
+        if at.came:
+            assert not threading.Event().wait(WITHIN_S)
+            pytest.fail("nobody was interrupted")
+    except KeyboardInterrupt:
+        assert at.came
+    return at.came
+
+
+def everywhere(call: Callable[[], object], check: Callable[[], object]) -> None:
+    """Interrupt `call` at each of its lines in turn; check() must hold after each."""
+    for line in range(1, MOST_LINES):
+        came = interrupted(call, line)
+        check()
+        if not came:
+            assert line > 1
+            return
+    pytest.fail("it does not end")
+
+
+@pytest.fixture
+def session() -> Iterator[tf.Session]:
+    with tf.Graph().as_default(), tf.Session() as session:
+        yield session
+
+
+def test_enqueue_and_dequeue(session: tf.Session) -> None:
+    queue = tf.FIFOQueue(10_000, [tf.int32, tf.float64], [[], [2]])
+    number = tf.placeholder(tf.int32, [])
+    put = queue.enqueue([number, tf.cast(tf.stack([number, -number]), tf.float64)])
+    size, take = queue.size(), queue.dequeue()
+    counted, put_so_far, taken = [0], [0], [0]
+
+    def put_one() -> None:
+        session.run(put, {number: put_so_far[0]})
+
+    def check_put() -> None:
+        now = session.run(size)
+        assert now in (counted[0], counted[0] + 1)
+        counted[0], put_so_far[0] = now, now
+
+    def check_taken() -> None:
+        left = session.run(size)
+        assert left in (counted[0], counted[0] - 1)
+        counted[0] = left
+        if left:
+            one, pair = session.run(take)
+            assert one == put_so_far[0] - left
+            assert pair.tolist() == [one, -one]
+            counted[0] -= 1
+            taken[0] += 1
+
+    everywhere(put_one, check_put)
+    for _ in range(40):
+        put_one()
+        check_put()
+    everywhere(lambda: session.run(take), check_taken)
+    assert taken[0]
+
+
+def test_who_waits_for_what_an_interrupted_enqueue_brings_is_told() -> None:
+    queue = FIFOQueue("q", QueueSpec.make([dtypes.int64], [()]))
+    told: list[int] = []
+
+    def wait() -> Pending[Any]:
+        pending = queue.dequeue()
+        pending.on_done(lambda done: told.append(int(done.result()[0])))
+        return pending
+
+    waiting = [wait()]
+
+    def check() -> None:
+        if not waiting[0].done:  # the enqueue never began
+            queue.enqueue((np.int64(7),))
+        assert told == [7]
+        assert queue.size() == 0
+        told.clear()
+        waiting[0] = wait()
+
+    everywhere(lambda: queue.enqueue((np.int64(7),)), check)
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_updates_of_variables(session: tf.Session, resource: bool) -> None:
+    variable = tf.Variable(np.zeros(3), use_resource=resource, name="v")
+    add = variable.assign_add([1.0, 1.0, 1.0])
+    session.run(variable.initializer)
+    last = [0.0]
+
+    def check() -> None:
+        now = session.run(variable)
+        assert now[0] in (last[0], last[0] + 1.0)
+        assert (now == now[0]).all()
+        last[0] = now[0]
+
+    everywhere(lambda: session.run(add), check)
+    assert last[0]
+
+
+def test_the_slots_of_an_optimizer_change_with_the_variable(session: tf.Session) -> None:
+    variable = tf.Variable(1.0)
+    optimizer = tf.train.AdagradOptimizer(1.0, initial_accumulator_value=1.0)
+    train = optimizer.minimize(2.0 * variable)
+    slot = optimizer.get_slot(variable, "accumulator")
+    session.run(tf.global_variables_initializer())
+    expected = [(1.0, 1.0)]
+
+    def check() -> None:
+        value, accumulated = map(float, session.run([variable, slot]))
+        before, was = expected[-1]
+        if accumulated == was:
+            assert value == before
+        else:
+            assert accumulated == was + 4.0
+            assert value == pytest.approx(before - 2.0 / accumulated**0.5, rel=1e-6)
+        expected.append((value, accumulated))
+
+    everywhere(lambda: session.run(train), check)
+    assert expected[-1][1] > 1.0
+
+
+def test_a_handler_of_the_programs_own_stays() -> None:
+    heard = threading.Event()
+    signal.signal(signal.SIGINT, lambda number, frame: heard.set())
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(tf.constant(1))
+    signal.raise_signal(signal.SIGINT)
+    assert heard.wait(WITHIN_S)
+
+
+def test_other_threads_install_nothing() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=interrupts.install)
+    thread.start()
+    thread.join()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
