@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import struct
+import zlib
 from typing import Any
 
 import numpy as np
@@ -78,6 +80,14 @@ def decoded(content: bytes) -> Any:
 def test_what_is_no_image_is_shown(content: bytes, says: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=says):
         decoded(content)
+
+
+def test_an_image_that_is_too_large_is_refused_before_it_is_decoded() -> None:
+    content = bytearray(images.encode_png(PICTURE, -1))
+    content[16:24] = struct.pack(">II", 20_000, 10_000)
+    content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
+    with pytest.raises(errors.InvalidArgumentError, match="20000 x 10000 pixels, more than"):
+        images.decode_png(bytes(content), 0, False)
 
 
 def test_without_pillow_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

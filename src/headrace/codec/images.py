@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import io
-import warnings
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -59,10 +59,8 @@ def _reading(kind: str, content: bytes) -> Iterator[Any]:
     """The opened image; what Pillow says of broken ones is InvalidArgument."""
     image = pillow()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", image.DecompressionBombWarning)
-            with image.open(io.BytesIO(content), formats=[kind]) as opened:
-                yield opened
+        with _opened(image, kind, content) as opened:
+            yield opened
     except errors.OpError:
         raise
     except (
@@ -70,12 +68,37 @@ def _reading(kind: str, content: bytes) -> Iterator[Any]:
         ValueError,
         SyntaxError,
         EOFError,
-        Warning,
+        Warning,  # where those are errors
         image.DecompressionBombError,
     ) as error:
         raise errors.invalid_argument(
             f"invalid {kind} data, of {len(content)} bytes: {error}"
         ) from error
+
+
+def _opened(image: Any, kind: str, content: bytes) -> Any:
+    """As Image.open, which warns of images that are too large, and whose warnings are the whole process's to catch.
+
+    Raises SyntaxError, OSError, ValueError.
+    """
+    image.preinit()
+    make, accepts = image.OPEN[kind]
+    try:
+        opened = make(io.BytesIO(content), "") if accepts(content[:16]) else None
+    except (IndexError, TypeError, struct.error) as error:
+        raise SyntaxError(str(error)) from error
+    if opened is None:
+        raise SyntaxError("it does not begin like one")
+    _check_size(image, opened)
+    return opened
+
+
+def _check_size(image: Any, opened: Any) -> None:
+    width, height = opened.size
+    if image.MAX_IMAGE_PIXELS is not None and width * height > image.MAX_IMAGE_PIXELS:
+        raise ValueError(
+            f"it has {width} x {height} pixels, more than PIL.Image.MAX_IMAGE_PIXELS = {image.MAX_IMAGE_PIXELS}"
+        )
 
 
 # -- decoding ---------------------------------------------------------------------------------
@@ -174,6 +197,7 @@ def decode_gif(content: bytes) -> Array:
         frames = []
         for number in range(getattr(opened, "n_frames", 1)):
             opened.seek(number)
+            _check_size(pillow(), opened)  # a frame may make it larger
             frames.append(np.asarray(opened.convert("RGB")))
     return np.stack(frames)
 
