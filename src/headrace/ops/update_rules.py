@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
 
@@ -87,7 +88,7 @@ class _Locked:
     __slots__ = ("_held",)
 
     def __init__(self, variables: Sequence[State]) -> None:
-        self._held = variables if len(variables) == 1 else sorted({*variables}, key=id)
+        self._held = sorted({*variables}, key=id)
 
     def __enter__(self) -> None:
         for variable in self._held:
@@ -101,6 +102,10 @@ class _Locked:
     ) -> None:
         for variable in self._held:
             variable.lock.release()
+
+
+def _locked(variables: Sequence[State]) -> AbstractContextManager[object]:
+    return variables[0].lock if len(variables) == 1 else _Locked(variables)
 
 
 def _check_alike(variables: Sequence[State], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -185,17 +190,12 @@ def _passes(indices: Array) -> Iterator[Any]:
         yield np.flatnonzero(mention == number)
 
 
-def _scalars(values: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = {}
-    for name, value in values:
-        if isinstance(value, np.ndarray):
-            if value.ndim:
-                raise errors.invalid_argument(
-                    f"{name} must be a scalar, and has shape {shapes.text(value.shape)}"
-                )
-            value = value[()]
-        found[name] = value
-    return found
+def _scalar(name: str, value: Array) -> Any:
+    if value.ndim:
+        raise errors.invalid_argument(
+            f"{name} must be a scalar, and has shape {shapes.text(value.shape)}"
+        )
+    return value[()]
 
 
 # -- kernels ----------------------------------------------------------------------------------
@@ -234,15 +234,16 @@ class Rule:
             variables: Sequence[State] = inputs[:count]
             if resource:
                 variables = [variable_behind(handle) for handle in variables]
-            more = _scalars([(name, inputs[place]) for name, place in scalars_at])
-            more.update(attrs)
+            for name, place in scalars_at:
+                value = inputs[place]
+                attrs[name] = _scalar(name, value) if isinstance(value, np.ndarray) else value
             grad = inputs[grad_at]
             if indices_at is not None:
-                self._rows(variables, grad, inputs[indices_at], more)
+                self._rows(variables, grad, inputs[indices_at], attrs)
             elif grad.__class__ is Product:
-                self._of_product(variables, grad, more)
+                self._of_product(variables, grad, attrs)
             else:
-                self._dense(variables, grad, more)
+                self._dense(variables, grad, attrs)
             return None if resource else inputs[0]
 
         kind = inspect.Parameter
@@ -252,7 +253,7 @@ class Rule:
         return kernel
 
     def _dense(self, variables: Sequence[State], grad: Any, more: dict[str, Any]) -> None:
-        with _Locked(variables):
+        with _locked(variables):
             _check_alike(variables, grad.shape, grad.dtype)
             if grad.ndim and grad.size <= _BLOCK:
                 self.step(_room_like(grad), *[each.writable() for each in variables], grad, **more)
@@ -267,7 +268,7 @@ class Rule:
     def _of_product(self, variables: Sequence[State], grad: Product, more: dict[str, Any]) -> None:
         """As `_dense`; each part of the product is used while it is in the cache, and never stored."""
         x, y = grad.x, grad.y
-        with _Locked(variables):
+        with _locked(variables):
             _check_alike(variables, (x.shape[0], y.shape[1]), x.dtype)
             arrays = [variable.writable() for variable in variables]
 
@@ -288,7 +289,7 @@ class Rule:
     def _rows(
         self, variables: Sequence[State], grad: Any, indices: Any, more: dict[str, Any]
     ) -> None:
-        with _Locked(variables):
+        with _locked(variables):
             _check_rows(variables, grad, indices)
             arrays = [variable.writable(sparse=True) for variable in variables]
             for part in _passes(indices):
