@@ -243,6 +243,49 @@ def test_a_step_that_waits_or_fails_gives_blas_back(
     assert blas.current() == before
 
 
+def test_products_are_not_shared_for_a_while_after_helpers_were_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    two = Team(2)
+    here = threading.get_ident()
+
+    def shared(late: bool) -> None:
+        meeting, worked = threading.Barrier(2), threading.Event()
+        times = iter([0.0, 1.0, 3.0 if late else 1.5])  # begun, own work done, helpers done
+
+        def clock() -> float:
+            now = next(times)
+            if now == 1.0:
+                worked.set()
+            return now
+
+        def part(_: int) -> None:
+            meeting.wait(WAIT_S)
+            if threading.get_ident() != here:
+                worked.wait(WAIT_S)
+
+        monkeypatch.setattr(team, "clock", clock)
+        two.spread(part, range(2), products=True)
+
+    def alone(count: int) -> None:
+        seen: set[int] = set()
+        for _ in range(count):
+            two.spread(lambda part: seen.add(threading.get_ident()), range(2), products=True)
+        assert seen == {here}
+
+    try:
+        shared(late=False)
+        shared(late=True)
+        alone(8)
+        shared(late=True)
+        alone(16)
+        shared(late=False)
+        shared(late=True)
+        alone(8)
+    finally:
+        two.close()
+
+
 class Watched(Team):
     """Remembers the sizes of the teams that operations ran on."""
 

@@ -8,6 +8,10 @@ OpenBLAS has threads of its own for a large product, which spin for a while afte
 from their work.  So the first large product of a step (`hold_blas`) has BLAS use one thread a call until the step ends,
 or waits (`let_blas_go`); a step without one leaves BLAS alone.
 
+Where other programs keep the processors busy, a helper that has taken a part may be kept from running, and the product
+waits for it.  A team whose helpers were late makes the next products on the calling thread alone, the more of them the
+more often that happens.
+
 A task (or local session) has a team; its threads are started by the first operation that has parts to share, and end
 with `close`, or when nobody holds the team any more.  A step makes its task's team the current one of its thread for as
 long as it runs; where there is none, in a worker's own thread too, parts run one after the other.
@@ -19,6 +23,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
@@ -29,6 +34,10 @@ import numpy as np
 from headrace.run import blas
 
 _Inbox = queue.SimpleQueue["_Job | None"]
+_PATIENCE_S = 0.0002  # helpers of a small product may come so late
+_FIRST_PAUSE, _LONGEST_PAUSE = 8, 256  # products
+
+clock = time.perf_counter
 
 
 def processors() -> int:
@@ -67,16 +76,24 @@ class _Job:
             if self._over and not self._helping:
                 self._done.release()
 
-    def lead(self) -> None:
-        """Work until no part is left, then wait for the helpers.  Raises the first failure."""
+    def lead(self) -> bool:
+        """Work until no part is left, then wait for the helpers; whether that took longer than the work.
+
+        Raises the first failure.
+        """
+        began = clock()
         self._work()
         with self._lock:
             self._over = True
             wait = self._helping > 0
+        late = False
         if wait:
+            worked = clock()
             self._done.acquire()
+            late = clock() - worked > max(worked - began, _PATIENCE_S)
         if self._error is not None:
             raise self._error
+        return late
 
     def _work(self) -> None:
         try:
@@ -116,6 +133,8 @@ class Team:
         """
         self.size = size if size > 0 else processors()
         self._limited = size > 0
+        self._pause = 0  # products that are not shared after one whose helpers were late
+        self._alone = 0  # how many of those are left
         self._lock = threading.Lock()
         self._inbox: _Inbox = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -131,10 +150,18 @@ class Team:
         """
         if products and not hold_blas():
             with blas.threads(1):
-                self.spread(function, parts)
-            return
+                self._spread(function, parts, products)
+        else:
+            self._spread(function, parts, products)
+
+    def _spread(
+        self, function: Callable[[Any], object], parts: Iterable[Any], products: bool
+    ) -> None:
         listed = list(parts)
         helpers = min(self.size, len(listed)) - 1
+        if products and self._alone > 0:
+            self._alone -= 1
+            helpers = 0
         if helpers <= 0 or not self._ready():
             for part in listed:
                 function(part)
@@ -142,7 +169,10 @@ class Team:
         job = _Job(function, iter(listed))
         for _ in range(helpers):
             self._inbox.put(job)
-        job.lead()
+        late = job.lead()
+        if products:
+            self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE) if late else 0
+            self._alone = self._pause
 
     def _ready(self) -> bool:
         if self._threads:
