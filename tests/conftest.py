@@ -32,7 +32,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Compare threads, children and listening sockets before and after the test and its fixtures."""
-    before = {identity for identity, _ in running()}  # a description may still change: exec
+    # Threads themselves, not their numbers, which the system gives again; a description may still change: exec.
+    before = {identity for identity, _ in running()}
     yield
     leaks = new_since(before)
     if leaks:
@@ -58,10 +59,8 @@ def settle() -> None:
 
 def running() -> set[tuple[object, str]]:
     """What a test might leak, as (identity, description)."""
-    threads = {
-        (thread.ident, f"thread {thread.name!r}")
-        for thread in threading.enumerate()
-        if owned(thread)
+    threads: set[tuple[object, str]] = {
+        (thread, f"thread {thread.name!r}") for thread in threading.enumerate() if owned(thread)
     }
     return threads | children() | listeners()
 

@@ -26,6 +26,7 @@ from headrace.serve import messages as m
 from headrace.serve.grpc_client import GrpcPeer
 from headrace.serve.lane_client import LanePeer
 from headrace.serve.lane_options import lane_options
+from headrace.serve.lane_server import LaneShell
 from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.lane_wire import NUMBERS
 from headrace.serve.routed import RoutedPeer
@@ -238,6 +239,26 @@ def another_server(cluster: Cluster) -> pb.LaneAddress:
     lane.CopyFrom(cluster.servers["worker:0"].worker.lane)
     lane.server = cluster.servers["ps:0"].worker.lane.server
     return lane
+
+
+def test_a_server_that_stops_sends_nobody_to_its_lane_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a peer that finds the lane closed says that it goes on over gRPC, which is about to close, too."""
+    offered = []
+    with tf.train.Server({"local": ["127.0.0.1:0"]}) as server:
+
+        def status() -> pb.GetStatusResponse:
+            return server.worker.get_status(STATUS, Scope())
+
+        def stop(lane: LaneShell, *args: Any) -> None:
+            offered.append(status().HasField("headrace_lane"))
+            stop_lane(lane, *args)
+
+        stop_lane = LaneShell.stop
+        monkeypatch.setattr(LaneShell, "stop", stop)
+        assert status().HasField("headrace_lane")
+    assert offered == [False]
 
 
 @pytest.mark.parametrize("offer", [nobody_listens, another_server])

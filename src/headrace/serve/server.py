@@ -204,6 +204,7 @@ class Server:
             self.master.close(ended, Scope(_CLOSE_WITHIN_S))
             self.worker.close(ended)
             if self._lane is not None:
+                self.worker.lane = None  # whoever asks over gRPC is not sent there any more
                 self._lane.stop(_LAST_WORDS_S)
             shell.stop(_LAST_WORDS_S)
             self._pool.shutdown()
