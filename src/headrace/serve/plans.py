@@ -91,7 +91,7 @@ class Fitted:
             (part.graph_handle, [fed[name] for name in part.feeds]) for part in plan.parts
         ]
         self._places = [made[name] for name in fetches]
-        self._relayed = len(plan.parts[0].relayed)
+        self._relayed = 0 if plan.relay is None else len(plan.parts[plan.relay[0]].relayed)
         self._as_they_are = len(plan.parts) == 1 and self._places == list(made.values())
 
     def requests(

@@ -38,6 +38,8 @@ def run_parts(
     Raises the first error of any of them; of several that ran into the deadline the one that says
     most.
     """
+    if not parts:  # everything was fed, or nothing asked for
+        return []
     step_id = requests[0].step_id
     cluster.owed[step_id] = parts, time.monotonic()
     try:

@@ -59,6 +59,19 @@ def test_a_nest_of_fetches_comes_back_as_it_went(cluster: Cluster) -> None:
     assert got == {"a": [3.0, 6.0], "b": (None, 3.0), "c": 6.0}
 
 
+def test_a_step_may_have_nothing_to_do(cluster: Cluster) -> None:
+    fed = tf.placeholder(tf.int32, [])
+    with tf.Session(cluster.target("worker:0")) as session:
+        nothing = session.make_callable([])
+        for _ in range(3):  # by names, and by number
+            assert session.run([]) == []
+            assert session.run({"a": (), "b": [[]]}) == {"a": (), "b": [[]]}
+            assert session.run(fed, {fed: 7}) == 7
+            assert nothing() == []
+        traced = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        assert session.run([], options=traced, run_metadata=tf.RunMetadata()) == []
+
+
 def test_a_fetched_array_is_the_callers_own_and_writable(cluster: Cluster) -> None:
     with tf.device("/job:ps"):
         constant = tf.constant([1.0, 2.0])
