@@ -14,7 +14,7 @@ import pytest
 
 import headrace as tf
 from headrace.base import dtypes
-from headrace.run import interrupts
+from headrace.run import interrupts, program
 from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.pending import Pending
 from headrace.run.queue_spec import QueueSpec
@@ -35,18 +35,21 @@ def installed() -> Iterator[None]:
 class AtLine:
     """Ctrl-C when so many lines that change something have begun.  `came`: whether there were as many."""
 
-    def __init__(self, line: int) -> None:
+    def __init__(self, line: int, files: frozenset[str] = interrupts.CHANGING) -> None:
         self._left = line
+        self._files = files
         self.came = False
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
-        if frame.f_code.co_filename not in interrupts.CHANGING:
+        if frame.f_code.co_filename not in self._files:
             return None
         if event == "line":
             self._left -= 1
             if self._left == 0:
                 self.came = True
-                signal.raise_signal(signal.SIGINT)
+                handle = signal.getsignal(signal.SIGINT)
+                assert callable(handle)
+                handle(signal.SIGINT, frame)  # as the system does, but with this function's caller
         return self
 
 
@@ -195,3 +198,30 @@ def test_other_threads_install_nothing() -> None:
     thread.start()
     thread.join()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing() -> None:
+    """At any line of the executor, whose notes say what waits."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        queue = tf.FIFOQueue(1, [tf.int32], [[]])
+        take, put, size = queue.dequeue(), queue.enqueue(7), queue.size()
+        limited = tf.RunOptions(timeout_in_ms=100)
+        heard = 0
+        for line in range(1, MOST_LINES):
+            at = AtLine(line, frozenset([program.__file__]))
+            before = sys.gettrace()
+            try:
+                sys.settrace(at)
+                session.run(take, options=limited)
+            except KeyboardInterrupt:
+                heard += 1
+            except tf.errors.DeadlineExceededError:
+                pass
+            finally:
+                sys.settrace(before)
+            session.run(put)
+            assert session.run(size) == 1, f"interrupted at line {line} of those that run"
+            assert session.run(take) == 7
+            if not at.came:
+                break
+        assert heard > 10

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import headrace as tf
+from headrace.base import errors
 from headrace.run import long_waits
 from headrace.run.pending import Pending
+from headrace.run.queues import Queue
 from headrace.run.scope import Scope
 
 
@@ -85,3 +88,28 @@ def test_long_waits_are_told_also_when_blocked_steps_are_not_reported() -> None:
         assert long_waits.first_look_s == 5.0
     finally:
         long_waits.report_after(before)
+
+
+def test_a_step_that_is_ended_before_it_waits_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else it would be there until it looks again, and take what it was no longer to take."""
+    naps = []
+    with tf.Graph().as_default(), tf.Session() as session:
+        take = tf.FIFOQueue(1, [tf.int32], [[]]).dequeue()
+        start = Queue.dequeue
+
+        def dequeue(queue: Queue, *args: Any, **kwargs: Any) -> Any:
+            pending = start(queue, *args, **kwargs)
+            session._engine.scope.cancel(errors.cancelled("ended by the test"))
+            return pending
+
+        def nap(scope: Scope, look_s: float) -> float:
+            naps.append(look_s)
+            return 0.0
+
+        monkeypatch.setattr(Queue, "dequeue", dequeue)
+        monkeypatch.setattr(long_waits, "nap", nap)
+        with pytest.raises(tf.errors.CancelledError, match="ended by the test"):
+            session.run(take)
+    assert naps == []

@@ -17,6 +17,7 @@ import time
 from types import FrameType
 
 from headrace.run.pending import Pending
+from headrace.run.program import TAKING
 
 _SOON_S = 0.001
 
@@ -62,7 +63,9 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 
 def _changes(frame: FrameType | None) -> bool:
-    """Whether what is interrupted there changes what steps share."""
+    """Whether what is interrupted there changes what steps share, or has just begun to."""
+    if frame is not None and frame.f_code in TAKING:
+        return True
     while frame is not None and frame.f_code is not _WAITS:
         if frame.f_code.co_filename in CHANGING:
             return True

@@ -188,8 +188,13 @@ class Program:
         else:
             stop = self._run_straight(self._straight, registers, step)
             if stop is not None:
-                with waiting:
-                    _Execution(self, registers, step).run(*stop)
+                try:
+                    with waiting:
+                        _Execution(self, registers, step).run(*stop)
+                except BaseException:
+                    # Ctrl-C may have come before the execution had taken it over.
+                    stop[1].abandon(errors.cancelled("the step was interrupted"))
+                    raise
 
     def _run_straight(
         self, line: list[_InOrder], registers: Registers, step: StepState
@@ -364,10 +369,12 @@ class _Execution:
         ]
 
     def _next(self) -> int:
-        done = self._done
-        if not done.empty() and (index := done.get_nowait()) >= 0:
-            return index  # this thread alone takes what is put there
-        scope = self._step.scope
+        done, scope = self._done, self._step.scope
+        if not done.empty():  # this thread alone takes what is put there
+            if (index := done.get_nowait()) >= 0:
+                return index
+            if (error := scope.error) is not None:
+                raise self._ended(error)
         let_blas_go()
         since, look_s = time.monotonic(), long_waits.first_look_s
         long_waits.waiting[self] = None
@@ -490,3 +497,12 @@ class _Execution:
         rendezvous = self._step.rendezvous
         if rendezvous is not None:
             rendezvous.abort(reason)
+
+
+TAKING: Final = frozenset(
+    function.__code__
+    for function in (
+        Program._execute, Program._run_straight, _Execution._start, _Execution._take_over
+    )
+)  # fmt: skip
+"""Code between the start of what may wait and the note that it was started; Ctrl-C is put off there."""
