@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import pytest
 
 import headrace as tf
 from headrace.base import dtypes
-from headrace.run import interrupts, program
+from headrace.run import dataflow, interrupts, program
 from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.pending import Pending
 from headrace.run.queue_spec import QueueSpec
@@ -200,15 +200,21 @@ def test_other_threads_install_nothing() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing() -> None:
+@pytest.mark.parametrize("executor", [program, dataflow], ids=["flat", "dataflow"])
+def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing(
+    executor: ModuleType,
+) -> None:
     """At any line of the executor, whose notes say what waits."""
     with tf.Graph().as_default(), tf.Session() as session:
         queue = tf.FIFOQueue(1, [tf.int32], [[]])
         take, put, size = queue.dequeue(), queue.enqueue(7), queue.size()
+        if executor is dataflow:
+            fed = tf.placeholder_with_default(True, [])
+            take = tf.cond(fed, lambda: queue.dequeue(), lambda: 0)
         limited = tf.RunOptions(timeout_in_ms=100)
         heard = 0
         for line in range(1, MOST_LINES):
-            at = AtLine(line, frozenset([program.__file__]))
+            at = AtLine(line, frozenset([executor.__file__ or ""]))
             before = sys.gettrace()
             try:
                 sys.settrace(at)
@@ -225,3 +231,15 @@ def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing() -> None
             if not at.came:
                 break
         assert heard > 10
+
+
+def test_what_is_not_interrupted_is_there() -> None:
+    there = {
+        (module.__file__, function.__code__.co_qualname)
+        for module in (program, dataflow)
+        for kind in vars(module).values()
+        if isinstance(kind, type)
+        for function in vars(kind).values()
+        if isinstance(function, FunctionType)
+    }
+    assert there >= interrupts.TAKING

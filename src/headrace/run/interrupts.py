@@ -17,7 +17,6 @@ import time
 from types import FrameType
 
 from headrace.run.pending import Pending
-from headrace.run.program import TAKING
 
 _SOON_S = 0.001
 
@@ -36,6 +35,17 @@ CHANGING = frozenset(
     + [os.path.join(os.path.dirname(_HERE), "ops", f"{name}.py") for name in _OPS]
 )
 """Source files of which everything that runs counts as a change."""
+
+TAKING = frozenset(
+    (os.path.join(_HERE, f"{name}.py"), function)
+    for name, functions in (
+        ("program", ("Program._execute", "Program._run_straight", "_Execution._start", "_Execution._take_over")),
+        ("dataflow", ("_Execution._executed", "_Execution._started")),
+    )
+    for function in (*functions, "_Execution.run", "_Execution._abandon")
+)  # fmt: skip
+"""Functions between the start of what may wait and the note of it, or between the end of a step and the withdrawal of
+what it notes.  Not what they call."""
 
 _WAITS = Pending.wait.__code__
 
@@ -64,7 +74,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 def _changes(frame: FrameType | None) -> bool:
     """Whether what is interrupted there changes what steps share, or has just begun to."""
-    if frame is not None and frame.f_code in TAKING:
+    if frame is not None and (frame.f_code.co_filename, frame.f_code.co_qualname) in TAKING:
         return True
     while frame is not None and frame.f_code is not _WAITS:
         if frame.f_code.co_filename in CHANGING:

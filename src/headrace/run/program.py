@@ -497,12 +497,3 @@ class _Execution:
         rendezvous = self._step.rendezvous
         if rendezvous is not None:
             rendezvous.abort(reason)
-
-
-TAKING: Final = frozenset(
-    function.__code__
-    for function in (
-        Program._execute, Program._run_straight, _Execution._start, _Execution._take_over
-    )
-)  # fmt: skip
-"""Code between the start of what may wait and the note that it was started; Ctrl-C is put off there."""
