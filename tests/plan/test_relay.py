@@ -62,14 +62,6 @@ def after_an_update_there() -> list[Any]:
         return [x + 1.0]
 
 
-def there_and_back() -> list[Any]:
-    x = variable()
-    with tf.device(WORKER):
-        y = x + 1.0
-    with tf.device(PS):
-        return [y * 2.0]
-
-
 def work_of_its_own() -> list[Any]:
     x = variable()
     with tf.device(WORKER):
@@ -104,9 +96,10 @@ def test_what_begins_with_the_values_of_another_part_gets_them_from_the_master(
 ) -> None:
     with tf.Graph().as_default():
         made = parts(build())
-        first, second = relay(made, OWN) or (-1, -1)
-        assert (made[first].task, made[second].task) == ("/job:ps/replica:0/task:0", OWN)
-        assert made[first].relayed == made[second].relayed == sorted(made[first].sends)
+        found, stages = relay(made, OWN) or ([], [])
+        first, second = (found[index] for (index,) in stages)
+        assert (first.task, second.task) == ("/job:ps/replica:0/task:0", OWN)
+        assert first.given == second.taken == sorted(first.sends)
         for part in made:
             transfers = [node for node in part.graph_def.node if node.op in ("_Send", "_Recv")]
             assert all(node.attr["client_terminated"].b for node in transfers)
@@ -117,7 +110,6 @@ def test_what_begins_with_the_values_of_another_part_gets_them_from_the_master(
     [
         after_a_dequeue_there,
         beside_a_dequeue_there,
-        there_and_back,
         work_of_its_own,
         a_dequeue_of_its_own,
         of_three_tasks,

@@ -30,7 +30,8 @@ from headrace.run.keys import key, task_of
 class Partition:
     """The part of one task, or device: its GraphDef and the rendezvous keys of its feeds and fetches.
 
-    relayed: keys of fetches that are another part's feeds, see plan.relay.
+    taken, given: keys of feeds that are fetches of other parts, and of such fetches; see plan.relay.
+    again: its task has another part of the step, which comes before.
     """
 
     task: str
@@ -39,7 +40,9 @@ class Partition:
     fetches: dict[Tensor, str] = field(default_factory=dict)
     sends: set[str] = field(default_factory=set)
     receives: set[str] = field(default_factory=set)
-    relayed: list[str] = field(default_factory=list)
+    taken: Sequence[str] = ()
+    given: Sequence[str] = ()
+    again: bool = False
 
 
 def partition(

@@ -2,6 +2,7 @@
 
 Their master asks for the values of the first and feeds them to the second, which is its own.  That loses nothing
 where no node of the second has anything to do before they are there, and spares both a rendezvous.
+So they do where a step begins and ends with other tasks (`plan.round_trip`).
 Called by: serve.planner.  Threads: any.
 """
 
@@ -12,19 +13,24 @@ from collections.abc import Sequence
 from headrace.codec import protos as pb
 from headrace.graph import registry
 from headrace.plan.partition import Partition
-from headrace.run.keys import key
+from headrace.plan.round_trip import AT_ONCE, key_of, round_trip
 
-_AT_ONCE = frozenset(
-    ("Const", "Identity", "NoOp", "ReadVariableOp", "VarHandleOp", "Variable", "VariableV2")
-)
-"""What takes no time and waits for nothing, so that it may as well be done later."""
+Stages = Sequence[Sequence[int]]
+"""Indices of the partitions that run together, one such group after the other."""
 
 
-def relay(parts: Sequence[Partition], own_task: str) -> tuple[int, int] | None:
-    """(index of the first, index of the second, `own_task`'s) if the values of one can be relayed to the other.
+def relay(parts: Sequence[Partition], own_task: str) -> tuple[Sequence[Partition], Stages] | None:
+    """The partitions to run, and in which order, if the master can pass on what they would send each other.
 
-    Then what they send and receive has become fetches and feeds; `relayed` of both has the keys, in one order.
+    Then what they send and receive has become fetches and feeds, whose keys are in `given` and `taken`: those of all of
+    a stage's partitions are those of the next one's, in order.
     """
+    stages = _one_after_the_other(parts, own_task)
+    return (parts, stages) if stages is not None else round_trip(parts, own_task)
+
+
+def _one_after_the_other(parts: Sequence[Partition], own_task: str) -> Stages | None:
+    """The two, if the values of one are all that the other, `own_task`'s, begins with."""
     if len(parts) != 2 or own_task not in (parts[0].task, parts[1].task):
         return None
     second = int(parts[1].task == own_task)
@@ -33,13 +39,12 @@ def relay(parts: Sequence[Partition], own_task: str) -> tuple[int, int] | None:
         return None
     if not _begins_with_receives(user.graph_def) or _may_wait(maker.graph_def):
         return None
-    keys = sorted(maker.sends)
+    maker.given = user.taken = sorted(maker.sends)
     for part in parts:
-        part.relayed = keys
         for node in part.graph_def.node:
-            if node.op in ("_Send", "_Recv") and _key(node) in maker.sends:
+            if node.op in ("_Send", "_Recv") and key_of(node) in maker.sends:
                 node.attr["client_terminated"].b = True
-    return 1 - second, second
+    return [[1 - second], [second]]
 
 
 def _may_wait(graph: pb.GraphDef) -> bool:
@@ -63,14 +68,6 @@ def _begins_with_receives(graph: pb.GraphDef) -> bool:
             found = found or after[source]
         after[node.name] = found
         fed_or_fetched = node.op in ("_Recv", "_Send")
-        if not found and not fed_or_fetched and node.op not in _AT_ONCE:
+        if not found and not fed_or_fetched and node.op not in AT_ONCE:
             return False
     return True
-
-
-def _key(node: pb.NodeDef) -> str:
-    attr = node.attr
-    return key(
-        attr["send_device"].s.decode(), attr["send_device_incarnation"].i, attr["recv_device"].s.decode(),
-        attr["tensor_name"].s.decode(),
-    )  # fmt: skip

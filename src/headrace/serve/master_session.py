@@ -254,8 +254,8 @@ class MasterSession:
         requests = fitted.requests(step_id, request.feeds, leases)
         whom, how = (self.cluster, self.own_task, plan.parts), wire.RUN_PART
         try:
-            if plan.relay is not None:
-                replies = relay_parts(*whom, plan.relay, how, requests, fitted.pass_on, scope)
+            if plan.stages is not None:
+                replies = relay_parts(*whom, plan.stages, how, requests, fitted.pass_on, scope)
             else:
                 replies = run_parts(*whom, how, requests, scope, plan.linked)
         except BaseException as error:
@@ -313,7 +313,7 @@ class MasterSession:
         step_id = self._step_ids.getrandbits(56) | 1
         requests = [
             m.RunGraphRequest(
-                part.graph_handle, step_id,
+                part.graph_handle, step_id + part.visit,
                 [(key, feeds[name]) for name, key in part.feeds.items()],
                 plan.wanted(part), self.handle, bool(options.trace_level), plan.created,
                 record_partition_graphs=options.output_partition_graphs, takes_leases=takes_leases,
@@ -335,8 +335,8 @@ class MasterSession:
     ) -> list[m.RunGraphReply]:
         whom, how = (self.cluster, self.own_task, plan.parts), wire.RUN_GRAPH
         replies: list[m.RunGraphReply]
-        if plan.relay is not None:
-            replies = relay_parts(*whom, plan.relay, how, requests, plan.pass_on, scope)
+        if plan.stages is not None:
+            replies = relay_parts(*whom, plan.stages, how, requests, plan.pass_on, scope)
         else:
             replies = run_parts(*whom, how, requests, scope)
         if any(reply.step_stats is not None for reply in replies):
@@ -356,8 +356,8 @@ class MasterSession:
             self._planner.check_restarted(plan.starts, error, self._callables.own_plans)
 
     def _clean_up(self, plan: Plan, step_id: int) -> None:
-        request = pb.CleanupGraphRequest(step_id=step_id)
         for part in plan.parts:
+            request = pb.CleanupGraphRequest(step_id=step_id + part.visit)
             worker = self.cluster.worker(part.task)
             if part.task == self.own_task:
                 worker.call_now(wire.CLEANUP_GRAPH, request, self.cluster.scope)

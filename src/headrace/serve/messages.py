@@ -42,6 +42,14 @@ def release(reply: Any) -> None:
                 value.release()
 
 
+def forget_values(request: RunGraphRequest | RunPartRequest) -> None:
+    """Let go of what was fed: it may lie in memory that its sender waits for."""
+    if isinstance(request, RunPartRequest):
+        request.feeds = []
+    else:
+        request.send = []
+
+
 @dataclass(slots=True)
 class RunStepRequest:
     """One step of a session.  `feeds` by tensor name; `fetches` and `targets` are names."""

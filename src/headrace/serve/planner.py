@@ -22,7 +22,7 @@ from headrace.plan.partition import Partition, partition
 from headrace.plan.place import Groups, place
 from headrace.plan.progress import Progress
 from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
-from headrace.plan.relay import relay
+from headrace.plan.relay import Stages, relay
 from headrace.plan.structure import all_alive
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
@@ -204,21 +204,23 @@ class Planner:
                 placed = ((op.name, op.type, devices[op]) for op in everything)
                 log_placement(placed, self._placed, MASTER)
         incarnations = self._cluster.incarnations(devices.values(), scope)
-        parts = partition(pruned, feeds, fetches, devices, incarnations.__getitem__)
+        parts: Sequence[Partition] = partition(
+            pruned, feeds, fetches, devices, incarnations.__getitem__
+        )
         created = self._workers.create([part.task for part in parts], scope)
         has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
         alive = len(parts) == 1 or all_alive(pruned, feeds, devices)
         tasks = {part.task for part in parts}
         starts = self._cluster.starts(tasks)
         pushing = tasks == self._cluster.pushing(tasks)
-        passed_on = (
-            relay(parts, self._own_task)
-            if pushing and not (has_control_flow or signature[-1])
-            else None
-        )
+        stages: Stages | None = None
+        if pushing and not (has_control_flow or signature[-1]):
+            found = relay(parts, self._own_task)
+            if found is not None:
+                parts, stages = found
         linked = (
             pushing
-            and not passed_on
+            and stages is None
             and not has_control_flow
             and len(tasks) > 1
             and self._own_task in tasks
@@ -230,7 +232,7 @@ class Planner:
         except errors.AbortedError as error:
             self.check_restarted(starts, error)
             raise
-        return Plan(registered, created, pushing, linked, passed_on, starts)
+        return Plan(registered, created, pushing, linked, stages, starts)
 
     def check_restarted(
         self, starts: dict[str, int], error: errors.OpError, others: Iterable[Plan] = ()
@@ -288,11 +290,11 @@ class Planner:
                 headrace_pushed_by=others,
                 headrace_feed_keys=[
                     *part.feeds.values(),
-                    *(part.relayed if part.receives else ()),
+                    *part.taken,
                 ],
                 headrace_fetch_keys=[
                     *part.fetches.values(),
-                    *(part.relayed if part.sends else ()),
+                    *part.given,
                 ],
                 headrace_linked_to=self._own_task if linked and part.task != self._own_task else "",
                 headrace_reported=True,
@@ -314,7 +316,9 @@ class Planner:
                     handle,
                     {tensor.name: key for tensor, key in part.feeds.items()},
                     {tensor.name: key for tensor, key in part.fetches.items()},
-                    part.relayed,
+                    part.taken,
+                    part.given,
+                    int(part.again),
                 )
             )
         if failed is not None:

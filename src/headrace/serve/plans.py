@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.codec import protos as pb
+from headrace.plan.relay import Stages
 from headrace.run import keys
 from headrace.run.variable import Lease
 from headrace.serve import messages as m
@@ -23,19 +24,22 @@ class Part:
     """A registered partition: whom to ask, under which handle, and the keys of feeds and fetches
     by tensor name.
 
-    relayed: keys of its last feeds or fetches, which no client knows.
+    taken, given: keys of its last feeds and fetches, which no client knows, see plan.relay.
+    visit: added to the number of a step: for its task it is another one than that of its part before.
     """
 
     task: str
     graph_handle: str
     feeds: dict[str, str]
     fetches: dict[str, str]
-    relayed: Sequence[str] = ()
+    taken: Sequence[str] = ()
+    given: Sequence[str] = ()
+    visit: int = 0
 
     @property
     def makes(self) -> list[str]:
         """The tensors that are asked of it."""
-        return [*self.fetches, *map(keys.tensor_name, self.relayed)]
+        return [*self.fetches, *map(keys.tensor_name, self.given)]
 
 
 @dataclass(slots=True, eq=False)
@@ -44,7 +48,7 @@ class Plan:
 
     ends_itself: every task that takes part forgets a step when its partition has run.
     linked: small values pass over the connections on which the parts are asked for.
-    relay: the first part's values become feeds of the second, see plan.relay; their indices.
+    stages: which parts run together, by index, and that each of these groups feeds the next, see plan.relay; None: all.
     starts: the incarnations of those tasks.  stale: not to be used for another step: one of them has
     been restarted since, or nobody used it for long.  used, pins: see serve.kept.
     """
@@ -53,7 +57,7 @@ class Plan:
     created: bool = False
     ends_itself: bool = False
     linked: bool = False
-    relay: tuple[int, int] | None = None
+    stages: Stages | None = None
     starts: dict[str, int] = field(default_factory=dict)
     stale: bool = False
     used: bool = True
@@ -61,13 +65,20 @@ class Plan:
 
     def wanted(self, part: Part) -> list[str]:
         """The keys of all fetches of a part."""
-        makes = self.relay is not None and self.parts[self.relay[0]] is part
-        return [*part.fetches.values(), *(part.relayed if makes else ())]
+        return [*part.fetches.values(), *part.given]
 
-    def pass_on(self, made: m.RunGraphReply, request: m.RunGraphRequest) -> None:
-        """Feed what is relayed."""
-        keys = set(self.parts[0].relayed)
-        request.send += [(key, _own(value)) for key, value in made.recv if key in keys]
+    def pass_on(
+        self, before: Sequence[int], replies: Sequence[Any], now: Sequence[int], requests: Sequence[Any]
+    ) -> None:  # fmt: skip
+        """Feed the parts `now` what those `before` them have given; their replies keep the fetches."""
+        wanted = {key for index in now for key in self.parts[index].taken}
+        passed: dict[str, Any] = {}
+        for index in before:
+            recv = replies[index].recv
+            passed.update((key, _own(value)) for key, value in recv if key in wanted)
+            replies[index].recv = [pair for pair in recv if pair[0] not in wanted]
+        for index in now:
+            requests[index].send += [(key, passed[key]) for key in self.parts[index].taken]
 
 
 def _own(value: Any) -> Any:
@@ -77,7 +88,7 @@ def _own(value: Any) -> Any:
 class Fitted:
     """A plan, fitted to the order in which feeds and fetches were named."""
 
-    __slots__ = ("_as_they_are", "_asks", "_places", "_relayed", "plan")
+    __slots__ = ("_as_they_are", "_asks", "_places", "plan")
 
     def __init__(self, plan: Plan, feeds: Sequence[str], fetches: Sequence[str]) -> None:
         self.plan = plan
@@ -88,10 +99,10 @@ class Fitted:
             for place, name in enumerate(part.fetches)
         }
         self._asks = [
-            (part.graph_handle, [fed[name] for name in part.feeds]) for part in plan.parts
+            (part.graph_handle, part.visit, [fed[name] for name in part.feeds])
+            for part in plan.parts
         ]
         self._places = [made[name] for name in fetches]
-        self._relayed = 0 if plan.relay is None else len(plan.parts[plan.relay[0]].relayed)
         self._as_they_are = len(plan.parts) == 1 and self._places == list(made.values())
 
     def requests(
@@ -99,15 +110,29 @@ class Fitted:
     ) -> list[m.RunPartRequest]:
         """What the parts are asked to do in a step."""
         requests = []
-        for handle, taken in self._asks:
+        for handle, visit, taken in self._asks:
             fed = [feeds[index] for index in taken] if taken else []
-            requests.append(m.RunPartRequest(handle, step_id, fed, takes_leases))
+            requests.append(m.RunPartRequest(handle, step_id + visit, fed, takes_leases))
         return requests
 
-    def pass_on(self, made: m.ValuesReply, request: m.RunPartRequest) -> None:
-        """Feed what is relayed: the last values of the first part."""
-        for value in made.fetches[-self._relayed :]:
-            request.feeds.append(value.detach() if value.__class__ is Lease else value)
+    def pass_on(
+        self, before: Sequence[int], replies: Sequence[Any], now: Sequence[int], requests: Sequence[Any]
+    ) -> None:  # fmt: skip
+        """As `Plan.pass_on`, of values in order: the last ones."""
+        parts = self.plan.parts
+        passed: list[Any] = []
+        for index in before:
+            fetches = replies[index].fetches
+            count = len(fetches) - len(parts[index].given)
+            passed += fetches[count:]
+            del fetches[count:]
+        first = 0
+        for index in now:
+            last = first + len(parts[index].taken)
+            feeds = requests[index].feeds
+            for value in passed[first:last]:
+                feeds.append(value.detach() if value.__class__ is Lease else value)
+            first = last
 
     def reply(self, replies: Sequence[m.ValuesReply]) -> m.ValuesReply:
         """The fetches, of what the parts have replied."""
@@ -118,7 +143,7 @@ class Fitted:
     def direct(self) -> pb.DirectStep:
         """What a client needs to know to ask the plan's one part for it by itself: which, and what goes where."""
         return pb.DirectStep(
-            graph_handle=self._asks[0][0], feed=self._asks[0][1],
+            graph_handle=self._asks[0][0], feed=self._asks[0][2],
             fetch=[place for _, place in self._places],
         )  # fmt: skip
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from headrace.base import errors
+from headrace.plan.relay import Stages
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
@@ -55,26 +56,40 @@ def relay_parts(
     cluster: ClusterView,
     own_task: str,
     parts: Sequence[Owing],
-    order: tuple[int, int],
+    stages: Stages,
     method: wire.Method,
     requests: Sequence[Any],
-    pass_on: Callable[[Any, Any], None],
+    pass_on: Callable[[Sequence[int], Sequence[Any], Sequence[int], Sequence[Any]], None],
     scope: Scope,
 ) -> list[Any]:
-    """As `run_parts`, of two parts, one after the other.
+    """As `run_parts`, of parts that run in `stages`, by their indices.
 
-    order: their indices.  pass_on(reply, request): takes the values out of the first one's reply that the second one's
-    request needs.
+    pass_on(before, replies, now, requests): takes the values out of the replies of a stage's parts that the next one's
+    requests need.
     """
-    first, second = order
-    (made,) = run_parts(cluster, own_task, [parts[first]], method, [requests[first]], scope)
+    replies: list[Any] = [None] * len(parts)
+    before: Sequence[int] = ()
     try:
-        pass_on(made, requests[second])
-        (found,) = run_parts(cluster, own_task, [parts[second]], method, [requests[second]], scope)
+        for now in stages:
+            if before:
+                pass_on(before, replies, now, requests)
+            found = run_parts(
+                cluster,
+                own_task,
+                [parts[i] for i in now],
+                method,
+                [requests[i] for i in now],
+                scope,
+            )
+            for index, reply in zip(now, found, strict=True):
+                replies[index] = reply
+                m.forget_values(requests[index])
+            before = now
     except BaseException:
-        m.release(made)
+        for reply in replies:
+            m.release(reply)
         raise
-    return [made, found] if first < second else [found, made]
+    return replies
 
 
 class _Step:

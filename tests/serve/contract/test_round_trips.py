@@ -1,0 +1,146 @@
+"""Training steps that ask the parameter server twice, over every shell: results, failures, several workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.run.crew import Crew
+from headrace.serve import step
+from headrace.serve.step_log import StepLog
+from tests.serve.clusters import Cluster
+
+STEPS = 4
+ROWS = 300  # times as many columns: large enough for memory that both sides share
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """Of every step that was run in stages, how many parts each had."""
+    found: list[list[int]] = []
+    relay_parts = step.relay_parts
+
+    def noting(*given: Any) -> list[Any]:
+        found.append([len(stage) for stage in given[3]])
+        return relay_parts(*given)
+
+    monkeypatch.setattr("headrace.serve.master_session.relay_parts", noting)
+    return found
+
+
+def training(optimizer: Callable[[], Any], resource: bool) -> tuple[Any, Any, Any]:
+    """What a step is fed, a step with the loss before it, and the weights."""
+    x = tf.placeholder(tf.float32, [None, ROWS])
+    start = np.linspace(-1, 1, ROWS * ROWS, dtype=np.float32).reshape(ROWS, ROWS)
+    w = tf.Variable(start, use_resource=resource)
+    b = tf.Variable(np.zeros(ROWS, np.float32), use_resource=resource)
+    loss = tf.reduce_mean(tf.square(tf.nn.relu(tf.matmul(x, w) + b)))
+    count = tf.Variable(0, trainable=False, dtype=tf.int64, use_resource=resource)
+    return x, [optimizer().minimize(loss, global_step=count), loss], [w.value(), b.value(), count]
+
+
+def results(target: str, optimizer: Callable[[], Any], resource: bool, placed: bool) -> Any:
+    with tf.Graph().as_default():
+        setter = tf.train.replica_device_setter(1, worker_device="/job:worker/task:0")
+        with tf.device(setter if placed else None):
+            x, train, weights = training(optimizer, resource)
+        batch = np.linspace(0, 1, 2 * ROWS, dtype=np.float32).reshape(2, ROWS)
+        with tf.Session(target) as session:
+            session.run(tf.global_variables_initializer())
+            losses = [session.run(train, {x: batch})[1] for _ in range(STEPS)]
+            return [*losses, *session.run(weights)]
+
+
+@pytest.mark.parametrize("resource", [False, True], ids=["refs", "resources"])
+@pytest.mark.parametrize(
+    "optimizer",
+    [lambda: tf.train.GradientDescentOptimizer(0.1), lambda: tf.train.AdamOptimizer(0.1)],
+    ids=["descent", "adam"],
+)
+def test_a_step_gives_the_bits_that_it_gives_in_a_local_session(
+    cluster: Cluster, optimizer: Callable[[], Any], resource: bool, stages: list[list[int]]
+) -> None:
+    wanted = results("", optimizer, resource, placed=False)
+    found = results(cluster.target("worker:0"), optimizer, resource, placed=True)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert wanted[-1] == STEPS
+    assert stages.count([1, 1, 1]) == STEPS
+
+
+def test_steps_are_logged_without_being_disturbed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, stages: list[list[int]]
+) -> None:
+    monkeypatch.setattr(StepLog, "recording", True)
+    descent = lambda: tf.train.GradientDescentOptimizer(0.1)  # noqa: E731
+    found = results(cluster.target("worker:0"), descent, False, placed=True)
+    assert found[-1] == STEPS
+    assert [1, 1, 1] in stages
+
+
+def test_a_step_that_fails_on_the_worker_updates_nothing(
+    cluster: Cluster, stages: list[list[int]]
+) -> None:
+    with tf.device("/job:ps"):
+        w = tf.Variable([1.0, 2.0])
+    with tf.device("/job:worker/task:0"):
+        x = tf.placeholder(tf.float32, [2])
+        gradient = tf.check_numerics(w * x, "of the step")
+    update = w.assign_sub(gradient)
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(w.initializer)
+        for _ in range(2):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="of the step"):
+                session.run(update, {x: [np.inf, 1.0]})
+            assert session.run(w).tolist() == [1.0, 2.0]
+        assert session.run(update, {x: [1.0, 0.5]}).tolist() == [0.0, 1.0]
+    assert stages[-1] == [1, 1, 1]
+
+
+def test_an_uninitialized_variable_is_named(cluster: Cluster, stages: list[list[int]]) -> None:
+    with tf.device("/job:ps"):
+        w = tf.Variable(1.0, name="weight")
+    with tf.device("/job:worker/task:0"):
+        gradient = w + 1.0
+    update = w.assign_sub(gradient)
+    with (
+        tf.Session(cluster.target("worker:0")) as session,
+        pytest.raises(tf.errors.FailedPreconditionError, match="weight"),
+    ):
+        session.run(update)
+    assert stages == [[1, 1, 1]]
+
+
+def test_no_worker_sees_a_variable_that_is_half_updated_and_no_update_is_lost(
+    cluster: Cluster,
+) -> None:
+    workers = 2
+
+    def train(task: int) -> None:
+        with tf.Graph().as_default():
+            with tf.device("/job:ps"):
+                w = tf.get_variable(
+                    "w", [ROWS, ROWS], initializer=tf.zeros_initializer(), use_resource=False
+                )
+            with tf.device(f"/job:worker/task:{task}"):
+                lowest, highest = tf.reduce_min(w), tf.reduce_max(w)
+                gradient = tf.ones_like(w) + w * 0.0
+            update = w.assign_add(gradient).op
+            with tf.Session(cluster.target(f"worker:{task}")) as session:
+                for _ in range(5 * STEPS):
+                    _, low, high = session.run([update, lowest, highest])
+                    assert low == high
+
+    with tf.device("/job:ps"):
+        w = tf.get_variable("w", [ROWS, ROWS], initializer=tf.zeros_initializer())
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(w.initializer)
+        with Crew("workers") as crew:
+            for task in range(workers):
+                crew.start(train, task, name=f"worker {task}")
+        total = session.run(w)
+    assert (total == workers * 5 * STEPS).all()
