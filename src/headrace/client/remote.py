@@ -37,14 +37,13 @@ from headrace.serve.placement_log import log_placement
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security
 from headrace.serve.status import ForgottenStepError, UnattendedError
-from headrace.serve.waiting import follow
+from headrace.serve.waiting import follow, time_to_answer
 
 if TYPE_CHECKING:
     from headrace.client.direct import Route, Tasks
     from headrace.serve.lane_client import LanePeer
 
 _INSPECT_WITHIN_S = 10.0
-_BACK_WITHIN_S = 0.4  # more than the pause between two attempts to connect
 
 
 def _address(target: str) -> str:
@@ -111,10 +110,8 @@ class RemoteEngine:
             except ForgottenStepError:  # then by its names, as for the first time
                 known = None
                 return run(values, options, None)
-            except (errors.AbortedError, errors.UnavailableError) as error:
+            except (errors.AbortedError, errors.UnavailableError):
                 known = None
-                with self._under_way:
-                    self._check_restarted(now.link, error)
                 raise
             return [_writable(value) for value in found]
 
@@ -126,7 +123,7 @@ class RemoteEngine:
             is_plain = metadata is None and not (options and _asks_for_more(options))
             if is_plain and known is not None and known.link is link:
                 return plain(values, options)
-            with self._under_way, self._limited(options) as scope, self._minding(link):
+            with self._under_way, self._limited(options) as scope, self._minding(link, scope):
                 link.ship(scope)
                 sent = self._sent_options(options, scope)
                 log_now = self._logs_placement and not logged
@@ -162,30 +159,36 @@ class RemoteEngine:
         self, known: _Known, values: Sequence[Any], options: pb.RunOptions | None
     ) -> Sequence[Any]:
         """Run a step by its number, or direct.  Raises ForgottenStepError if it was not begun."""
-        link, route = known.link, known.route
-        if route is not None:
-            if route.to.closed:  # the master knows a way to its successor
-                raise ForgottenStepError.of("the task was started anew")
-            lane, direct = route.to.use(), link.direct
-            if lane is not None and direct is not None:
-                return self._run_direct(route, lane, values, options, direct)
-        unlimited = options is None and not self._config.operation_timeout_in_ms
-        whole = unlimited and link.master.remote
-        scope = self._scope if whole else self._limited(options)
-        request = known.request
-        if values:
-            request = m.RunKnownRequest(request.session_handle, request.signature, list(values))
-        done: m.ValuesReply = link.master.call_now(wire.RUN_KNOWN, request, scope)
+        link, route, scope = known.link, known.route, self._scope
+        timeout_ms = options.timeout_in_ms if options is not None else 0
+        timeout_ms = timeout_ms or self._config.operation_timeout_in_ms
+        try:
+            if route is not None:
+                if route.to.closed:  # the master knows a way to its successor
+                    raise ForgottenStepError.of("the task was started anew")
+                lane, direct = route.to.use(), link.direct
+                if lane is not None and direct is not None:
+                    scope = direct
+                    if timeout_ms or route.timeout_ms:
+                        scope = _limit(timeout_ms or route.timeout_ms, direct)
+                    return self._run_direct(route, lane, values, scope)
+            if timeout_ms or not link.master.remote:
+                scope = _limit(timeout_ms, self._scope)
+            request = known.request
+            if values:
+                request = m.RunKnownRequest(request.session_handle, request.signature, list(values))
+            done: m.ValuesReply = link.master.call_now(wire.RUN_KNOWN, request, scope)
+        except (errors.AbortedError, errors.UnavailableError) as error:
+            self._check_restarted(link, error, scope)
+            raise
         return done.fetches
 
+    @staticmethod
     def _run_direct(
-        self, route: Route, lane: LanePeer, values: Sequence[Any],
-        options: pb.RunOptions | None, direct: Scope,
-    ) -> Sequence[Any]:  # fmt: skip
-        timeout_ms = options.timeout_in_ms if options is not None else 0
-        timeout_ms = timeout_ms or self._config.operation_timeout_in_ms or route.timeout_ms
+        route: Route, lane: LanePeer, values: Sequence[Any], scope: Scope
+    ) -> Sequence[Any]:
         try:
-            return route.run(lane, values, _limit(timeout_ms, direct) if timeout_ms else direct)
+            return route.run(lane, values, scope)
         except Unreachable as error:
             route.to.leave()
             raise ForgottenStepError.of(str(error)) from error
@@ -239,8 +242,8 @@ class RemoteEngine:
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
     ) -> str:
         """See `Engine.begin_partial`."""
-        with self._under_way, self._limited(None) as scope:
-            link = self._link()
+        link = self._link()
+        with self._under_way, self._limited(None) as scope, self._minding(link, scope):
             link.ship(scope)
             request = pb.PartialRunSetupRequest(
                 session_handle=link.handle,
@@ -256,8 +259,8 @@ class RemoteEngine:
         self, handle: str, feeds: Mapping[str, Any], fetches: Sequence[str]
     ) -> list[Any]:
         """See `Engine.partial_step`."""
-        with self._under_way, self._limited(None) as scope:
-            link = self._link()
+        link = self._link()
+        with self._under_way, self._limited(None) as scope, self._minding(link, scope):
             link.ship(scope)
             request = m.RunStepRequest(
                 link.handle, list(feeds.items()), list(fetches), [],
@@ -276,7 +279,7 @@ class RemoteEngine:
             nonlocal number, link
             current = self._link()
             if current is not link:  # at first, and when the master has been restarted
-                with self._minding(current):
+                with self._minding(current, scope):
                     current.ship(scope)
                     making = pb.MakeCallableRequest(session_handle=current.handle, options=options)
                     number = current.master.call_now(wire.MAKE_CALLABLE, making, scope).handle
@@ -291,7 +294,7 @@ class RemoteEngine:
                 scope.check()
                 current = make(scope)
                 request = m.RunCallableRequest(current.handle, number, list(values))
-                with self._minding(current):
+                with self._minding(current, scope):
                     reply: m.RunCallableReply = current.master.call_now(
                         wire.RUN_CALLABLE, request, scope
                     )
@@ -321,13 +324,13 @@ class RemoteEngine:
                     self._known = link
         return link
 
-    def _minding(self, link: Link) -> _Minding:
+    def _minding(self, link: Link, scope: Scope) -> _Minding:
         """Around a call: see `_check_restarted`."""
-        return _Minding(self, link)
+        return _Minding(self, link, scope)
 
-    def _check_restarted(self, link: Link, error: errors.OpError) -> None:
+    def _check_restarted(self, link: Link, error: errors.OpError, scope: Scope) -> None:
         """If `error` came of the master's having been restarted, or having given the session up, raise Aborted
-        that says so.
+        that says so.  That is found out by the step's deadline, if at all.
 
         The session is made anew by the next step.
         """
@@ -341,7 +344,8 @@ class RemoteEngine:
         if master.remote:
             if not link.incarnation:
                 return  # TensorFlow's, or the session was never there
-            with Scope(_BACK_WITHIN_S, self._scope) as asking:
+            within_s = time_to_answer(isinstance(error, errors.AbortedError), scope)
+            with Scope(within_s, self._scope) as asking:
                 try:
                     asked = master.call(
                         wire.GET_STATUS, pb.GetStatusRequest(), asking, wait_for_ready=True
@@ -397,8 +401,8 @@ class RemoteEngine:
 
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """The devices of the cluster."""
-        with self._under_way, _limit(self._config.operation_timeout_in_ms, self._scope) as scope:
-            link = self._link()
+        link = self._link()
+        with self._under_way, self._limited(None) as scope, self._minding(link, scope):
             link.open(scope)  # whatever is wrong with the graph is none of its business
             request = pb.ListDevicesRequest(session_handle=link.handle)
             reply = link.master.call_now(wire.LIST_DEVICES, request, scope)
@@ -458,11 +462,12 @@ class _Known:
 class _Minding:
     """A context manager; a generator would cost every step some microseconds."""
 
-    __slots__ = ("_engine", "_link")
+    __slots__ = ("_engine", "_link", "_scope")
 
-    def __init__(self, engine: RemoteEngine, link: Link) -> None:
+    def __init__(self, engine: RemoteEngine, link: Link, scope: Scope) -> None:
         self._engine = engine
         self._link = link
+        self._scope = scope
 
     def __enter__(self) -> None: ...
 
@@ -473,7 +478,7 @@ class _Minding:
         trace: TracebackType | None,
     ) -> None:
         if isinstance(value, (errors.AbortedError, errors.UnavailableError)):
-            self._engine._check_restarted(self._link, value)
+            self._engine._check_restarted(self._link, value, self._scope)
 
 
 def _limit(timeout_ms: int, session: Scope) -> Scope:

@@ -133,6 +133,16 @@ class Scope:
             return None
         return max(0.0, self.deadline - time.monotonic())
 
+    def later(self, extra_s: float) -> Scope:
+        """A scope whose deadline, which there must be, is so much later.  It ends by itself alone; `parent` is for
+        whoever watches over it.
+        """
+        assert self.deadline is not None
+        late = Scope()
+        late.deadline, late._timeout_s = self.deadline + extra_s, self._timeout_s
+        late.parent = self
+        return late
+
     def check(self) -> None:
         """Raise the error that ended the scope, if it has ended."""
         if self._error is None and self.deadline is None:

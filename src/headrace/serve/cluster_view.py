@@ -23,8 +23,7 @@ from headrace.run.scope import Scope
 from headrace.serve import wire
 from headrace.serve.awaited import Awaited, wait_for_all
 from headrace.serve.peers import Peer, Peers
-
-_BACK_WITHIN_S = 0.4  # more than the pause between two attempts to connect
+from headrace.serve.waiting import BACK_WITHIN_S, follow
 
 
 class Owing(Protocol):
@@ -118,22 +117,27 @@ class ClusterView:
         """The incarnations of tasks that have been asked for them, as far as is known."""
         return {task: self._reported[task][0].incarnation for task in tasks if self._reported[task]}
 
-    def restarted(self, known: Mapping[str, int]) -> list[str]:
+    def restarted(self, known: Mapping[str, int], within_s: float) -> list[str]:
         """Those tasks that are in another start now than the one that is `known`; of them nothing is
-        remembered.  A task that does not answer soon is not among them.
+        remembered.  A task that does not answer within that time is not among them.
         """
         found = []
-        with Scope(_BACK_WITHIN_S, self.scope) as asking:
+        with Scope(within_s, self.scope) as asking:
             request = pb.GetStatusRequest()
             asked = {
                 task: self.worker(task).call(wire.GET_STATUS, request, asking, wait_for_ready=True)
                 for task in known
             }
-            for task, reply in asked.items():
-                with contextlib.suppress(errors.OpError):
-                    now = {d.incarnation for d in reply.wait(asking).device_attributes}
-                    if known[task] not in now:
-                        found.append(task)
+            with Scope(BACK_WITHIN_S, asking) as soon:
+                for limit in (soon, asking):
+                    for task, reply in asked.items():
+                        with contextlib.suppress(errors.OpError):
+                            now = follow(reply).wait(limit).device_attributes
+                            if all(device.incarnation != known[task] for device in now):
+                                found.append(task)
+                    if found:
+                        break
+            asking.cancel(errors.cancelled("nobody waits for this any more"))
         with self._lock:
             self._reported = {t: each for t, each in self._reported.items() if t not in found}
         return found

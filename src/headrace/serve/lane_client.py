@@ -40,7 +40,9 @@ _MOST_IDLE = 64
 _IDLE_S = 60.0
 _KEEPS_MEMORY_S = 2.0  # an idle connection that shares memory with the other side
 _CONFIRM_WITHIN_S = 0.08  # for the server to end a call that was given up
+_CONFIRM_LATE_S = 0.01  # the same after the deadline: it has ended it by itself, if it lives
 _MOST_TOLD = 256  # steps of which a connection remembers that they were told something
+_AN_INSTANT_S = 0.001  # no time at all would be for ever
 _LOOK_S = 1.0  # between looks at the scope while a large message is being sent
 _LOOK_AT_DEADLINE_S = 0.05  # the same if the scope has a deadline
 
@@ -115,7 +117,7 @@ class LanePeer:
         scope.attach(connection, partial(connection.follow, scope))
         try:
             self._send(connection, codec, request, scope, _REQUEST)
-            frame = connection.wait(scope)
+            frame = connection.wait(scope, _PATIENCE_S)
         except (OSError, EOFError) as failure:
             last = connection.last_word()
             self.drop(connection)
@@ -126,7 +128,7 @@ class LanePeer:
                 return self.call_now(method, request, scope, again=False)
             raise self.broken(connection, method, scope, failure) from failure
         except BaseException:  # the deadline, Ctrl-C
-            connection.take_back()
+            connection.take_back(scope, _PATIENCE_S)
             self.drop(connection)
             raise
         finally:
@@ -323,27 +325,28 @@ class Connection:
         self.idle_since = 0.0
         watcher().add(lane, self._event)
 
-    def wait(self, scope: Scope) -> Frame:
+    def wait(self, scope: Scope, patience_s: float) -> Frame:
         """Read the reply in this thread.
 
+        patience_s: past the deadline, for the other side to say more.
         Raises the scope's error, DeadlineExceeded, EOFError, OSError; then the connection is dropped.
         """
         lane = self.socket
         look_s, since = long_waits.first_look_s, 0.0
-        frame = lane.read(_read_limit(scope, look_s))
+        frame = lane.read(_read_limit(scope, look_s, patience_s))
         while frame is None or frame.kind is _ONE_WAY:
             if frame is not None:
                 self.passed(frame)
-                frame = lane.read(_read_limit(scope, look_s))
+                frame = lane.read(_read_limit(scope, look_s, patience_s))
                 continue
             since = since or time.monotonic()
             look_s = long_waits.tell(scope, since, look_s)
             remaining = scope.remaining()
             if remaining is None or not passed_deadline(scope):
                 scope.check()
-            elif time.monotonic() >= (scope.deadline or 0.0) + _PATIENCE_S:
+            elif time.monotonic() >= (scope.deadline or 0.0) + patience_s:
                 raise scope.deadline_error(f"an answer of {self._peer.name}")
-            frame = lane.read(_read_limit(scope, look_s))
+            frame = lane.read(_read_limit(scope, look_s, patience_s))
         return frame
 
     def passed(self, frame: Frame) -> None:
@@ -378,11 +381,13 @@ class Connection:
         self.socket.half_close()
         watcher().later(_CONFIRM_WITHIN_S, self.socket.shut)
 
-    def take_back(self) -> None:
-        """As `withdraw`, for the thread that reads; returns when the server has ended the call."""
+    def take_back(self, scope: Scope, patience_s: float) -> None:
+        """As `withdraw`, for the thread that reads; returns when the server has ended the call, or soon."""
         self.withdraw()
+        until = time.monotonic() + _CONFIRM_WITHIN_S
+        if scope.deadline is not None:
+            until = min(until, scope.deadline + patience_s + _CONFIRM_LATE_S)
         with contextlib.suppress(OSError, EOFError, errors.OpError):
-            until = time.monotonic() + _CONFIRM_WITHIN_S
             while (left := until - time.monotonic()) > 0:
                 self.socket.read(left)
 
@@ -397,12 +402,15 @@ class Connection:
         self.socket.close()
 
 
-def _read_limit(scope: Scope, look_s: float) -> float:
+def _read_limit(scope: Scope, look_s: float, patience_s: float) -> float:
     """How long one read may take: to the deadline and a little longer, or the main thread's nap, or
     until the wait is a long one.
     """
-    nap_s = nap(None if scope.deadline is None else scope.remaining())
-    return (look_s if nap_s is None or look_s < nap_s else nap_s) + _PATIENCE_S
+    left_s = scope.deadline
+    if left_s is not None:
+        left_s = max(_AN_INSTANT_S, left_s + patience_s - time.monotonic())
+    nap_s = nap(left_s)
+    return look_s + _PATIENCE_S if nap_s is None else min(look_s + _PATIENCE_S, nap_s)
 
 
 def result_of(frame: Frame, method: Method) -> Any:
@@ -512,14 +520,14 @@ class _Call(LinkedCall):
             watcher().arm(connection.socket, wants_input=False)
         unregister = scope.on_cancel(lambda: connection.follow(scope))
         try:
-            frame = connection.wait(scope)
+            frame = connection.wait(scope, 0.0)
         except (OSError, EOFError) as failure:
             self._broke(self._peer.broken(connection, self._method, scope, failure))
         except errors.OpError as error:
-            connection.take_back()
+            connection.take_back(scope, 0.0)
             self._broke(error)
         except BaseException:
-            connection.take_back()
+            connection.take_back(scope, 0.0)
             self._broke(errors.cancelled("interrupted"))
             raise
         else:

@@ -62,7 +62,10 @@ class MasterSession:
         self._limits = config.operation_timeout_in_ms > 0
         self.own_task = own_task
         self._own_peers = own_peers
-        self._planner = Planner(handle, config, cluster, own_task, self._after_steps)
+        self._callables = Callables()
+        self._planner = Planner(
+            handle, config, cluster, own_task, self._after_steps, lambda: self._callables.own_plans
+        )
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._numbers = itertools.count(1)
@@ -74,8 +77,7 @@ class MasterSession:
         self._awaited = False  # whether somebody waits for steps to end, or has
         self._afterwards: list[tuple[set[object], Callable[[], object]]] = []
         self._closed: errors.OpError | None = None
-        self._partials = Partials(handle, self._run_parts, self._end_partial)
-        self._callables = Callables()
+        self._partials = Partials(handle, self._run_parts, self._end_partial, self._partial_failed)
         self._since = time.monotonic()
         self.client = ""
         self._offers_direct = False
@@ -259,7 +261,7 @@ class MasterSession:
             else:
                 replies = run_parts(*whom, how, requests, scope, plan.linked)
         except BaseException as error:
-            self._failed(plan, step_id, error)
+            self._failed(plan, step_id, error, scope)
             raise
         return fitted.reply(replies)
 
@@ -324,7 +326,7 @@ class MasterSession:
         try:
             replies = self._run_parts(plan, requests, scope)
         except BaseException as error:
-            self._failed(plan, step_id, error)
+            self._failed(plan, step_id, error, scope)
             raise
         if not plan.ends_itself:
             self._clean_up(plan, step_id)
@@ -349,11 +351,11 @@ class MasterSession:
                 raise
         return replies
 
-    def _failed(self, plan: Plan, step_id: int, error: BaseException) -> None:
+    def _failed(self, plan: Plan, step_id: int, error: BaseException, scope: Scope) -> None:
         """Clean up after a step.  Raises Aborted if it failed because a task was restarted."""
         self._clean_up(plan, step_id)
         if isinstance(error, (errors.AbortedError, errors.UnavailableError)):
-            self._planner.check_restarted(plan.starts, error, self._callables.own_plans)
+            self._planner.check_restarted(plan.starts, error, scope)
 
     def _clean_up(self, plan: Plan, step_id: int) -> None:
         for part in plan.parts:
@@ -367,6 +369,10 @@ class MasterSession:
     def _end_partial(self, plan: Plan, step_id: int) -> None:
         self._clean_up(plan, step_id)
         self._planner.unpin(plan)
+
+    def _partial_failed(self, plan: Plan, step_id: int, error: BaseException, scope: Scope) -> None:
+        self._planner.unpin(plan)
+        self._failed(plan, step_id, error, scope)
 
     # -- partial runs and callables -------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from headrace.serve import messages as m
 from headrace.serve.plans import Plan
 
 RunParts = Callable[[Plan, Sequence[m.RunGraphRequest], Scope], list[m.RunGraphReply]]
+Failed = Callable[[Plan, int, BaseException, Scope], None]
 
 
 @dataclass(slots=True)
@@ -33,12 +34,19 @@ class Partials:
     """The partial runs under way in one session."""
 
     def __init__(
-        self, session_handle: str, run: RunParts, clean_up: Callable[[Plan, int], None]
+        self,
+        session_handle: str,
+        run: RunParts,
+        clean_up: Callable[[Plan, int], None],
+        failed: Failed,
     ) -> None:
-        """run(plan, a request per part, scope) -> replies; clean_up(plan, step_id) ends a step."""
+        """run(plan, a request per part, scope) -> replies; clean_up(plan, step_id) ends a step, and so does
+        failed(plan, step_id, its error, scope), which may raise what explains the error.
+        """
         self._session_handle = session_handle
         self._run_parts = run
         self._clean_up = clean_up
+        self._failed = failed
         self._lock = threading.Lock()
         self._runs: dict[str, _Partial] = {}
 
@@ -81,16 +89,20 @@ class Partials:
         ]  # fmt: skip
         try:
             replies = self._run_parts(run.plan, requests, scope)
-        except BaseException:
-            self._end(handle)
+        except BaseException as error:
+            if self._forget(handle):
+                self._failed(run.plan, run.step_id, error, scope)
             raise
         if last:
             self._end(handle)
         return replies, run.plan
 
-    def _end(self, handle: str) -> None:
+    def _forget(self, handle: str) -> _Partial | None:
         with self._lock:
-            run = self._runs.pop(handle, None)
+            return self._runs.pop(handle, None)
+
+    def _end(self, handle: str) -> None:
+        run = self._forget(handle)
         if run is not None:
             self._clean_up(run.plan, run.step_id)
 

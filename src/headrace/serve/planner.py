@@ -32,7 +32,7 @@ from headrace.serve.kept import Kept
 from headrace.serve.placement_log import MASTER, log_placement
 from headrace.serve.plans import Part, Plan, Signature, tensor_name
 from headrace.serve.status import to_detail
-from headrace.serve.waiting import follow
+from headrace.serve.waiting import follow, time_to_answer
 from headrace.serve.worker_sessions import WorkerSessions
 
 _MOST_PLANS = 1024
@@ -48,12 +48,15 @@ class Planner:
         cluster: ClusterView,
         own_task: str,
         after_steps: Callable[[Callable[[], object]], None],
+        other_plans: Callable[[], Iterable[Plan]],
     ) -> None:
         """own_task: the master's, in this cluster.
 
-        after_steps(do): calls do() when the steps that are under way now have ended.
+        after_steps(do): calls do() when the steps that are under way now have ended.  other_plans(): those that are
+        kept elsewhere.
         """
         self._after_steps = after_steps
+        self._other_plans = other_plans
         self.graph_version = 0
         self._handle = handle
         self._config = config
@@ -230,21 +233,21 @@ class Planner:
                 parts, has_control_flow, alive, linked, signature[-1], created, scope
             )
         except errors.AbortedError as error:
-            self.check_restarted(starts, error)
+            self.check_restarted(starts, error, scope)
             raise
         return Plan(registered, created, pushing, linked, stages, starts)
 
-    def check_restarted(
-        self, starts: dict[str, int], error: errors.OpError, others: Iterable[Plan] = ()
-    ) -> None:
+    def check_restarted(self, starts: dict[str, int], error: errors.OpError, scope: Scope) -> None:
         """Find out whether `error` came of a task that was restarted since it had the incarnation in
-        `starts`.  If so, forget the plans that it has a part in, and raise Aborted naming it.
-
-        others: plans that are kept elsewhere; they become stale too.
+        `starts`, by the scope's deadline.  If so, forget the plans that it has a part in, and raise Aborted naming it.
         """
-        gone = self._cluster.restarted(starts) if self._closed is None else []
+        if self._closed is not None:
+            return
+        lives = isinstance(error, errors.AbortedError)
+        gone = self._cluster.restarted(starts, time_to_answer(lives, scope))
         if not gone:
             return
+        others = self._other_plans()
         with self._lock:
             stale = [
                 plan

@@ -19,6 +19,7 @@ from headrace.run.keys import key
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
+from headrace.serve.caretaker import Caretaker
 from headrace.serve.peers import Peer, connect
 from headrace.serve.pool import GrowingPool
 from headrace.serve.routed import RoutedPeer
@@ -662,11 +663,20 @@ def test_a_number_that_stands_for_nothing_any_more(ask: Asker, graph: tf.Graph) 
 
 
 def test_who_attends_a_session_hears_of_its_end(
-    ask: Asker, graph: tf.Graph, background: Any
+    ask: Asker, graph: tf.Graph, background: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    attend, attended = Caretaker.attend, threading.Event()
+
+    def noted(caretaker: Caretaker, handle: str) -> Any:
+        attendance = attend(caretaker, handle)
+        attended.set()
+        return attendance
+
+    monkeypatch.setattr(Caretaker, "attend", noted)
     handle, _ = new_session(ask, graph)
     request = pb.AttendSessionRequest(session_handle=handle)
     attending = background(lambda: ask(wire.ATTEND_SESSION, request))
+    assert attended.wait(30.0)
     ask(wire.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle))
     reason = attending.value().reason
     assert (reason.code, reason.message) == (errors.CANCELLED, "the session was closed")
