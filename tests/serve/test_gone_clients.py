@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from headrace.serve import caretaker, master, wire
 from headrace.serve.caretaker import Caretaker, session_idle_s
 from headrace.serve.grpc_client import GrpcPeer
 from headrace.serve.master import Master
+from headrace.serve.pool import GrowingPool
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS, Background, Blocked
 
@@ -152,6 +155,54 @@ def test_a_client_that_dies_before_it_attends_leaves_no_session_either(
         with contextlib.suppress(tf.errors.AbortedError):  # it may be over so soon
             session.list_devices()
         assert "its client" in endings.wait()
+
+
+@pytest.mark.parametrize("session_ends", [True, False])
+def test_a_session_that_is_attended_takes_no_thread_of_its_master(
+    monkeypatch: pytest.MonkeyPatch, session_ends: bool
+) -> None:
+    """Thousands may be idle.  Every job of the server's threads is done while the attendance goes on."""
+    SHELLS["grpc"](monkeypatch)
+    jobs: list[Future[Any]] = []
+    submit = GrowingPool.submit
+
+    def counted(pool: GrowingPool, *job: Any) -> Future[Any]:
+        jobs.append(submit(pool, *job))
+        return jobs[-1]
+
+    monkeypatch.setattr(GrowingPool, "submit", counted)
+    with in_process({"local": 1}) as cluster:
+        handle = stranger(cluster.target("local:0"))
+        kept = cluster.servers["local:0"].master._caretaker._kept[handle]
+        has_come = threading.Event()
+        monkeypatch.setattr(Caretaker, "attend", told(Caretaker.attend, has_come))
+        with closing(GrpcPeer(cluster.address("local:0"))) as peer:
+            attending = Scope()
+            request = pb.AttendSessionRequest(session_handle=handle)
+            attendance = peer.call(wire.ATTEND_SESSION, request, attending)
+            assert has_come.wait(WITHIN_S)
+            assert not wait(list(jobs), WITHIN_S).not_done
+            assert len(kept.attendants) == 1
+            if session_ends:
+                close = pb.CloseSessionRequest(session_handle=handle)
+                peer.call_now(wire.CLOSE_SESSION, close, Scope(WITHIN_S))
+                assert "closed" in attendance.wait(Scope(WITHIN_S)).reason.message
+            else:
+                has_left = threading.Event()
+                monkeypatch.setattr(Caretaker, "_left", told(Caretaker._left, has_left))
+                attending.cancel(errors.cancelled("no more"))
+                assert has_left.wait(WITHIN_S)
+
+
+def told(function: Callable[..., Any], event: threading.Event) -> Callable[..., Any]:
+    """`function`, which sets an event when it has returned."""
+
+    def call(*args: Any) -> Any:
+        result = function(*args)
+        event.set()
+        return result
+
+    return call
 
 
 def stranger(target: str) -> str:

@@ -3,7 +3,7 @@
 What grpcio does by itself and this undoes: a fixed thread pool (ours grows, so blocked dequeues
 keep nobody out), threads that keep a finished program alive (ours are daemons), two servers on one
 port (SO_REUSEPORT is off), a limit of 4 MB a message (ours is configurable).
-Called by: serve.server.  Threads: one of the pool per call under way.
+Called by: serve.server.  Threads: one of the pool per call under way; none for calls that last.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ class GrpcShell:
         """services: (service object, its methods)."""
         self._trusting = trusting
         handlers = {
-            method.path: grpc.unary_unary_rpc_method_handler(_handler(service, method))
+            method.path: grpc.unary_stream_rpc_method_handler(_lasting(service, method, pool))
+            if method.lasting
+            else grpc.unary_unary_rpc_method_handler(_handler(service, method))
             for service, methods in services
             for method in methods
         }
@@ -175,6 +177,43 @@ def _handler(service: Any, method: Method) -> Callable[[bytes, grpc.ServicerCont
         _fail(context, found)
         return b""
 
+    return serve
+
+
+def _lasting(service: Any, method: Method, pool: GrowingPool) -> Callable[..., None]:
+    """The handler of a method whose calls may last for days: a thread for the request, and one for the reply.
+
+    Its reply is a stream of one message, which to the caller is the same: that is where grpcio lets a handler return
+    before the reply is there.
+    """
+    handle = getattr(service, method.handler)
+
+    def serve(data: bytes, context: grpc.ServicerContext, send: Callable[[Any], None]) -> None:
+        def tell(done: Pending[Any]) -> None:
+            try:
+                send(method.encode_reply(done.result(), INLINE))
+            except Exception as error:  # the caller gets every failure
+                _fail(context, as_op_error(error, method.name))
+            send(None)
+
+        def tell_soon(done: Pending[Any]) -> None:  # on a thread that must not wait
+            if context.is_active():
+                with contextlib.suppress(RuntimeError):  # the server ends, and the call with it
+                    pool.submit(tell, done)
+
+        try:
+            reply: Pending[Any] = handle(method.decode_request(data, INLINE), Scope())
+        except Exception as error:
+            reply = Pending.failed_with(as_op_error(error, method.name))
+        if reply.done:
+            tell(reply)
+            return
+        gone = errors.cancelled("the caller is gone")
+        reply.on_done(tell_soon)
+        if not context.add_callback(lambda: reply.abandon(gone)):
+            reply.abandon(gone)
+
+    serve.experimental_non_blocking = True  # type: ignore[attr-defined]
     return serve
 
 

@@ -61,6 +61,7 @@ class Method:
     """A method of a service: `handler` is the name of the method of Master or Worker that serves it.
 
     plain: the classes of the messages, where the protobuf ones are handled as they are.
+    lasting: its calls last as long as their callers like and return a Pending; a shell keeps no thread for one.
     """
 
     service: str
@@ -72,6 +73,7 @@ class Method:
     decode_reply: Callable[[bytes, Tensors], Any]
     error_in_reply: Callable[[errors.OpError], bytes] | None = None
     plain: tuple[Any, Any] | None = None
+    lasting: bool = False
 
     @cached_property
     def path(self) -> str:
@@ -329,13 +331,15 @@ def _decode_values(data: bytes, t: Tensors) -> m.ValuesReply:
     return m.ValuesReply(t.get(parse(pb.RunCallableResponse, data).fetch, True))
 
 
-def _plain(service: str, name: str, handler: str, request: Any, reply: Any) -> Method:
+def _plain(
+    service: str, name: str, handler: str, request: Any, reply: Any, lasting: bool = False
+) -> Method:
     """A method whose messages are the protobuf ones."""
     return Method(
         service, name, handler,
         lambda message, _: message.SerializeToString(), lambda data, _: parse(request, data),
         lambda message, _: message.SerializeToString(), lambda data, _: parse(reply, data),
-        plain=(request, reply),
+        plain=(request, reply), lasting=lasting,
     )  # fmt: skip
 
 
@@ -356,8 +360,9 @@ CLOSE_SESSION = _plain(
     _MASTER, "CloseSession", "close_session", pb.CloseSessionRequest, pb.CloseSessionResponse
 )
 ATTEND_SESSION = _plain(
-    _MASTER, "AttendSession", "attend_session", pb.AttendSessionRequest, pb.AttendSessionResponse
-)
+    _MASTER, "AttendSession", "attend_session", pb.AttendSessionRequest, pb.AttendSessionResponse,
+    lasting=True,
+)  # fmt: skip
 LIST_DEVICES = _plain(
     _MASTER, "ListDevices", "list_devices", pb.ListDevicesRequest, pb.ListDevicesResponse
 )
