@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import random
@@ -10,6 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
-from headrace.serve import lane_client, lane_server, lane_socket, wire
+from headrace.serve import lane_client, lane_connect, lane_server, lane_socket, wire
 from headrace.serve import messages as m
 from headrace.serve.grpc_client import GrpcPeer
 from headrace.serve.lane_client import LanePeer
@@ -280,6 +282,59 @@ def test_a_lane_that_cannot_be_reached_is_given_up_once_and_said_once(
     assert "the lane of ps:0" in warning
     assert "cannot be reached" in warning
     assert "going on over gRPC" in warning
+
+
+def test_who_has_no_descriptor_left_goes_on_without_the_lane(
+    cluster: Cluster, warnings: Warnings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(lane_connect, "socket", SimpleNamespace(**{**vars(socket), "socket": full}))
+    with routed(cluster) as peer:
+        status(peer)
+        warnings.wait()
+        assert status(peer).headrace_pushes
+    (warning,) = warnings.texts
+    assert "Too many open files" in warning
+    assert "going on over gRPC" in warning
+
+
+def test_a_listener_without_descriptors_asks_again_when_some_may_be_free(
+    warnings: Warnings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so once, and does not ask all the time meanwhile."""
+    asked: list[str] = []
+
+    class Watching:
+        def arm(self, _: object, wants_input: bool) -> None:
+            asked.append("at once")
+
+        def later(self, delay_s: float, callback: Callable[[], object]) -> None:
+            assert delay_s > 0
+            callback()
+            asked[-1] = "later"
+
+    class Listener:
+        def __init__(self, *outcomes: int) -> None:
+            self._outcomes = list(outcomes)
+
+        def accept(self) -> tuple[str, object]:
+            outcome = self._outcomes.pop(0)
+            if outcome:
+                raise OSError(outcome, os.strerror(outcome))
+            return "a connection", None
+
+    monkeypatch.setattr(lane_server, "watcher", Watching)
+    taken: list[Any] = []
+    shell: Any = SimpleNamespace(accept=taken.append)
+    outcomes = errno.EMFILE, errno.EMFILE, 0, errno.EAGAIN, 0, errno.EMFILE
+    accepting = lane_server._Accepting(shell, Listener(*outcomes))  # type: ignore[arg-type]
+    for _ in range(4):
+        accepting(False)
+    assert asked == ["later", "later", "at once", "later"]
+    assert len(taken) == 2
+    assert ["ulimit -n" in text for text in warnings.texts] == [True, True]
 
 
 def test_steps_go_on_over_grpc_when_no_lane_can_be_reached(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import headrace as tf
 from headrace.run.crew import Crew
 from headrace.tools.lifeline import Lifeline
+from headrace.tools.serve import allow_many_connections
 from tests.ports import own_ports
 
 
@@ -49,6 +51,17 @@ def refused(address: str) -> bool:
     host, _, port = address.rpartition(":")
     with socket.socket() as s:
         return s.connect_ex((host, int(port))) != 0
+
+
+def test_it_may_open_as_many_files_as_the_system_allows() -> None:
+    """A client's connections take two, and a shell gives its programs few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard - 1, hard))
+        allow_many_connections()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_it_serves_from_its_line_on(address: str) -> None:

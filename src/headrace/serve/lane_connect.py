@@ -64,7 +64,11 @@ class Connector:
         found: OSError | None = None
         try:
             for family, address in self._addresses():
-                sock = socket.socket(family, socket.SOCK_STREAM)
+                try:
+                    sock = socket.socket(family, socket.SOCK_STREAM)
+                except OSError as error:  # no descriptor is left, say
+                    found = error
+                    continue
                 attempt.sock = sock
                 try:
                     return self._greeted(sock, address, scope)

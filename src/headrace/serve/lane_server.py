@@ -10,6 +10,7 @@ Called by: serve.server.  Threads: one of the pool per connection that is not id
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import shutil
@@ -50,6 +51,8 @@ _MOST_LINGERING = 32  # threads that wait longer than that
 _STALLED_S = 2.0  # for a read of at most _LINGER_S: this process was stopped
 _GREET_WITHIN_S = 1.0
 _BACKLOG = 1024
+_FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_FULL_FOR_S = 1.0
 
 _REPLY, _ONE_WAY = Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
 
@@ -154,11 +157,31 @@ class _Accepting:
     def __init__(self, shell: LaneShell, listener: socket.socket) -> None:
         self._shell = shell
         self._listener = listener
+        self._full = False
 
     def __call__(self, hung_up: bool) -> None:
-        with contextlib.suppress(OSError):  # nobody there any more, or stopped
+        try:
             while True:
-                self._shell.accept(self._listener.accept()[0])
+                sock, _ = self._listener.accept()
+                self._full = False
+                self._shell.accept(sock)
+        except OSError as error:
+            if error.errno in _FULL:
+                self._wait_for_room(error)
+                return
+            # Nobody there any more, or stopped.
+        self._arm()
+
+    def _wait_for_room(self, error: OSError) -> None:
+        """Those who want to connect have to wait; asking at once again would only keep a processor busy."""
+        if not self._full:
+            self._full = True
+            _log.warning(
+                "the lane cannot take more connections for now: %s; see ulimit -n", error.strerror
+            )
+        watcher().later(_FULL_FOR_S, self._arm)
+
+    def _arm(self) -> None:
         watcher().arm(self._listener, wants_input=True)
 
 

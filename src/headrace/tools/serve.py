@@ -10,8 +10,10 @@ Threads: the server's own; the main thread waits; the lifeline's watcher.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import os
+import resource
 import signal
 import socket
 import threading
@@ -84,6 +86,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def serve(args: argparse.Namespace, streams: Streams) -> int:
     """Exit codes: 0 after SIGTERM or a cut lifeline, 130 after SIGINT, 75 if the port is taken."""
     settle(args)
+    allow_many_connections()
     jobs = parse_cluster(args.cluster)
     address = own_address(jobs, args.job, args.task)
     stop = threading.Event()
@@ -115,6 +118,14 @@ def serve(args: argparse.Namespace, streams: Streams) -> int:
         for number, handler in previous.items():
             signal.signal(number, handler)
     return ExitCode.INTERRUPTED if signal.SIGINT in received else ExitCode.OK
+
+
+def allow_many_connections() -> None:
+    """As many open files as the system lets this process have: a client takes two, and shells often give 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):  # macOS has a limit beside the one it tells
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def own_address(jobs: dict[str, list[str]], job: str, task: int) -> str:
