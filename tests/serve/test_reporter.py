@@ -169,6 +169,22 @@ def test_a_session_that_is_gone_is_forgotten(lines: Lines) -> None:
     assert look(watched, lines) == ([], None)
 
 
+def test_a_session_that_was_reported_ends_with_the_interpreter(
+    graph: tf.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which imports nothing any more."""
+    session = tf.Session()
+    session._tell_long_wait(1.0)
+
+    def refuse(*_: Any) -> Any:
+        raise ImportError("sys.meta_path is None, Python is likely shutting down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("builtins.__import__", refuse)
+        session.close()
+    assert id(session) not in reporter._reporter()._watched
+
+
 def test_a_blocked_step_of_this_process_is_reported(lines: Lines) -> None:
     with tf.Graph().as_default():
         numbers = tf.FIFOQueue(3, tf.int32, name="numbers")

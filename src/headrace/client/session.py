@@ -85,7 +85,8 @@ class BaseSession:
         ] = {}  # steps that fetch one thing and feed nothing
         self._engine = _engine(target, graph, config, security)
         interrupts.install()
-        self._reported = False  # whether long waits have been spoken of
+        # Once long waits have been spoken of.  When the interpreter ends, nothing can be imported.
+        self._forget_reports: Callable[[BaseSession], None] | None = None
         long_waits.watch_over(self._engine.scope, _teller(weakref.ref(self)))
 
     @property
@@ -387,7 +388,7 @@ class BaseSession:
     def _tell_long_wait(self, waited_s: float) -> None:
         from headrace.serve import reporter
 
-        self._reported = True
+        self._forget_reports = reporter.forget
         self._engine.waits_long(waited_s)
         handle = self._engine.handle
         where = f"at {self._target}" if self._target else "of this process"
@@ -396,10 +397,8 @@ class BaseSession:
         )
 
     def _end_reports(self) -> None:
-        if self._reported:
-            from headrace.serve import reporter
-
-            reporter.forget(self)
+        if self._forget_reports is not None:
+            self._forget_reports(self)
 
 
 def _teller(session: weakref.ref[BaseSession]) -> Callable[[float], None]:
