@@ -7,10 +7,16 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import sys
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from benchmarks.processes import START_WITHIN_S, Process, ProcessFailed, process
 from benchmarks.row import Bench
 
 SIZES = (784, 300, 100, 10)
@@ -88,10 +94,39 @@ def by_hand(bench: Bench) -> None:
     bench.time(lambda: train_step(layers, *data))
 
 
-def by_hand_on_threads(bench: Bench, count: int) -> None:
-    """The floor of several workers that know nothing of each other: the arithmetic on a thread each."""
-    data, of_each = batch(), [initial_layers() for _ in range(count)]
-    first = [train_step(layers, *data) for layers in of_each]
-    last = [[train_step(layers, *data) for _ in range(CHECKED_STEPS)][-1] for layers in of_each]
-    bench.expect(np.less(last, first), [True] * count)
-    bench.rate([lambda layers=layers: train_step(layers, *data) for layers in of_each])  # type: ignore[misc]
+def by_hand_in_processes(bench: Bench, count: int) -> None:
+    """The floor of several workers that know nothing of each other: the arithmetic, on a thread of a process each."""
+    with ExitStack() as stack:
+        workers = [stack.enter_context(process(_WORKER)) for _ in range(count)]
+        losses = [json.loads(worker.first_line(START_WITHIN_S)) for worker in workers]
+        bench.expect([last < first for first, last in losses], [True] * count)
+        bench.rate([partial(_turn, worker) for worker in workers], each_counts=_STEPS_OF_A_TURN)
+
+
+_STEPS_OF_A_TURN = 20
+_WORKER = ["env", "OPENBLAS_NUM_THREADS=1", sys.executable, "-m", "benchmarks.mlp"]
+
+
+def _turn(worker: Process) -> None:
+    """Have it make some steps.  Raises ProcessFailed."""
+    asked, done = worker.popen.stdin, worker.popen.stdout
+    assert asked is not None
+    assert done is not None
+    os.write(asked.fileno(), b".")
+    if not os.read(done.fileno(), 1):
+        raise ProcessFailed("a worker by hand has ended")
+
+
+def _work() -> None:
+    """What a worker by hand does: a line with its first losses, then steps for every byte of stdin until that ends."""
+    layers, data = initial_layers(), batch()
+    losses = [train_step(layers, *data) for _ in range(CHECKED_STEPS)]
+    print(json.dumps([losses[0], losses[-1]]), flush=True)
+    while os.read(sys.stdin.fileno(), 1):
+        for _ in range(_STEPS_OF_A_TURN):
+            train_step(layers, *data)
+        os.write(sys.stdout.fileno(), b".")
+
+
+if __name__ == "__main__":
+    _work()

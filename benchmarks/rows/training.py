@@ -19,8 +19,8 @@ WORKERS = CLUSTER["worker"]
     faster=6,
     floors=[
         Floor(
-            "in NumPy by hand, 2 threads",
-            lambda bench: mlp.by_hand_on_threads(bench, WORKERS),
+            "in NumPy by hand, 2 processes of one thread",
+            lambda bench: mlp.by_hand_in_processes(bench, WORKERS),
         )
     ],
 )
