@@ -18,7 +18,9 @@ import pytest
 
 from headrace.base import errors
 from headrace.codec.frames import Kind, Parser, pack
+from headrace.run.crew import Crew
 from headrace.serve import shared_memory
+from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.shared_memory import FREE, GRAIN, LENT, PAGE, SEALS, SEGMENTS, Borrower, Lender
 from tests.codec.arrays import NUMBERS, identical
 
@@ -314,3 +316,26 @@ def test_another_process_sees_what_was_lent() -> None:
     assert echo.returncode == 0
     assert lent == [None, *[1] * 9]
     assert lender._segments[1].state[0] == FREE
+
+
+def test_all_large_values_of_a_frame_are_shared_when_they_come_again() -> None:
+    ours, theirs = (LaneSocket(sock, 1 << 20) for sock in socket.socketpair())
+    for end in (ours, theirs):
+        end.trust(1 << 24)
+
+    def shared() -> int:
+        """Of the values of a frame, how many came in shared memory."""
+        values = [np.full(1 << 14, number) for number in range(SEGMENTS)]
+        with Crew("the other end") as crew:
+            crew.start(ours.send_frame, Kind.REQUEST, 0, b"", values)
+            frame = theirs.read()
+        assert frame is not None
+        assert all(map(np.array_equal, frame.values, values))
+        assert theirs._borrower is not None
+        return len(theirs._borrower._lent)
+
+    try:
+        assert [shared(), shared()] == [SEGMENTS - 1, SEGMENTS]
+    finally:
+        ours.close()
+        theirs.close()

@@ -29,7 +29,7 @@ _SHARED_FROM = (
     1 << 15
 )  # bytes of a tensor; from 16 kB on it is as fast as the socket, from 64 kB on faster
 _SHARED_BYTES = 1 << 30  # that one connection may have, in each direction
-_MOST_SHARED = 16  # tensors of a frame: their descriptors are received with it
+_MOST_SHARED = 32  # tensors of a frame: their descriptors are received with it
 _ANCILLARY = socket.CMSG_SPACE(4 * (_MOST_SHARED + 1))  # and a board, see serve.shared_memory
 
 
