@@ -16,7 +16,7 @@ from headrace.graph.registry import get
 from headrace.plan.compile import compile_program
 from headrace.plan.prune import needed
 from headrace.run.dataflow import DataflowProgram
-from headrace.run.kernel import StepState
+from headrace.run.kernel import Runtime, StepState
 from headrace.run.rendezvous import Rendezvous
 from headrace.run.scope import Scope
 
@@ -320,6 +320,45 @@ def test_no_more_iterations_are_under_way_than_may_be(general: Any, parallel: in
     assert general(begun.value()) == parallel
     general([], {put: np.arange(9, dtype=np.int32)}, targets=[queue.enqueue_many([put])])
     assert general(total) == sum(range(9))
+
+
+class NotedLinks:
+    """Links that note what is asked of them."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.holds = False
+
+    def flush(self) -> None:
+        self.asked.append("flush")
+
+
+def test_what_was_sent_leaves_before_something_is_computed(graph: tf.Graph) -> None:
+    """That may take long.  What only moves values on does not."""
+    x = tf.placeholder(tf.float32, [])
+    sent = get("_Send")(
+        get("Switch")(x, x > 0)[1],
+        tensor_name="x",
+        send_device="/job:a",
+        send_device_incarnation=1,
+        recv_device="/job:b",
+    )
+    with tf.control_dependencies([sent]):
+        y = tf.tanh(tf.identity(x))
+    links = NotedLinks()
+
+    class Sending(Rendezvous):
+        def send(self, key: str, value: Any, dead: bool = False) -> None:
+            links.asked.append("send")
+
+    pruned = needed([x], [y], [], exact=True)
+    devices = dict.fromkeys(pruned.ops, "/job:a")
+    program = compile_program(pruned, [x], [y], devices=devices, memos={}, dataflow=True)
+    with Scope() as scope:
+        step = StepState(Runtime("/job:a"), scope, 1, Sending(), None, "", False, links)
+        assert program.run(step, [np.float32(0.5)]) == [np.tanh(np.float32(0.5))]
+    assert links.holds
+    assert links.asked[links.asked.index("send") + 1] == "flush"
 
 
 def test_a_branch_that_is_not_taken_does_not_wait(general: Any) -> None:

@@ -88,7 +88,7 @@ def test_a_value_is_sent_at_once_or_held_until_something_else_is(
     links.flush()
     assert sent(theirs) == ["b"]
     links.send(TASK, value("c"))
-    ours._socket.send_frame(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], bytes(8) + b"\1d")
+    ours._socket.send_frame(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], bytes(8) + b"\1\0\0\0\0d")
     assert sent(theirs) == ["c", "d"]
 
 
@@ -111,6 +111,22 @@ def test_a_link_takes_no_more_than_the_system_holds_for_a_reader_that_does_not_r
     assert len(sent(theirs)) == count
     ours.renew()
     assert ours.send(value("again"), hold=False)
+
+
+def test_there_is_room_again_for_as_much_as_the_other_side_has_taken(
+    ends: tuple[End, LaneSocket],
+) -> None:
+    ours, theirs = ends
+    there = End(theirs)
+    large = np.zeros(10_000, np.uint8)
+    there.deliver_to(lambda request: None)
+    ours.deliver_to(lambda request: None)
+    for _ in range(5):
+        assert [ours.send(value("a", large), hold=False) for _ in range(5)] == [True] * 4 + [False]
+        there.pump()
+        assert not ours.send(value("b", large), hold=False)  # nobody has said so yet
+        assert there.send(value("back"), hold=False)
+        ours.pump()
 
 
 def test_nothing_goes_to_a_task_without_a_link(ends: tuple[End, LaneSocket]) -> None:
@@ -174,8 +190,12 @@ def test_a_waiting_step_gives_up_in_time(ends: tuple[End, LaneSocket]) -> None:
         frames.pack(Kind.REQUEST, NUMBERS[SEND_TENSOR.path], 0, bytes(9)),
         frames.pack(Kind.ONE_WAY, NUMBERS[RUN_PART.path], 0, bytes(9)),
         frames.pack(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], 0, bytes(8)),
-        frames.pack(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], 0, bytes(9)),
-        frames.pack(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], 0, bytes(9), [np.zeros(1)] * 2),
+        frames.pack(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], 0, bytes(13)),
+        frames.pack(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], 0, bytes(13), [np.zeros(1)] * 2),
+        frames.pack(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], 0, bytes(8) + b"\2" + bytes(4)),
+        frames.pack(
+            Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], 0, bytes(9) + b"\1\0\0\0", [np.zeros(1)]
+        ),
     ],
 )
 def test_what_is_no_value_is_refused(ends: tuple[End, LaneSocket], frame: list[Any]) -> None:
@@ -279,6 +299,25 @@ def test_what_a_step_held_goes_when_it_ends(
             gc.enable()
     assert left
     assert left == [None] * len(left)
+
+
+def test_values_of_loops_and_branches_pass_over_links_however_often(
+    cluster: Cluster, pushes: list[str]
+) -> None:
+    limit = tf.placeholder(tf.int32, [])
+
+    def body(i: Any) -> Any:
+        with tf.device("/job:ps/task:0"):
+            return tf.cond(i < 5, lambda: i + 1, lambda: i + 2)
+
+    with tf.device("/job:worker/task:0"):
+        count = tf.while_loop(lambda i: i < limit, body, [tf.constant(0)])
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(count, {limit: 3})
+        pushes.clear()
+        assert session.run(count, {limit: 0}) == 0
+        assert session.run(count, {limit: 105}) == 105
+        assert not pushes
 
 
 def test_more_values_than_a_link_takes_arrive_all_the_same(cluster: Cluster) -> None:

@@ -146,6 +146,7 @@ class _Execution:
         self.step = self._step = step
         self._ready: deque[tuple[Node, _Iteration, list[Any], bool]] = deque()
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._links = step.links
         self._waited_long = False
         self._outstanding: dict[int, tuple[Node, _Iteration, Pending[Any], int]] = {}
         self._ended: dict[int, int] = {}  # of traced steps, by ticket
@@ -154,8 +155,10 @@ class _Execution:
         self._returned: list[Any] = [None] * len(program.returns)
 
     def run(self, args: Sequence[Any]) -> list[Any]:
-        unregister = self._step.scope.on_cancel(lambda: self._done.put(-1))
+        unregister = self._step.scope.on_cancel(lambda: self._put(-1))
         root = _Frame("", None, 0, 1).iterations[0]
+        if self._links is not None:
+            self._links.holds = True
         try:
             if self._step.stats is not None:
                 real = (node for node in self._program.nodes if node.kind is not Kind.ARGUMENT)
@@ -203,12 +206,14 @@ class _Execution:
 
     def _work(self) -> None:
         """Run what is ready, and what becomes ready by that."""
-        step = self._step
+        step, links = self._step, self._links
         ready, traced = self._ready, step.stats is not None
         deliver = self._deliver
         left = _LOOK_EVERY
         while ready:
             node, iteration, inputs, dead = ready.popleft()
+            if links is not None and node.kind is Kind.NORMAL:
+                links.flush()  # it may take long
             if dead and node.kind is Kind.SEND:
                 inputs = [DEAD]
             if dead and node.kind is not Kind.SEND:
@@ -276,7 +281,12 @@ class _Execution:
         stats = self._step.stats
         if stats is not None:
             pending.on_done(lambda _: self._ended.__setitem__(ticket, stats.now()))
-        pending.on_done(lambda _: self._done.put(ticket))
+        pending.on_done(lambda _: self._put(ticket))
+
+    def _put(self, ticket: int) -> None:
+        self._done.put(ticket)
+        if self._links is not None:
+            self._links.wake()
 
     def waits(self) -> list[tuple[NodeInfo, Pending[Any]]]:
         """See `long_waits.Waiting`."""
@@ -292,9 +302,11 @@ class _Execution:
                 ticket = -1
                 patient = self._waited_long or scope.on_long_wait is None
                 try:
-                    ticket = self._done.get(
-                        timeout=long_waits.nap(scope, look_s) if patient else LONG_WAIT_S
-                    )
+                    limit_s = long_waits.nap(scope, look_s) if patient else LONG_WAIT_S
+                    if self._links is None:
+                        ticket = self._done.get(timeout=limit_s)
+                    else:
+                        ticket = self._links.get(self._done, limit_s)
                 except queue.Empty:
                     if not patient and scope.on_long_wait is not None:
                         self._waited_long = True

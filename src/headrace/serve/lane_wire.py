@@ -101,7 +101,7 @@ def _as_on_grpc(number: int, method: Method) -> Codec:
 
 
 _NUMBER: Final = Struct("<Q")
-_SENT: Final = Struct("<QB")  # the step, and whether it is dead
+_SENT: Final = Struct("<QBI")  # the step, whether it is dead, how many were taken
 
 
 def _encode_run_known(request: m.RunKnownRequest) -> tuple[bytes, Sequence[Any]]:
@@ -143,20 +143,20 @@ def _decode_values(data: bytes, values: list[Any]) -> m.ValuesReply:
 
 def encode_sent(request: m.SendTensorRequest) -> tuple[bytes, Sequence[Any]]:
     """A value that is sent: SEND_TENSOR."""
-    header = _SENT.pack(request.step_id, request.is_dead) + request.rendezvous_key.encode()
+    fixed = _SENT.pack(request.step_id, request.is_dead, request.taken)
+    header = fixed + request.rendezvous_key.encode()
     return header, () if request.is_dead else (request.value,)
 
 
 def decode_sent(data: bytes, values: list[Any]) -> m.SendTensorRequest:
     """As it was encoded.  Raises InvalidArgument."""
-    if len(data) < _SENT.size or len(values) + (dead := data[_SENT.size - 1]) != 1:
-        raise errors.invalid_argument(
-            f"{len(data)} bytes beside {len(values)} tensors send no value"
-        )
-    name = data[_SENT.size :].decode("utf-8", "replace")
-    return m.SendTensorRequest(
-        _SENT.unpack_from(data)[0], name, None if dead else values[0], bool(dead)
-    )
+    if len(data) >= _SENT.size:
+        step_id, dead, taken = _SENT.unpack_from(data)
+        if len(values) + dead == 1:
+            name = data[_SENT.size :].decode("utf-8", "replace")
+            value = None if dead else values[0]
+            return m.SendTensorRequest(step_id, name, value, bool(dead), taken)
+    raise errors.invalid_argument(f"{len(data)} bytes beside {len(values)} tensors send no value")
 
 
 def _encode_message(message: Any) -> tuple[bytes, Sequence[Any]]:

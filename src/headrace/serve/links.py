@@ -1,10 +1,10 @@
 """Links: values of a step pass over the very connection on which its master asked for a partition.
 
 Whoever runs a partition reads that connection itself while it waits, so no other thread is woken, and
-what it sends leaves with its reply.  A link takes no more in one step than the system holds for a
-reader that does not read: small values, and those that lie in memory that both sides share.  Everything
-else is pushed, over connections that are always being read.  So two tasks that send each other large
-values never wait for each other.
+what it sends leaves with its reply.  A link takes no more than the system holds for a reader that does
+not read, until it hears what has been taken, which every value says that comes back: small values, and
+those that lie in memory that both sides share.  Everything else is pushed, over connections that are
+always being read.  So two tasks that send each other large values never wait for each other.
 Called by: serve.step and serve.worker (make Links), serve.exchange (sends), run.program (waits), the
 lane (the two kinds of Link).  Threads: a link is the step's own thread's; `wake` is any's.
 """
@@ -16,6 +16,7 @@ import queue
 import select
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,7 +33,7 @@ _SEND_TENSOR = NUMBERS[SEND_TENSOR.path]
 _LARGEST = 1 << 15  # bytes of a value
 _ROOM = (
     48 << 10
-)  # bytes that one side may send in a step: a TCP connection takes so much without being read
+)  # bytes of one side that may be on the way: a TCP connection takes so much without being read
 _OVERHEAD = 512  # what the system needs for a message beside its bytes
 
 Deliver = Callable[[m.SendTensorRequest], object]
@@ -41,13 +42,11 @@ Deliver = Callable[[m.SendTensorRequest], object]
 class Link:
     """One end of a connection during one call."""
 
-    __slots__ = ("_deliver", "_early", "_left", "_socket")
+    __slots__ = ("_deliver", "_early", "_left", "_sizes", "_socket", "_taken", "_taken_there")
 
     def __init__(self, socket: LaneSocket) -> None:
         self._socket = socket
-        self._left = _ROOM
-        self._deliver: Deliver | None = None
-        self._early: list[m.SendTensorRequest] = []
+        self.renew()
 
     def deliver_to(self, deliver: Deliver) -> None:
         """Who takes what comes, and what has come."""
@@ -68,8 +67,11 @@ class Link:
     def renew(self) -> None:
         """The connection has another call."""
         self._left = _ROOM
-        self._deliver = None
-        self._early = []
+        self._sizes: deque[int] = deque()  # of what was sent, and may not have been taken yet
+        self._taken = 0  # values, here
+        self._taken_there = 0
+        self._deliver: Deliver | None = None
+        self._early: list[m.SendTensorRequest] = []
 
     def fileno(self) -> int:
         """Of the connection."""
@@ -83,6 +85,7 @@ class Link:
         value = request.value
         if self.over:
             return False
+        request.taken = self._taken
         header, values = encode_sent(request)
         if values and (value.nbytes > _LARGEST or isinstance(value, Lease)):
             lent = self._socket.lend(value)
@@ -94,6 +97,7 @@ class Link:
         if size > self._left:
             return False
         self._left -= size
+        self._sizes.append(size)
         self._socket.hold(b"".join(parts) if hold else parts)
         if not hold:
             self._socket.flush()
@@ -111,10 +115,24 @@ class Link:
                 f"a frame of kind {frame.kind.name} and method {frame.method} came within a step"
             )
         request = decode_sent(frame.header, frame.values)
+        self._taken += 1
+        if request.taken != self._taken_there:
+            self._were_taken(request.taken)
         if self._deliver is None:
             self._early.append(request)
         else:
             self._deliver(request)
+
+    def _were_taken(self, count: int) -> None:
+        """The other side has taken so many of the values that were sent, and there is room for others."""
+        fresh = count - self._taken_there
+        if not 0 < fresh <= len(self._sizes):
+            raise errors.invalid_argument(
+                f"{count} values of a step are said to have been taken; {self._taken_there} had been, and "
+                f"{len(self._sizes)} more were sent"
+            )
+        self._taken_there = count
+        self._left += sum(self._sizes.popleft() for _ in range(fresh))
 
 
 class LinkedCall(Pending[Any]):

@@ -146,12 +146,16 @@ class RecvTensorReply(Reply):
 
 @dataclass(slots=True)
 class SendTensorRequest:
-    """A value for a partition of the receiving task, which need not have been started yet."""
+    """A value for a partition of the receiving task, which need not have been started yet.
+
+    taken: over a link, how many values of the call its sender has taken until now.
+    """
 
     step_id: int
     rendezvous_key: str
     value: Any
     is_dead: bool = False
+    taken: int = 0
 
 
 @dataclass(slots=True)

@@ -221,13 +221,7 @@ class Planner:
             found = relay(parts, self._own_task)
             if found is not None:
                 parts, stages = found
-        linked = (
-            pushing
-            and stages is None
-            and not has_control_flow
-            and len(tasks) > 1
-            and self._own_task in tasks
-        )
+        linked = pushing and stages is None and len(tasks) > 1 and self._own_task in tasks
         try:
             registered = self._register(
                 parts, has_control_flow, alive, linked, signature[-1], created, scope
