@@ -41,6 +41,8 @@ def dotted(path: Path, src: Path) -> str:
 def folder(module: str) -> str:
     """Where in ORDER a dotted module name lives."""
     second = module.split(".")[1:2]
+    if second == ["__main__"]:  # the command
+        return "tools"
     return second[0] if second and second[0] in ORDER else "names"
 
 

@@ -6,6 +6,7 @@ import argparse
 import io
 import os
 import re
+import runpy
 import socket
 import subprocess
 import sys
@@ -35,6 +36,19 @@ def table() -> Iterator[None]:
     yield
     commands.TABLE.clear()
     commands.TABLE.update(before)
+
+
+@pytest.mark.parametrize(
+    ("argument", "code"), [("--version", ExitCode.OK), ("sevre", ExitCode.USAGE)]
+)
+def test_python_dash_m_headrace_is_the_command(
+    argument: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["headrace", argument])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("headrace", run_name="__main__")
+    printed = capsys.readouterr()
+    assert (ended.value.code, printed.out, printed.err) == (code, *run(argument)[1:])
 
 
 def test_the_version_is_printed() -> None:

@@ -1,0 +1,13 @@
+"""`python -m headrace`: the `headrace` command, where its script is not on the path.
+
+Called by: Python.  Exit codes: see tools.commands.ExitCode.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from headrace.tools.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())
