@@ -46,7 +46,12 @@ class Link:
 
     def __init__(self, socket: LaneSocket) -> None:
         self._socket = socket
-        self.renew()
+        self._left = _ROOM
+        self._sizes: deque[int] = deque()  # of what was sent, and may not have been taken yet
+        self._taken = 0  # values, here
+        self._taken_there = 0
+        self._deliver: Deliver | None = None
+        self._early: list[m.SendTensorRequest] = []
 
     def deliver_to(self, deliver: Deliver) -> None:
         """Who takes what comes, and what has come."""
@@ -67,11 +72,10 @@ class Link:
     def renew(self) -> None:
         """The connection has another call."""
         self._left = _ROOM
-        self._sizes: deque[int] = deque()  # of what was sent, and may not have been taken yet
-        self._taken = 0  # values, here
-        self._taken_there = 0
-        self._deliver: Deliver | None = None
-        self._early: list[m.SendTensorRequest] = []
+        self._sizes = deque()
+        self._taken = self._taken_there = 0
+        self._deliver = None
+        self._early = []
 
     def fileno(self) -> int:
         """Of the connection."""
