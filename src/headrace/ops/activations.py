@@ -130,13 +130,14 @@ def _all(value: int, x: Any) -> Any:
     """`value`, to be compared with x: NumPy compares two arrays four times as fast as an array and a scalar."""
     if x.size < 2048:
         return x.dtype.type(value)
-    size = x.size if x.size <= BLOCK else x.shape[-1]
     kept = _kept.get((value, x.dtype))
     if kept is None:
         kept = _kept[value, x.dtype] = np.full(BLOCK, value, x.dtype)
-    if size > BLOCK:
-        return x.dtype.type(value)
-    return kept[:size].reshape(x.shape if size == x.size else size)
+    first, size = x.ndim, 1  # as many of the last dimensions as there are values kept
+    while first and size * x.shape[first - 1] <= BLOCK:
+        first -= 1
+        size *= x.shape[first]
+    return kept[:size].reshape(x.shape[first:]) if size > 1 else x.dtype.type(value)
 
 
 _kept: dict[tuple[int, Any], Array] = {}

@@ -134,12 +134,12 @@ def bias_add_grad_op(xp: Any, out_backprop: Array, *, data_format: bytes) -> Any
     kind = out_backprop.dtype
     values = single(out_backprop)
     if at == out_backprop.ndim - 1 and values.flags.c_contiguous:
-        return _sum_of_rows(values.reshape(-1, values.shape[-1])).astype(kind, copy=False)
+        return sum_of_rows(values.reshape(-1, values.shape[-1])).astype(kind, copy=False)
     axes = tuple(axis for axis in range(out_backprop.ndim) if axis != at)
     return values.sum(axis=axes, dtype=values.dtype).astype(kind, copy=False)
 
 
-def _sum_of_rows(values: Array) -> Any:
+def sum_of_rows(values: Array) -> Any:
     """[columns]: short rows are added several at a time, as NumPy adds long ones faster."""
     count, width = values.shape
     together = _LONG // max(width, 1)

@@ -8,7 +8,8 @@ Called by: ops.convolution, ops.fused.  Threads: any.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,7 @@ _PART_BYTES = (
 _ROWS_AT_LEAST = 256  # of a product
 _SUMS = 8  # partial sums of a filter's gradient
 _PRODUCT, _ROWS, _TOTAL = 3, 4, 5  # slots of scratch memory beside those of ops.layouts
+Then = Callable[[slice, Array], object]
 
 
 def check_ranks(x: Array, filters: Array, data_format: bytes) -> None:
@@ -54,11 +56,12 @@ def _parts(count: int, bytes_each: int, where: Geometry) -> list[slice]:
 
 def convolved(
     x: Array, filters: Array, strides: Sequence[int], padding: bytes, data_format: bytes,
-    dilations: Sequence[int], explicit: Sequence[int] = (),
+    dilations: Sequence[int], explicit: Sequence[int] = (), then: Then | None = None,
 ) -> Array:  # fmt: skip
     """x [n, *size, c] (or channels second) with filters [*window, c, m]: [n, *out, m] likewise.
 
     c may be a multiple of the filter's channels: then that many groups of channels each have their share of the m.
+    then: called with images and what was made of them, channels last, which it may change; while it is in the cache.
     Raises InvalidArgument if ranks, channels or attrs do not fit.
     """
     check_ranks(x, filters, data_format)
@@ -78,18 +81,26 @@ def convolved(
     for group in range(groups):
         of_inputs = slice(group * taken, (group + 1) * taken)
         of_outputs = slice(group * share, (group + 1) * share)
-        _convolve(given[..., of_inputs], weights[..., of_outputs], where, out[..., of_outputs])
+        one = then if groups == 1 else None
+        _convolve(given[..., of_inputs], weights[..., of_outputs], where, out[..., of_outputs], one)
+    if then is not None and groups != 1:
+        then(slice(len(x)), out)
     return from_last(out.astype(x.dtype, copy=False), data_format)
 
 
-def _convolve(x: Array, filters: Array, where: Geometry, out: Array) -> None:
+def _convolve(
+    x: Array, filters: Array, where: Geometry, out: Array, then: Then | None = None
+) -> None:
     if not out.size:
         return
     how = layout(where, filters.shape[-2], filters.shape[-1], len(x))
     matrix = how.matrix(filters)
 
     def part(images: slice) -> None:
-        how.convolve(x[images], matrix, out[images])
+        made = out[images]
+        how.convolve(x[images], matrix, made)
+        if then is not None:
+            then(images, made)
 
     spread(part, _parts(len(x), how.elements * x.itemsize, where), products=True)
 
@@ -119,14 +130,23 @@ def backprop_input(
             f"{filters.shape[-2]}"
         )
     dx = np.empty(like.shape, weights.dtype)
+    input_gradient(dy, weights, where, dx)
+    return from_last(dx.astype(dout.dtype, copy=False), data_format)
+
+
+def _flipped(filters: Array) -> Array:
+    """What the outputs' gradient is convolved with, where strides are 1."""
+    spatial = tuple(range(filters.ndim - 2))
+    return np.ascontiguousarray(np.flip(filters, spatial).swapaxes(-1, -2))
+
+
+def input_gradient(dy: Array, filters: Array, where: Geometry, dx: Array) -> None:
+    """dx [n, *size, c] = the gradient of the input, for dy [n, *out, m] of the output."""
     back = where.reversed()
     if back is not None:
-        spatial = tuple(range(len(where.window)))
-        flipped = np.flip(weights, spatial).swapaxes(-1, -2)
-        _convolve(dy, np.ascontiguousarray(flipped), back, dx)
+        _convolve(dy, _flipped(filters), back, dx)
     else:
-        _scatter(dy, weights, where, dx)
-    return from_last(dx.astype(dout.dtype, copy=False), data_format)
+        _scatter(dy, filters, where, dx)
 
 
 def _scatter(dy: Array, filters: Array, where: Geometry, dx: Array) -> None:
@@ -179,21 +199,44 @@ def backprop_filter(
             f"the input {text(x.shape)} ({data_format.decode()}) has {given.shape[-1]} channels, filter_sizes "
             f"{list(sizes)} say {sizes[-2]}"
         )
-    how = layout(where, sizes[-2], sizes[-1], len(given), gradient=True)
-    few = _parts(len(given), how.elements * given.itemsize, where)
-    shares = [few[first::_SUMS] for first in range(min(_SUMS, len(few)))]
-    sums = np.zeros((max(len(shares), 1), *how.shape), dy.dtype)
+    gradient = FilterGradient(where, sizes[-2], sizes[-1], len(given), dy.dtype)
+    spread(
+        lambda number: gradient.add(number, given, lambda images: dy[images]),
+        range(len(gradient.shares)),
+        products=True,
+    )
+    return gradient.result().astype(dout.dtype, copy=False)
 
-    def share(number: int) -> None:
-        for place, images in enumerate(shares[number]):
+
+class FilterGradient:
+    """The gradient of a filter [*window, c, m], made of shares that may be added side by side, each once."""
+
+    def __init__(
+        self, where: Geometry, channels: int, made: int, count: int, dtype: np.dtype[Any]
+    ) -> None:
+        """count: images."""
+        self._how = layout(where, channels, made, count, gradient=True)
+        self.parts = _parts(count, self._how.elements * dtype.itemsize, where)
+        self.shares = [self.parts[first::_SUMS] for first in range(min(_SUMS, len(self.parts)))]
+        room = np.empty if self.shares else np.zeros
+        self._sums = room((max(len(self.shares), 1), *self._how.shape), dtype)
+
+    def add(self, number: int, x: Array, dy: Callable[[slice], Array]) -> None:
+        """Add a share of what x [n, *size, c] and the gradient of the output give.
+
+        dy: asked for [images, *out, m], each part of the images once.
+        """
+        total = self._sums[number]
+        for place, images in enumerate(self.shares[number]):
             if place == 0:
-                how.multiply(given[images], dy[images], sums[number])
+                self._how.multiply(x[images], dy(images), total)
             else:
-                product = scratch(_PRODUCT, how.shape, dy.dtype)
-                how.multiply(given[images], dy[images], product)
-                sums[number] += product
+                gradient = dy(images)
+                product = scratch(_PRODUCT, self._how.shape, total.dtype)
+                self._how.multiply(x[images], gradient, product)
+                total += product
 
-    spread(share, range(len(shares)), products=True)
-    total: Array = sums[0] if len(sums) == 1 else sums.sum(axis=0)
-    made = np.ascontiguousarray(how.filters(total))
-    return made.astype(dout.dtype, copy=False)
+    def result(self) -> Array:
+        """All shares together."""
+        total: Array = self._sums[0] if len(self._sums) == 1 else self._sums.sum(axis=0)
+        return np.ascontiguousarray(self._how.filters(total))

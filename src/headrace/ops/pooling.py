@@ -49,6 +49,7 @@ _VOLUMES = (
 )
 _FLOATS = "{half, bfloat16, float, double}"
 _PART_BYTES = 1 << 20  # of inputs that one thread works on at a time
+_LEAST_BYTES = 640 << 10  # as many calls for less have threads wait for the interpreter's lock
 _PADDED, _ALONG = 0, 0  # slots of scratch memory; from _ALONG + 1 on for each dimension
 Use = Callable[[Array, tuple[slice, ...]], object]
 
@@ -95,8 +96,14 @@ def _lowest(kind: np.dtype[Any]) -> Any:
     return np.iinfo(kind).min if kind.kind in "iu" else kind.type(-np.inf)
 
 
+def parts_of_images(shape: Sequence[int], dtype: np.dtype[Any]) -> list[slice]:
+    """Slices of images [n, *size, c] to be pooled side by side."""
+    each = math.prod(shape[1:]) * dtype.itemsize
+    return parts(shape[0], each, _PART_BYTES, _LEAST_BYTES // max(each, 1))
+
+
 def _parts(x: Array) -> list[slice]:
-    return parts(len(x), x.nbytes // max(len(x), 1), _PART_BYTES)
+    return parts_of_images(x.shape, x.dtype)
 
 
 def _padded(x: Array, where: Geometry, value: Any) -> Array:
@@ -109,31 +116,29 @@ def _padded(x: Array, where: Geometry, value: Any) -> Array:
 # -- the largest ------------------------------------------------------------------------------
 
 
-def _largest(x: Array, where: Geometry) -> Array:
-    """Along one dimension after the other, the first one first: its lines are long."""
-    out = np.empty((len(x), *where.out, x.shape[-1]), x.dtype)
+def largest(x: Array, where: Geometry, out: Array) -> None:
+    """out [n, *out, c] = the largest values under the windows of x [n, *size, c].
 
-    def part(images: slice) -> None:
-        found = _padded(x[images], where, _lowest(x.dtype))
-        for axis, (places, step, count) in enumerate(
-            zip(where.window, where.strides, where.out, strict=True), 1
-        ):
-            before = (slice(None),) * axis
-            first, *others = (
-                found[(*before, slice(at, at + (count - 1) * step + 1, step))]
-                for at in range(places)
-            )
-            if not others:
-                found = first
-                continue
-            found = scratch(_ALONG + axis, first.shape, x.dtype)
-            np.maximum(first, others[0], out=found)
-            for other in others[1:]:
-                np.maximum(found, other, out=found)
-        out[images] = found
-
-    spread(part, _parts(x))
-    return out
+    Along one dimension after the other, the first one first: its lines are long.
+    """
+    found = _padded(x, where, _lowest(x.dtype))
+    last = len(where.window)
+    for axis, (places, step, count) in enumerate(
+        zip(where.window, where.strides, where.out, strict=True), 1
+    ):
+        before = (slice(None),) * axis
+        first, *others = (
+            found[(*before, slice(at, at + (count - 1) * step + 1, step))] for at in range(places)
+        )
+        if not others:
+            found = first
+            continue
+        found = out if axis == last else scratch(_ALONG + axis, first.shape, x.dtype)
+        np.maximum(first, others[0], out=found)
+        for other in others[1:]:
+            np.maximum(found, other, out=found)
+    if found is not out:
+        out[...] = found
 
 
 def _max_pool(
@@ -146,7 +151,9 @@ def _max_pool(
     """
     given = _last(x, data_format)
     where = pool_windows(given.shape[1:-1], ksize, strides, padding, data_format, explicit_paddings)
-    return from_last(_largest(given, where), data_format)
+    out = np.empty((len(given), *where.out, given.shape[-1]), given.dtype)
+    spread(lambda images: largest(given[images], where, out[images]), _parts(given))
+    return from_last(out, data_format)
 
 
 def _at_first_place(given: Array, out: Array, where: Geometry, use: Use) -> None:
@@ -179,31 +186,35 @@ def _max_pool_grad(
     for each in (out, grad):
         check_gradient(each, where, len(given), given.shape[-1])
     dx = np.empty(given.shape, grad.dtype)
-    apart = all(w <= s for w, s in zip(where.window, where.strides, strict=True))
-    bits = np.dtype(f"i{grad.dtype.itemsize}")
-
-    def part(images: slice) -> None:
-        into, dys = dx[images], grad[images].view(bits)
-        total = into
-        if where.has_pads:
-            total = np.empty((len(into), *where.padded_size, dx.shape[-1]), dx.dtype)
-        if not where.is_tiled:
-            total[...] = 0
-
-        def use(here: Array, view: tuple[slice, ...]) -> None:
-            # All bits of a gradient or none of them: faster than a choice, and safe with infinities.
-            mask = np.negative(here.view(np.int8)).astype(bits)
-            if apart:  # every input is under one window at most
-                np.bitwise_and(mask, dys, out=total.view(bits)[view])
-            else:
-                total[view] += np.bitwise_and(mask, dys, out=mask).view(dx.dtype)
-
-        _at_first_place(given[images], out[images], where, use)
-        if where.has_pads:
-            into[...] = where.inside(total)
-
-    spread(part, _parts(given))
+    spread(
+        lambda images: to_largest(given[images], out[images], grad[images], where, dx[images]),
+        _parts(given),
+    )
     return from_last(dx, data_format)
+
+
+def to_largest(given: Array, out: Array, dy: Array, where: Geometry, into: Array) -> None:
+    """into [n, *size, c] = what each window's dy gives to the first place of `given` that has the value of `out`."""
+    apart = all(w <= s for w, s in zip(where.window, where.strides, strict=True))
+    bits = np.dtype(f"i{dy.dtype.itemsize}")
+    dys = dy.view(bits)
+    total = into
+    if where.has_pads:
+        total = np.empty((len(into), *where.padded_size, into.shape[-1]), into.dtype)
+    if not where.is_tiled:
+        total[...] = 0
+
+    def use(here: Array, view: tuple[slice, ...]) -> None:
+        # All bits of a gradient or none of them: faster than a choice, and safe with infinities.
+        mask = np.negative(here.view(np.int8)).astype(bits)
+        if apart:  # every input is under one window at most
+            np.bitwise_and(mask, dys, out=total.view(bits)[view])
+        else:
+            total[view] += np.bitwise_and(mask, dys, out=mask).view(into.dtype)
+
+    _at_first_place(given, out, where, use)
+    if where.has_pads:
+        into[...] = where.inside(total)
 
 
 def _max_pool_grad_grad(

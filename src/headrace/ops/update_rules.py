@@ -43,9 +43,7 @@ _T = (
     "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
     "bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}; "
 )
-_BLOCK = (
-    32768  # elements; measured: 16 to 64 thousand are best, a whole 1 MB array 1.4 times slower
-)
+_BLOCK = 65536  # elements; smaller ones have the threads wait for the interpreter's lock more often
 _PRODUCT = 0  # slot of scratch memory
 _WORTH_SHARING = 1 << 20  # elements of all arrays; below, another thread costs what it saves
 _GRADIENTS = ("grad", "delta")
@@ -274,13 +272,13 @@ class Rule:
 
             def part(where: tuple[slice, slice]) -> None:
                 left, right = x[where[0]], y[:, where[1]]
-                made = scratch(_PRODUCT, (left.shape[0], right.shape[1]), x.dtype)
-                np.matmul(left, right, out=made)
                 changed = [array[where] for array in arrays]
-                height = max(_BLOCK // made.shape[1], 1)
-                for first in range(0, len(made), height):
+                height = max(_BLOCK // right.shape[1], 1)
+                for first in range(0, len(left), height):
                     rows = slice(first, first + height)
-                    block = made[rows]
+                    factor = left[rows]
+                    block = scratch(_PRODUCT, (len(factor), right.shape[1]), x.dtype)
+                    np.matmul(factor, right, out=block)
                     self.step(_room_like(block), *[array[rows] for array in changed], block, **more)
 
             work = x.shape[0] * y.size

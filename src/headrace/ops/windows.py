@@ -43,11 +43,13 @@ def from_last(x: Array, data_format: bytes) -> Array:
 def parts(count: int, bytes_each: int, most_bytes: int, least: int = 1) -> list[slice]:
     """Slices of `count` images to be worked on side by side: of `most_bytes`, or less for the sake of _PARTS.
 
-    least: images in a part, whatever their size.
+    They differ by one image at most, so that threads have equal shares.  least: images in a part, whatever their size.
     """
     each = max(bytes_each, 1)
     size = max(min(most_bytes // each, -(-count // _PARTS)), _SMALL // each, least, 1)
-    return [slice(first, min(first + size, count)) for first in range(0, count, size)]
+    number = -(-count // size)
+    cuts = [count * place // max(number, 1) for place in range(number + 1)]
+    return [slice(first, end) for first, end in itertools.pairwise(cuts)]
 
 
 class Geometry:

@@ -29,6 +29,9 @@ from headrace.plan.binding import (
 )
 from headrace.plan.common import equal_tensors, follow_from_constants
 from headrace.plan.compile_dataflow import compile_dataflow
+from headrace.plan.image_gradients import gradient_groups
+from headrace.plan.images import ImageGroup, image_groups
+from headrace.plan.images import instruction as image_instruction
 from headrace.plan.live import live_tensors, references_in
 from headrace.plan.prune import CONTROL_FLOW, Pruned
 from headrace.plan.shape_nodes import ShapeGroup, shape_groups
@@ -42,7 +45,7 @@ from headrace.run.program import Instruction, Item, Program, Return, Segment, Wa
 from headrace.run.straight import Recipe
 
 Compiled = Program | DataflowProgram
-Group = fuse.Group | ShapeGroup | UpdateGroup
+Group = fuse.Group | ShapeGroup | UpdateGroup | ImageGroup
 _NOTHING: frozenset[int] = frozenset()
 _LARGEST_FOLDED = 1 << 20  # elements; more would hold memory for a value that is soon made
 _SMALL = 1024  # elements; smaller values are not worth an instruction to release
@@ -242,15 +245,23 @@ class Compiler:
         self._shapes, about_shapes = shape_groups(
             self._ops, self._controls, self._fed, self._returned, self._same, self._changing, constant
         )  # fmt: skip
+        apart = constant | self._shapes
+        of_images = [
+            group
+            for search in (image_groups, gradient_groups)
+            for group in search(
+                self._ops, self._fed, self._returned, self._same, self._changing, apart
+            )
+        ]
         found = fuse.groups(
             self._ops, self._controls, self._fed, self._returned, self._same, self._changing,
-            constant | self._shapes,
+            apart | {op for group in of_images for op in group.ops},
         )  # fmt: skip
         updates = update_groups(
             self._ops, self._controls, self._fed, self._returned, self._same, self._changing,
-            constant | self._shapes,
+            apart,
         )  # fmt: skip
-        together: list[Group] = [*found, *updates]
+        together: list[Group] = [*found, *updates, *of_images]
         for group in together:
             self._group_of.update(dict.fromkeys(group.ops, group))
         self._group_of.update((group.root, group) for group in about_shapes)
@@ -273,6 +284,9 @@ class Compiler:
             return
         node = self._info(op)
         outputs = self._outputs(op, after)
+        if isinstance(group, ImageGroup):
+            self._after.update(dict.fromkeys(group.ops, after))
+            outputs += tuple(self._output(tensor) for tensor in group.outputs[1:])
         if self._waiters:
             self._use_elsewhere(t for t in group.inputs if self._after.get(t.op) != after)
         segment = self._segments.setdefault(after, Segment())
@@ -295,6 +309,10 @@ class Compiler:
             self._references.update(op.outputs)
             self._shares = True
             work = update_instruction(group, registers, outputs[0] if outputs else None, nodes)
+        elif isinstance(group, ImageGroup):
+            self._fresh.update(group.outputs)
+            self._shares = True
+            work = image_instruction(group, registers, outputs, nodes)
         else:
             self._fresh.add(op.outputs[0])
             self._shares = True

@@ -20,7 +20,6 @@ import numpy as np
 
 from headrace.graph.const_value import folded
 from headrace.graph.graph import Operation
-from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.ops.blocks import BLOCK, LARGE, over_blocks
 from headrace.ops.scratch import scratch
@@ -61,7 +60,7 @@ def groups(
     may change a variable stands between it and the group's last node, where the group runs.  apart: nodes that
     stay out.
     """
-    if not any(_is_elementwise(op) for op in ops):
+    if not any(is_elementwise(op) for op in ops):
         return []
     users: dict[Tensor, list[Operation]] = {}
     for op in ops:
@@ -73,13 +72,13 @@ def groups(
     fits = {
         op for op in ops
         if op not in apart and op.outputs and op.outputs[0] not in fed and op.outputs[0] not in same
-        and _is_elementwise(op)
+        and is_elementwise(op)
     }  # fmt: skip
     writers = 0
     writers_before: dict[Operation, int] = {}
     for op in ops:
         writers_before[op] = writers
-        writers += _may_write(op)
+        writers += may_write(op)
     found: list[Group] = []
     taken: set[Operation] = set()
     for root in reversed(ops):
@@ -106,7 +105,8 @@ def groups(
     return found
 
 
-def _is_elementwise(op: Operation) -> bool:
+def is_elementwise(op: Operation) -> bool:
+    """Whether each element of the result, which may be many, is made of one of each input."""
     spec = op.spec
     if spec is None or not spec.foldable or spec.kernel is None or not op.inputs:
         return False
@@ -118,9 +118,11 @@ def _is_elementwise(op: Operation) -> bool:
     return numbers and len(op.outputs) == 1 and _maybe_large(op.outputs[0])
 
 
-def _may_write(op: Operation) -> bool:
-    """Whether the node may change a variable, or lets others do so meanwhile."""
+def may_write(op: Operation) -> bool:
+    """Whether the node may change a variable, or lets others do so meanwhile; one that only names it does not."""
     spec = op.spec
+    if spec is not None and spec.handle and not op.inputs:
+        return False
     return spec is None or spec.stateful or any(definition.is_ref for definition in spec.inputs)
 
 
@@ -161,14 +163,16 @@ class _Step:
         assert spec is not None
         self.kernel = bound_kernel(op, spec, np)
         self.checked = check.checked_kernel(self.kernel, op, True) if check.enabled else self.kernel
-        self.ufunc = _ufunc(spec)
+        self.ufunc = writes_into(op)
         self.node, self.inputs, self.output = node, inputs, output
         self.dtype = op.outputs[0]._dtype._base.np
         self.slot = -1  # of scratch memory
 
 
-def _ufunc(spec: OpSpec) -> Callable[..., Any] | None:
-    """The function that takes `out`, if the kernel is one."""
+def writes_into(op: Operation) -> Callable[..., Any] | None:
+    """The function that takes `out`, if the kernel of this elementwise node is one."""
+    spec = op.spec
+    assert spec is not None
     if spec.into is not None:
         return spec.into
     function = getattr(np, spec.bare) if spec.bare is not None else None

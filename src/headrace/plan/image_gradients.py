@@ -1,0 +1,213 @@
+"""Image gradients: what goes back through pooling and an activation is used a few images at a time.
+
+The gradient of a convolution's output, as large as that is, comes from max pooling and relu, and goes into the
+gradients of the bias, of the filter and of the input.  All of them run as one instruction.  Without the input's it is
+made for a few images, used while it is in the cache, and never stored; with it, it is stored: of two products that take
+turns neither would keep its filter in the cache.  Where relu comes before the pooling its mask is taken of what
+was pooled, which is smaller: the largest value of a window is the value of the place that the gradient goes to.
+Parts are those of the filter's gradient, so it and the input's have the bits that they have op by op; the bias's is a
+sum of other parts.
+Not for traced steps, which list every node.
+Called by: plan.compile.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import numpy as np
+
+from headrace.graph.graph import Operation
+from headrace.graph.tensor import Tensor
+from headrace.ops.activations import relu_grad
+from headrace.ops.bias import sum_of_rows
+from headrace.ops.blocks import LARGE
+from headrace.ops.convolving import FilterGradient, input_gradient
+from headrace.ops.pooling import parts_of_images, pool_windows, to_largest
+from headrace.ops.scratch import scratch
+from headrace.ops.windows import geometry
+from headrace.plan.images import ImageGroup, Search
+from headrace.run.team import spread
+
+Array = np.ndarray[Any, Any]
+_GIVEN, _MASKED = 24, 25  # slots of scratch memory
+_Make = Callable[[slice, Array], object]
+"""(images, into): make the gradient of the output for those images."""
+_ATTRS = ("strides", "padding", "dilations", "explicit_paddings", "data_format")
+_TAKES = {
+    "BiasAddGrad": 0,
+    "Conv2DBackpropFilter": 2,
+    "Conv2DBackpropInput": 2,
+}  # which input the gradient is
+
+
+def gradient_groups(
+    ops: Sequence[Operation], fed: set[Tensor], returned: Iterable[Tensor], same: Mapping[Tensor, Tensor],
+    changing: AbstractSet[Tensor], apart: AbstractSet[Operation],
+) -> list[ImageGroup]:  # fmt: skip
+    """The groups among `ops`, which have inputs first.  Arguments as those of `fuse.groups`."""
+    if not any(op.type == "Conv2DBackpropFilter" for op in ops):
+        return []
+    search = _Search(ops, fed, returned, same, changing, apart)
+    found = [search.to(op) for op in ops if op.type == "Conv2DBackpropFilter"]
+    return [group for group in found if group is not None]
+
+
+class _Search(Search):
+    def to(self, filter_grad: Operation) -> ImageGroup | None:
+        """The group that this gradient of a filter belongs to."""
+        value = self.first(filter_grad.inputs[2])
+        users = self.users(value)
+        if value in self.returned or not all(self._uses(user, value) for user in users):
+            return None
+        if len({user.type for user in users}) != len(users):
+            return None
+        if any(
+            user.type == "Conv2DBackpropInput"
+            and any(user.attrs[name] != filter_grad.attrs[name] for name in _ATTRS)
+            for user in users
+        ):
+            return None
+        source = self._source(value)
+        if not source:
+            return None
+        members = sorted([*source, *users], key=self.place.__getitem__)
+        root = members[-1]
+        others = [user.outputs[0] for user in users if user is not root]
+        if not all(self.may_wait(tensor, root) for tensor in others):
+            return None
+        return self.group(members, others, Together)
+
+    def _uses(self, op: Operation, value: Tensor) -> bool:
+        at = _TAKES.get(op.type)
+        given = [self.first(tensor) for tensor in op.inputs]
+        return (
+            at is not None and given[at] is value and given.count(value) == 1 and self.may_join(op)
+        )
+
+    def _source(self, value: Tensor) -> list[Operation]:
+        """ReluGrad, MaxPoolGrad or both, one after the other; empty if `value` comes from elsewhere."""
+        op = value.op
+        if op.type == "MaxPoolGrad" and self.may_join(op):
+            return [op]
+        if op.type != "ReluGrad" or not self.may_join(op):
+            return []
+        dy, features = (self.first(tensor) for tensor in op.inputs)
+        pool = dy.op
+        if (
+            pool.type == "MaxPoolGrad" and self.may_join(pool) and self.users(dy) == [op]
+            and dy not in self.returned and self.first(pool.inputs[0]) is features
+        ):  # fmt: skip
+            return [pool, op]
+        return [op]
+
+
+# -- running ----------------------------------------------------------------------------------
+
+
+class Together:
+    """A group run a few images at a time."""
+
+    def __init__(self, group: ImageGroup) -> None:
+        by_type = {op.type: op for op in group.ops}
+        places = {tensor: place for place, tensor in enumerate(group.inputs)}
+        self._at = {
+            op.type: [places.get(tensor, -1) for tensor in inputs]
+            for op, inputs in zip(group.ops, group.wiring, strict=True)
+        }
+        self._attrs = by_type["Conv2DBackpropFilter"].attrs
+        pool = by_type.get("MaxPoolGrad")
+        self._pool = None if pool is None else pool.attrs
+        self._wanted = [tensor.op.type for tensor in group.outputs]
+
+    def results(self, values: Sequence[Any]) -> list[Any] | None:
+        """The group's outputs, or None where it has to run op by op."""
+        x, sizes, _ = (values[place] for place in self._at["Conv2DBackpropFilter"])
+        of_output = self._of_output(values)
+        if x.ndim != 4 or len(sizes) != 4 or not x.size or of_output is None:
+            return None
+        shape, make = of_output
+        attrs, made = self._attrs, int(sizes[3])
+        where = geometry(
+            x.shape[1:3], sizes[:2], attrs["strides"], attrs["padding"], b"NHWC", attrs["dilations"],
+            attrs["explicit_paddings"],
+        )  # fmt: skip
+        if (
+            shape != (len(x), *where.out, made)
+            or sizes[2] != x.shape[3]
+            or math.prod(shape) < LARGE
+        ):
+            return None
+        filters = None
+        if "Conv2DBackpropInput" in self._at:
+            of_input, filters, _ = (values[place] for place in self._at["Conv2DBackpropInput"])
+            if tuple(of_input) != x.shape or filters.shape != tuple(sizes):
+                return None
+        gradient = FilterGradient(where, x.shape[3], made, len(x), x.dtype)
+        some = gradient.parts if filters is None else parts_of_images(shape, x.dtype)
+        starts = {images.start: number for number, images in enumerate(some)}
+        sums = np.empty((len(starts), made), x.dtype)
+
+        def dy_of(images: slice, into: Array) -> Array:
+            make(images, into)
+            if "BiasAddGrad" in self._at:
+                sums[starts[images.start]] = sum_of_rows(into.reshape(-1, made))
+            return into
+
+        found: dict[str, Any] = {}
+        if filters is None:
+            _add(gradient, x, lambda images: dy_of(images, _room(images, shape, x.dtype)))
+        else:
+            dy = np.empty(shape, x.dtype)
+            spread(lambda images: dy_of(images, dy[images]), some)
+            dx = found["Conv2DBackpropInput"] = np.empty_like(x)
+            input_gradient(dy, filters, where, dx)
+            _add(gradient, x, lambda images: dy[images])
+        found["Conv2DBackpropFilter"] = gradient.result()
+        found["BiasAddGrad"] = sums.sum(axis=0)
+        return [found[kind] for kind in self._wanted]
+
+    def _of_output(self, values: Sequence[Any]) -> tuple[tuple[int, ...], _Make] | None:
+        """The shape of the gradient of the convolution's output, and what makes it for some images."""
+        relu = self._at.get("ReluGrad")
+        if self._pool is None:
+            assert relu is not None
+            dy, features = (values[place] for place in relu)
+            if dy.shape != features.shape:
+                return None
+            return dy.shape, lambda images, into: _masked(dy[images], features[images], into)
+        x, y, dy = (values[place] for place in self._at["MaxPoolGrad"])
+        pool = self._pool
+        if x.ndim != 4 or y.shape != dy.shape:
+            return None
+        where = pool_windows(
+            x.shape[1:3], pool["ksize"], pool["strides"], pool["padding"], b"NHWC", pool["explicit_paddings"]
+        )  # fmt: skip
+        if y.shape != (len(x), *where.out, x.shape[3]):
+            return None
+
+        def unpooled(images: slice, into: Array) -> None:
+            given, largest = dy[images], y[images]
+            if relu is not None:
+                given = _masked(given, largest, scratch(_MASKED, given.shape, x.dtype))
+            to_largest(x[images], largest, given, where, into)
+
+        return x.shape, unpooled
+
+
+def _add(gradient: FilterGradient, x: Array, dy: Callable[[slice], Array]) -> None:
+    spread(lambda number: gradient.add(number, x, dy), range(len(gradient.shares)), products=True)
+
+
+def _room(images: slice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    return scratch(_GIVEN, (images.stop - images.start, *shape[1:]), dtype)
+
+
+def _masked(dy: Array, features: Array, into: Array) -> Array:
+    """The gradient of relu."""
+    assert relu_grad.into is not None
+    made: Array = relu_grad.into(dy, features, out=into)
+    return made

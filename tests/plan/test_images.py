@@ -1,0 +1,250 @@
+"""Convolutions with what follows them, and the way back: what the nodes give one by one, whatever is fed or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.plan import image_gradients, images
+from headrace.plan.compile import compile_program
+from headrace.plan.prune import needed
+from headrace.run.kernel import Runtime, StepState
+from headrace.run.program import Program, Segment
+from headrace.run.scope import Scope
+from headrace.run.team import Team
+
+DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What is large here is small elsewhere, and has several parts."""
+    for module in (images, image_gradients):
+        monkeypatch.setattr(module, "LARGE", 100)
+    monkeypatch.setattr("headrace.plan.fuse.LARGE", 100)
+    monkeypatch.setattr("headrace.ops.windows._SMALL", 64)
+    monkeypatch.setattr("headrace.ops.pooling._LEAST_BYTES", 64)
+    monkeypatch.setattr("headrace.ops.convolving._ROWS_AT_LEAST", 1)
+    with tf.Graph().as_default():
+        yield
+
+
+@pytest.fixture
+def runtime() -> Iterator[Runtime]:
+    made = Runtime(DEVICE, team=Team(3))
+    yield made
+    made.team.close()
+
+
+def random(*shape: int, kind: Any = np.float32) -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(kind)
+
+
+def compiled(fetches: list[Any], feeds: list[Any], fold: bool = True) -> Program:
+    program = compile_program(
+        needed(feeds, fetches, []), feeds, fetches, devices={}, memos={}, fold=fold
+    )
+    assert isinstance(program, Program)
+    return program
+
+
+def run(program: Program, runtime: Runtime, values: list[Any]) -> list[Any]:
+    with Scope() as scope:
+        return program.run(StepState(runtime, scope, 1), values)
+
+
+def nodes(program: Program) -> list[str]:
+    """Names of the nodes that instructions stand for."""
+    return [
+        node.name for item in program.items if isinstance(item.work, Segment)
+        for node in item.work.nodes
+    ]  # fmt: skip
+
+
+def both(
+    fetches: list[Any], feeds: dict[Any, Any], runtime: Runtime
+) -> tuple[list[Any], list[Any], list[str]]:
+    """Values of nodes that run together, of those that run one by one, and which nodes stood for the first."""
+    tensors, values = list(feeds), list(feeds.values())
+    together = compiled(fetches, tensors)
+    found = run(together, runtime, values)
+    wanted = run(compiled(fetches, tensors, fold=False), runtime, values)
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.dtype, np.shape(one)) == (other.dtype, np.shape(other))
+    return found, wanted, nodes(together)
+
+
+def network(
+    x: Any, filters: Any, bias: Any, *, bias_first: bool = False, activation: Any = tf.nn.relu, pool: int = 2,
+    step: int = 2, padding: str = "SAME", strides: int = 1,
+) -> Any:  # fmt: skip
+    """Convolution, bias, activation, pooling; None: without."""
+    made = tf.nn.conv2d(x, filters, [1, strides, strides, 1], padding, name="convolution")
+    if bias is not None:
+        made = bias + made if bias_first else tf.nn.bias_add(made, bias, name="biased")
+    if activation is not None:
+        made = activation(made, name="active")
+    if pool:
+        made = tf.nn.max_pool(made, [1, pool, pool, 1], [1, step, step, 1], padding, name="pooled")
+    return made
+
+
+NETWORKS: list[dict[str, Any]] = [
+    {},
+    {"padding": "VALID"},
+    {"pool": 3},
+    {"pool": 3, "step": 1, "padding": "VALID"},
+    {"strides": 2},
+    {"pool": 0},
+    {"activation": None},
+    {"activation": tf.tanh},
+    {"bias_first": True},
+]
+ALONE = NETWORKS[-2:]  # whose gradients come from other nodes, or go to others
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("attrs", NETWORKS)
+def test_values_and_gradients_are_those_of_the_nodes_one_by_one(
+    attrs: dict[str, Any], kind: Any, runtime: Runtime
+) -> None:
+    feeds = {
+        tf.placeholder(kind, [None, 9, 8, 3]): random(7, 9, 8, 3, kind=kind),
+        tf.placeholder(kind, [3, 3, 3, 5]): random(3, 3, 3, 5, kind=kind),
+        tf.placeholder(kind, [5]): random(5, kind=kind),
+    }
+    made = network(*feeds, **attrs)
+    gradients = tf.gradients(tf.reduce_sum(made * made), list(feeds))
+    for wanted in ([made], [made, *gradients], [made, *gradients[1:]]):
+        found, one_by_one, names = both(wanted, feeds, runtime)
+        np.testing.assert_array_equal(found[0], one_by_one[0])
+        for one, other in zip(found, one_by_one, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+        assert "convolution" not in names
+        if len(wanted) > 1 and attrs not in ALONE:
+            assert not any(name.endswith(("MaxPoolGrad", "ReluGrad")) for name in names)
+
+
+def test_both_gradients_of_a_convolution_have_the_same_bits(runtime: Runtime) -> None:
+    feeds = {
+        tf.placeholder(tf.float32, [11, 10, 10, 4]): random(11, 10, 10, 4),
+        tf.placeholder(tf.float32, [3, 3, 4, 6]): random(3, 3, 4, 6),
+        tf.placeholder(tf.float32, [6]): random(6),
+    }
+    made = network(*feeds)
+    gradients = tf.gradients(made, list(feeds))
+    found, wanted, _ = both(gradients[:2], feeds, runtime)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_number_of_threads_changes_no_bit() -> None:
+    feeds = {
+        tf.placeholder(tf.float32, [11, 10, 10, 4]): random(11, 10, 10, 4),
+        tf.placeholder(tf.float32, [3, 3, 4, 6]): random(3, 3, 4, 6),
+        tf.placeholder(tf.float32, [6]): random(6),
+    }
+    made = network(*feeds)
+    program = compiled([made, *tf.gradients(made, list(feeds))], list(feeds))
+    results = []
+    for size in (1, 2, 5):
+        runtime = Runtime(DEVICE, team=Team(size))
+        results.append(run(program, runtime, list(feeds.values())))
+        runtime.team.close()
+    for others in results[1:]:
+        for one, other in zip(results[0], others, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_what_comes_between_can_be_fetched(runtime: Runtime) -> None:
+    x, filters = tf.placeholder(tf.float32, [None, 8, 8, 2]), tf.constant(random(3, 3, 2, 4))
+    pooled = network(x, filters, tf.constant(random(4)))
+    active = pooled.op.inputs[0]
+    biased = active.op.inputs[0]
+    for fetches, alone in (([pooled, active], False), ([pooled, biased], True), ([active], False)):
+        found, wanted, names = both(fetches, {x: random(5, 8, 8, 2)}, runtime)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert ("pooled" in names and "active" in names) == alone
+        assert "convolution" not in names
+
+
+def test_a_value_that_is_wanted_before_it_is_pooled_is_there_in_time(runtime: Runtime) -> None:
+    x, filters = tf.placeholder(tf.float32, [None, 8, 8, 2]), tf.constant(random(3, 3, 2, 4))
+    active = network(x, filters, None, pool=0)
+    scale = tf.reduce_max(active)
+    pooled = tf.nn.max_pool(active, [1, 2, 2, 1], [1, 2, 2, 1], "SAME") / scale
+    found, wanted, _ = both([pooled, scale], {x: random(5, 8, 8, 2)}, runtime)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_variable_is_read_before_it_is_changed(runtime: Runtime) -> None:
+    x = tf.placeholder(tf.float32, [None, 8, 8, 2])
+    bias = tf.Variable(np.zeros(4, np.float32), use_resource=False)
+    made = tf.nn.conv2d(x, tf.constant(random(3, 3, 2, 4)), [1, 1, 1, 1], "SAME")
+    biased = tf.nn.bias_add(made, bias)
+    with tf.control_dependencies([biased]):
+        later = tf.assign_add(bias, tf.ones([4]))
+    with tf.control_dependencies([later]):
+        pooled = tf.nn.max_pool(tf.nn.relu(biased), [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    value = random(5, 8, 8, 2)
+    with tf.Session() as session:
+        session.run(bias.initializer)
+        first = session.run(pooled, {x: value})
+        np.testing.assert_array_equal(session.run(bias), np.ones(4))
+        session.run(bias.initializer)
+        np.testing.assert_array_equal(first, session.run(pooled, {x: value}))
+
+
+def test_failures_name_their_node(runtime: Runtime) -> None:
+    x = tf.placeholder(tf.float32, [None, None, None, None])
+    filters = tf.placeholder(tf.float32, [3, 3, None, None])
+    bias = tf.placeholder(tf.float32, [None])
+    pooled = network(x, filters, bias)
+    program = compiled([pooled], [x, filters, bias])
+    assert "convolution" not in nodes(program)
+    good = [random(5, 8, 8, 2), random(3, 3, 2, 4), random(4)]
+    assert run(program, runtime, good)[0].shape == (5, 4, 4, 4)
+    for place, value, name in (
+        (0, random(5, 8, 8, 3), "convolution"), (1, random(3, 3, 3, 4), "convolution"), (2, random(5), "biased"),
+    ):  # fmt: skip
+        with pytest.raises(errors.InvalidArgumentError) as caught:
+            run(program, runtime, [value if at == place else one for at, one in enumerate(good)])
+        assert caught.value.node == name
+
+
+def test_gradients_that_do_not_fit_name_their_node(runtime: Runtime) -> None:
+    x, dy = (
+        tf.placeholder(tf.float32, [None, 8, 8, 2]),
+        tf.placeholder(tf.float32, [None, None, None, None]),
+    )
+    made = network(x, tf.constant(random(3, 3, 2, 4)), None)
+    (gradient,) = tf.gradients(made, [made.op.inputs[0].op.inputs[0].op.inputs[1]], [dy])
+    program = compiled([gradient], [x, dy])
+    assert not any(name.endswith(("MaxPoolGrad", "ReluGrad")) for name in nodes(program))
+    run(program, runtime, [random(5, 8, 8, 2), random(5, 4, 4, 4)])
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        run(program, runtime, [random(5, 8, 8, 2), random(5, 4, 4, 3)])
+    assert str(caught.value.node).endswith("MaxPoolGrad")
+
+
+def test_empty_batches_and_infinities_are_no_exception(runtime: Runtime) -> None:
+    x, filters = (
+        tf.placeholder(tf.float32, [None, 8, 8, 2]),
+        tf.placeholder(tf.float32, [3, 3, 2, 4]),
+    )
+    made = network(x, filters, tf.constant(random(4)))
+    gradient = tf.gradients(made, [filters])[0]
+    odd = random(5, 8, 8, 2)
+    odd[1, 2, 3, 0], odd[4, 0, 0, 1] = np.inf, np.nan
+    for value in (np.zeros((0, 8, 8, 2), np.float32), odd):
+        found, wanted, _ = both([made, gradient], {x: value, filters: random(3, 3, 2, 4)}, runtime)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
