@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -184,6 +185,15 @@ def test_a_secret_is_read_from_its_file_without_its_last_newline(tmp_path: Path)
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path / "ours")
+
+
+@pytest.mark.parametrize("garbage", ["certificate", "key"])
+def test_certificates_that_are_none_are_not_taken_for_a_port_in_use(
+    authority: Authority, garbage: str
+) -> None:
+    pair: dict[str, Any] = {"certificate": authority.cert, "key": authority.key, garbage: b"no PEM"}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="HEADRACE_TLS_CERT"):
+        tf.train.Server({"ps": ["127.0.0.1:0"]}, security=tf.train.Security(**pair))
 
 
 def use(monkeypatch: pytest.MonkeyPatch, **settings: str | None) -> None:

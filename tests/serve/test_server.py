@@ -99,6 +99,20 @@ def test_a_server_is_not_made_from(what: str) -> None:
         tf.train.Server(*arguments)
 
 
+@pytest.mark.parametrize(
+    "variable",
+    ["CONNECT_TIMEOUT_S", "FROZEN_AFTER_S", "VANISHED_AFTER_S", "SESSION_IDLE_S", "LANE", "LANE_PORT",
+     "DIRECT", "MAX_MESSAGE_BYTES", "INSECURE", "TLS_CLIENTS", "FILE_ROOTS"],
+)  # fmt: skip
+def test_a_setting_that_nobody_understands_is_refused_at_the_start(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in the first step that needs it."""
+    monkeypatch.setenv(f"HEADRACE_{variable}", "-1 or so")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"HEADRACE_{variable}"):
+        tf.train.Server({"local": ["127.0.0.1:0"]})
+
+
 def test_a_local_server_is_a_cluster_of_one() -> None:
     with tf.train.Server.create_local_server() as server, tf.Session(server.target) as session:
         (device,) = session.list_devices()

@@ -10,7 +10,6 @@ server is found out on the caller's pool.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.peers import Peer
 from headrace.serve.pool import GrowingPool
+from headrace.serve.seconds import seconds_of
 from headrace.serve.status import as_op_error
 from headrace.serve.waiting import passed_deadline
 
@@ -41,11 +41,11 @@ _log = logging.getLogger("headrace")
 def connect_timeout_s() -> float | None:
     """How long to wait for a server that is not up yet; None: no limit.
 
-    The environment's HEADRACE_CONNECT_TIMEOUT_S, else 300 s; 0 there means no limit.
+    The environment's HEADRACE_CONNECT_TIMEOUT_S, else 300 s; 0 there means no limit.  Raises InvalidArgument.
     """
-    text = os.environ.get("HEADRACE_CONNECT_TIMEOUT_S", "")
-    seconds = float(text) if text else _CONNECT_TIMEOUT_S
-    return seconds if seconds > 0 else None
+    return seconds_of(
+        "HEADRACE_CONNECT_TIMEOUT_S", _CONNECT_TIMEOUT_S, "servers are waited for for ever"
+    )
 
 
 class Awaited(Generic[T]):

@@ -8,7 +8,6 @@ Called by: serve.master.  Threads: any; one of its own while there is something 
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from collections.abc import Callable
 from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo
 from headrace.serve.master_session import MasterSession
+from headrace.serve.seconds import seconds_of
 from headrace.serve.status import UnattendedError
 from headrace.serve.timetable import Timetable
 
@@ -28,16 +28,7 @@ def session_idle_s() -> float | None:
 
     The environment's HEADRACE_SESSION_IDLE_S; 0 there means for ever, too.  Raises InvalidArgument.
     """
-    text = os.environ.get("HEADRACE_SESSION_IDLE_S", "").strip()
-    try:
-        seconds = float(text) if text else 0.0
-    except ValueError:
-        seconds = -1.0
-    if seconds < 0:
-        raise errors.invalid_argument(
-            f"HEADRACE_SESSION_IDLE_S={text!r} is not a number of seconds (0: sessions may be idle for ever)"
-        )
-    return seconds or None
+    return seconds_of("HEADRACE_SESSION_IDLE_S", 0.0, "sessions may be idle for ever")
 
 
 class _Kept:

@@ -97,25 +97,36 @@ class GrpcShell:
         """Bind every address that HOST:PORT stands for; returns the port.
 
         Raises RuntimeError if any is taken: gRPC alone is content with one of them, and would share
-        ``localhost`` with a stranger who has the port on the other.
+        ``localhost`` with a stranger who has the port on the other.  InvalidArgument: certificates that are none.
         """
         host, _, text = address.rpartition(":")
         port = int(text)
-        trusting = self._trusting
         for ip in addresses_of(host):
-            if trusting.certificate is not None:
+            port = self._bind(ip, port)
+        return port
+
+    def _bind(self, ip: str, port: int) -> int:
+        trusting = self._trusting
+        try:
+            if trusting.certificate is None:
+                bound: int = self._server.add_insecure_port(f"{ip}:{port}")
+            else:
                 credentials = grpc.ssl_server_credentials(
                     [(trusting.key, trusting.certificate)],
                     trusting.authorities,
                     trusting.clients_too,
                 )
-                bound: int = self._server.add_secure_port(f"{ip}:{port}", credentials)
-            else:
-                bound = self._server.add_insecure_port(f"{ip}:{port}")
-            if bound == 0:
-                raise RuntimeError(f"cannot listen on {ip}:{port}")
-            port = bound
-        return port
+                bound = self._server.add_secure_port(f"{ip}:{port}", credentials)
+        except RuntimeError:
+            bound = 0
+        if bound:
+            return bound
+        if trusting.certificate is not None and _is_free(ip, port):
+            raise errors.invalid_argument(
+                "gRPC cannot use the certificate, its private key or the authorities (HEADRACE_TLS_CERT, _KEY, _CA): "
+                "they must be PEM, and the key that of the certificate"
+            )
+        raise RuntimeError(f"cannot listen on {ip}:{port}")
 
     def start(self) -> None:
         """Begin to serve."""
@@ -145,6 +156,15 @@ def addresses_of(host: str) -> list[str]:
     if not ips:
         raise RuntimeError(f"{host!r} is no address of this machine")
     return list(dict.fromkeys(ips))
+
+
+def _is_free(ip: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    try:
+        with socket.create_server((ip.strip("[]"), port), family=family):
+            return True
+    except OSError:
+        return False
 
 
 def _handler(service: Any, method: Method) -> Callable[[bytes, grpc.ServicerContext], bytes]:

@@ -10,7 +10,6 @@ own per process while something is owed.  What it calls back must neither block 
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from headrace.codec import protos as pb
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.peers import Peer
+from headrace.serve.seconds import seconds_of
 from headrace.serve.timetable import PerProcess, Timetable
 from headrace.serve.wire import GET_STATUS, Method
 
@@ -32,11 +32,9 @@ _STALLED_S = 0.5  # later than it should be: this process was stopped itself, or
 def frozen_after_s() -> float | None:
     """How long a peer may owe something and answer nothing until it is given up; None: for ever.
 
-    The environment's HEADRACE_FROZEN_AFTER_S, else 7.5; 0 there means for ever.
+    The environment's HEADRACE_FROZEN_AFTER_S, else 7.5; 0 there means for ever.  Raises InvalidArgument.
     """
-    text = os.environ.get("HEADRACE_FROZEN_AFTER_S", "")
-    seconds = float(text) if text else _FROZEN_AFTER_S
-    return seconds if seconds > 0 else None
+    return seconds_of("HEADRACE_FROZEN_AFTER_S", _FROZEN_AFTER_S, "no peer is given up")
 
 
 Lost = Callable[[errors.OpError], object]

@@ -18,9 +18,11 @@ from headrace.codec import protos as pb
 from headrace.run.files import Files, named_roots
 from headrace.run.scope import Scope, wait_until_set
 from headrace.serve import registry
+from headrace.serve.awaited import connect_timeout_s
 from headrace.serve.blocked import BlockedStep, of_tasks
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.lane_options import lane_options, max_message_bytes
+from headrace.serve.liveness import frozen_after_s
 from headrace.serve.master import Master
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security, chosen, is_loopback
@@ -103,6 +105,7 @@ class Server:
         task = f"/job:{job}/replica:0/task:{index}"
         host, port = _host_and_port(addresses[task], task)
         trusting, most = chosen(self._security), max_message_bytes()
+        connect_timeout_s(), frozen_after_s()  # said now if they cannot be understood
         bind = os.environ.get("HEADRACE_BIND", "").strip() or host
         try:
             ips = addresses_of(bind)
@@ -121,13 +124,15 @@ class Server:
         services = [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)]
         self._lane = LaneShell(services, self._pool, self.worker.incarnation, most, trusting)
         self._open_lane(self._lane, bind, task)  # first: its sockets can be closed again
-        shell = GrpcShell(services, self._pool, most, trusting)
         try:
+            shell = GrpcShell(services, self._pool, most, trusting)
             bound = shell.bind(f"{bind}:{port}")
-        except RuntimeError as error:
+        except BaseException as error:
             self._lane.stop()
             self._pool.shutdown(wait=False)
-            raise _cannot_listen(task, bind, port) from error
+            if isinstance(error, RuntimeError):
+                raise _cannot_listen(task, bind, port) from error
+            raise
         shell.start()
         self._address = f"{host}:{bound}"
         self._shell = shell

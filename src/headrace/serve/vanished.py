@@ -8,10 +8,9 @@ Called by: serve.grpc_server, serve.lane_socket.
 
 from __future__ import annotations
 
-import os
 import socket
 
-from headrace.base import errors
+from headrace.serve.seconds import seconds_of
 
 _VANISHED_AFTER_S = 20.0
 _PROBES = 4  # within that time
@@ -25,16 +24,9 @@ def vanished_after_s() -> float | None:
 
     The environment's HEADRACE_VANISHED_AFTER_S, else 20; 0 there means never.  Raises InvalidArgument.
     """
-    text = os.environ.get("HEADRACE_VANISHED_AFTER_S", "").strip()
-    try:
-        seconds = float(text) if text else _VANISHED_AFTER_S
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 1e6:
-        raise errors.invalid_argument(
-            f"HEADRACE_VANISHED_AFTER_S={text!r} is not a number of seconds (0: connections may be silent for ever)"
-        )
-    return seconds or None
+    return seconds_of(
+        "HEADRACE_VANISHED_AFTER_S", _VANISHED_AFTER_S, "connections may be silent for ever"
+    )
 
 
 def server_options() -> Options:
