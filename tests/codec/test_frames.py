@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from headrace.base import dtypes, errors
 from headrace.codec import contents, frames
 from headrace.codec import protos as pb
-from headrace.codec.frames import Frame, Kind, Parser, pack
+from headrace.codec.frame_parser import TABLE_WEIGHT, Parser
+from headrace.codec.frames import Frame, Kind, pack, whole
 from tests.codec.arrays import NUMBERS, arrays, identical
 
 CAP = 1 << 20
@@ -42,7 +43,7 @@ def fed(parser: Parser, data: bytes, sizes: Iterable[int] = repeat(1 << 30)) -> 
         at += len(piece)
         if (frame := parser.take(len(piece))) is not None:
             yield frame
-            assert parser.has_more or parser.next() is None
+            assert parser.room is None or parser.next() is None
 
 
 def same(frame: Frame, sent: tuple[Any, ...]) -> bool:
@@ -246,8 +247,59 @@ def test_forms_and_shapes_without_end_are_not_all_remembered() -> None:
         value = np.arange(size, dtype=np.int16)
         (frame,) = fed(parser, stream(*pack(Kind.REPLY, size, 0, b"", [value])))
         assert identical(frame.values[0], value)
-    assert len(parser._forms) <= frames._REMEMBERED
-    assert len(frames._SMALL) <= frames._REMEMBERED
+    assert len(parser._forms) <= frames.REMEMBERED
+    for remembered in (frames._SMALL, frames._PREFIXES, frames._BEGINNINGS):
+        assert 1 <= len(remembered) <= frames.REMEMBERED
+
+
+@pytest.mark.parametrize("dtype", [*NUMBERS, dtypes.string], ids=lambda d: d.name)
+@settings(max_examples=20)
+@given(st.data())
+def test_a_frame_of_a_form_that_came_before_has_the_bytes_that_pack_gives(
+    dtype: dtypes.DType, data: st.DataObject
+) -> None:
+    value = data.draw(arrays(dtype))
+    expected = stream(*pack(Kind.REPLY, 7, 0, b"head", [value]))
+    plain = value.dtype.kind not in "Ob" and value.nbytes < frames.LARGE
+    assert whole(Kind.REPLY, 7, b"head", value) == (expected if plain else None)
+
+
+def test_a_frame_without_tensors_has_the_bytes_that_pack_gives_too() -> None:
+    for header in (b"", b"one", b"two"):
+        expected = stream(*pack(Kind.REQUEST, 8, 0, header))
+        assert whole(Kind.REQUEST, 8, header, None) == expected
+    assert whole(Kind.REQUEST, 8, b"longer", None) is None
+
+
+def test_values_of_one_form_are_told_apart_by_header_method_and_kind() -> None:
+    value = np.array([1.0, 2.0], np.float32)
+    pack(Kind.REPLY, 300, 0, b"", [value])
+    for kind, method, header in (
+        (Kind.ERROR, 300, b""),
+        (Kind.REPLY, 301, b""),
+        (Kind.REPLY, 300, b"x"),
+    ):
+        assert whole(kind, method, header, value) is None
+    assert whole(Kind.REPLY, 300, b"", value[:1]) is None
+    assert whole(Kind.REPLY, 300, b"", value.astype(np.float64)) is None
+    found = whole(Kind.REPLY, 300, b"", value + 1)
+    assert found == stream(*pack(Kind.REPLY, 300, 0, b"", [value + 1]))
+
+
+def test_a_piece_is_not_taken_for_the_frame_that_was_there_before() -> None:
+    parser = Parser(1 << 30)
+    first = stream(*pack(Kind.REPLY, 7, 0, b"", [np.array(1.0, np.float32)]))
+    second = stream(*pack(Kind.REPLY, 7, 0, b"", [np.array(2.0, np.float32)]))
+    for data in (first, first):
+        (frame,) = fed(parser, data)
+        assert frame.values[0] == 1.0
+    assert parser.room is not None
+    parser.buffer()[:10] = second[:10]
+    assert parser.take(10) is None  # what is behind it is the rest of the first
+    parser.buffer()[: len(second) - 10] = second[10:]
+    frame = parser.take(len(second) - 10)
+    assert frame is not None
+    assert frame.values[0] == 2.0
 
 
 # -- every cut ------------------------------------------------------------------------------------
@@ -469,7 +521,7 @@ def test_what_is_allowed_but_not_there_is_refused() -> None:
 def test_the_cap_is_what_a_frame_takes() -> None:
     value = np.zeros(CAP // 4, np.float32)
     data = stream(*pack(Kind.REPLY, 0, 0, b"", [value]))
-    room = CAP + frames.TABLE_WEIGHT * 24
+    room = CAP + TABLE_WEIGHT * 24
     assert len(list(fed(Parser(room), data))) == 1
     with pytest.raises(errors.ResourceExhaustedError):
         list(fed(Parser(room - 1), data))

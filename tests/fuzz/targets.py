@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 from headrace.base import dtypes, errors
 from headrace.codec import frames, tensors
 from headrace.codec import protos as pb
+from headrace.codec.frame_parser import Parser
 from headrace.serve import messages as m
 from headrace.serve import wire
 from headrace.serve.lane_wire import CODECS, METHODS
@@ -86,7 +87,7 @@ def check_stream(rng: Random, data: bytes) -> bool:
 
 def parsed(data: bytes, size: Callable[[], int]) -> tuple[list[frames.Frame], str]:
     """The frames in pieces of that size, and what was said at the end of them."""
-    parser = frames.Parser(CAP, lambda number, dtype, shape: np.zeros(shape, dtype))
+    parser = Parser(CAP, lambda number, dtype, shape: np.zeros(shape, dtype))
     got: list[frames.Frame] = []
     at = 0
     while True:

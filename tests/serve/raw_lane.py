@@ -10,7 +10,7 @@ import pytest
 
 from headrace.codec import frames
 from headrace.codec import protos as pb
-from headrace.codec.frames import Parser
+from headrace.codec.frame_parser import Parser
 from headrace.serve.lane_client import LanePeer
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security

@@ -21,15 +21,23 @@ import headrace as tf
 from headrace.base import errors
 from headrace.codec import frames
 from headrace.codec import protos as pb
+from headrace.codec.frame_parser import Parser
 from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
-from headrace.serve import lane_client, lane_connect, lane_server, lane_socket, wire
+from headrace.serve import (
+    lane_client,
+    lane_connect,
+    lane_connection,
+    lane_server,
+    lane_socket,
+    wire,
+)
 from headrace.serve import messages as m
 from headrace.serve.grpc_client import GrpcPeer
 from headrace.serve.lane_client import LanePeer
 from headrace.serve.lane_options import lane_options
 from headrace.serve.lane_server import LaneShell
-from headrace.serve.lane_socket import LaneSocket
+from headrace.serve.lane_socket import LaneSocket, NothingSent
 from headrace.serve.lane_wire import NUMBERS
 from headrace.serve.routed import RoutedPeer
 from headrace.serve.watcher import watcher
@@ -389,7 +397,7 @@ def raw(cluster: Cluster, lane: str) -> socket.socket:
     sock = socket.socket(family)
     sock.settimeout(WITHIN_S)
     sock.connect(address.unix_path if lane == "unix" else ("127.0.0.1", address.tcp_port))
-    parser = frames.Parser(1 << 20)
+    parser = Parser(1 << 20)
     while parser.next() is None:
         parser.received(sock.recv_into(parser.buffer()))
     return sock
@@ -403,6 +411,62 @@ def read_to_end(sock: socket.socket) -> bytes:
     except ConnectionResetError:  # the server had not read everything
         pass
     return received
+
+
+def test_a_small_frame_too_waits_for_room_and_looks_meanwhile_whether_it_still_may() -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        lane = LaneSocket(near, 1 << 20)
+        assert not lane.send_frame(Kind.REPLY, 1, b"x", limit_s=0.001)  # its form has come before
+        near.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                near.send(bytes(1 << 16))
+        near.setblocking(True)
+        looks: list[int] = []
+
+        def look() -> None:
+            looks.append(1)
+            if len(looks) == 3:
+                raise errors.aborted("enough")
+
+        with pytest.raises(errors.AbortedError, match="enough"):
+            lane.send_frame(Kind.REPLY, 1, b"x", limit_s=0.001, check=look)
+
+
+def test_a_small_frame_that_cannot_be_sent_at_all_says_so() -> None:
+    near, far = socket.socketpair()
+    with near:
+        lane = LaneSocket(near, 1 << 20)
+        lane.send_frame(Kind.REPLY, 1, b"x")
+        far.close()
+        with pytest.raises(NothingSent):
+            lane.send_frame(Kind.REPLY, 1, b"x")
+
+
+def test_of_a_small_frame_that_was_sent_in_part_the_rest_follows() -> None:
+    near, far = socket.socketpair()
+
+    class Reluctant:
+        """Takes five bytes at a time."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(near, name)
+
+        def send(self, data: bytes) -> int:
+            return near.send(data[:5])
+
+    with near, far:
+        lane = LaneSocket(Reluctant(), 1 << 20)  # type: ignore[arg-type]
+        value = np.array([1.5, 2.5])
+        for _ in range(2):
+            lane.send_frame(Kind.REPLY, 1, b"x", [value])
+        parser = Parser(1 << 20)
+        for _ in range(2):
+            while (frame := parser.next()) is None:
+                parser.received(far.recv_into(parser.buffer()))
+            assert frame.header == b"x"
+            np.testing.assert_array_equal(frame.values[0], value)
 
 
 @pytest.mark.parametrize("what", HOSTILE)
@@ -544,7 +608,9 @@ def fill(sock: socket.socket) -> None:
 def test_a_dequeue_that_was_given_up_has_ended_before_the_caller_goes_on(
     cluster: Cluster, background: Start, blocked: Any, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(lane_client, "_CONFIRM_WITHIN_S", WITHIN_S)  # however busy the machine is
+    monkeypatch.setattr(
+        lane_connection, "_CONFIRM_WITHIN_S", WITHIN_S
+    )  # however busy the machine is
     with tf.device("/job:worker"):
         queue = tf.FIFOQueue(10, [tf.int32], [[]], shared_name="q")
         take, size = queue.dequeue(), queue.size()
@@ -572,6 +638,27 @@ def test_a_dequeue_that_was_given_up_has_ended_before_the_caller_goes_on(
                 held.enqueue([np.int32(number)])
             assert held.size() == 1
             assert session.run(take) == number
+
+
+def test_who_ended_an_earlier_scope_leaves_the_connections_next_call_alone() -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        connection = lane_connection.Connection(None, LaneSocket(near, 1 << 20))  # type: ignore[arg-type]
+        earlier, now = Scope(), Scope()
+        connection.scope = earlier
+        earlier.attach(connection, connection.follow)
+        late = connection.follow  # taken out to be called, by a thread that comes to it only later
+        earlier.detach(connection)
+        for scope in (None, now):
+            connection.scope = scope
+            earlier.cancel(errors.cancelled("changed my mind"))
+            late()
+            near.send(b"x")
+            assert far.recv(10) == b"x"
+        now.cancel(errors.cancelled("this one"))
+        connection.follow()
+        assert far.recv(10) == b""
+        connection.close()
 
 
 # -- the end --------------------------------------------------------------------------------------
@@ -692,9 +779,9 @@ def test_idle_connections_give_back_the_memory_that_they_share(
     SHELLS["unix"](monkeypatch)
     monkeypatch.setattr(lane_client, "_KEEPS_MEMORY_S", 0.0)
     closed = threading.Event()
-    close = lane_client.Connection.close
+    close = lane_connection.Connection.close
 
-    def noting(connection: lane_client.Connection) -> None:
+    def noting(connection: lane_connection.Connection) -> None:
         shared = connection.socket.shares
         close(connection)
         if shared:
@@ -705,7 +792,7 @@ def test_idle_connections_give_back_the_memory_that_they_share(
             large = tf.Variable(tf.ones([500_000]))
         with tf.Session(cluster.target("worker:0")) as session:
             session.run(large.initializer)
-            monkeypatch.setattr(lane_client.Connection, "close", noting)
+            monkeypatch.setattr(lane_connection.Connection, "close", noting)
             for _ in range(5):
                 assert session.run(large).sum() == 500_000
             assert closed.wait(WITHIN_S)

@@ -18,7 +18,8 @@ from headrace.run.keys import key
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
-from headrace.serve.lane_client import LanePeer, Told
+from headrace.serve.lane_client import LanePeer
+from headrace.serve.lane_connection import Told
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security
 from tests.serve.broken_steps import HUNG_AFTER_S, MOST_BYTES, Program, names_in

@@ -373,7 +373,7 @@ def test_a_value_that_comes_with_a_reply_before_there_is_a_link_is_not_lost(
     with tf.device("/job:worker/task:0"):
         y = x + tf.random_uniform([])
     calls: list[Any] = []
-    original = lane_client._Call.link
+    original = lane_client.Call.link
 
     def late(call: Any) -> Link:
         calls.append(call)
@@ -384,6 +384,6 @@ def test_a_value_that_comes_with_a_reply_before_there_is_a_link_is_not_lost(
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(y)
         session.run(y)
-        monkeypatch.setattr(lane_client._Call, "link", late)
+        monkeypatch.setattr(lane_client.Call, "link", late)
         assert 1.0 <= session.run(y, options=tf.RunOptions(timeout_in_ms=20_000)) <= 2.0
     assert calls

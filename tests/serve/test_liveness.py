@@ -144,10 +144,10 @@ def test_only_what_was_owed_before_the_question_is_lost_without_an_answer() -> N
     peer = Silent()
     debts = Debts("it", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
     lost: list[str] = []
-    debts._observed = True  # looked at by hand
+    debts.observed = True  # looked at by hand
     debts.add("old", lambda error: lost.append("old"))
     debts.add("settled", lambda error: lost.append("settled"))
-    debts._owed = {what: (since - 60.0, call) for what, (since, call) in debts._owed.items()}
+    debts.owed = {what: (since - 60.0, call) for what, (since, call) in debts.owed.items()}
     debts.look()
     debts.add("new", lambda error: lost.append("new"))
     debts.settle("settled")
@@ -160,9 +160,9 @@ def test_a_peer_that_answers_loses_nothing_however_long_it_owes() -> None:
     peer = Silent()
     debts = Debts("it", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
     lost: list[errors.OpError] = []
-    debts._observed = True
+    debts.observed = True
     debts.add("old", lost.append)
-    debts._owed = {what: (since - 60.0, call) for what, (since, call) in debts._owed.items()}
+    debts.owed = {what: (since - 60.0, call) for what, (since, call) in debts.owed.items()}
     for count in range(3):
         debts.look()
         assert len(peer.asked) == count + 1

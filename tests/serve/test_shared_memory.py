@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from headrace.base import errors
-from headrace.codec.frames import Kind, Parser, pack
+from headrace.codec.frame_parser import Parser
+from headrace.codec.frames import Kind, pack
 from headrace.run.crew import Crew
 from headrace.serve import shared_memory
 from headrace.serve.lane_socket import LaneSocket
@@ -262,7 +263,8 @@ def test_a_segment_whose_tensor_is_in_use_is_not_given_out_again() -> None:
 
 ECHO = """
 import array, socket, sys
-from headrace.codec.frames import Kind, Parser, pack
+from headrace.codec.frame_parser import Parser
+from headrace.codec.frames import Kind, pack
 from headrace.serve.shared_memory import Borrower
 
 sock = socket.socket(fileno=int(sys.argv[1]))

@@ -13,14 +13,20 @@ def of(device: str) -> pb.StepStats:
 def test_recording_for_a_while_ends_by_itself() -> None:
     now = [100.0]
     log = StepLog(lambda: now[0])
+    assert log.off
     assert not log.recording
     log.enable_for(5.0)
+    assert not log.off
     assert log.recording
     now[0] = 105.0
     assert not log.recording
     log.enable_for(5.0)
     log.disable()
+    assert log.off
     assert not log.recording
+    log.enable()
+    assert not log.off
+    assert log.recording
 
 
 def test_the_oldest_steps_are_forgotten() -> None:

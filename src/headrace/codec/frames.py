@@ -11,26 +11,25 @@ A frame, all numbers little-endian:
               is bytes, of a resource or variant tensor a serialized message: the lengths of all elements u64, then the
               bytes of all of them.
 
-`pack` leaves large arrays where they are, for sendmsg; a `Parser` says where the next bytes want to be received,
-which for a large tensor is the array that will hold it.  What arrives is distrusted: lengths and shapes are checked,
-against each other and against the cap, before anything is allocated for them.  After an error the stream is lost.
+`pack` leaves large arrays where they are, for sendmsg; `codec.frame_parser` has the other direction.
 A tensor may be elsewhere, by a number other than 0, where the two sides have agreed on what the number means.
-Does no I/O.  Called by: serve's sockets.  Threads: `pack` any; a Parser belongs to the thread that reads.
+Does no I/O.  Called by: serve's sockets.  Threads: any.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from struct import Struct
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from headrace.base import dtypes, errors
-from headrace.codec.contents import LENGTH, bad_bools, memory, to_objects, unplain
+from headrace.codec.contents import LENGTH
 from headrace.codec.fields import FIELDS, MESSAGES, Array, message
 
 MAGIC: Final = b"HR"
@@ -48,14 +47,18 @@ BUFFER: Final = 1 << 16
 LARGE: Final = 1 << 13
 """Bytes from which `pack` refers to an array instead of copying it, and a parser receives it where it will be."""
 
-TABLE_WEIGHT: Final = 16
-"""An array takes more memory than its line in the table, about this many times as much."""
-
-_BRISK: Final = BUFFER * 64
-_REMEMBERED: Final = 64  # shapes, and forms of frames
+REMEMBERED: Final = 64  # shapes, and forms of frames
 
 _SMALL: Final[dict[tuple[np.dtype[Any], tuple[int, ...]], bytes]] = {}
 """Lines in the table, of plain arrays that are copied into the frame."""
+
+_PREFIXES: Final[dict[tuple[int, int, int], bytes]] = {}
+"""Of frames without tensors, by kind, method and length of the header."""
+
+_BEGINNINGS: Final[
+    dict[tuple[int, int, int, np.dtype[Any], tuple[int, ...]], tuple[bytes, bytes]]
+] = {}
+"""Prefix and table of frames with one plain array that is copied into them, by the same and its dtype and shape."""
 
 Part: TypeAlias = bytes | memoryview
 
@@ -69,11 +72,10 @@ class Kind(IntEnum):
     ONE_WAY = 3
 
 
-_KINDS: Final = tuple(Kind)
+KINDS: Final = tuple(Kind)
 
 
-@dataclass(slots=True, eq=False)
-class Frame:
+class Frame(NamedTuple):
     """A received frame.
 
     method, call: the sender's numbers, 16 and 32 bits.  timeout_us: time that the sender has left, 0 if it has no
@@ -87,6 +89,12 @@ class Frame:
     timeout_us: int
     header: bytes
     values: list[Array]
+
+
+frame_of: Final[Callable[[tuple[Kind, int, int, int, bytes, list[Array]]], Frame]] = partial(
+    tuple.__new__, Frame
+)
+"""Makes one in a third of the time that its class takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +130,10 @@ def pack(
     """
     in_one = len(header) < LARGE
     if not values and in_one:
-        return [
-            PREFIX.pack(MAGIC, VERSION, kind, method, 0, call, 0, timeout_us, len(header), 0)
-            + header
-        ]
+        prefix = PREFIX.pack(MAGIC, VERSION, kind, method, 0, call, 0, timeout_us, len(header), 0)
+        if not (call or timeout_us):
+            _remember(_PREFIXES, (kind, method, len(header)), prefix)
+        return [prefix + header]
     table = []
     data: list[Part] = []
     for value in values:
@@ -145,8 +153,33 @@ def pack(
         MAGIC, VERSION, kind, method, 0, call, len(values), timeout_us, len(header), len(entries)
     )
     if in_one:
+        if (
+            len(values) == 1
+            and not (call or timeout_us)
+            and entries is _SMALL.get((value.dtype, value.shape))
+        ):
+            form = kind, method, len(header), value.dtype, value.shape
+            _remember(_BEGINNINGS, form, (prefix, entries))
         return [b"".join((prefix, header, entries, *data))]
     return _joined([prefix, header, entries, *data])
+
+
+def whole(kind: Kind, method: int, header: bytes, value: Array | np.generic | None) -> bytes | None:
+    """As `pack`, of one array or none, for call 0 and without a timeout, if a small one of that form has come before.
+
+    None: it has not.
+    """
+    if value is None:
+        prefix = _PREFIXES.get((kind, method, len(header)))
+        return None if prefix is None else prefix + header
+    found = _BEGINNINGS.get((kind, method, len(header), value.dtype, value.shape))
+    return None if found is None else found[0] + header + found[1] + value.tobytes()
+
+
+def _remember(forms: dict[Any, Any], form: Any, begins: Any) -> None:
+    if len(forms) >= REMEMBERED:
+        forms.clear()
+    forms[form] = begins
 
 
 def _described(value: Array | np.generic) -> tuple[bytes, Part]:
@@ -161,9 +194,7 @@ def _described(value: Array | np.generic) -> tuple[bytes, Part]:
     shape = value.shape
     entry = ENTRY.pack(number, len(shape), 0, 0, len(chunk)) + SIZES[len(shape)].pack(*shape)
     if small:
-        if len(_SMALL) >= _REMEMBERED:
-            _SMALL.clear()
-        _SMALL[value.dtype, shape] = entry
+        _remember(_SMALL, (value.dtype, shape), entry)
     return entry, chunk
 
 
@@ -247,346 +278,3 @@ def _from_objects(array: Array) -> tuple[int, bytes]:
         elements = [element.SerializeToString() for element in elements]
     lengths = np.array([len(element) for element in elements], LENGTH).tobytes()
     return dtype.as_datatype_enum, b"".join((lengths, *elements))
-
-
-# -- in -------------------------------------------------------------------------------------------
-
-_Type: TypeAlias = tuple[dtypes.DType, np.dtype[Any], int, bool]
-"""With NumPy's, bytes per element or 0, and whether any bytes will do."""
-_TYPES: Final[dict[int, _Type]] = {
-    dtype.as_datatype_enum: (dtype, dtype.np, dtype.size, dtype.np.kind not in "Ob")
-    for dtype in FIELDS
-}
-_Entry: TypeAlias = tuple[_Type, tuple[int, ...], int, int]  # type, shape, nbytes, elsewhere
-_Wait: TypeAlias = Generator[None, None, None]
-
-
-_NO_ROOM: Final = memoryview(b"")
-
-_Form: TypeAlias = tuple[
-    Kind, int, int, int, int, int, int, bytes, list[tuple[tuple[int, ...], np.dtype[Any], int]]
-]
-"""Of a frame with a known prefix: its kind, numbers and timeout, where its table, its data and the next frame begin,
-its table, and shape, dtype and place of each tensor.  Most frames have the form of one that came before.
-"""
-
-
-class Parser:
-    """Frames out of a stream.
-
-        while (frame := parser.next()) is None:
-            count = sock.recv_into(parser.buffer())
-            if not count: ...  # the end, a clean one if parser.at_boundary
-            parser.received(count)
-
-    `max_bytes` limits the memory that one frame may take, what it takes on the way included: the header and the bytes
-    of elements without a fixed size count twice.
-    """
-
-    def __init__(
-        self,
-        max_bytes: int,
-        elsewhere: Callable[[int, np.dtype[Any], tuple[int, ...]], Array] | None = None,
-    ) -> None:
-        """elsewhere: gives the array for a number; may raise OpError.  None: all bytes must be in the stream."""
-        self._max_bytes = max_bytes
-        self._elsewhere = elsewhere
-        self._ahead = memoryview(bytearray(BUFFER))
-        self._start = self._end = 0  # of what is in `_ahead` and not yet used
-        self._target: memoryview | None = None  # where bytes go instead
-        self._filled = 0
-        self._inside = False
-        self._brisk = max_bytes >= _BRISK  # then whatever fits into `_ahead` is allowed
-        self._forms: dict[bytes, _Form] = {}
-        self.has_more = False
-        self._frames = self._all()
-        self._error: errors.OpError | None = None
-
-    @property
-    def at_boundary(self) -> bool:
-        """Whether all that was received was whole frames, and `next` has returned them."""
-        return not self._inside and self._start == self._end
-
-    def buffer(self) -> memoryview:
-        """Where to receive the next bytes, at least one.  Ask anew for each read, after `next` returned None."""
-        if self._target is not None:
-            return self._target[self._filled :]
-        if self._start == self._end:
-            self._start = self._end = 0
-            if not self._ahead:
-                self._ahead = memoryview(bytearray(BUFFER))
-            return self._ahead
-        if self._start:
-            rest = self._end - self._start
-            self._ahead[:rest] = self._ahead[self._start : self._end]
-            self._start, self._end = 0, rest
-        return self._ahead[self._end :]
-
-    def rest(self) -> None:
-        """Give back the room for reading ahead, until there is more to read.  Nothing happens within a frame."""
-        if self.at_boundary:
-            self._ahead = _NO_ROOM
-            self._forms.clear()
-
-    def received(self, count: int) -> None:
-        """`count` bytes have been written to the beginning of `buffer()`."""
-        if self._target is not None:
-            self._filled += count
-        else:
-            self._end += count
-
-    def take(self, count: int) -> Frame | None:
-        """As `received`, then `next`."""
-        if self._target is None:
-            self._end += count
-            if self._brisk and not self._inside and self._end - self._start >= PREFIX.size:
-                frame = self._whole()
-                if frame is not None:
-                    self.has_more = self._start != self._end
-                    return frame
-        else:
-            self._filled += count
-        self.has_more = True
-        return self.next()
-
-    def next(self) -> Frame | None:
-        """The next complete frame, None if there is none yet.
-
-        Raises InvalidArgument for bytes that are no frame, ResourceExhausted for a frame beyond the cap or the
-        machine's memory; the same again each time from then on.
-        """
-        if self._error is not None:
-            raise self._error
-        try:
-            if self._brisk and not self._inside:
-                ready = self._end - self._start
-                if not ready:
-                    return None
-                if ready >= PREFIX.size:
-                    frame = self._whole()
-                    if frame is not None:
-                        return frame
-            return next(self._frames)
-        except errors.OpError as error:
-            self._error = error
-        except (MemoryError, ValueError) as error:  # what NumPy says to more than there is
-            self._error = errors.resource_exhausted(
-                f"a frame came for which there is no memory: {error}"
-            )
-        except KeyboardInterrupt:
-            self._error = errors.cancelled("reading was interrupted within a frame")
-            raise
-        self._start = self._end = 0
-        self._brisk = False
-        raise self._error
-
-    def _whole(self) -> Frame | None:
-        """A frame that is here already, with nothing but plain tensors: most are.  None: look closer."""
-        ahead, start = self._ahead, self._start
-        at = start + PREFIX.size
-        prefix = bytes(ahead[start:at])
-        form = self._forms.get(prefix)
-        if form is None:
-            form = self._look(start)
-            if form is None:
-                return None
-            if not form[3]:  # a time limit is hardly ever the same
-                if len(self._forms) >= _REMEMBERED:
-                    self._forms.clear()
-                self._forms[prefix] = form
-        kind, method, call, timeout_us, table, data, end, entries, arrays = form
-        if start + end > self._end:
-            return None
-        if arrays and ahead[start + table : start + data] != entries:
-            self._forms.pop(prefix, None)  # other tensors
-            return self._whole()
-        self._start = start + end
-        values: list[Array] = []
-        for shape, dtype, place in arrays:
-            values.append(np.ndarray(shape, dtype, ahead, start + place).copy())
-        return Frame(kind, method, call, timeout_us, bytes(ahead[at : start + table]), values)
-
-    def _look(self, start: int) -> _Form | None:
-        """The form of the frame that begins there, if it can be told from what is here."""
-        ahead = self._ahead
-        magic, version, kind, method, zero, call, count, timeout_us, header_length, table_length = (
-            PREFIX.unpack_from(ahead, start)
-        )
-        table = start + PREFIX.size + header_length
-        data = end = table + table_length
-        if magic != MAGIC or version != VERSION or kind >= len(_KINDS) or zero or data > self._end:
-            return None
-        arrays = []
-        entry = table
-        for _ in range(count):
-            if entry + ENTRY.size > data:
-                return None
-            number, rank, zero, elsewhere, nbytes = ENTRY.unpack_from(ahead, entry)
-            entry += ENTRY.size
-            element = _TYPES.get(number)
-            if element is None or zero or elsewhere or not element[3] or rank > MAX_RANK:
-                return None
-            shape: tuple[int, ...] = ()
-            size = element[2]
-            if rank:
-                if entry + 8 * rank > data:
-                    return None
-                shape = SIZES[rank].unpack_from(ahead, entry)
-                entry += 8 * rank
-                size *= math.prod(shape)
-            if not size or size != nbytes or end + size > self._end:
-                return None
-            arrays.append((shape, element[1], end - start))
-            end += size
-        if entry != data:
-            return None
-        return (
-            _KINDS[kind], method, call, timeout_us, table - start, data - start, end - start,
-            bytes(ahead[table:data]), arrays,
-        )  # fmt: skip
-
-    def _all(self) -> Generator[Frame | None, None, None]:
-        """A frame at a time; None stands for: more bytes are needed."""
-        while True:
-            # Finished before it is handed over, so that nothing here keeps a frame alive.
-            yield (yield from self._frame())
-
-    def _frame(self) -> Generator[None, None, Frame]:
-        while self._end - self._start < PREFIX.size:
-            yield
-        kind, method, call, count, timeout_us, header_length, table_length = self._prefix()
-        self._start += PREFIX.size
-        self._inside = True
-        length = header_length + table_length
-        if PREFIX.size + length <= BUFFER:
-            while self._end - self._start < length:
-                yield
-            content, at = self._ahead, self._start
-            self._start = at + length
-        else:
-            content, at = np.empty((length,), _BYTES).data, 0
-            yield from self._fill(content)
-        header = content[at : at + header_length].tobytes()
-        entries: list[_Entry] = []
-        if count:
-            entries = self._table(content, at + header_length, at + length, count, header_length)
-        del content
-        values: list[Array] = []
-        for element, shape, nbytes, number in entries:
-            dtype, np_dtype, _, plain = element
-            if number:
-                values.append(self._from_elsewhere(number, element, shape))
-                continue
-            if self._end - self._start < nbytes:
-                if nbytes >= LARGE:
-                    values.append((yield from self._large(element, shape, nbytes)))
-                    continue
-                while self._end - self._start < nbytes:
-                    yield
-            at = self._start
-            self._start = at + nbytes
-            if plain:
-                values.append(np.ndarray(shape, np_dtype, self._ahead, at).copy())
-            else:
-                values.append(unplain(self._ahead[at : at + nbytes], dtype, shape))
-        self._inside = False
-        return Frame(_KINDS[kind], method, call, timeout_us, header, values)
-
-    def _prefix(self) -> tuple[int, int, int, int, int, int, int]:
-        """(kind, method, call, tensors, timeout, length of the header, length of the table)."""
-        magic, version, kind, method, zero, call, count, timeout_us, header_length, table_length = (
-            PREFIX.unpack_from(self._ahead, self._start)
-        )
-        if magic != MAGIC:
-            raise errors.invalid_argument(
-                f"what came is not a frame: it begins with {bytes(self._ahead[self._start : self._start + 8])!r}; "
-                "is the peer a headrace process?"
-            )
-        if version != VERSION:
-            raise errors.invalid_argument(
-                f"a frame came in version {version} of the format, this process reads {VERSION}; "
-                "use the same version of headrace on both sides"
-            )
-        if kind >= len(_KINDS) or zero:
-            raise errors.invalid_argument(f"a frame came with kind {kind} and zero field {zero}")
-        if not count * ENTRY.size <= table_length <= count * (ENTRY.size + 8 * MAX_RANK):
-            raise errors.invalid_argument(
-                f"a frame's table of {table_length} bytes cannot be that of {count} tensors"
-            )
-        self._check_size(2 * header_length + TABLE_WEIGHT * table_length)
-        return kind, method, call, count, timeout_us, header_length, table_length
-
-    def _check_size(self, needed: int) -> None:
-        if needed > self._max_bytes:
-            raise errors.resource_exhausted(
-                f"a frame came that takes {needed} bytes of memory or more; the limit is {self._max_bytes}"
-            )
-
-    def _table(
-        self, content: memoryview, at: int, end: int, count: int, header_length: int
-    ) -> list[_Entry]:
-        """What content[at:end] announces, checked."""
-        needed = 2 * header_length + TABLE_WEIGHT * (end - at)
-        entries = []
-        for _ in range(count):
-            if at + ENTRY.size > end:
-                raise errors.invalid_argument(f"a frame's table ends before its {count} tensors do")
-            number, rank, zero, elsewhere, nbytes = ENTRY.unpack_from(content, at)
-            at += ENTRY.size
-            element = _TYPES.get(number)
-            if element is None or zero:
-                raise errors.invalid_argument(
-                    f"a tensor came with dtype number {number} and zero field {zero}"
-                )
-            if not rank:
-                shape: tuple[int, ...] = ()
-            elif rank > MAX_RANK or at + 8 * rank > end:
-                raise errors.invalid_argument(
-                    f"a tensor came with {rank} dimensions, {(end - at) // 8} of which are in the table; "
-                    f"{MAX_RANK} is the limit"
-                )
-            else:
-                shape = SIZES[rank].unpack_from(content, at)
-                at += 8 * rank
-            needed += memory(element[0], element[2], shape, nbytes)
-            entries.append((element, shape, nbytes, elsewhere))
-        if at != end:
-            raise errors.invalid_argument(
-                f"a frame's table has {end - at} bytes behind its {count} tensors"
-            )
-        self._check_size(needed)
-        return entries
-
-    def _from_elsewhere(self, number: int, element: _Type, shape: tuple[int, ...]) -> Array:
-        dtype, np_dtype, _, plain = element
-        if self._elsewhere is None or not plain:
-            raise errors.invalid_argument(
-                f"a {dtype.name} tensor is said to be elsewhere, by number {number}, where none can be"
-            )
-        return self._elsewhere(number, np_dtype, shape)
-
-    def _large(
-        self, element: _Type, shape: tuple[int, ...], nbytes: int
-    ) -> Generator[None, None, Array]:
-        """A tensor that goes on beyond what has been read ahead."""
-        dtype, np_dtype, itemsize, _ = element
-        if not itemsize:
-            content = np.empty((nbytes,), _BYTES).data
-            yield from self._fill(content)
-            return to_objects(content, dtype, shape)
-        array = np.empty(shape, np_dtype)
-        flat = array.reshape(-1).view(_BYTES)
-        yield from self._fill(flat.data)
-        if dtype is dtypes.bool and flat.max() > 1:
-            raise bad_bools()
-        return array
-
-    def _fill(self, target: memoryview) -> _Wait:
-        """Wait until `target` is full of the stream's next bytes; it is longer than what has been read ahead."""
-        ready = self._end - self._start
-        target[:ready] = self._ahead[self._start : self._end]
-        self._start = self._end = 0
-        self._target, self._filled = target, ready
-        while self._filled < len(target):
-            yield
-        self._target = None

@@ -181,7 +181,8 @@ class _Execution:
             for i, (node, _, _, live) in enumerate(self._program.returns)
         ]
         if self._step.lends:
-            return lend_all(values, self._step)
+            leaving = [(i, live, info) for i, (_, live, info) in enumerate(values)]
+            return lend_all([value for value, _, _ in values], leaving, self._step)
         return [leave(value, True, info, self._step) for value, _, info in values]
 
     def _value(self, index: int) -> Any:

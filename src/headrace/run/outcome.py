@@ -53,11 +53,14 @@ def lend(value: Any, live: bool, node: NodeInfo, step: StepState) -> Any:
     return value
 
 
-def lend_all(values: Iterable[tuple[Any, bool, NodeInfo]], step: StepState) -> list[Any]:
-    """Each (value, live, node) as `lend` gives it; nothing stays leased if one fails."""
+def lend_all(
+    registers: Sequence[Any], leaving: Iterable[tuple[int, bool, NodeInfo]], step: StepState
+) -> list[Any]:
+    """For each (register, live, node) its value as `lend` gives it; nothing stays leased if one fails."""
     lent: list[Any] = []
     try:
-        for value, live, node in values:
+        for register, live, node in leaving:
+            value = registers[register]
             if isinstance(value, np.generic):
                 lent.append(value)
             else:

@@ -119,6 +119,7 @@ class Program:
         self.returns = returns
         self.preloaded = list(preloaded)
         self._leaving = [(r.register, r.shared, r.node) for r in returns]
+        self._lending = [(r.register, r.live, r.node) for r in returns]
         self._scalars = tuple(scalars)
         self.shares = shares
         for item in items:
@@ -172,7 +173,7 @@ class Program:
         elif step.stats is not None:
             self._begin(step, registers)
         if step.lends:
-            return lend_all([(registers[r.register], r.live, r.node) for r in self.returns], step)
+            return lend_all(registers, self._lending, step)
         return [leave(registers[r], shared, node, step) for r, shared, node in self._leaving]
 
     def _execute(

@@ -29,15 +29,17 @@ CTRL_C_S = 0.1
 
 
 _main_thread = threading.main_thread().ident
+_ending = threading.RLock()  # held for two statements, so one does for all scopes
 
 
-def _look_for_main_thread() -> None:
-    """In a fork's child it is the one that forked."""
-    global _main_thread
+def _begin_anew() -> None:
+    """In a fork's child the main thread is the one that forked, and nobody ends a scope."""
+    global _main_thread, _ending
     _main_thread = threading.main_thread().ident
+    _ending = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_look_for_main_thread)
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def nap(remaining_s: float | None) -> float | None:
@@ -66,7 +68,6 @@ class Scope:
         "_callbacks",
         "_detach",
         "_error",
-        "_lock",
         "_timeout_s",
         "deadline",
         "on_long_wait",
@@ -75,15 +76,17 @@ class Scope:
 
     def __init__(self, timeout_s: float | None = None, parent: Scope | None = None) -> None:
         """`timeout_s` counts from now; the parent's deadline holds too when it is earlier."""
-        self.deadline: float | None = None if timeout_s is None else time.monotonic() + timeout_s
+        self.deadline: float | None = None
         self.parent = parent
-        self.on_long_wait: Callback | None = None if parent is None else parent.on_long_wait
+        self.on_long_wait: Callback | None = None
         self._timeout_s = timeout_s
         self._error: errors.OpError | None = None
-        self._lock = threading.Lock()
         self._callbacks: dict[object, Callback] = {}
         self._detach: Callback | None = None
+        if timeout_s is not None:
+            self.deadline = time.monotonic() + timeout_s
         if parent is not None:
+            self.on_long_wait = parent.on_long_wait
             self._attach(parent)
 
     def _attach(self, parent: Scope) -> None:
@@ -121,6 +124,11 @@ class Scope:
             self.cancel(self.deadline_error())
         return self._error
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody has ended it; a passed deadline counts if anyone has looked."""
+        return self._error is not None
+
     def deadline_error(self, waiting_for: str = "") -> errors.OpError:
         """The DeadlineExceededError of this scope, saying what was `waiting_for`."""
         what = f" while waiting for {waiting_for}" if waiting_for else ""
@@ -153,7 +161,7 @@ class Scope:
 
     def cancel(self, error: errors.OpError) -> bool:
         """End the scope with `error` and run the callbacks; False if it had ended already."""
-        with self._lock:
+        with _ending:
             if self._error is not None:
                 return False
             self._error = error

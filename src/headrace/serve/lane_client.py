@@ -12,19 +12,18 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind
-from headrace.run import long_waits
 from headrace.run.pending import Pending, WaitInfo
-from headrace.run.scope import Scope, nap
+from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve.lane_connect import Connector, Unreachable
-from headrace.serve.lane_socket import LaneSocket, NothingSent
-from headrace.serve.lane_wire import BETWEEN_TASKS, CODECS, GREETING, Codec
+from headrace.serve.lane_connection import Connection, Told, read_limit
+from headrace.serve.lane_socket import NothingSent
+from headrace.serve.lane_wire import CODECS, GREETING, Codec
 from headrace.serve.links import CallersLink, Link, LinkedCall
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security
@@ -33,23 +32,16 @@ from headrace.serve.waiting import passed_deadline
 from headrace.serve.watcher import watcher
 from headrace.serve.wire import Method
 
-_PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
 _CONNECT_WITHIN_S = 5.0
 _CONNECT_PATIENCE_S = 0.01  # past the deadline, so that it has passed
 _MOST_IDLE = 64
 _IDLE_S = 60.0
 _KEEPS_MEMORY_S = 2.0  # an idle connection that shares memory with the other side
-_CONFIRM_WITHIN_S = 0.08  # for the server to end a call that was given up
-_CONFIRM_LATE_S = 0.01  # the same after the deadline: it has ended it by itself, if it lives
 _MOST_TOLD = 256  # steps of which a connection remembers that they were told something
-_AN_INSTANT_S = 0.001  # no time at all would be for ever
 _LOOK_S = 1.0  # between looks at the scope while a large message is being sent
 _LOOK_AT_DEADLINE_S = 0.05  # the same if the scope has a deadline
 
-_REQUEST, _ERROR, _ONE_WAY = Kind.REQUEST, Kind.ERROR, Kind.ONE_WAY  # found sooner than in the enum
-
-Told = dict[int, str]
-"""By step, the key of the last value that was sent for it."""
+_REQUEST, _REPLY, _ONE_WAY = Kind.REQUEST, Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
 
 
 class LanePeer:
@@ -95,7 +87,7 @@ class LanePeer:
             connection = self._take(scope, fresh=not again)
         except errors.OpError as lost:
             return Pending.failed_with(lost)
-        call = _Call(self, connection, method, scope)
+        call = Call(self, connection, method, scope)
         connection.call = call
         try:
             self._send(connection, CODECS[method], request, scope, Kind.REQUEST)
@@ -112,12 +104,26 @@ class LanePeer:
     def call_now(self, method: Method, request: Any, scope: Scope, again: bool = True) -> Any:
         """Send a request and wait for the reply.  again: see `call`.  Raises Unreachable."""
         scope.check()
-        connection = self._take(scope, fresh=not again)
-        codec = CODECS[method]
-        scope.attach(connection, partial(connection.follow, scope))
+        connection = self._take(scope, not again)
+        socket, debts = connection.socket, self._debts
+        codec = number, encode, _, _, decode, in_place = CODECS[method]
+        connection.scope = scope
+        scope.attach(connection, connection.follow)
         try:
-            self._send(connection, codec, request, scope, _REQUEST)
-            frame = connection.wait(scope, _PATIENCE_S)
+            connection.idle_since = now = time.monotonic()
+            if scope.deadline is None:
+                debts.owed[connection] = now, connection.lost
+                if not debts.observed:
+                    debts.observe()
+                header, values = encode(request)
+                socket.send_frame(
+                    _REQUEST, number, header, values, 0, _LOOK_S, scope.check, in_place
+                )
+            else:
+                self._send(connection, codec, request, scope, _REQUEST)
+            frame = socket.read(read_limit(scope))
+            if frame is None or frame.kind is _ONE_WAY:
+                frame = connection.wait_on(scope, frame)
         except (OSError, EOFError) as failure:
             last = connection.last_word()
             self.drop(connection)
@@ -128,20 +134,31 @@ class LanePeer:
                 return self.call_now(method, request, scope, again=False)
             raise self.broken(connection, method, scope, failure) from failure
         except BaseException:  # the deadline, Ctrl-C
-            connection.take_back(scope, _PATIENCE_S)
+            connection.take_back(scope)
             self.drop(connection)
             raise
         finally:
             scope.detach(connection)
+            connection.scope = None
         if connection.told:
             connection.told.clear()  # frames are handled in order: it has all arrived
-        if frame.method == GREETING:
-            self.drop(connection)
-        else:
+        kind, _, _, _, header, values = frame
+        if kind is not _REPLY:
+            self.after(frame, connection)
+            return result_of(frame, method)
+        if socket.has_shared:
             self.give_back(connection)
-        if frame.kind is _ERROR:
-            raise from_bytes(frame.header)
-        return codec.decode_reply(frame.header, frame.values)
+        else:
+            debts.owed.pop(connection, None)
+            idle = self._idle
+            idle.append(connection)
+            try:
+                due = now - idle[0].idle_since > _IDLE_S or len(idle) > _MOST_IDLE
+            except IndexError:  # another thread has taken it
+                due = False
+            if due or connection.gone or self._closed:
+                self._look_after(connection, now)
+        return decode(header, values)
 
     def tell(
         self, method: Method, request: m.SendTensorRequest, scope: Scope, again: bool = True
@@ -187,10 +204,9 @@ class LanePeer:
         if scope.deadline is not None:
             timeout_us = max(1, round((scope.remaining() or 0.0) * 1e6))
             look_s = _LOOK_AT_DEADLINE_S
-        number = codec.number
         connection.socket.send_frame(
-            kind, number, header, values, timeout_us, look_s, scope.check, number in BETWEEN_TASKS
-        )  # fmt: skip
+            kind, codec.number, header, values, timeout_us, look_s, scope.check, codec.in_place
+        )
 
     # -- connections ----------------------------------------------------------------------------
 
@@ -221,30 +237,28 @@ class LanePeer:
         self._debts.settle(connection)
         connection.call = None
         connection.idle_since = now = time.monotonic()
-        idle = self._idle
-        idle.append(connection)
-        if self._closed:  # meanwhile, and perhaps without this one
-            self.close()
-        elif connection.gone:
-            self.forget(connection)
-        else:
-            try:
-                due = now - idle[0].idle_since > _IDLE_S or len(idle) > _MOST_IDLE
-            except IndexError:  # another thread has taken it
-                return
-            if due or connection.socket.has_shared:
-                self._look_after(connection, now)
+        self._idle.append(connection)
+        self._look_after(connection, now)
 
     def _look_after(self, connection: Connection, now: float) -> None:
-        """See to it that no more is kept than may be used again soon."""
+        """See to it that no more is kept than may be used again soon, this connection included."""
+        if self._closed:  # meanwhile, and perhaps without this one
+            self.close()
+            return
+        if connection.gone:
+            self.forget(connection)
+            return
         if connection.socket.has_shared and not self._looks_for_memory:
             self._looks_for_memory = True
             watcher().later(_KEEPS_MEMORY_S, self._give_memory_back)
-        with contextlib.suppress(IndexError, ValueError):  # another thread has taken it
-            oldest = self._idle[0]
-            if len(self._idle) > _MOST_IDLE or now - oldest.idle_since > _IDLE_S:
-                self._idle.remove(oldest)
+        idle = self._idle
+        try:
+            oldest = idle[0]
+            if len(idle) > _MOST_IDLE or now - oldest.idle_since > _IDLE_S:
+                idle.remove(oldest)
                 oldest.close()
+        except (IndexError, ValueError):  # another thread has taken it
+            return
 
     def _give_memory_back(self) -> None:
         """Close connections that share memory and have been idle for long: it goes with them, on either side."""
@@ -309,110 +323,6 @@ class LanePeer:
                 self._idle.pop().close()
 
 
-class Connection:
-    """A connection: idle, or with one call.  `error`: why it was shut, if the server does not live."""
-
-    __slots__ = ("_peer", "call", "error", "gone", "idle_since", "socket", "told")
-
-    def __init__(self, peer: LanePeer, lane: LaneSocket) -> None:
-        """gone: the other side has closed it."""
-        self._peer = peer
-        self.gone = False
-        self.told: Told = {}
-        self.socket = lane
-        self.call: _Call | None = None
-        self.error: errors.OpError | None = None
-        self.idle_since = 0.0
-        watcher().add(lane, self._event)
-
-    def wait(self, scope: Scope, patience_s: float) -> Frame:
-        """Read the reply in this thread.
-
-        patience_s: past the deadline, for the other side to say more.
-        Raises the scope's error, DeadlineExceeded, EOFError, OSError; then the connection is dropped.
-        """
-        lane = self.socket
-        look_s, since = long_waits.first_look_s, 0.0
-        frame = lane.read(_read_limit(scope, look_s, patience_s))
-        while frame is None or frame.kind is _ONE_WAY:
-            if frame is not None:
-                self.passed(frame)
-                frame = lane.read(_read_limit(scope, look_s, patience_s))
-                continue
-            since = since or time.monotonic()
-            look_s = long_waits.tell(scope, since, look_s)
-            remaining = scope.remaining()
-            if remaining is None or not passed_deadline(scope):
-                scope.check()
-            elif time.monotonic() >= (scope.deadline or 0.0) + patience_s:
-                raise scope.deadline_error(f"an answer of {self._peer.name}")
-            frame = lane.read(_read_limit(scope, look_s, patience_s))
-        return frame
-
-    def passed(self, frame: Frame) -> None:
-        """A value has come before the reply."""
-        if self.call is not None:
-            self.call.passed(frame)
-
-    def last_word(self) -> Frame | None:
-        """Why the other side has closed the connection, if it says so."""
-        with contextlib.suppress(OSError, EOFError, errors.OpError):
-            frame = self.socket.read_available()
-            if frame is not None and frame.kind is Kind.ERROR:
-                return frame
-        return None
-
-    def _event(self, hung_up: bool) -> None:
-        """The watcher's."""
-        call = self.call
-        if call is not None:
-            call.event()
-        elif hung_up and self.socket.hung_up():
-            self.gone = True
-            self._peer.forget(self)
-
-    def lost(self, error: errors.OpError) -> None:
-        """The server does not live: whoever reads or writes finds out at once."""
-        self.error = error
-        self.socket.shut()
-
-    def withdraw(self) -> None:
-        """Have the server end the call; who reads finds out when it has, or soon after."""
-        self.socket.half_close()
-        watcher().later(_CONFIRM_WITHIN_S, self.socket.shut)
-
-    def take_back(self, scope: Scope, patience_s: float) -> None:
-        """As `withdraw`, for the thread that reads; returns when the server has ended the call, or soon."""
-        self.withdraw()
-        until = time.monotonic() + _CONFIRM_WITHIN_S
-        if scope.deadline is not None:
-            until = min(until, scope.deadline + patience_s + _CONFIRM_LATE_S)
-        with contextlib.suppress(OSError, EOFError, errors.OpError):
-            while (left := until - time.monotonic()) > 0:
-                self.socket.read(left)
-
-    def follow(self, scope: Scope) -> None:
-        """As `withdraw`, if the scope was cancelled; its deadline is the server's to keep."""
-        if not passed_deadline(scope):
-            self.withdraw()
-
-    def close(self) -> None:
-        """Give it back to the system; nobody may be reading."""
-        watcher().remove(self.socket)
-        self.socket.close()
-
-
-def _read_limit(scope: Scope, look_s: float, patience_s: float) -> float:
-    """How long one read may take: to the deadline and a little longer, or the main thread's nap, or
-    until the wait is a long one.
-    """
-    left_s = scope.deadline
-    if left_s is not None:
-        left_s = max(_AN_INSTANT_S, left_s + patience_s - time.monotonic())
-    nap_s = nap(left_s)
-    return look_s + _PATIENCE_S if nap_s is None else min(look_s + _PATIENCE_S, nap_s)
-
-
 def result_of(frame: Frame, method: Method) -> Any:
     """The reply in a frame.  Raises the error in it, and OpError for what is no reply."""
     if frame.kind is Kind.ERROR:
@@ -423,7 +333,7 @@ def result_of(frame: Frame, method: Method) -> Any:
 _NOBODY, _WATCHED, _IN_PERSON, _OVER = range(4)
 
 
-class _Call(LinkedCall):
+class Call(LinkedCall):
     """A call under way, read by the watcher, or by the thread that waits for it."""
 
     __slots__ = (
@@ -433,7 +343,7 @@ class _Call(LinkedCall):
     def __init__(
         self, peer: LanePeer, connection: Connection, method: Method, scope: Scope
     ) -> None:
-        super().__init__(WaitInfo(method.name, peer.name), _Call._given_up)  # type: ignore[arg-type]
+        super().__init__(WaitInfo(method.name, peer.name), Call._given_up)  # type: ignore[arg-type]
         self._peer = peer
         self._connection = connection
         self._method = method
@@ -518,9 +428,11 @@ class _Call(LinkedCall):
         connection = self._connection
         if was_watched:
             watcher().arm(connection.socket, wants_input=False)
-        unregister = scope.on_cancel(lambda: connection.follow(scope))
+        connection.scope = scope
+        scope.attach(connection, connection.follow)
+        frame: Frame | None = None
         try:
-            frame = connection.wait(scope, 0.0)
+            frame = connection.wait_on(scope, None, 0.0)
         except (OSError, EOFError) as failure:
             self._broke(self._peer.broken(connection, self._method, scope, failure))
         except errors.OpError as error:
@@ -530,10 +442,11 @@ class _Call(LinkedCall):
             connection.take_back(scope, 0.0)
             self._broke(errors.cancelled("interrupted"))
             raise
-        else:
+        finally:  # before anybody else may have the connection
+            scope.detach(connection)
+            connection.scope = None
+        if frame is not None:
             self._take(frame)
-        finally:
-            unregister()
         return self.result()
 
     def event(self) -> None:

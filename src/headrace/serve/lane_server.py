@@ -18,8 +18,8 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from headrace.base import errors
 from headrace.codec import protos as pb
@@ -29,7 +29,6 @@ from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.lane_wire import (
-    BETWEEN_TASKS,
     CODECS,
     GREETING,
     HELLO,
@@ -43,7 +42,7 @@ from headrace.serve.pool import GrowingPool
 from headrace.serve.security import NONCE_BYTES, Security, new_nonce
 from headrace.serve.status import as_op_error, to_detail
 from headrace.serve.watcher import watcher
-from headrace.serve.wire import Method
+from headrace.serve.wire import RUN_PART, Method
 
 _SOON_S = 0.02  # within which the next call of a busy client comes
 _LINGER_S = 1.0
@@ -76,7 +75,7 @@ class LaneShell:
         self.pool = pool
         self.max_message_bytes = max_message_bytes
         self.handlers = {
-            CODECS[method].number: (method, CODECS[method], getattr(service, method.handler))
+            CODECS[method].number: _Handler.of(method, getattr(service, method.handler))
             for service, methods in services
             for method in methods
         }
@@ -149,6 +148,26 @@ class LaneShell:
             connections = list(self._connections)
         for connection in connections:
             connection.cut()
+
+
+class _Handler(NamedTuple):
+    """What answers a method.  in_place: see `LaneSocket.send_frame`.  links: it may want one of the connection."""
+
+    name: str
+    decode: Callable[[bytes, list[Any]], Any]
+    handle: Callable[[Any, Scope], Any]
+    encode: Callable[[Any], tuple[bytes, Sequence[Any]]]
+    in_place: bool
+    links: bool
+
+    @classmethod
+    def of(cls, method: Method, handle: Callable[[Any, Scope], Any]) -> _Handler:
+        """On the lane."""
+        codec = CODECS[method]
+        return cls(
+            method.name, codec.decode_request, handle, codec.encode_reply,
+            codec.in_place, method is RUN_PART,
+        )  # fmt: skip
 
 
 class _Accepting:
@@ -305,48 +324,49 @@ class _Connection:
             )
 
     def _answer(self, frame: Frame) -> None:
+        asked, number, _, timeout_us, header, values = frame
         reply: Any = None
-        what = "a call"
-        kind = _REPLY
-        values: Sequence[Any]
+        what, kind, in_place = "a call", _REPLY, False
+        given: Sequence[Any] = ()
+        leased = True
         try:
-            found = self._shell.handlers.get(frame.method)
+            found = self._shell.handlers.get(number)
             if found is None:
-                raise errors.unimplemented(f"the lane has no method number {frame.method}")
-            method, codec, handler = found
-            what = method.name
-            scope = self._scope = Scope(frame.timeout_us / 1e6 if frame.timeout_us else None)
+                raise errors.unimplemented(f"the lane has no method number {number}")
+            what, decode, handle, encode, in_place, links = found
+            scope = self._scope = Scope(timeout_us / 1e6) if timeout_us else Scope()
             if self._gone:
                 scope.cancel(errors.cancelled("the caller is gone"))
-                if frame.kind is Kind.REQUEST:
+                if asked is Kind.REQUEST:
                     scope.check()
-            request = codec.decode_request(frame.header, frame.values)
-            if request.__class__ is m.RunPartRequest:
+            if values:  # the request's alone, so that they go when they are used up
+                values = values.copy()
+                frame.values.clear()
+            request = decode(header, values)
+            del values
+            if links:
                 request.link = self._link
-            frame.values = []  # theirs alone, so that they go when they are used up
-            reply = handler(request, scope)
+            reply = handle(request, scope)
             del request
             if isinstance(reply, Pending):
                 reply = reply.wait(scope)
-            header, values = codec.encode_reply(reply)
+            header, given = encode(reply)
         except Exception as error:  # the caller gets every failure
             failure = as_op_error(error, what)
-            if frame.kind is Kind.ONE_WAY:
+            if asked is _ONE_WAY:
                 _log.warning("%s failed, whose caller waits for no reply: %s", what, failure)
-            kind, header, values = Kind.ERROR, to_detail(failure).SerializeToString(), ()
+            kind, header, given = Kind.ERROR, to_detail(failure).SerializeToString(), ()
         finally:
             self._scope = None
         try:
-            if not self._gone and frame.kind is not _ONE_WAY:
-                number = frame.method
-                self._lane.send_frame(
-                    kind, number, header, values, in_place=number in BETWEEN_TASKS
-                )
+            if not self._gone and asked is not _ONE_WAY:
+                leased = self._lane.send_frame(kind, number, header, given, in_place=in_place)
         except errors.OpError as error:  # a value that no message can hold; nothing has been sent
             detail = to_detail(error).SerializeToString()
-            self._lane.send_frame(Kind.ERROR, frame.method, detail)
+            self._lane.send_frame(Kind.ERROR, number, detail)
         finally:
-            m.release(reply)
+            if leased:
+                m.release(reply)
 
     def _link(self) -> Link:
         """This end, for the call that begins."""

@@ -16,7 +16,8 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace.codec.frames import Elsewhere, Frame, Kind, Parser, pack
+from headrace.codec.frame_parser import Parser
+from headrace.codec.frames import Elsewhere, Frame, Kind, pack, whole
 from headrace.run.variable import Lease
 from headrace.serve.shared_memory import AVAILABLE, Borrower, Lender
 from headrace.serve.vanished import keep_alive
@@ -48,6 +49,7 @@ class LaneSocket:
         self._sock = sock
         self._lender: Lender | None = None
         self._borrower: Borrower | None = None
+        self._ancillary = 0  # bytes of descriptors that may come; the system closes those that there is no room for
         self._parser = Parser(max_bytes)
         self._held: list[bytes | memoryview] = []
         self.has_shared = False
@@ -65,6 +67,7 @@ class LaneSocket:
         if self._sock.family == socket.AF_UNIX and AVAILABLE:
             self._lender = Lender(_SHARED_BYTES)
             self._borrower = Borrower(min(max_bytes, _SHARED_BYTES))
+            self._ancillary = _ANCILLARY
             self._parser = Parser(max_bytes, self._borrower.array)
         else:
             self._parser = Parser(max_bytes)
@@ -89,28 +92,39 @@ class LaneSocket:
         limit_s: float | None = None,
         check: Callable[[], None] | None = None,
         in_place: bool = False,
-    ) -> None:
+    ) -> bool:
         """Send a frame; see `codec.frames.pack` and `send`.  Of leases among `values` the arrays are sent.
 
+        False if there are none.
         in_place: the receiver takes arrays that are read-only, so that variables need not be copied.
         """
         lender = self._lender
+        ready = lender is None or not lender.unsent
+        if ready and len(values) < 2 and not (timeout_us or self._held):
+            value = values[0] if values else None
+            data = None if value.__class__ is Lease else whole(kind, method, header, value)
+            if data is not None and limit_s == self._send_limit_s:
+                try:
+                    sent = self._sock.send(data)
+                except OSError:  # comes again
+                    sent = 0
+                if sent != len(data):
+                    self._send([data[sent:]], limit_s, check, (), begun=sent > 0)
+                return False
         for value in values:
             if value.__class__ is Lease or value.nbytes >= _SHARED_FROM:
                 break
         else:
             buffers = pack(kind, method, 0, header, values, timeout_us)
-            if lender is None or not lender.unsent:
-                self._send(buffers, limit_s, check, ())
-            else:
-                self.send(buffers, limit_s, check)
-            return
+            self.send(buffers, limit_s, check)
+            return False
         if lender is None:
             found = [value.array if type(value) is Lease else value for value in values]
         else:
             self.has_shared = True
             found = _lent(values, lender, in_place)
         self.send(pack(kind, method, 0, header, found, timeout_us), limit_s, check)
+        return True
 
     def lend(self, value: Any) -> Elsewhere | None:
         """What to pack in the place of an array or a lease, to keep its bytes out of the stream, as with `in_place`.
@@ -152,11 +166,11 @@ class LaneSocket:
         limit_s: float | None,
         check: Callable[[], None] | None,
         descriptors: Sequence[int],
+        begun: bool = False,
     ) -> None:
         if limit_s != self._send_limit_s:
             self._limit(socket.SO_SNDTIMEO, limit_s)
             self._send_limit_s = limit_s
-        begun = False
         if self._held:
             buffers, self._held = [*self._held, *buffers], []
         left = buffers
@@ -198,7 +212,24 @@ class LaneSocket:
         Raises EOFError when the other side has closed, OpError (see codec.frames) for what is no frame.
         """
         parser = self._parser
-        frame = parser.next() if parser.has_more else None
+        room = parser.room
+        if room is None or limit_s != self._read_limit_s:
+            return self._read_on(limit_s)
+        try:
+            count, extra, _, _ = self._sock.recvmsg_into(room, self._ancillary)
+        except BlockingIOError:
+            return None
+        if extra:
+            self._take_descriptors(extra)
+        if not count:
+            raise EOFError("the other side has closed the connection")
+        frame = parser.take(count)
+        return self._read_on(limit_s) if frame is None else frame
+
+    def _read_on(self, limit_s: float | None) -> Frame | None:
+        """As `read`."""
+        parser = self._parser
+        frame = parser.next()
         if frame is None and limit_s != self._read_limit_s:
             self._limit(socket.SO_RCVTIMEO, limit_s)
             self._read_limit_s = limit_s
@@ -231,16 +262,17 @@ class LaneSocket:
         return self._parser.next()
 
     def _receive(self, buffer: memoryview, flags: int) -> int:
-        borrower = self._borrower
-        if borrower is None:
-            return self._sock.recv_into(buffer, 0, flags)
-        count, extra, _, _ = self._sock.recvmsg_into([buffer], _ANCILLARY, flags)
+        count, extra, _, _ = self._sock.recvmsg_into([buffer], self._ancillary, flags)
         if extra:
-            self.has_shared = True
-            for level, kind, data in extra:
-                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                    _accept(borrower, data)
+            self._take_descriptors(extra)
         return count
+
+    def _take_descriptors(self, extra: Sequence[tuple[int, int, bytes]]) -> None:
+        self.has_shared = True
+        for level, kind, data in extra:
+            borrower = self._borrower
+            if borrower is not None and level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                _accept(borrower, data)
 
     def _limit(self, which: int, limit_s: float | None) -> None:
         """Let a blocking call give up after `limit_s`: one system call less than poll before each."""

@@ -75,13 +75,17 @@ class Beside:
 
 
 class Codec(NamedTuple):
-    """How a method's messages pass: bytes, and tensors beside them."""
+    """How a method's messages pass: bytes, and tensors beside them.
+
+    in_place: both sides are tasks or only read what they are sent, see `LaneSocket.send_frame`.
+    """
 
     number: int
     encode_request: Callable[[Any], tuple[bytes, Sequence[Any]]]
     decode_request: Callable[[bytes, list[Any]], Any]
     encode_reply: Callable[[Any], tuple[bytes, Sequence[Any]]]
     decode_reply: Callable[[bytes, list[Any]], Any]
+    in_place: bool
 
 
 def _as_on_grpc(number: int, method: Method) -> Codec:
@@ -97,6 +101,7 @@ def _as_on_grpc(number: int, method: Method) -> Codec:
         lambda data, values: method.decode_request(data, Beside(values)),
         partial(encoded, method.encode_reply),
         lambda data, values: method.decode_reply(data, Beside(values)),
+        number in BETWEEN_TASKS,
     )
 
 
@@ -174,7 +179,9 @@ _BRIEF: Final[dict[Method, tuple[Any, Any, Any, Any]]] = {
 }  # fmt: skip
 
 CODECS: Final = {
-    method: Codec(number, *_BRIEF[method]) if method in _BRIEF else _as_on_grpc(number, method)
+    method: Codec(number, *_BRIEF[method], number in BETWEEN_TASKS)
+    if method in _BRIEF
+    else _as_on_grpc(number, method)
     for number, method in enumerate(METHODS)
 }
 

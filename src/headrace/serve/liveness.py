@@ -44,6 +44,8 @@ class Debts:
     """What one peer owes: calls without a reply, requests that it does not read.
 
     answer_s: how long an answer may take.  silent: it was found not to live, and nothing has been heard of it since.
+    owed: since when (time.monotonic), and whom to tell that it is lost.  observed: somebody looks at it; who adds to
+    `owed` without `add` sees to that.
     """
 
     def __init__(self, name: str, connect: Callable[[float], Peer]) -> None:
@@ -55,23 +57,23 @@ class Debts:
         whole_s = frozen_after_s()
         self._owed_s = (whole_s or 0.0) * _OWED
         self.answer_s = (whole_s or 0.0) - self._owed_s
-        self._owed: dict[object, tuple[float, Lost]] = {}
+        self.owed: dict[object, tuple[float, Lost]] = {}
         self._lock = threading.Lock()
         self.silent = False
-        self._observed = False
+        self.observed = False
         self._closed = whole_s is None
         self._probe: Peer | None = None
         self._asking = False
 
     def add(self, what: object, lost: Lost) -> None:
         """`what` is owed from now on; `lost(error)` is called if the peer is found not to live."""
-        self._owed[what] = time.monotonic(), lost
-        if not self._observed:
-            self._observe()
+        self.owed[what] = time.monotonic(), lost
+        if not self.observed:
+            self.observe()
 
     def settle(self, what: object) -> None:
         """`what` is not owed any more, if it was."""
-        self._owed.pop(what, None)
+        self.owed.pop(what, None)
 
     def answered(self) -> None:
         """The peer has been heard of."""
@@ -95,11 +97,12 @@ class Debts:
         if probe is not None:
             probe.close()
 
-    def _observe(self) -> None:
+    def observe(self) -> None:
+        """See to it that somebody looks."""
         with self._lock:
-            if self._observed:
+            if self.observed:
                 return
-            self._observed = True
+            self.observed = True
             if self._closed:
                 return  # nor ever
         _debts().look_at(self, time.monotonic() + self._owed_s)
@@ -107,10 +110,10 @@ class Debts:
     def look(self) -> float | None:
         """The timetable's: ask the peer if something is owed for long; when to look again."""
         now = time.monotonic()
-        owed = self._owed.copy()
+        owed = self.owed.copy()
         if not owed:
             with self._lock:
-                observed = self._observed = bool(self._owed) or self._closed
+                observed = self.observed = bool(self.owed) or self._closed
                 probe, self._probe = self._probe, None
             if probe is not None:
                 probe.close()
@@ -148,8 +151,8 @@ class Debts:
         if self._closed or now > asked_at + self.answer_s + _STALLED_S:
             return  # no wonder; it is asked again soon
         self.silent = True
-        for what, (since, lost) in self._owed.copy().items():
-            if since > asked_at or self._owed.pop(what, None) is None:
+        for what, (since, lost) in self.owed.copy().items():
+            if since > asked_at or self.owed.pop(what, None) is None:
                 continue
             failed = errors.unavailable(
                 f"{self._name} has not answered anything for {now - asked_at:.1f} s, and owed a reply for "

@@ -224,7 +224,10 @@ class MasterSession:
 
     def run_known(self, request: m.RunKnownRequest, scope: Scope) -> m.ValuesReply:
         """Run a step by its number.  Raises as `run`."""
-        known = self._numbered(request.signature, request.feeds)
+        known = self._known_by_number.get(request.signature)
+        if known is None or len(known.feeds) != len(request.feeds):
+            raise self._no_such_step(known, request)
+        known.used = self._used = True
         if self._limits:
             with self._step(None, scope) as running:
                 return self._run_numbered(known, request, running)
@@ -247,19 +250,20 @@ class MasterSession:
             fitted = known.fit(self._planner.plan(known.signature(False), scope))
         plan = fitted.plan
         plan.used = True
-        leases = request.takes_leases
         if not plan.ends_itself:
             feeds = dict(zip(known.feeds, request.feeds, strict=True))
-            found, _ = self._run_plan(plan, feeds, None, scope, leases)
+            found, _ = self._run_plan(plan, feeds, None, scope, request.takes_leases)
             return m.ValuesReply([found[name] for name in known.fetches])
         step_id = self._step_ids.getrandbits(56) | 1
-        requests = fitted.requests(step_id, request.feeds, leases)
-        whom, how = (self.cluster, self.own_task, plan.parts), wire.RUN_PART
+        requests = fitted.requests(step_id, request.feeds, request.takes_leases)
+        cluster, own, parts, how = self.cluster, self.own_task, plan.parts, wire.RUN_PART
         try:
             if plan.stages is not None:
-                replies = relay_parts(*whom, plan.stages, how, requests, fitted.pass_on, scope)
+                replies = relay_parts(
+                    cluster, own, parts, plan.stages, how, requests, fitted.pass_on, scope
+                )
             else:
-                replies = run_parts(*whom, how, requests, scope, plan.linked)
+                replies = run_parts(cluster, own, parts, how, requests, scope, plan.linked)
         except BaseException as error:
             self._failed(plan, step_id, error, scope)
             raise
@@ -289,18 +293,15 @@ class MasterSession:
                         del self._known_by_number[fallen.number]
         return known
 
-    def _numbered(self, number: int, feeds: Sequence[Any]) -> Known:
-        known = self._known_by_number.get(number)
+    def _no_such_step(self, known: Known | None, request: m.RunKnownRequest) -> errors.OpError:
+        number = request.signature
         if known is None:
-            raise ForgottenStepError.of(
+            return ForgottenStepError.of(
                 f"no step of session {self.handle!r} has the number {number} any more"
             )
-        if len(known.feeds) != len(feeds):
-            raise errors.invalid_argument(
-                f"step {number} of session {self.handle!r} takes {len(known.feeds)} feeds; {len(feeds)} came"
-            )
-        known.used = self._used = True
-        return known
+        return errors.invalid_argument(
+            f"step {number} of session {self.handle!r} takes {len(known.feeds)} feeds; {len(request.feeds)} came"
+        )
 
     def _run_plan(
         self,

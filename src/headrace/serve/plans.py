@@ -88,7 +88,7 @@ def _own(value: Any) -> Any:
 class Fitted:
     """A plan, fitted to the order in which feeds and fetches were named."""
 
-    __slots__ = ("_as_they_are", "_asks", "_places", "plan")
+    __slots__ = ("_asks", "_places", "_whole", "plan")
 
     def __init__(self, plan: Plan, feeds: Sequence[str], fetches: Sequence[str]) -> None:
         self.plan = plan
@@ -103,7 +103,15 @@ class Fitted:
             for part in plan.parts
         ]
         self._places = [made[name] for name in fetches]
-        self._as_they_are = len(plan.parts) == 1 and self._places == list(made.values())
+        self._whole = self._one_reply()
+
+    def _one_reply(self) -> int:
+        """The index of the part whose reply has the fetches as they were named, and nothing else; -1: there is none."""
+        index = self._places[0][0] if self._places else 0
+        if index >= len(self.plan.parts):
+            return -1
+        count = len(self.plan.parts[index].fetches)
+        return index if self._places == [(index, place) for place in range(count)] else -1
 
     def requests(
         self, step_id: int, feeds: Sequence[Any], takes_leases: bool
@@ -136,8 +144,8 @@ class Fitted:
 
     def reply(self, replies: Sequence[m.ValuesReply]) -> m.ValuesReply:
         """The fetches, of what the parts have replied."""
-        if self._as_they_are:
-            return replies[0]
+        if self._whole >= 0:
+            return replies[self._whole]
         return m.ValuesReply([replies[part].fetches[place] for part, place in self._places])
 
     def direct(self) -> pb.DirectStep:

@@ -13,8 +13,9 @@ from headrace.run.keys import source_device, task_of
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.grpc_client import GrpcPeer, peer_name
-from headrace.serve.lane_client import LanePeer, Told
+from headrace.serve.lane_client import LanePeer
 from headrace.serve.lane_connect import Unreachable, leads_here
+from headrace.serve.lane_connection import Told
 from headrace.serve.lane_options import lane_options, max_message_bytes
 from headrace.serve.lane_wire import VERSION
 from headrace.serve.liveness import Debts, Revived

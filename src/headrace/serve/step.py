@@ -41,15 +41,31 @@ def run_parts(
     """
     if not parts:  # everything was fed, or nothing asked for
         return []
+    if len(parts) == 1 and scope.deadline is None:
+        return [_run_one(cluster, own_task, parts, method, requests[0], scope)]
     step_id = requests[0].step_id
     cluster.owed[step_id] = parts, time.monotonic()
     try:
-        if len(parts) == 1 and scope.deadline is None:
-            return [cluster.worker(parts[0].task).call_now(method, requests[0], scope)]
         with Scope(parent=scope) as step:
             return _Step(step, linked).run(cluster, own_task, parts, method, requests)
     finally:
         del cluster.owed[step_id]
+
+
+def _run_one(
+    cluster: ClusterView, own_task: str, parts: Sequence[Owing], method: wire.Method, request: Any,
+    scope: Scope,
+) -> Any:  # fmt: skip
+    """As `run_parts`, the reply of the only part, without a deadline."""
+    task = parts[0].task
+    if task == own_task:  # which can tell itself what it waits for
+        return cluster.worker(task).call_now(method, request, scope)
+    owed, step_id = cluster.owed, request.step_id
+    owed[step_id] = parts, time.monotonic()
+    try:
+        return cluster.worker(task).call_now(method, request, scope)
+    finally:
+        del owed[step_id]
 
 
 def relay_parts(
@@ -73,17 +89,17 @@ def relay_parts(
         for now in stages:
             if before:
                 pass_on(before, replies, now, requests)
-            found = run_parts(
-                cluster,
-                own_task,
-                [parts[i] for i in now],
-                method,
-                [requests[i] for i in now],
-                scope,
-            )
-            for index, reply in zip(now, found, strict=True):
-                replies[index] = reply
-                m.forget_values(requests[index])
+                for index in before:
+                    m.forget_values(requests[index])
+            if len(now) == 1 and scope.deadline is None:
+                (index,) = now
+                one = (parts[index],)
+                replies[index] = _run_one(cluster, own_task, one, method, requests[index], scope)
+            else:
+                asked = [parts[i] for i in now], method, [requests[i] for i in now]
+                found = run_parts(cluster, own_task, *asked, scope)
+                for index, reply in zip(now, found, strict=True):
+                    replies[index] = reply
             before = now
     except BaseException:
         for reply in replies:

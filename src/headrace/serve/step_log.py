@@ -20,7 +20,7 @@ MOST_STEPS = 256  # kept; older ones are forgotten
 
 
 class StepLog:
-    """See the module header."""
+    """See the module header.  off: nothing is recorded, as nearly always; else `recording` says whether."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
@@ -28,6 +28,7 @@ class StepLog:
         self._steps: OrderedDict[int, pb.StepStats] = OrderedDict()
         self._enabled = False
         self._until_s: float | None = None
+        self.off = True
 
     @property
     def recording(self) -> bool:
@@ -39,15 +40,17 @@ class StepLog:
 
     def enable(self) -> None:
         """Record from now on."""
-        self._enabled = True
+        self._enabled, self.off = True, False
 
     def enable_for(self, seconds: float) -> None:
         """Record what begins within the next `seconds`."""
         self._until_s = self._clock_s() + seconds
+        self.off = False
 
     def disable(self) -> None:
         """Record no more; what was recorded stays."""
         self._enabled, self._until_s = False, None
+        self.off = True
 
     def clear(self) -> None:
         """Forget what was recorded."""

@@ -313,34 +313,31 @@ class Worker(Logged, NoCollectives):
         links: Links | None,
     ) -> list[Any]:  # fmt: skip
         """Run a partition that ends its step on this task."""
-        if registered.alone and not self._log.recording:
-            return self._run_alone(registered, args, step_id, scope, lends, links)
-        values, _ = self._run_whole(registered, args, step_id, scope, lends, links=links)
-        self._end_step(step_id, None)
-        return values
-
-    def _run_alone(
-        self, registered: Registered, args: list[Any], step_id: int, scope: Scope, lends: bool,
-        links: Links | None,
-    ) -> list[Any]:  # fmt: skip
-        """Run a partition that receives nothing: it needs no exchange, and no scope of its own."""
-        session = registered.session
-        self._running[scope] = session
+        if not registered.alone or not (self._log.off or not self._log.recording):
+            values, _ = self._run_whole(registered, args, step_id, scope, lends, links=links)
+            self._end_step(step_id, None)
+            return values
+        session = (
+            registered.session
+        )  # it receives nothing: it needs no exchange, and no scope of its own
+        running = self._running
+        running[scope] = session
         try:
             if self._closed is not None or self._refusing is not None:
                 raise _again(self._closed or self._refusing)  # type: ignore[arg-type]
-            if not registered.sends:
-                step = StepState(session.runtime, scope, step_id, None, None, session.handle, lends)
-                return registered.program.run(step, args)
-            view = View(None, step_id, session, registered.routes, scope, links)
+            view = None
+            if registered.sends:
+                view = View(None, step_id, session, registered.routes, scope, links)
             step = StepState(
-                session.runtime, scope, step_id, view, None, session.handle, lends, links
-            )
+                session.runtime, scope, step_id, view, None, session.handle, lends,
+                links if view is not None else None,
+            )  # fmt: skip
             values = registered.program.run(step, args)
-            view.finish(scope, values)
+            if view is not None:
+                view.finish(scope, values)
             return values
         finally:
-            del self._running[scope]
+            del running[scope]
             if self._awaited:
                 with self._lock:
                     self._idle.notify_all()

@@ -12,7 +12,7 @@ import headrace as tf
 from headrace.base import errors
 from headrace.client.remote import RemoteEngine
 from headrace.run.scope import Scope
-from headrace.serve import grpc_client, lane_client, wire
+from headrace.serve import grpc_client, lane_connection, wire
 from headrace.serve import messages as m
 from headrace.serve.grpc_server import PATIENCE_KEY
 from headrace.serve.peers import connect
@@ -230,7 +230,7 @@ def test_a_session_waits_for_a_task_that_is_not_up_yet(cluster: Cluster, backgro
 def test_a_task_that_never_comes_up_is_named_when_the_time_is_over(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (grpc_client, lane_client):  # the master knows more, and may be busy
+    for module in (grpc_client, lane_connection):  # the master knows more, and may be busy
         monkeypatch.setattr(module, "_PATIENCE_S", 10.0)
     monkeypatch.setattr(grpc_client, "_PATIENCE", ((PATIENCE_KEY, "10.0"),))
     cluster.servers["ps:0"].stop()

@@ -12,7 +12,7 @@ import pytest
 
 import headrace as tf
 from headrace.python.ops import data_flow_ops
-from headrace.serve import grpc_client, lane_client, step
+from headrace.serve import grpc_client, lane_connection, step
 from headrace.serve.grpc_server import PATIENCE_KEY
 from tests.serve.clusters import in_process
 from tests.serve.conftest import SHELLS, Blocked
@@ -226,7 +226,7 @@ def session(
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine, callers wait for the word of the task that has the operation."""
-    for module in (grpc_client, lane_client, step):
+    for module in (grpc_client, lane_connection, step):
         monkeypatch.setattr(module, "_PATIENCE_S", PATIENCE_S)
     monkeypatch.setattr(grpc_client, "_PATIENCE", ((PATIENCE_KEY, str(PATIENCE_S)),))
 
