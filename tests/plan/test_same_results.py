@@ -275,3 +275,21 @@ class TestWhatRunsOnce:
         devices = dict.fromkeys(pruned.ops, "")
         program = Compiler(pruned, [x], [y], devices, {}, np, True).program()
         assert len(program.template) < 8  # the step, the feed, 0.5, and a few in turn
+
+
+@pytest.mark.parametrize("elements", [3, 3000])
+def test_what_waits_for_more_still_finds_a_value_whose_identity_it_wants(elements: int) -> None:
+    """The value has its last use, in the order of the nodes, in what waits for less."""
+    with tf.Graph().as_default():
+        gate, queue = (tf.FIFOQueue(1, [tf.float32], shapes=[[elements]]) for _ in range(2))
+        value = queue.dequeue()
+        with tf.control_dependencies([gate.dequeue()]):
+            gated = tf.identity(value)
+        later = gated + 1.0
+        doubled = value * 2.0
+        sooner = tf.reverse(doubled, [0]) - 3.0
+        content = np.arange(elements, dtype=np.float32)
+        with tf.Session() as session:
+            session.run([gate.enqueue(content), queue.enqueue(content)])
+            found = session.run([later, sooner])
+        np.testing.assert_array_equal(found, [content + 1.0, content[::-1] * 2.0 - 3.0])

@@ -220,7 +220,7 @@ class Compiler:
         outputs = self._outputs(op, after)
         self._after[op] = after
         if self._waiters:
-            self._use_elsewhere(t for t in op.inputs if self._after.get(t.op) != after)
+            self._use_elsewhere(op.inputs, after)
         segment = self._segments.setdefault(after, Segment())
         inputs = self._inputs(op, spec, node, segment)
         if spec.keeps_refs and op.inputs and op.inputs[0] in self._references:
@@ -288,7 +288,7 @@ class Compiler:
             self._after.update(dict.fromkeys(group.ops, after))
             outputs += tuple(self._output(tensor) for tensor in group.outputs[1:])
         if self._waiters:
-            self._use_elsewhere(t for t in group.inputs if self._after.get(t.op) != after)
+            self._use_elsewhere(group.inputs, after)
         segment = self._segments.setdefault(after, Segment())
         registers = []
         loads = self._references
@@ -334,9 +334,17 @@ class Compiler:
         # Not that of the tensor's own node: it may be fed, and an Identity may wait for more.
         self._after[op] = self._dependencies(op)
 
-    def _use_elsewhere(self, tensors: Iterable[Tensor]) -> None:
-        """Others than the segment that makes these tensors look at them."""
-        self._used_elsewhere.update(self._same.get(tensor, tensor) for tensor in tensors)
+    def _use_elsewhere(
+        self, tensors: Iterable[Tensor], after: frozenset[int] | None = None
+    ) -> None:
+        """These tensors are looked at by the segment `after`, or by a waiter: note those that another segment makes.
+
+        Which one does counts, not which one has the Identity of it that is wanted: that may wait for more.
+        """
+        made = (self._same.get(tensor, tensor) for tensor in tensors)
+        self._used_elsewhere.update(
+            t for t in made if after is None or self._after.get(t.op) != after
+        )
 
     def _outputs(self, op: Operation, after: frozenset[int]) -> tuple[int, ...]:
         """The registers of the outputs: one whose value nobody wants any more, for a single output."""
