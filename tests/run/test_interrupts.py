@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import sys
 import threading
@@ -24,9 +25,10 @@ MOST_LINES = 2000
 
 
 @pytest.fixture(autouse=True)
-def installed() -> Iterator[None]:
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As in a program that has no handler of its own."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(signal, "default_int_handler", interrupts.PYTHONS_OWN)
+    before = signal.signal(signal.SIGINT, interrupts.PYTHONS_OWN)
     interrupts.install()
     yield
     signal.signal(signal.SIGINT, before)
@@ -193,11 +195,32 @@ def test_a_handler_of_the_programs_own_stays() -> None:
 
 
 def test_other_threads_install_nothing() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, interrupts.PYTHONS_OWN)
     thread = threading.Thread(target=interrupts.install)
     thread.start()
     thread.join()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is interrupts.PYTHONS_OWN
+
+
+def test_asyncio_hears_of_ctrl_c_as_ever_and_leaves_it_as_it_was() -> None:
+    """It takes Ctrl-C upon itself only where nobody else has."""
+    ours = signal.getsignal(signal.SIGINT)
+    assert ours is not interrupts.PYTHONS_OWN
+    cancelled = False
+
+    async def interrupt() -> None:
+        nonlocal cancelled
+        signal.raise_signal(signal.SIGINT)
+        try:
+            await asyncio.wait_for(asyncio.Event().wait(), WITHIN_S)
+        except asyncio.CancelledError:
+            cancelled = True
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(interrupt())
+    assert cancelled
+    assert signal.getsignal(signal.SIGINT) is ours
 
 
 @pytest.mark.parametrize("executor", [program, dataflow], ids=["flat", "dataflow"])

@@ -4,6 +4,10 @@ Python raises KeyboardInterrupt between any two instructions of the main thread.
 that thread changes what steps share is put off until it is out of there, which is a matter of microseconds.  A wait is
 no change.  It costs nothing but at Ctrl-C, when the stack is looked at.  A program that has a handler of its own for
 SIGINT keeps that.
+
+Who would have a handler of their own only in the place of Python's (asyncio.run, trio.run) compares with
+`signal.default_int_handler`, and puts that back afterwards.  So that name stands for this handler, too, which does what
+Python's does, only now and then a moment later.
 Called by: client.session.  Threads: the main one; others are not interrupted.
 """
 
@@ -49,6 +53,8 @@ what it notes.  Not what they call."""
 
 _WAITS = Pending.wait.__code__
 
+PYTHONS_OWN = signal.default_int_handler
+
 _put_off = False
 
 
@@ -56,15 +62,16 @@ def install() -> None:
     """See the module header.  For the main thread, as long as it has Python's own handler; else nothing happens."""
     if (
         threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        and signal.getsignal(signal.SIGINT) is PYTHONS_OWN
     ):
         signal.signal(signal.SIGINT, _handle)
+        signal.default_int_handler = _handle  # type: ignore[assignment]
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
     global _put_off
     if not _changes(frame):
-        signal.default_int_handler(number, frame)
+        PYTHONS_OWN(number, frame)
     elif not _put_off:
         _put_off = True
         _thread.start_new_thread(
