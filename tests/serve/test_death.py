@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +16,7 @@ from headrace.base import errors
 from headrace.run.scope import Scope
 from tests.serve.clusters import ProcessCluster, in_process, processes
 from tests.serve.conftest import Background, Blocked
+from tests.serve.punctual import soon
 
 Start = Callable[[Callable[[], Any]], Background]
 
@@ -38,7 +41,7 @@ class Program:
                 begun = tf.FIFOQueue(1, [tf.int32], [[]], shared_name="begun")
                 never = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="never")
                 with tf.control_dependencies([begun.enqueue(1)]):
-                    taken = never.dequeue()
+                    taken = self.taken = never.dequeue()
                 self.has_begun = begun.dequeue()
             with tf.device("/job:worker/task:1"):
                 self.there = taken + 1.0
@@ -48,21 +51,34 @@ def test_a_server_that_is_killed_under_a_step_is_named(
     cluster: ProcessCluster, background: Start
 ) -> None:
     """worker:1 waits for a value, and once gives nothing back; ps:0 holds the queues, worker:0 is the master."""
-    for number, task in enumerate(["worker:1", "worker:1", "ps:0", "worker:0"]):
-        program = Program(f"program{number}")
-        fetch = program.there if number else program.there.op
-        session = tf.Session(cluster.target("worker:0"))
-        step = background(lambda: session.run(fetch))  # noqa: B023
-        assert session.run(program.has_begun) == 1
-        cluster.kill(task)
-        error = step.error()
+    numbers = itertools.count()
+    dead: list[str] = []
+
+    def killed(task: str, fetched: str) -> float:
+        """The seconds until the step has failed."""
+        if dead:
+            cluster.start(dead.pop())
+        program = Program(f"program{next(numbers)}")
+        fetch = {"the value": program.there, "nothing": program.there.op, "ps": program.taken}
+        with tf.Session(cluster.target("worker:0")) as session:
+            step = background(lambda: session.run(fetch[fetched]))
+            assert session.run(program.has_begun) == 1
+            began = time.monotonic()
+            cluster.kill(task)
+            error = step.error()
+            took = time.monotonic() - began
         assert isinstance(error, tf.errors.UnavailableError)
         assert cluster.address(task) in str(error)
         if task != "worker:0":
             assert cluster.full_name(task) in str(error)
-        session.close()
-        if task != "worker:0":
-            cluster.start(task)
+        dead.append(task)
+        return took
+
+    soon(lambda: killed("worker:1", "nothing"), 1.0)
+    soon(lambda: killed("worker:1", "the value"), 1.0)
+    soon(lambda: killed("ps:0", "the value"), 1.0)
+    soon(lambda: killed("ps:0", "ps"), 1.0)
+    soon(lambda: killed("worker:0", "the value"), 1.0)
 
 
 @pytest.mark.parametrize("cluster", ["unix"], indirect=True)

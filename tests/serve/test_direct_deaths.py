@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import headrace as tf
 from tests.serve.clusters import ProcessCluster, aborted, processes
 from tests.serve.conftest import Background
+from tests.serve.punctual import soon
 from tests.serve.ways import Ways
 
 Start = Callable[[Callable[[], Any]], Background]
@@ -67,17 +69,20 @@ def test_processes_that_are_killed_are_named_and_used_again(
 ) -> None:
     program = Program()
     with program.open(cluster, ways) as session:
-        task_killed_under_a_step(cluster, ways, background, program, session)
+        soon(lambda: task_killed_under_a_step(cluster, ways, background, program, session), 1.0)
         task_restarted_between_two_steps(cluster, ways, program, session)
-        master_killed_under_a_step(cluster, ways, background, program, session)
+        soon(lambda: master_killed_under_a_step(cluster, ways, background, program, session), 1.0)
 
 
 def task_killed_under_a_step(
     cluster: ProcessCluster, ways: Ways, background: Start, program: Program, session: tf.Session
-) -> None:
+) -> float:
+    """The seconds until the step has failed."""
     step = program.begin(session, ways, background)
+    began = time.monotonic()
     cluster.kill("ps:0")
     error = step.error()
+    took = time.monotonic() - began
     assert isinstance(error, tf.errors.UnavailableError)
     assert f"{cluster.full_name('ps:0')} at {cluster.address('ps:0')}" in str(error)
     with pytest.raises(tf.errors.UnavailableError, match=cluster.full_name("ps:0")):
@@ -89,6 +94,7 @@ def task_killed_under_a_step(
     session.run(program.init)
     ways.open(session, program.counter)
     assert ways.of(session, program.counter) == 0.0
+    return took
 
 
 def task_restarted_between_two_steps(
@@ -104,10 +110,13 @@ def task_restarted_between_two_steps(
 
 def master_killed_under_a_step(
     cluster: ProcessCluster, ways: Ways, background: Start, program: Program, session: tf.Session
-) -> None:
+) -> float:
+    """The seconds until the step has failed."""
     step = program.begin(session, ways, background)
+    began = time.monotonic()
     cluster.kill("worker:0")
     error = step.error()
+    took = time.monotonic() - began
     assert isinstance(error, tf.errors.UnavailableError)
     assert cluster.address("worker:0") in str(error)
     before = ways.direct
@@ -121,6 +130,8 @@ def master_killed_under_a_step(
     assert session.run(program.size) == 1  # and takes nothing
     ways.open(session, program.counter)
     assert ways.of(session, program.counter) == 1.0
+    assert session.run(program.step) == 2.0  # the next time it must block
+    return took
 
 
 def test_processes_that_are_stopped(cluster: ProcessCluster, ways: Ways, background: Start) -> None:

@@ -18,6 +18,7 @@ from headrace.serve.liveness import Debts
 from headrace.serve.wire import Method
 from tests.serve.clusters import ProcessCluster, processes
 from tests.serve.conftest import Background
+from tests.serve.punctual import ATTEMPTS, CONFIG, OPTIONS, PATIENT, check_ends_in_time, in_the_end
 
 Start = Callable[[Callable[[], Any]], Background]
 
@@ -86,6 +87,45 @@ def test_a_task_that_is_stopped_under_a_step_fails_it_by_name(
         session.run(program.put)
         assert session.run(program.size) == 1  # the step that was given up takes nothing
         assert session.run(program.counter) == 0.0
+
+
+@pytest.mark.parametrize("task", ["ps:0", "worker:0"])
+def test_limits_are_kept_while_a_task_is_stopped(cluster: ProcessCluster, task: str) -> None:
+    """worker:0 is the master, whom steps on the ps alone need not have."""
+    program = Program()
+    fed = tf.placeholder(tf.float32, [])
+    with tf.device("/job:ps"):
+        sum_ = program.counter + fed
+        new = [tf.identity(program.counter) for _ in range(ATTEMPTS + 1)]
+    target = cluster.target("worker:0")
+    with tf.Session(target) as session, tf.Session(target, config=CONFIG) as limited:
+        session.run(program.init)
+        for _ in range(4):
+            session.run(program.size)
+        session.run(new.pop())
+        limited.run(program.size, options=PATIENT)
+        fetching = pb.CallableOptions(fetch=[program.counter.name])
+        made = in_the_end(lambda: limited._make_callable_from_options(fetching))
+
+        def in_pieces() -> None:
+            limited.partial_run(limited.partial_run_setup([sum_], [fed]), sum_, {fed: 1})
+
+        ways: dict[str, Callable[[], Any]] = {
+            "a step": lambda: session.run(program.size, options=OPTIONS),
+            "through two tasks": lambda: session.run(program.step, options=OPTIONS),
+            "a new step": lambda: session.run(new.pop(), options=OPTIONS),
+            "a new session": lambda: tf.Session(target, config=CONFIG).run(program.size),
+            "the list of devices": limited.list_devices,
+            "a callable": made,
+            "a partial run": in_pieces,
+        }
+        cluster.freeze(task)
+        try:
+            for what, call in ways.items():
+                check_ends_in_time(call, what)
+        finally:
+            cluster.thaw(task)
+        session.run(program.size)
 
 
 def test_a_request_that_a_stopped_task_did_not_read_is_not_run_when_it_goes_on(

@@ -75,7 +75,7 @@ class LocalPartials:
             self._scope.check()
             if self._crew is None:
                 self._crew = Crew("partial runs").__enter__()
-            partial = PartialRun(rendezvous, run, self._crew.start)
+            partial = PartialRun(rendezvous, run, self._crew.start, scope.cancel)
             handle = (
                 f"{','.join(t.name for t in feeds)}->{','.join(t.name for t in fetches)}/{number}"
             )

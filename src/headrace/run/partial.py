@@ -3,11 +3,12 @@ somebody has them or asks for them.
 
 Feeds and fetches are nodes of the program (`_Recv` and `_Send` of the step's rendezvous).
 Called by: client.local, serve.worker.  Threads: any; the program runs in one of its own.
-Ends by: the program's end; cancelling its Scope ends it early.
+Ends by: the program's end; cancelling its Scope ends it early, and so does a step that fails.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,6 +20,8 @@ from headrace.run.keys import tensor_name
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 
+_END_WITHIN_S = 5.0  # a program that computes for long is left to end by itself
+
 Start = Callable[[Callable[[], None]], object]
 """Runs a function in a thread; raises RuntimeError if there is none."""
 
@@ -26,13 +29,20 @@ Start = Callable[[Callable[[], None]], object]
 class PartialRun:
     """See the module header."""
 
-    def __init__(self, exchange: Exchange, run: Callable[[], object], start: Start) -> None:
-        """`run` runs the program; an error it raises is that of everything asked for later.
+    def __init__(
+        self,
+        exchange: Exchange,
+        run: Callable[[], object],
+        start: Start,
+        stop: Callable[[errors.OpError], object],
+    ) -> None:
+        """`run` runs the program; an error it raises is that of everything asked for later.  stop(error) ends it.
 
         Raises Unavailable if there is no thread to run it.
         """
         self._exchange = exchange
         self._run = run
+        self._stop = stop
         self._over: Pending[None] = Pending(WaitInfo("partial run", "its program"), lambda _: False)
         try:
             start(self._work)
@@ -62,13 +72,21 @@ class PartialRun:
     ) -> list[Any]:
         """Feed values by rendezvous key, wait for the fetches of these keys; the caller's own.
 
-        last: wait for the program's end too.  Raises what the program raised, the scope's error.
+        last: wait for the program's end too.  Raises what the program raised, the scope's error; then the program
+        has ended, and what it waited for is withdrawn.
         """
-        for key, value in feeds:
-            self._exchange.send(key, value)
-        found = [_owned(key, self._exchange.recv(key).wait(scope)) for key in fetches]
-        if last:
-            self.wait(scope)
+        try:
+            for key, value in feeds:
+                self._exchange.send(key, value)
+            found = [_owned(key, self._exchange.recv(key).wait(scope)) for key in fetches]
+            if last:
+                self.wait(scope)
+        except BaseException as error:
+            given_up = errors.cancelled("the partial run was given up")
+            self._stop(error if isinstance(error, errors.OpError) else given_up)
+            with contextlib.suppress(errors.OpError):
+                self.wait(Scope(_END_WITHIN_S))
+            raise
         return found
 
     def wait(self, scope: Scope) -> None:

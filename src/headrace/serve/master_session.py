@@ -228,7 +228,7 @@ class MasterSession:
         if known is None or len(known.feeds) != len(request.feeds):
             raise self._no_such_step(known, request)
         known.used = self._used = True
-        if self._limits:
+        if self._limits and scope.deadline is None:  # else the step has a limit of its own
             with self._step(None, scope) as running:
                 return self._run_numbered(known, request, running)
         token = object()

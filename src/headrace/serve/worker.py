@@ -358,7 +358,7 @@ class Worker(Logged, NoCollectives):
                     with Scope() as running:
                         self._run(registered, program, [], step_id, exchange, running, stats)
 
-                started = PartialRun(exchange.local, run, self.pool.submit)
+                started = PartialRun(exchange.local, run, self.pool.submit, exchange.abort)
                 exchange.partials[request.graph_handle] = started, stats
             partial, stats = exchange.partials[request.graph_handle]
         last = request.is_last_partial_run
