@@ -17,6 +17,7 @@ class WaitingSteps(dict[Any, None]):
         super().__init__()
         self._changed = threading.Condition()
         self._seen: dict[str, int] = {}
+        self._lost: BaseException | None = None
 
     def __setitem__(self, execution: Any, value: None) -> None:
         super().__setitem__(execution, value)
@@ -29,9 +30,18 @@ class WaitingSteps(dict[Any, None]):
     def until(self, node: str, times: int = 1) -> None:
         """Block until steps have begun to wait in `node` that many times in all."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self._seen.get(node, 0) >= times, 30), (
-                f"no step waits in {node!r}; they wait in {sorted(self._seen)}"
+            seen = self._changed.wait_for(
+                lambda: self._lost is not None or self._seen.get(node, 0) >= times, 30
             )
+            if self._lost is not None:
+                raise self._lost
+            assert seen, f"no step waits in {node!r}; they wait in {sorted(self._seen)}"
+
+    def give_up(self, error: BaseException) -> None:
+        """Whoever waits for steps that wait, now or later, gets `error`: there may be none."""
+        with self._changed:
+            self._lost = error
+            self._changed.notify_all()
 
 
 @pytest.fixture

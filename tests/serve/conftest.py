@@ -88,11 +88,20 @@ class Blocked:
     def __init__(self) -> None:
         self._blocked = threading.Semaphore(0)
         self._pendings: list[Pending[Any]] = []
+        self._lost: BaseException | None = None
 
     def wait(self, count: int = 1) -> None:
         """Block until `count` more operations wait in queues."""
         for _ in range(count):
             assert self._blocked.acquire(timeout=WITHIN_S), f"nothing blocked within {WITHIN_S:g} s"
+            if self._lost is not None:
+                self._blocked.release()
+                raise self._lost
+
+    def give_up(self, error: BaseException) -> None:
+        """Whoever waits for operations that wait, now or later, gets `error`: there may be none."""
+        self._lost = error
+        self._blocked.release()
 
     def seen(self, pending: Pending[Any]) -> Pending[Any]:
         """Count `pending` if it waits."""

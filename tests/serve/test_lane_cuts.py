@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +16,14 @@ import headrace as tf
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.keys import key
+from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
 from headrace.serve.lane_client import LanePeer
 from headrace.serve.lane_connection import Told
 from headrace.serve.liveness import Debts
+from headrace.serve.routed import RoutedPeer
 from headrace.serve.security import Security
 from tests.serve.broken_steps import HUNG_AFTER_S, MOST_BYTES, Program, names_in
 from tests.serve.clusters import Cluster, in_process
@@ -148,3 +151,29 @@ def test_a_push_that_was_cancelled_does_not_cost_the_steps_before_it(
         peer.call_now(wire.SEND_TENSOR, pushed(2), scope)
     ask(peer)
     assert lost == []
+
+
+class BreaksOnce:
+    """In place of a GrpcPeer: the first call is lost with its connection."""
+
+    def __init__(self) -> None:
+        self.requests: list[pb.PushesLostRequest] = []
+
+    def call(self, method: wire.Method, request: Any, scope: Scope, **how: bool) -> Pending[Any]:
+        assert method is wire.PUSHES_LOST
+        self.requests.append(request)
+        if len(self.requests) == 1:
+            return Pending.failed_with(errors.unavailable("it broke"))
+        return Pending.done_with(pb.PushesLostResponse())
+
+    def close(self) -> None: ...
+
+
+def test_what_was_lost_is_reported_again_if_the_connection_for_that_breaks_too() -> None:
+    """Or the step would wait for ever."""
+    peer = RoutedPeer("127.0.0.1:1", WORKER)
+    peer._grpc.close()
+    peer._grpc = grpc = BreaksOnce()  # type: ignore[assignment]
+    peer._lost({1: KEY, 2: KEY})
+    peer.close()
+    assert [(each.source, list(each.step_id)) for each in grpc.requests] == [(PS, [1, 2])] * 2

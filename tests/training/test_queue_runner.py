@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import headrace as tf
+from headrace.training import queue_runner
 
 
 @pytest.fixture(autouse=True)
@@ -137,6 +138,50 @@ def test_a_queue_that_had_ended_is_not_closed_by_a_later_error() -> None:
             thread.join(20)
         end = consume(session, element)
     assert end.__cause__ is None
+
+
+class Losing:
+    """Has `Session.run` lose its connection for the first `times` that it runs `op`."""
+
+    def __init__(self, monkeypatch: Any, op: Any, times: int) -> None:
+        self.times = times
+        run = tf.Session.run
+
+        def losing(session: tf.Session, fetches: Any, *args: Any, **options: Any) -> Any:
+            if fetches is op and self.times:
+                self.times -= 1
+                raise tf.errors.UnavailableError(None, None, "the connection broke")
+            return run(session, fetches, *args, **options)
+
+        monkeypatch.setattr(tf.Session, "run", losing)
+        monkeypatch.setattr(queue_runner, "_CLOSE_PAUSE_S", 0.0)
+
+
+def test_closing_is_tried_again_when_a_connection_breaks(monkeypatch: Any) -> None:
+    """Else a consumer in another process would wait for ever."""
+    queue, enqueue = counted(3)
+    runner = tf.train.QueueRunner(queue, [enqueue])
+    element = queue.dequeue()
+    lost = Losing(monkeypatch, runner.close_op, 2)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        threads = runner.create_threads(session, start=True)
+        consume(session, element)
+        for thread in threads:
+            thread.join(20)
+    assert lost.times == 0
+
+
+def test_a_queue_that_cannot_be_closed_is_given_up_aloud(monkeypatch: Any, caplog: Any) -> None:
+    queue, enqueue = counted(0)
+    runner = tf.train.QueueRunner(queue, [enqueue])
+    Losing(monkeypatch, runner.close_op, 1)
+    monkeypatch.setattr(queue_runner, "_CLOSE_WITHIN_S", -1.0)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for thread in runner.create_threads(session, start=True):
+            thread.join(20)
+    assert "could not be closed: the connection broke" in caplog.text
 
 
 def test_without_a_coordinator_the_runner_keeps_the_error(monkeypatch: Any) -> None:

@@ -32,6 +32,7 @@ from headrace.serve.kept import Kept
 from headrace.serve.overview import overview
 from headrace.serve.partials import Partials
 from headrace.serve.peers import Peers
+from headrace.serve.persistent import insist
 from headrace.serve.planner import Planner
 from headrace.serve.plans import Known, Plan, tensor_name
 from headrace.serve.status import ForgottenStepError, to_detail
@@ -352,28 +353,38 @@ class MasterSession:
                 raise
         return replies
 
-    def _failed(self, plan: Plan, step_id: int, error: BaseException, scope: Scope) -> None:
+    def _failed(
+        self,
+        plan: Plan,
+        step_id: int,
+        error: BaseException,
+        scope: Scope,
+        insists: bool = False,
+    ) -> None:
         """Clean up after a step.  Raises Aborted if it failed because a task was restarted."""
-        self._clean_up(plan, step_id)
+        self._clean_up(plan, step_id, insists)
         if isinstance(error, (errors.AbortedError, errors.UnavailableError)):
             self._planner.check_restarted(plan.starts, error, scope)
 
-    def _clean_up(self, plan: Plan, step_id: int) -> None:
+    def _clean_up(self, plan: Plan, step_id: int, insists: bool = False) -> None:
+        """insists: the parts run by themselves, and no lost connection ends them."""
         for part in plan.parts:
             request = pb.CleanupGraphRequest(step_id=step_id + part.visit)
             worker = self.cluster.worker(part.task)
             if part.task == self.own_task:
                 worker.call_now(wire.CLEANUP_GRAPH, request, self.cluster.scope)
+            elif insists:
+                insist(worker, wire.CLEANUP_GRAPH, request, self.cluster.scope)
             else:
                 worker.call(wire.CLEANUP_GRAPH, request, self.cluster.scope)
 
     def _end_partial(self, plan: Plan, step_id: int) -> None:
-        self._clean_up(plan, step_id)
+        self._clean_up(plan, step_id, insists=True)
         self._planner.unpin(plan)
 
     def _partial_failed(self, plan: Plan, step_id: int, error: BaseException, scope: Scope) -> None:
         self._planner.unpin(plan)
-        self._failed(plan, step_id, error, scope)
+        self._failed(plan, step_id, error, scope, insists=True)
 
     # -- partial runs and callables -------------------------------------------------------------
 

@@ -1,11 +1,11 @@
-"""A call between tasks that is made once more if the other side seems to be down.
+"""Calls between tasks that are made again if the other side seems to be down, or a connection breaks.
 
-Called by: serve.exchange.  Threads: any.
+Called by: serve.exchange, serve.routed, serve.planner, serve.master_session.  Threads: any.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
@@ -14,7 +14,30 @@ from headrace.run.scope import Scope
 from headrace.serve.peers import Peer
 from headrace.serve.wire import GET_STATUS, SEND_TENSOR, Method
 
+if TYPE_CHECKING:
+    from headrace.serve.grpc_client import GrpcPeer
+
 _RECONNECT_WITHIN_S = 1.5  # more than the pause between two attempts to connect
+_INSIST_FOR_S = 60.0
+
+
+def insist(peer: Peer | GrpcPeer, method: Method, request: Any, scope: Scope) -> Pending[Any]:
+    """The reply to a call which is made again, as soon as the other side can be reached, if its connection breaks.
+
+    That goes on behind the caller's back, for a minute at most: for requests that may be handled twice, and without
+    which something would stay behind, or wait, on a task that lives.
+    """
+    asked = peer.call(method, request, scope)
+    limit: Scope | None = None
+
+    def answered(reply: Pending[Any]) -> None:
+        nonlocal limit
+        if isinstance(reply.error, errors.UnavailableError):
+            limit = limit or Scope(_INSIST_FOR_S)
+            peer.call(method, request, limit, wait_for_ready=True).on_done(answered)
+
+    asked.on_done(answered)
+    return asked
 
 
 class Persistent(Pending[Any]):

@@ -29,6 +29,7 @@ from headrace.run.scope import Scope
 from headrace.serve import wire
 from headrace.serve.cluster_view import ClusterView
 from headrace.serve.kept import Kept
+from headrace.serve.persistent import insist
 from headrace.serve.placement_log import MASTER, log_placement
 from headrace.serve.plans import Part, Plan, Signature, tensor_name
 from headrace.serve.status import to_detail
@@ -70,6 +71,7 @@ class Planner:
         self._placed: set[str] = set()  # nodes whose placement has been logged
         self._closed: errors.OpError | None = None
         self._workers = WorkerSessions(handle, config, cluster)
+        self._reached: set[str] = set()  # tasks that may know something of the session
 
     def _new_graph(self, earlier: pb.GraphDef | None) -> None:
         self._graph = Graph()
@@ -275,6 +277,8 @@ class Planner:
         if exact:
             options.optimizer_options.opt_level = pb.OptimizerOptions.L0
         pushing = self._cluster.pushing(part.task for part in parts)
+        with self._lock:
+            self._reached.update(part.task for part in parts)
         for part in parts:
             others = sorted(pushing - {part.task}) if part.task in pushing else []
             request = pb.RegisterGraphRequest(
@@ -360,9 +364,9 @@ class Planner:
         forget = pb.DeleteWorkerSessionRequest(
             session_handle=self._handle, headrace_reason=to_detail(reason)
         )
-        for task in {part.task for part in parts} | self._workers.tasks | direct_tasks:
+        for task in self._reached | self._workers.tasks | direct_tasks:
             worker = self._cluster.worker(task)
-            asked.append(worker.call(wire.DELETE_WORKER_SESSION, forget, self._cluster.scope))
+            asked.append(insist(worker, wire.DELETE_WORKER_SESSION, forget, self._cluster.scope))
         return asked
 
 

@@ -19,6 +19,7 @@ from headrace.serve.lane_connection import Told
 from headrace.serve.lane_options import lane_options, max_message_bytes
 from headrace.serve.lane_wire import VERSION
 from headrace.serve.liveness import Debts, Revived
+from headrace.serve.persistent import insist
 from headrace.serve.security import Security, chosen
 from headrace.serve.unreachable import why
 from headrace.serve.waiting import patient
@@ -163,7 +164,7 @@ class RoutedPeer:
         """Tell a worker for which steps it may wait in vain."""
         source = task_of(source_device(next(reversed(told.values()))))
         request = pb.PushesLostRequest(source=source, step_id=told)
-        self._grpc.call(PUSHES_LOST, request, Scope(_ASK_WITHIN_S))
+        insist(self._grpc, PUSHES_LOST, request, Scope(_ASK_WITHIN_S))
 
     def close(self) -> None:
         """See `Peer`."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,6 +32,10 @@ __all__ = ["QueueRunner", "add_queue_runner", "start_queue_runners"]
 log = logging.getLogger("headrace")
 
 _DEFAULT_CLOSED: tuple[type[errors.OpError], ...] = (errors.OutOfRangeError,)
+
+
+_CLOSE_WITHIN_S = 2.0  # in which it is tried again
+_CLOSE_PAUSE_S = 0.3  # more than the pause between two attempts to connect
 
 
 class QueueRunner:
@@ -213,15 +218,28 @@ class QueueRunner:
             return self._runs_per_session[sess] == 0
 
     def _close(self, sess: Any, close_op: Any, reason: BaseException | None) -> None:
-        """Close the queue, because of `reason` if there is one."""
+        """Close the queue, because of `reason` if there is one.
+
+        Tried again if a connection breaks: consumers elsewhere wait for the queue and for nothing else, and to
+        close it twice does no harm.
+        """
         options = None
         if reason is not None:
             detail = to_detail(_as_op_error(reason))
             options = pb.RunOptions(headrace_close_reason=detail.SerializeToString())
-        try:
-            sess.run(close_op) if options is None else sess.run(close_op, options=options)
-        except Exception as error:  # somebody else has closed it, or the session
-            log.debug("ignored while closing %s: %s", self.name, error)
+        until = time.monotonic() + _CLOSE_WITHIN_S
+        while True:
+            try:
+                sess.run(close_op) if options is None else sess.run(close_op, options=options)
+                return
+            except errors.UnavailableError as error:
+                if time.monotonic() > until:
+                    log.warning("%s could not be closed: %s", self.name, error)
+                    return
+                threading.Event().wait(_CLOSE_PAUSE_S)  # for the connection to come back
+            except Exception as error:  # somebody else has closed it, or the session
+                log.debug("ignored while closing %s: %s", self.name, error)
+                return
 
     def _close_on_stop(self, sess: Any, cancel_op: Any, coord: Coordinator) -> None:
         """Wait for the stop, then release whoever is blocked.  The body of a thread."""

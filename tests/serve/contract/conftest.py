@@ -1,55 +1,103 @@
-"""The contract over connections that dawdle: a share of the tests is run behind proxies, too.
+"""The contract over connections that dawdle or break: a share of the tests is run behind proxies, too.
 
-Each of their connections is slow, or what it carries comes in crumbs; nothing else changes.  With a number in
-HEADRACE_TEST_SEED every test is run so, over gRPC and TCP, with that seed; `make soak` does that.
+Where connections dawdle, each is slow, or what it carries comes in crumbs; nothing else changes.  Where they break,
+they end at moments out of a seed, in the middle of a message mostly; tests.serve.trials says what may come of a test.
+With a number in HEADRACE_TEST_SEED every test is run so, over gRPC and TCP, with that seed; `make soak` does that.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
-from tests.serve.clusters import Cluster, in_process
+from tests.serve.clusters import Cluster, Jobs, in_process
 from tests.serve.conftest import JOBS, SHELLS
-from tests.serve.proxies import dawdling, proxied
+from tests.serve.proxies import Faults, breaking, dawdling, proxied
+from tests.serve.trials import Trial
 
 SEED = os.environ.get("HEADRACE_TEST_SEED", "")
-SHARE = 3  # every so many'th test, over one of the shells
-SHELLS_THAT_DAWDLE = ["grpc dawdles", "tcp dawdles"]
+SHARE = 3  # every so many'th test dawdles, over one of the shells
+DAWDLING, BREAKING = (
+    [f"{shell} {how}" for shell in ("grpc", "tcp")] for how in ("dawdles", "breaks")
+)
 ABOUT_TIME = ("test_deadlines", "test_time_limits")
+EXACT = "test_deadlines"  # to some milliseconds
+MOST_BYTES_APART = {"grpc": 8_000, "tcp": 5_000}
+TRIAL = pytest.StashKey[Trial]()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "shell" not in metafunc.fixturenames:
+    """Over which shells a test is run."""
+    fixtures, module = metafunc.fixturenames, metafunc.module.__name__
+    if "shell" not in fixtures:
         return
     shells = list(SHELLS)
-    number = zlib.crc32(metafunc.function.__name__.encode())
-    if "cluster" in metafunc.fixturenames and not metafunc.module.__name__.endswith(ABOUT_TIME):
+    if "target" in fixtures:
+        shells = ["local", "direct", "grpc"]
+    elif "session" in fixtures:
+        shells = ["local", *SHELLS]
+    if "cluster_of" in fixtures:
+        number = zlib.crc32(metafunc.function.__name__.encode())
+        dawdles, breaks = not module.endswith(ABOUT_TIME), not module.endswith(EXACT)
         if SEED:
-            shells = SHELLS_THAT_DAWDLE
-        elif number % SHARE == 0:
-            shells.append(SHELLS_THAT_DAWDLE[number // SHARE % 2])
+            shells = [*(DAWDLING if dawdles else []), *(BREAKING if breaks else [])]
+        else:
+            if dawdles and number % SHARE == 0:
+                shells.append(DAWDLING[number // SHARE % 2])
+            if dawdles and breaks:
+                shells.append(BREAKING[number % 2])
     metafunc.parametrize("shell", shells, indirect=True)
 
 
 @pytest.fixture
 def shell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Name of the shell over which this test's clients, masters and workers talk."""
+    """Name of the shell over which this test's clients, masters and workers talk; "local": there is no cluster."""
     name: str = request.param.partition(" ")[0]
-    SHELLS[name](monkeypatch)
+    if name != "local":
+        SHELLS[name](monkeypatch)
     return name
 
 
 @pytest.fixture
-def cluster(shell: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def cluster_of(shell: str, request: pytest.FixtureRequest) -> Iterator[Callable[[Jobs], Cluster]]:
+    """cluster_of(jobs) is a cluster in this process, talking over the shell; one a test."""
+    how = request.node.callspec.params["shell"].partition(" ")[2]
+    seed = zlib.crc32(f"{SEED or 0} {request.node.name}".encode())
+    with ExitStack() as stack:
+
+        def made(jobs: Jobs) -> Cluster:
+            if not how:
+                return stack.enter_context(in_process(jobs))
+            if how == "dawdles":
+                return stack.enter_context(
+                    proxied(shell, jobs, lambda number: dawdling(seed + number))
+                )
+            faults = Faults(seed, MOST_BYTES_APART[shell])
+            cluster = stack.enter_context(breaking(shell, jobs, faults, seed))
+            again = f"HEADRACE_TEST_SEED={SEED or 0} pytest '{request.node.nodeid}'"
+            request.node.stash[TRIAL] = Trial(cluster, faults, again)
+            return cluster
+
+        yield made
+
+
+@pytest.fixture
+def cluster(cluster_of: Callable[[Jobs], Cluster]) -> Cluster:
     """One ps and two workers in this process, talking over the shell."""
-    if " " not in request.node.callspec.params["shell"]:
-        with in_process(JOBS) as cluster:
-            yield cluster
-        return
-    seed = zlib.crc32(f"{SEED} {request.node.name}".encode())
-    with proxied(shell, JOBS, lambda number: dawdling(seed + number)) as cluster:
-        yield cluster
+    return cluster_of(JOBS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
+    """Run the test as a trial, if its connections break."""
+    trial = pyfuncitem.stash.get(TRIAL, None)
+    if trial is None:
+        return (yield)
+    with trial.of(pyfuncitem):
+        yield
+    return True

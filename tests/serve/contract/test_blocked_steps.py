@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import headrace as tf
 from headrace.serve.worker import Worker
-from tests.serve.clusters import Cluster, in_process
+from tests.serve.clusters import Cluster, Jobs
 from tests.serve.conftest import Background
 from tests.waiting_steps import WaitingSteps
 
@@ -67,13 +68,13 @@ def test_sessions_see_who_else_waits(cluster: Cluster, waiting_steps: WaitingSte
         (mine,) = one.blocked_steps()
         (theirs,) = two.blocked_steps()
         everybody = cluster.servers["ps:0"].blocked_steps()
+        assert [step.session for step in everybody] == [mine.session, theirs.session]
+        assert [other.session for other in mine.others] == [theirs.session]
+        assert [other.session for other in theirs.others] == [mine.session]
+        assert theirs.others[0].node == "take"
+        assert "also waiting: 1 dequeue ('take')" in str(mine)
     ended(first)
     ended(second)
-    assert [other.session for other in mine.others] == [theirs.session]
-    assert [other.session for other in theirs.others] == [mine.session]
-    assert theirs.others[0].node == "take"
-    assert [step.session for step in everybody] == [mine.session, theirs.session]
-    assert "also waiting: 1 dequeue ('take')" in str(mine)
 
 
 def test_a_step_that_waits_for_a_task_that_waits_is_one(
@@ -93,7 +94,9 @@ def test_a_step_that_waits_for_a_task_that_waits_is_one(
 
 
 def test_a_recv_from_a_task_that_does_not_answer_says_so(
-    shell: str, monkeypatch: pytest.MonkeyPatch, waiting_steps: WaitingSteps
+    cluster_of: Callable[[Jobs], Cluster],
+    monkeypatch: pytest.MonkeyPatch,
+    waiting_steps: WaitingSteps,
 ) -> None:
     inspect = Worker.inspect
 
@@ -103,19 +106,19 @@ def test_a_recv_from_a_task_that_does_not_answer_says_so(
         return inspect(worker, request, scope)
 
     monkeypatch.setattr(Worker, "inspect", out_of_order)
-    with in_process({"ps": 1, "worker": 1}) as cluster:
-        with tf.device("/job:worker/task:0"):
-            queue = tf.FIFOQueue(2, tf.float32, shapes=[[]], shared_name="numbers")
-            take = queue.dequeue(name="take")
-        with tf.device(PS):
-            # The ps has something to do before, so its master does not wait for the value in its place.
-            doubled = tf.add(take, tf.random_uniform([]), name="doubled")
-        with tf.Session(cluster.target("ps:0")) as session:
-            waiting = Background(lambda: session.run(doubled))
-            waiting_steps.until("take")
-            waiting_steps.until("take/_1")
-            (step,) = session.blocked_steps()
-        ended(waiting)
+    cluster = cluster_of({"ps": 1, "worker": 1})
+    with tf.device("/job:worker/task:0"):
+        queue = tf.FIFOQueue(2, tf.float32, shapes=[[]], shared_name="numbers")
+        take = queue.dequeue(name="take")
+    with tf.device(PS):
+        # The ps has something to do before, so its master does not wait for the value in its place.
+        doubled = tf.add(take, tf.random_uniform([]), name="doubled")
+    with tf.Session(cluster.target("ps:0")) as session:
+        waiting = Background(lambda: session.run(doubled))
+        waiting_steps.until("take")
+        waiting_steps.until("take/_1")
+        (step,) = session.blocked_steps()
+    ended(waiting)
     assert (step.kind, step.source) == ("recv", "/job:worker/replica:0/task:0")
     assert step.cause == "/job:worker/replica:0/task:0 does not answer: it is out of order"
     assert f"recv of {step.on!r} from /job:worker/replica:0/task:0; " in str(step)

@@ -106,12 +106,14 @@ def test_a_caller_that_goes_away_cancels_its_step(
     """As a client does that dies: the call ends, and nobody closes the session."""
     take = queue.dequeue()
     session = tf.Session(cluster.target("worker:0"))
-    session.run(queue.size())
+    session.list_devices()
     link = _link(session)
+    link.ship(Scope(30.0))
     pool = GrowingPool("client")
     peer = connect(cluster.address("worker:0"), "master", pool)
     scope = Scope()
     asked = peer.call(wire.RUN_STEP, m.RunStepRequest(link.handle, [], [take.name], []), scope)
+    step = background(lambda: asked.wait(Scope(30.0)))
     blocked.wait()
     if shell == "direct":
         scope.cancel(errors.cancelled("the caller is gone"))
@@ -123,7 +125,7 @@ def test_a_caller_that_goes_away_cancels_its_step(
     (resource,) = cluster.servers["ps:0"].worker.runtime.resources.all()
     resource.enqueue([_int32(1)])
     assert resource.size() == 1
-    assert isinstance(_outcome(asked), tf.errors.CancelledError)
+    assert isinstance(step.error(), tf.errors.CancelledError)
     session.close()
     pool.shutdown()
 
@@ -137,12 +139,6 @@ def _link(session: tf.Session) -> Any:
 
 def _int32(value: int) -> Any:
     return tf.int32.as_numpy_dtype(value)
-
-
-def _outcome(asked: Any) -> Any:
-    with pytest.raises(tf.errors.OpError) as caught:
-        asked.wait(Scope(30.0))
-    return caught.value
 
 
 def test_giving_up_one_call_leaves_the_others_of_its_step_function(
@@ -221,7 +217,14 @@ def test_a_session_waits_for_a_task_that_is_not_up_yet(cluster: Cluster, backgro
 
     view_worker.peers.get = getting  # type: ignore[method-assign]
     with tf.Session(cluster.target("worker:0")) as session:
-        step = background(lambda: session.run(value))
+
+        def run() -> Any:
+            try:
+                return session.run(value)
+            finally:
+                asked.set()
+
+        step = background(run)
         assert asked.wait(30)
         cluster.start("ps:0")
         assert step.value() == 2.0
@@ -238,10 +241,9 @@ def test_a_task_that_never_comes_up_is_named_when_the_time_is_over(
         value = tf.constant(1.0) + 1.0
     config = tf.ConfigProto(operation_timeout_in_ms=200)
     unreachable = (tf.errors.UnavailableError, tf.errors.DeadlineExceededError)
+    names = f"/job:ps/replica:0/task:0 at {cluster.address('ps:0')}"
     with (
         tf.Session(cluster.target("worker:0"), config=config) as session,
-        pytest.raises(unreachable) as caught,
+        pytest.raises(unreachable, match=names),
     ):
         session.run(value)
-    assert "/job:ps/replica:0/task:0" in str(caught.value)
-    assert cluster.address("ps:0") in str(caught.value)

@@ -675,7 +675,14 @@ def test_who_attends_a_session_hears_of_its_end(
     monkeypatch.setattr(Caretaker, "attend", noted)
     handle, _ = new_session(ask, graph)
     request = pb.AttendSessionRequest(session_handle=handle)
-    attending = background(lambda: ask(wire.ATTEND_SESSION, request))
+
+    def asks() -> Any:
+        try:
+            return ask(wire.ATTEND_SESSION, request)
+        finally:
+            attended.set()  # or it failed
+
+    attending = background(asks)
     assert attended.wait(30.0)
     ask(wire.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle))
     reason = attending.value().reason

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import headrace as tf
 from headrace.ops.readers import ReaderBase, text_line_reader_v2
 from tests.serve.clusters import Cluster
+from tests.serve.conftest import Background
+
+Start = Callable[[Callable[[], Any]], Background]
 
 PS = "/job:ps/task:0"
 
@@ -19,7 +24,9 @@ def shared_reader() -> ReaderBase:
     return ReaderBase(text_line_reader_v2(shared_name="the reader"))
 
 
-def test_sessions_on_different_servers_share_a_reader(cluster: Cluster, tmp_path: Path) -> None:
+def test_sessions_on_different_servers_share_a_reader(
+    cluster: Cluster, tmp_path: Path, background: Start
+) -> None:
     path = tmp_path / "lines"
     path.write_text("".join(f"{n}\n" for n in range(40)))
     with tf.device(PS):
@@ -39,13 +46,9 @@ def test_sessions_on_different_servers_share_a_reader(cluster: Cluster, tmp_path
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(names.enqueue(str(path)))
         session.run(names.close())
-        threads = [
-            threading.Thread(target=drain, args=(cluster.target(f"worker:{n}"),)) for n in (0, 1)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        targets = [cluster.target(f"worker:{n}") for n in (0, 1)]
+        for each in [background(partial(drain, target)) for target in targets]:
+            each.value()
         assert sorted(seen) == list(range(40))
         assert session.run(produced) == 40
 

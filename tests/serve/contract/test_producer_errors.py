@@ -24,8 +24,11 @@ def test_a_producers_error_reaches_a_consumer_elsewhere(cluster: Cluster) -> Non
     ):
         coordinator = tf.train.Coordinator()
         threads = runner.create_threads(loader, coordinator, start=True)
-        with pytest.raises(tf.errors.OutOfRangeError, match="12 apples") as end:
-            trainer.run(element)
+        try:
+            with pytest.raises(tf.errors.OutOfRangeError, match="12 apples") as end:
+                trainer.run(element)
+        finally:
+            coordinator.request_stop()
         with pytest.raises(tf.errors.InvalidArgumentError, match="12 apples"):
             coordinator.join(threads, stop_grace_period_secs=20)
     cause = end.value.__cause__

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,25 +16,16 @@ import pytest
 
 import headrace as tf
 from headrace.codec import protos as pb
-from headrace.serve import registry
 from headrace.serve.cluster import ClusterSpec
-from tests.serve.clusters import Cluster, addresses, in_process
+from tests.serve.clusters import Cluster, Jobs, addresses
 
 Start = Callable[[Callable[[], Any]], Any]
 
-WHERE = ["local", "direct", "grpc"]
 
-
-@pytest.fixture(params=WHERE)
-def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Of a session: '' for this process, or a task of a cluster, over both shells."""
-    if request.param == "local":
-        yield ""
-        return
-    if request.param == "grpc":
-        monkeypatch.setattr(registry, "find", lambda address: None)
-    with in_process({"ps": 1, "worker": 1}) as cluster:
-        yield cluster.target("worker:0")
+@pytest.fixture
+def target(shell: str, cluster_of: Callable[[Jobs], Cluster]) -> str:
+    """Of a session: '' for this process, or a task of a cluster."""
+    return "" if shell == "local" else cluster_of({"ps": 1, "worker": 1}).target("worker:0")
 
 
 class Sums:
@@ -136,19 +127,18 @@ def test_an_error_ends_a_partial_run_and_no_other_step(target: str) -> None:
         assert session.run(good, {x: 1, y: 1}) == 2
 
 
-def test_a_partial_run_may_span_tasks(shell: str) -> None:
-    with in_process({"ps": 1, "worker": 2}) as cluster:
-        x, y = (tf.placeholder(tf.float32, [], name=name) for name in "xy")
-        with tf.device("/job:ps"):
-            first = x * 2.0
-        with tf.device("/job:worker/task:1"):
-            second = first + y
-        with tf.Session(cluster.target("worker:0")) as session:
-            handle = session.partial_run_setup([first, second], [x, y])
-            assert session.partial_run(handle, first, {x: 1.0}) == 2.0
-            assert session.partial_run(handle, second, {y: 1.0}) == 3.0
-        for server in cluster.servers.values():
-            assert not server.worker._running
+def test_a_partial_run_may_span_tasks(cluster: Cluster) -> None:
+    x, y = (tf.placeholder(tf.float32, [], name=name) for name in "xy")
+    with tf.device("/job:ps"):
+        first = x * 2.0
+    with tf.device("/job:worker/task:1"):
+        second = first + y
+    with tf.Session(cluster.target("worker:0")) as session:
+        handle = session.partial_run_setup([first, second], [x, y])
+        assert session.partial_run(handle, first, {x: 1.0}) == 2.0
+        assert session.partial_run(handle, second, {y: 1.0}) == 3.0
+    for server in cluster.servers.values():
+        assert not server.worker._running
 
 
 def test_closing_ends_a_partial_run_that_waits(

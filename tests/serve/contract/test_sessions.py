@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from headrace.graph.graphdef import graph_def
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.master import Master
 from tests.serve.clusters import Cluster, in_process
+from tests.serve.conftest import Background
+
+Start = Callable[[Callable[[], Any]], Background]
 
 VALUES = [
     np.float32(1.5),
@@ -172,37 +176,29 @@ def test_every_node_is_shipped_once(cluster: Cluster, monkeypatch: pytest.Monkey
 
 
 def test_many_threads_may_run_one_session_and_grow_its_graph(
-    cluster: Cluster, graph: tf.Graph
+    cluster: Cluster, graph: tf.Graph, background: Start
 ) -> None:
     with tf.device("/job:ps"):
         counter = tf.Variable(0)
     add = counter.assign_add(1)
     session = tf.Session(cluster.target("worker:0"))
     session.run(tf.global_variables_initializer())
-    failures: list[BaseException] = []
     growing = threading.Lock()
 
     def work(thread: int) -> None:
-        try:
-            for step in range(5):
-                with growing, graph.as_default():
-                    value = tf.constant(100 * thread + step)
-                assert session.run([value, add])[0] == 100 * thread + step
-        except BaseException as failure:
-            failures.append(failure)
+        for step in range(5):
+            with growing, graph.as_default():
+                value = tf.constant(100 * thread + step)
+            assert session.run([value, add])[0] == 100 * thread + step
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert failures == []
+    for each in [background(partial(work, number)) for number in range(8)]:
+        each.value()
     assert session.run(counter) == 40
     session.close()
 
 
 def test_a_signature_that_many_threads_ask_for_at_once_is_planned_once(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, background: Start
 ) -> None:
     worker = cluster.servers["ps:0"].worker
     registered: list[str] = []
@@ -216,17 +212,12 @@ def test_a_signature_that_many_threads_ask_for_at_once_is_planned_once(
     start = threading.Barrier(8)
     with tf.Session(cluster.target("ps:0")) as session:
         fetch = tf.constant(1) + 1
-        results: list[Any] = []
 
-        def work() -> None:
+        def work() -> Any:
             start.wait()
-            results.append(session.run(fetch))
+            return session.run(fetch)
 
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        results = [each.value() for each in [background(work) for _ in range(8)]]
     assert results == [2] * 8
     # a plan that was under way when the others asked was theirs too
     assert len(registered) == 1

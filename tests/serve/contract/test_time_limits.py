@@ -14,8 +14,8 @@ import headrace as tf
 from headrace.python.ops import data_flow_ops
 from headrace.serve import grpc_client, lane_connection, step
 from headrace.serve.grpc_server import PATIENCE_KEY
-from tests.serve.clusters import in_process
-from tests.serve.conftest import SHELLS, Blocked
+from tests.serve.clusters import Cluster, Jobs
+from tests.serve.conftest import JOBS, Blocked
 
 LIMIT_MS = 50
 PATIENCE_S = 10.0
@@ -206,20 +206,11 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(params=["local", *SHELLS])
-def session(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tf.Session]:
-    """A session without a limit of its own, in this process or on a cluster over each shell."""
-    if request.param == "local":
-        with tf.Session() as session:
-            yield session
-        return
-    SHELLS[request.param](monkeypatch)
-    with (
-        in_process({"ps": 1, "worker": 2}) as cluster,
-        tf.Session(cluster.target("worker:0")) as session,
-    ):
+@pytest.fixture
+def session(shell: str, cluster_of: Callable[[Jobs], Cluster]) -> Iterator[tf.Session]:
+    """A session without a limit of its own, in this process or on a cluster."""
+    target = "" if shell == "local" else cluster_of(JOBS).target("worker:0")
+    with tf.Session(target) as session:
         yield session
 
 

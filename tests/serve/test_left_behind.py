@@ -1,0 +1,114 @@
+"""What tasks are told to forget they forget, though the connection breaks on which they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.serve import wire
+from headrace.serve.grpc_client import GrpcPeer
+from tests.serve.clusters import Cluster, in_process
+from tests.serve.conftest import SHELLS
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    SHELLS["grpc"](monkeypatch)
+    with in_process({"ps": 1, "worker": 1}) as cluster:
+        yield cluster
+
+
+class Losing:
+    """The connection breaks with the first call of `method` to the ps.  done: the calls that came after."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, method: wire.Method, arrives: bool) -> None:
+        """arrives: the request did, and only the reply is lost."""
+        self.done: list[Pending[Any]] = []
+        self._left = 1
+        call = GrpcPeer.call
+
+        def losing(peer: GrpcPeer, asked: wire.Method, *args: Any, **how: Any) -> Pending[Any]:
+            if asked is not method or "/job:ps" not in peer.name:
+                return call(peer, asked, *args, **how)
+            if not self._left:
+                self.done.append(call(peer, asked, *args, **how))
+                return self.done[-1]
+            self._left = 0
+            lost = errors.unavailable(f"the connection to {peer.name} broke")
+            if not arrives:
+                return Pending.failed_with(lost)
+            real = call(peer, asked, *args, **how)
+            reply: Pending[Any] = Pending(real.wait_info)
+            real.on_done(lambda _: reply.reject(lost))
+            return reply
+
+        monkeypatch.setattr(GrpcPeer, "call", losing)
+
+    def wait(self) -> None:
+        """Block until what was asked again is done."""
+        (again,) = self.done
+        again.wait(Scope(30.0))
+
+
+Lose = Callable[..., Losing]
+
+
+@pytest.fixture
+def lose(monkeypatch: pytest.MonkeyPatch) -> Lose:
+    return lambda method, arrives=False: Losing(monkeypatch, method, arrives)
+
+
+def test_a_partial_run_whose_end_a_task_did_not_hear_of_is_forgotten_there(
+    cluster: Cluster, lose: Lose
+) -> None:
+    x, y = (tf.placeholder(tf.float32, []) for _ in range(2))
+    with tf.device("/job:ps"):
+        first = x * 2.0
+    with tf.device("/job:worker"):
+        second = first + y
+    with tf.Session(cluster.target("worker:0")) as session:
+        handle = session.partial_run_setup([first, second], [x, y])
+        assert session.partial_run(handle, first, {x: 1.0}) == 2.0
+        assert cluster.servers["ps:0"].worker._steps
+        losing = lose(wire.CLEANUP_GRAPH)
+        assert session.partial_run(handle, second, {y: 1.0}) == 3.0
+        losing.wait()
+        assert not cluster.servers["ps:0"].worker._steps
+
+
+def test_a_session_whose_end_a_task_did_not_hear_of_is_forgotten_there(
+    cluster: Cluster, lose: Lose
+) -> None:
+    with tf.device("/job:ps"):
+        size = tf.FIFOQueue(1, tf.int32, name="private").size()
+    worker = cluster.servers["ps:0"].worker
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(size)
+        assert worker._sessions
+        assert worker.runtime.resources.all()
+        losing = lose(wire.DELETE_WORKER_SESSION)
+    losing.wait()
+    assert not worker._sessions
+    assert not worker._graphs
+    assert not worker.runtime.resources.all()
+
+
+def test_a_partition_that_a_task_registered_without_anybody_knowing_goes_with_its_session(
+    cluster: Cluster, lose: Lose
+) -> None:
+    with tf.device("/job:ps"):
+        total = tf.random_uniform([]) + 1.0
+    worker = cluster.servers["ps:0"].worker
+    with tf.Session(cluster.target("worker:0")) as session:
+        lose(wire.REGISTER_GRAPH, arrives=True)
+        with pytest.raises(tf.errors.UnavailableError, match="/job:ps"):
+            session.run(total)
+        assert worker._graphs
+    assert not worker._graphs
+    assert not worker._sessions
