@@ -1,4 +1,4 @@
-"""What tasks are told to forget they forget, though the connection breaks on which they are told."""
+"""What is kept of a session on its tasks, and forgotten there, when a connection breaks on which they are told."""
 
 from __future__ import annotations
 
@@ -112,3 +112,17 @@ def test_a_partition_that_a_task_registered_without_anybody_knowing_goes_with_it
         assert worker._graphs
     assert not worker._graphs
     assert not worker._sessions
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+def test_a_session_with_state_of_its_own_may_be_made_on_a_task_at_the_second_attempt(
+    cluster: Cluster, lose: Lose, arrives: bool
+) -> None:
+    with tf.device("/job:ps"):
+        total = tf.random_uniform([]) * 0.0 + 1.0
+    config = tf.ConfigProto(isolate_session_state=True)
+    with tf.Session(cluster.target("worker:0"), config=config) as session:
+        lose(wire.CREATE_WORKER_SESSION, arrives)
+        with pytest.raises(tf.errors.UnavailableError, match="/job:ps"):
+            session.run(total)
+        assert session.run(total) == 1.0

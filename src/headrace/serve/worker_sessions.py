@@ -44,6 +44,7 @@ class WorkerSessions:
         """Return when the session exists on `tasks`; False if none is needed.  Raises their errors."""
         if not self.wanted:
             return False
+        created = []
         for task in tasks:
             with self._lock:
                 known = self._created.get(task)
@@ -53,9 +54,8 @@ class WorkerSessions:
                     self._created[task] = mine
             if mine is not None:
                 self._ask(task, mine)
-        for task in tasks:
-            with self._lock:
-                pending = self._created[task]
+            created.append(known)
+        for pending in created:
             follow(pending).wait(scope)
         return True
 
@@ -72,6 +72,8 @@ class WorkerSessions:
 
         def arrived(reply: Pending[object]) -> None:
             error: errors.OpError | None = reply.error
+            if isinstance(error, errors.AlreadyExistsError):
+                error = None  # by an earlier question, of which the reply was lost
             if error is not None:
                 with self._lock:
                     self._created.pop(task, None)

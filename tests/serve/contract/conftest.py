@@ -21,7 +21,7 @@ from tests.serve.proxies import Faults, breaking, dawdling, proxied
 from tests.serve.trials import Trial
 
 SEED = os.environ.get("HEADRACE_TEST_SEED", "")
-SHARE = 3  # every so many'th test dawdles, over one of the shells
+SHARE = 3  # every so many'th test dawdles, and another one breaks, over one of the shells
 DAWDLING, BREAKING = (
     [f"{shell} {how}" for shell in ("grpc", "tcp")] for how in ("dawdles", "breaks")
 )
@@ -49,8 +49,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         else:
             if dawdles and number % SHARE == 0:
                 shells.append(DAWDLING[number // SHARE % 2])
-            if dawdles and breaks:
-                shells.append(BREAKING[number % 2])
+            if dawdles and breaks and number % SHARE == 1:
+                shells.append(BREAKING[number // SHARE % 2])
     metafunc.parametrize("shell", shells, indirect=True)
 
 
