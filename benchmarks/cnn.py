@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.row import Bench
-from headrace.run import blas
 
 BATCH = 50
 SIDE = 28
@@ -103,6 +102,10 @@ def products_alone(bench: Bench) -> None:
 
     Then a pass over the variables and what Adam keeps of them.
     """
+    from headrace.run import (
+        blas,
+    )  # TensorFlow's process, which reads this file too, has no headrace
+
     own, other = (_thread_share(number) for number in range(THREADS))
     asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
     done: queue.SimpleQueue[float] = queue.SimpleQueue()
