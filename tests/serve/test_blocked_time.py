@@ -11,7 +11,7 @@ import pytest
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.python.ops import data_flow_ops
-from headrace.serve import grpc_client, lane_client, step
+from headrace.serve import grpc_client, lane_connection, step
 from headrace.serve.grpc_server import PATIENCE_KEY
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import JOBS, SHELLS
@@ -163,7 +163,7 @@ def test_on_every_way_to_a_task(cluster: Cluster, device: str) -> None:
 @pytest.fixture
 def callers_wait_for_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine: until the task that has the operation has said that it has ended."""
-    for module in (grpc_client, lane_client, step):
+    for module in (grpc_client, lane_connection, step):
         monkeypatch.setattr(module, "_PATIENCE_S", PATIENCE_S)
     monkeypatch.setattr(grpc_client, "_PATIENCE", ((PATIENCE_KEY, str(PATIENCE_S)),))
 
