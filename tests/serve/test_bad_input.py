@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf.message import EncodeError
 
 import headrace as tf
 from headrace.codec import protos as pb
@@ -265,3 +266,24 @@ def test_a_fetched_array_of_numpy_is_what_it_says(session: tf.Session) -> None:
     value = session.run(tf.constant([1.5], tf.float64))
     assert isinstance(value, np.ndarray)
     assert value.dtype == np.float64
+
+
+def test_a_tensor_too_large_for_a_message_says_what_can_carry_it() -> None:
+    """Before anything of it is copied: this one has no memory of its own."""
+    large = np.broadcast_to(np.float32(1.0), (1 << 29,))
+    with pytest.raises(tf.errors.ResourceExhaustedError, match=r"2147483648 bytes.*the lane"):
+        wire.INLINE.put(large, pb.TensorProto())
+    wire.INLINE.put(large[:10], pb.TensorProto())
+
+
+def test_a_message_too_large_is_a_typed_error() -> None:
+    """Of several tensors, or of a graph."""
+
+    class TooLarge:
+        DESCRIPTOR = pb.RunStepRequest.DESCRIPTOR
+
+        def SerializeToString(self) -> bytes:
+            raise EncodeError("Failed to serialize proto")
+
+    with pytest.raises(tf.errors.ResourceExhaustedError, match=r"a RunStepRequest message.*2 GiB"):
+        wire.CREATE_SESSION.encode_request(TooLarge(), wire.INLINE)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, EncodeError
 
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
@@ -22,6 +22,8 @@ from headrace.codec import tensors
 from headrace.run.variable import Lease
 from headrace.serve import messages as m
 from headrace.serve import status
+
+_MOST_INLINE = (1 << 31) - 1
 
 
 class Tensors(Protocol):
@@ -40,6 +42,8 @@ class _Inline:
     def put(self, value: Any, into: pb.TensorProto) -> None:
         if isinstance(value, Lease):
             value = value.array
+        if value.nbytes > _MOST_INLINE:  # found before gigabytes are copied for nothing
+            raise _too_large(f"a tensor of {value.nbytes} bytes")
         kind = dtypes.from_numpy(value.dtype)
         if (
             kind is dtypes.string
@@ -101,6 +105,22 @@ def parse(kind: Any, data: bytes) -> Any:
         ) from None
 
 
+def serialized(message: Any) -> bytes:
+    """Its bytes.  Raises ResourceExhausted for more than protobuf can have."""
+    try:
+        data: bytes = message.SerializeToString()
+    except EncodeError:
+        raise _too_large(f"a {message.DESCRIPTOR.name} message") from None
+    return data
+
+
+def _too_large(what: str) -> errors.OpError:
+    return errors.resource_exhausted(
+        f"{what} has more than the 2 GiB that gRPC and protobuf can carry. Between processes of headrace tensors go "
+        "over the lane, which has no such limit (see HEADRACE_LANE); in graphs use variables instead of large constants"
+    )
+
+
 def _encode_run_step(r: m.RunStepRequest, t: Tensors) -> bytes:
     proto = pb.RunStepRequest(
         session_handle=r.session_handle, fetch=r.fetches, target=r.targets,
@@ -110,7 +130,7 @@ def _encode_run_step(r: m.RunStepRequest, t: Tensors) -> bytes:
     _put_named(r.feeds, proto.feed, t)
     if r.options is not None:
         proto.options.CopyFrom(r.options)
-    return proto.SerializeToString()
+    return serialized(proto)
 
 
 def _decode_run_step(data: bytes, t: Tensors) -> m.RunStepRequest:
@@ -130,7 +150,7 @@ def _encode_run_step_reply(r: m.RunStepReply, t: Tensors) -> bytes:
         proto.metadata.CopyFrom(r.metadata)
     if r.direct is not None:
         proto.headrace_direct.CopyFrom(r.direct)
-    return proto.SerializeToString()
+    return serialized(proto)
 
 
 def _decode_run_step_reply(data: bytes, t: Tensors) -> m.RunStepReply:
@@ -152,17 +172,17 @@ def _raise_stored(proto: Any) -> None:
 
 
 def _run_step_error(error: errors.OpError) -> bytes:
-    return pb.RunStepResponse(
+    return serialized(pb.RunStepResponse(
         status_code=error.error_code, status_error_message=status.text_of(error),  # type: ignore[arg-type]
         headrace_error=status.to_detail(error),
-    ).SerializeToString()  # fmt: skip
+    ))  # fmt: skip
 
 
 def _run_graph_error(error: errors.OpError) -> bytes:
-    return pb.RunGraphResponse(
+    return serialized(pb.RunGraphResponse(
         status_code=error.error_code, status_error_message=status.text_of(error),  # type: ignore[arg-type]
         headrace_error=status.to_detail(error),
-    ).SerializeToString()  # fmt: skip
+    ))  # fmt: skip
 
 
 def _encode_run_graph(r: m.RunGraphRequest, t: Tensors) -> bytes:
@@ -178,7 +198,7 @@ def _encode_run_graph(r: m.RunGraphRequest, t: Tensors) -> bytes:
         headrace_ends_step=r.ends_step, headrace_close_reason=r.close_reason,
     )  # fmt: skip
     _put_named(r.send, proto.send, t)
-    return proto.SerializeToString()
+    return serialized(proto)
 
 
 def _decode_run_graph(data: bytes, t: Tensors) -> m.RunGraphRequest:
@@ -197,7 +217,7 @@ def _encode_run_graph_reply(r: m.RunGraphReply, t: Tensors) -> bytes:
     _put_named(r.recv, proto.recv, t)
     if r.step_stats is not None:
         proto.step_stats.CopyFrom(r.step_stats)
-    return proto.SerializeToString()
+    return serialized(proto)
 
 
 def _decode_run_graph_reply(data: bytes, t: Tensors) -> m.RunGraphReply:
@@ -210,9 +230,11 @@ def _decode_run_graph_reply(data: bytes, t: Tensors) -> m.RunGraphReply:
 
 
 def _encode_recv_tensor(r: m.RecvTensorRequest, _: Tensors) -> bytes:
-    return pb.RecvTensorRequest(
-        step_id=r.step_id, rendezvous_key=r.rendezvous_key, request_id=r.request_id
-    ).SerializeToString()
+    return serialized(
+        pb.RecvTensorRequest(
+            step_id=r.step_id, rendezvous_key=r.rendezvous_key, request_id=r.request_id
+        )
+    )
 
 
 def _decode_recv_tensor(data: bytes, _: Tensors) -> m.RecvTensorRequest:
@@ -226,7 +248,7 @@ def _encode_recv_tensor_reply(r: m.RecvTensorReply, t: Tensors) -> bytes:
     proto = pb.RecvTensorResponse(is_dead=r.is_dead, send_start_micros=r.send_start_micros)
     if r.value is not None:
         t.put(r.value, proto.tensor)
-    return proto.SerializeToString()
+    return serialized(proto)
 
 
 def _decode_recv_tensor_reply(data: bytes, t: Tensors) -> m.RecvTensorReply:
@@ -241,7 +263,7 @@ def _encode_send_tensor(r: m.SendTensorRequest, t: Tensors) -> bytes:
     )
     if not r.is_dead:
         t.put(r.value, proto.tensor)
-    return proto.SerializeToString()
+    return serialized(proto)
 
 
 def _decode_send_tensor(data: bytes, t: Tensors) -> m.SendTensorRequest:
@@ -256,7 +278,7 @@ def _encode_run_callable(r: m.RunCallableRequest, t: Tensors) -> bytes:
     )
     for value in r.feeds:
         t.put(value, proto.feed.add())
-    return proto.SerializeToString()
+    return serialized(proto)
 
 
 def _decode_run_callable(data: bytes, t: Tensors) -> m.RunCallableRequest:
@@ -273,7 +295,7 @@ def _encode_run_callable_reply(r: m.RunCallableReply, t: Tensors) -> bytes:
         t.put(value, proto.fetch.add())
     if r.metadata is not None:
         proto.metadata.CopyFrom(r.metadata)
-    return proto.SerializeToString()
+    return serialized(proto)
 
 
 def _decode_run_callable_reply(data: bytes, t: Tensors) -> m.RunCallableReply:
@@ -312,7 +334,7 @@ def _encode_brief(handle: str, number: int, feeds: list[Any], t: Tensors) -> byt
     proto = pb.RunCallableRequest(session_handle=handle, handle=number)
     for value in feeds:
         t.put(value, proto.feed.add())
-    return proto.SerializeToString()
+    return serialized(proto)
 
 
 def _decode_brief(data: bytes, t: Tensors) -> tuple[str, int, list[Any]]:
@@ -324,7 +346,7 @@ def _encode_values(r: m.ValuesReply, t: Tensors) -> bytes:
     proto = pb.RunCallableResponse()
     for value in r.fetches:
         t.put(value, proto.fetch.add())
-    return proto.SerializeToString()
+    return serialized(proto)
 
 
 def _decode_values(data: bytes, t: Tensors) -> m.ValuesReply:
@@ -337,8 +359,8 @@ def _plain(
     """A method whose messages are the protobuf ones."""
     return Method(
         service, name, handler,
-        lambda message, _: message.SerializeToString(), lambda data, _: parse(request, data),
-        lambda message, _: message.SerializeToString(), lambda data, _: parse(reply, data),
+        lambda message, _: serialized(message), lambda data, _: parse(request, data),
+        lambda message, _: serialized(message), lambda data, _: parse(reply, data),
         plain=(request, reply), lasting=lasting,
     )  # fmt: skip
 
@@ -425,7 +447,7 @@ RECV_TENSOR = Method(
 )  # fmt: skip
 SEND_TENSOR = Method(
     _WORKER, "SendTensor", "send_tensor", _encode_send_tensor, _decode_send_tensor,
-    lambda message, _: message.SerializeToString(), lambda data, _: parse(pb.SendTensorResponse, data),
+    lambda message, _: serialized(message), lambda data, _: parse(pb.SendTensorResponse, data),
 )  # fmt: skip
 RUN_PART = Method(
     _WORKER, "RunPart", "run_part", _encode_run_part, _decode_run_part,
