@@ -40,10 +40,12 @@ from headrace.serve.lane_server import LaneShell
 from headrace.serve.lane_socket import LaneSocket, NothingSent
 from headrace.serve.lane_wire import NUMBERS
 from headrace.serve.routed import RoutedPeer
+from headrace.serve.security import Security
 from headrace.serve.watcher import watcher
 from tests.serve.clusters import Cluster, addresses, in_process
 from tests.serve.conftest import SHELLS, Background
 from tests.serve.proxies import before
+from tests.serve.raw_lane import lane_of, lane_peer
 
 Start = Callable[[Callable[[], Any]], Background]
 STATUS = pb.GetStatusRequest()
@@ -771,6 +773,44 @@ def test_a_request_of_which_something_was_sent_is_not_made_again(
             with pytest.raises(tf.errors.UnavailableError):
                 status(peer)
         assert made == 1
+
+
+def test_connections_that_nobody_uses_are_closed_but_for_one(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the peer is not called again: a client that ran eight steps at once, and now does nothing."""
+    timers: list[tuple[float, Callable[[], object]]] = []
+
+    class Later:
+        def later(self, delay_s: float, callback: Callable[[], object]) -> None:
+            timers.append((delay_s, callback))
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(watcher(), name)
+
+    def ring() -> None:
+        ((delay_s, callback),) = timers
+        assert delay_s >= 1
+        timers.clear()
+        callback()
+
+    with lane_peer(lane_of(cluster), Security()) as peer:
+        monkeypatch.setattr(lane_client, "watcher", Later)
+        first, second, last = [peer._take(Scope(WITHIN_S), fresh=True) for _ in range(3)]
+        for connection in (first, second, last):
+            peer.give_back(connection)
+        first.idle_since -= 1000
+        ring()
+        assert peer._idle == [second, last]
+        for connection in (second, last):
+            connection.idle_since -= 1000
+        ring()
+        assert peer._idle == [last]
+        assert not timers
+        peer.call_now(wire.GET_STATUS, STATUS, Scope(WITHIN_S))
+        assert peer._idle == [last]
+        peer.give_back(peer._take(Scope(WITHIN_S), fresh=True))
+        assert len(timers) == 1
 
 
 def test_idle_connections_give_back_the_memory_that_they_share(

@@ -69,6 +69,7 @@ class LanePeer:
         self._idle: list[Connection] = []
         self._closed = False
         self._looks_for_memory = False
+        self._most_idle = 1  # that nobody has to look after; more while `_reap` will
 
     def call(
         self, method: Method, request: Any, scope: Scope, watched: bool = True, again: bool = True
@@ -153,7 +154,7 @@ class LanePeer:
             idle = self._idle
             idle.append(connection)
             try:
-                due = now - idle[0].idle_since > _IDLE_S or len(idle) > _MOST_IDLE
+                due = now - idle[0].idle_since > _IDLE_S or len(idle) > self._most_idle
             except IndexError:  # another thread has taken it
                 due = False
             if due or connection.gone or self._closed:
@@ -252,6 +253,9 @@ class LanePeer:
             self._looks_for_memory = True
             watcher().later(_KEEPS_MEMORY_S, self._give_memory_back)
         idle = self._idle
+        if len(idle) > 1 == self._most_idle:
+            self._most_idle = _MOST_IDLE
+            watcher().later(_IDLE_S, self._reap)
         try:
             oldest = idle[0]
             if len(idle) > _MOST_IDLE or now - oldest.idle_since > _IDLE_S:
@@ -259,6 +263,19 @@ class LanePeer:
                 oldest.close()
         except (IndexError, ValueError):  # another thread has taken it
             return
+
+    def _reap(self) -> None:
+        """Close what nobody has used for long, but for one connection, and look again later if there are more."""
+        since = time.monotonic() - _IDLE_S
+        for connection in self._idle[:-1]:  # the last one was used last
+            if connection.idle_since <= since:
+                with contextlib.suppress(ValueError):  # somebody has taken it
+                    self._idle.remove(connection)
+                    connection.close()
+        if len(self._idle) > 1:
+            watcher().later(_IDLE_S, self._reap)
+        else:
+            self._most_idle = 1
 
     def _give_memory_back(self) -> None:
         """Close connections that share memory and have been idle for long: it goes with them, on either side."""
