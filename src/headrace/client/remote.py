@@ -113,7 +113,12 @@ class RemoteEngine:
             except (errors.AbortedError, errors.UnavailableError):
                 known = None
                 raise
-            return [_writable(value) for value in found]
+            return [
+                value
+                if value.__class__ is not np.ndarray or value.flags.writeable
+                else value.copy()
+                for value in found
+            ]
 
         def run(
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None

@@ -165,6 +165,8 @@ class Program:
                 if self.shares:
                     with step.runtime.team:
                         self._execute(registers, step, waiting)
+                elif self._flat is not None and step.links is None:
+                    run_segment(self._flat, registers, step)
                 else:
                     self._execute(registers, step, waiting)
             finally:

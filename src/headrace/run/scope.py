@@ -46,7 +46,7 @@ def nap(remaining_s: float | None) -> float | None:
     """See `Scope.nap`; for waits without a scope."""
     if threading.get_ident() != _main_thread:
         return remaining_s
-    return CTRL_C_S if remaining_s is None else min(remaining_s, CTRL_C_S)
+    return CTRL_C_S if remaining_s is None or remaining_s > CTRL_C_S else remaining_s
 
 
 def wait_until_set(event: threading.Event) -> None:

@@ -140,5 +140,4 @@ def read_limit(scope: Scope, look_s: float = 0.0, patience_s: float | None = Non
     if scope.deadline is not None:
         late_s = _PATIENCE_S if patience_s is None else patience_s
         limit_s = min(limit_s, max(_AN_INSTANT_S, scope.deadline + late_s - time.monotonic()))
-    nap_s = nap(limit_s)
-    return limit_s if nap_s is None else nap_s
+    return nap(limit_s) or limit_s

@@ -132,14 +132,16 @@ class Fitted:
         for index in before:
             fetches = replies[index].fetches
             count = len(fetches) - len(parts[index].given)
-            passed += fetches[count:]
+            for value in fetches[count:]:
+                passed.append(value.detach() if value.__class__ is Lease else value)
             del fetches[count:]
+        if len(now) == 1:
+            requests[now[0]].feeds += passed
+            return
         first = 0
         for index in now:
             last = first + len(parts[index].taken)
-            feeds = requests[index].feeds
-            for value in passed[first:last]:
-                feeds.append(value.detach() if value.__class__ is Lease else value)
+            requests[index].feeds += passed[first:last]
             first = last
 
     def reply(self, replies: Sequence[m.ValuesReply]) -> m.ValuesReply:
