@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine, report
-from benchmarks.compare import FULL, QUICK, Effort, run_series
+from benchmarks.compare import QUICK, Effort, run_series
 from benchmarks.libraries import LIBRARIES, Library
 from benchmarks.processes import ProcessFailed
 from benchmarks.report import shown
@@ -32,6 +32,7 @@ from benchmarks.rows import TABLE
 
 RUNS = 3
 SECONDS = 0.4  # of timing, for each value of an argument
+WITHIN_S = 1800.0  # for all values of a series: one process measures them
 CLIENTS = [1, 2, 4, 8]
 SIZES = [4, 1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23, 1 << 26, 1 << 28]
 NODES = [10, 100, 1000, 10_000]
@@ -223,9 +224,9 @@ def _scale(axis: Any, series: Series) -> None:
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axis.set_xscale("log", base=10 if series.argument == "nodes" else 2)
-    texts = [size_text(value) if series.argument == "nbytes" else f"{value:,}" for value in series.values]  # fmt: skip
-    every = -(-len(texts) // 5)
-    axis.set_xticks(series.values[::every], texts[::every])
+    ticks = marked(series.values)
+    texts = [size_text(value) if series.argument == "nbytes" else f"{value:,}" for value in ticks]
+    axis.set_xticks(ticks, texts)
     axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_xlabel("" if series.argument == "nbytes" else series.argument)
     if series.row.unit is Unit.SECONDS:
@@ -235,6 +236,13 @@ def _scale(axis: Any, series: Series) -> None:
     else:
         axis.set_ylim(bottom=0)
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def marked(values: Sequence[int]) -> list[int]:
+    """Those that are named on the axis: both ends, and some between them."""
+    found = list(values[:: -(-len(values) // 5)])
+    found[-1] = values[-1]
+    return found
 
 
 def markdown(
@@ -308,7 +316,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if warning := machine.busy():
         print(warning)
-    effort = QUICK if args.quick else Effort(args.runs, SECONDS, FULL.within_s)
+    effort = QUICK if args.quick else Effort(args.runs, SECONDS, WITHIN_S)
     for plot in plots(args.clients, args.bytes, args.nodes):
         if plot.name not in args.plots:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
@@ -108,3 +109,29 @@ def test_nothing_is_written_if_a_measurement_failed(
 def test_arguments_that_no_row_can_take_are_refused(wrong: list[str]) -> None:
     with pytest.raises(SystemExit):
         scaling.arguments(wrong)
+
+
+@pytest.mark.parametrize(
+    ("values", "marked"),
+    [
+        (scaling.SIZES, [4, 1 << 14, 1 << 20, 1 << 28]),
+        (scaling.NODES, [10, 100, 1000, 10_000]),
+        ([7], [7]),
+    ],
+)
+def test_both_ends_of_an_axis_are_named(values: list[int], marked: list[int]) -> None:
+    assert scaling.marked(values) == marked
+
+
+def test_what_measures_both_libraries_imports_neither() -> None:
+    """The Python that has the one need not have the other."""
+    folder = report.README.parent
+    found = [
+        f"{path.name}:{node.lineno}"
+        for path in [*folder.glob("*.py"), *folder.glob("rows/*.py")]
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in [getattr(node, "module", None) or node.names[0].name]
+        if name.split(".")[0] in ("headrace", "tensorflow") and path.name != "tensorflow_server.py"
+    ]
+    assert found == []
