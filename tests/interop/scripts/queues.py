@@ -250,10 +250,11 @@ def an_enqueue_that_timed_out_puts_nothing(tf: Any, here: Here) -> Any:
 def the_timeout_of_a_session_ends_its_steps(tf: Any, here: Here) -> Any:
     q = fifo(tf)
     take, put = q.dequeue(), q.enqueue(2.0)
-    with tf.Session(here.worker, config=tf.ConfigProto(operation_timeout_in_ms=300)) as session:
+    hurried = tf.ConfigProto(operation_timeout_in_ms=300)
+    with tf.Session(here.worker, config=hurried) as session, tf.Session(here.worker) as patient:
         late = InThread(lambda: session.run(take)).outcome()
-        session.run(put)
-        return [late, session.run(take)]
+        patient.run(put)
+        return [late, patient.run(take)]
 
 
 @TABLE.gives(["CancelledError", 3.0])
