@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import headrace as tf
 from headrace.base import errors
+from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import wire
@@ -25,16 +27,18 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
 
 
 class Losing:
-    """The connection breaks with the first call of `method` to the ps.  done: the calls that came after."""
+    """The connection breaks with the first call of `method` to a task.  done: the calls that came after."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, method: wire.Method, arrives: bool) -> None:
-        """arrives: the request did, and only the reply is lost."""
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, method: wire.Method, arrives: bool, whom: str
+    ) -> None:
+        """arrives: the request did, and only the reply is lost.  whom: how errors call the task."""
         self.done: list[Pending[Any]] = []
         self._left = 1
         call = GrpcPeer.call
 
         def losing(peer: GrpcPeer, asked: wire.Method, *args: Any, **how: Any) -> Pending[Any]:
-            if asked is not method or "/job:ps" not in peer.name:
+            if asked is not method or whom not in peer.name:
                 return call(peer, asked, *args, **how)
             if not self._left:
                 self.done.append(call(peer, asked, *args, **how))
@@ -61,7 +65,7 @@ Lose = Callable[..., Losing]
 
 @pytest.fixture
 def lose(monkeypatch: pytest.MonkeyPatch) -> Lose:
-    return lambda method, arrives=False: Losing(monkeypatch, method, arrives)
+    return lambda method, arrives=False, whom="/job:ps": Losing(monkeypatch, method, arrives, whom)
 
 
 def test_a_partial_run_whose_end_a_task_did_not_hear_of_is_forgotten_there(
@@ -126,3 +130,19 @@ def test_a_session_with_state_of_its_own_may_be_made_on_a_task_at_the_second_att
         with pytest.raises(tf.errors.UnavailableError, match="/job:ps"):
             session.run(total)
         assert session.run(total) == 1.0
+
+
+def test_a_callable_whose_release_the_master_did_not_hear_of_is_forgotten_there(
+    cluster: Cluster, lose: Lose
+) -> None:
+    total = tf.random_uniform([]) + 1.0
+    with tf.Session(cluster.target("worker:0")) as session:
+        call = session._make_callable_from_options(pb.CallableOptions(fetch=[total.name]))
+        call()
+        (on_master,) = cluster.servers["worker:0"].master._sessions.values()
+        assert on_master._callables._known
+        losing = lose(wire.RELEASE_CALLABLE, whom="the server")
+        del call
+        gc.collect()
+        losing.wait()
+        assert not on_master._callables._known

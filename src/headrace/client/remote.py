@@ -33,6 +33,7 @@ from headrace.serve.lane_connect import Unreachable
 from headrace.serve.lane_options import direct_steps
 from headrace.serve.overview import add_owed
 from headrace.serve.peers import Peer, connect
+from headrace.serve.persistent import insist
 from headrace.serve.placement_log import log_placement
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security
@@ -312,7 +313,7 @@ class RemoteEngine:
         """Ask the master to forget a callable; nobody waits for the reply."""
         if self._scope.error is None and link.handle and not sys.is_finalizing():
             request = pb.ReleaseCallableRequest(session_handle=link.handle, handle=number)
-            link.master.call(wire.RELEASE_CALLABLE, request, self._scope)
+            insist(link.master, wire.RELEASE_CALLABLE, request, self._scope)
 
     def _link(self) -> Link:
         """The link to the master; it need not be up yet."""

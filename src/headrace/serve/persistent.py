@@ -1,6 +1,6 @@
 """Calls between tasks that are made again if the other side seems to be down, or a connection breaks.
 
-Called by: serve.exchange, serve.routed, serve.planner, serve.master_session.  Threads: any.
+Called by: client.remote, serve.exchange, serve.routed, serve.planner, serve.master_session.  Threads: any.
 """
 
 from __future__ import annotations
