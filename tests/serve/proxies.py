@@ -15,7 +15,7 @@ import pytest
 
 from headrace.codec import protos as pb
 from headrace.serve.server import Server
-from tests.serve.clusters import Cluster, Jobs, addresses, in_process
+from tests.serve.clusters import ATTEMPTS, Cluster, Jobs, addresses, in_process
 
 
 @dataclass(frozen=True)
@@ -243,6 +243,30 @@ PROXIED = "127.0.0.2"
 """Where tasks are, says their cluster spec; a proxy is there, and the task has the same port of 127.0.0.1."""
 
 
+def _with_proxies(
+    stack: ExitStack, jobs: Jobs, fates: Callable[[int], Callable[[], Fate]], faults: Faults | None
+) -> dict[str, list[str]]:
+    """The spec of a cluster of PROXIED addresses, at each of which is a proxy.
+
+    A port that is free of one address may be taken of another: then other ports are tried.
+    """
+    for attempt in range(ATTEMPTS):
+        spec = addresses(jobs)
+        with ExitStack() as trying:
+            try:
+                for number, address in enumerate(each for tasks in spec.values() for each in tasks):
+                    host, _, port = address.partition(":")
+                    listens = PROXIED, int(port)
+                    trying.enter_context(Proxy((host, int(port)), fates(number), listens, faults))
+            except OSError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                continue
+            stack.push(trying.pop_all())
+            break
+    return {job: [f"{PROXIED}:{each.partition(':')[2]}" for each in spec[job]] for job in spec}
+
+
 @contextmanager
 def behind_proxies(
     jobs: Jobs, fates: Callable[[int], Callable[[], Fate]], faults: Faults | None = None
@@ -253,15 +277,7 @@ def behind_proxies(
     """
     with ExitStack() as stack, pytest.MonkeyPatch.context() as environment:
         environment.setenv("HEADRACE_BIND", "127.0.0.1")
-        spec = addresses(jobs)
-        for number, address in enumerate(each for tasks in spec.values() for each in tasks):
-            host, _, port = address.partition(":")
-            listens = PROXIED, int(port)
-            proxy = Proxy((host, int(port)), fates(number), listens, faults)
-            stack.enter_context(proxy)
-        cluster = Cluster(
-            {job: [f"{PROXIED}:{each.partition(':')[2]}" for each in spec[job]] for job in spec}
-        )
+        cluster = Cluster(_with_proxies(stack, jobs, fates, faults))
         stack.callback(cluster.stop)
         yield cluster
 
