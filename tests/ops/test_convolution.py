@@ -389,17 +389,18 @@ def test_the_gradient_of_a_batch_norm_is_the_slope(training: bool) -> None:
             )
 
 
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("padding", ["SAME", "VALID", [[0, 0], [1, 2], [3, 0], [0, 0]]])
 @pytest.mark.parametrize("known", [True, False])
-def test_dilated_windows_where_channels_are_second(padding: str, known: bool) -> None:
+def test_dilated_windows_where_channels_are_second(padding: Any, known: bool) -> None:
     rng = np.random.default_rng(7)
     x, w = integers(rng, 2, 7, 8, 3), integers(rng, 3, 2, 3, 2)
     with tf.Graph().as_default(), tf.Session() as session:
         turned = tf.placeholder_with_default(
             np.moveaxis(x, -1, 1), [2, 3, 7, 8] if known else [None, 3, None, None]
         )
+        second = padding if isinstance(padding, str) else [padding[at] for at in (0, 3, 1, 2)]
         found = tf.nn.depthwise_conv2d(
-            turned, w, [1, 1, 1, 1], padding, rate=[2, 3], data_format="NCHW"
+            turned, w, [1, 1, 1, 1], second, rate=[2, 3], data_format="NCHW"
         )
         wanted = tf.nn.depthwise_conv2d_native(x, w, [1, 1, 1, 1], padding, dilations=[1, 2, 3, 1])
         values = session.run([found, wanted])

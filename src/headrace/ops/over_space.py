@@ -22,18 +22,19 @@ from headrace.ops.space_batch import batch_to_space_nd, space_to_batch_nd
 
 __all__: list[str] = []
 
-OnSpace = Callable[[Any, str], Tensor]
+OnSpace = Callable[[Any, Any], Tensor]
 """make(input, padding): an operation on windows that are not dilated."""
 Pairs = list[list[int]]
 
 
 def over_space(
-    input: Tensor, window: Sequence[int | None] | None, rate: Sequence[int], padding: str, data_format: str | None,
+    input: Tensor, window: Sequence[int | None] | None, rate: Sequence[int], padding: Any, data_format: str | None,
     make: OnSpace, filter_shape: Sequence[int | None] | None = None,
 ) -> Tensor:  # fmt: skip
     """make(input, padding), its windows dilated by `rate`.
 
-    window: sizes of the filter's spatial dimensions.  filter_shape: for a node of its own.
+    window: sizes of the filter's spatial dimensions.  padding: SAME, VALID, or two numbers for each of the input's
+    dimensions.  filter_shape: for a node of its own.
     Raises ValueError where the window's sizes, or how many dimensions the input has, are needed and not known.
     """
     rates = constant(list(rate), "int32", name="dilation_rate")
@@ -47,9 +48,11 @@ def over_space(
         raise ValueError(
             f"a dilation of {given} is for {len(given) + 2} dimensions, and {input.name} is {input.shape}"
         )
-    base, node = _base(window, given, padding)
     channels_first = data_format is not None and data_format.startswith("NC")
     first = 2 if channels_first else 1
+    if not isinstance(padding, str):
+        padding = [list(pair) for pair in padding][first : first + len(given)]
+    base, node = _base(window, given, padding)
     sizes = raw[first : first + len(given)]
     pads: Any
     cuts: Any
@@ -69,9 +72,11 @@ def over_space(
 
 
 def _base(
-    window: Sequence[int | None] | None, rate: Sequence[int], padding: str
+    window: Sequence[int | None] | None, rate: Sequence[int], padding: str | Pairs
 ) -> tuple[Pairs, Tensor | None]:
     """How much a dilated window reaches beyond the input on either side, and a node of that if there is any."""
+    if not isinstance(padding, str):
+        return padding, None
     if padding == "VALID":
         return [[0, 0]] * len(rate), None
     if padding != "SAME":
@@ -87,12 +92,12 @@ _SCOPE = "required_space_to_batch_paddings"
 
 
 def _known(
-    sizes: Sequence[int], base: Pairs, rate: Sequence[int], padding: str
+    sizes: Sequence[int], base: Pairs, rate: Sequence[int], padding: str | Pairs
 ) -> tuple[Pairs, Pairs]:
     """Paddings and crops of an input whose sizes are known while the graph is built."""
     with name_scope(None, _SCOPE):
         constant(list(sizes), "int32", name="input_shape")
-        if padding == "VALID":
+        if padding != "SAME":
             constant(base, "int32", name="base_paddings")
         over = [
             -(n + before + after) % block
