@@ -130,7 +130,7 @@ def a_failed_step_leaves_the_session_usable(tf: Any, here: Here) -> Any:
 def a_failure_on_one_task_ends_what_waits_on_another(tf: Any, here: Here) -> Any:
     x = fed(tf)
     with tf.device(PS):
-        q = tf.FIFOQueue(1, tf.float32, shapes=[[]], shared_name="queue")
+        q = tf.FIFOQueue(2, tf.float32, shapes=[[]], shared_name="queue")
         blocked, put, take = q.dequeue(), q.enqueue(1.0), q.dequeue()
     with tf.device(WORKER):
         bad = tf.matmul(x, x, name="bad")
@@ -140,6 +140,8 @@ def a_failure_on_one_task_ends_what_waits_on_another(tf: Any, here: Here) -> Any
             session.run([blocked, bad], {x: np.zeros([2, 3], np.float32)})
         except tf.errors.OpError as error:
             kind = type(error).__name__
+        # The dequeue that was given up is told, not waited for: it may have taken the first.
+        session.run(put)
         session.run(put)
         return [kind, session.run(take)]
 
