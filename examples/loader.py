@@ -46,4 +46,6 @@ def main(target, first, last, *words):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
     main(*sys.argv[1:])

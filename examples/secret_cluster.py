@@ -64,5 +64,7 @@ def run(role, ps, worker, security):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 5:
+        sys.exit(__doc__)
     role, ps, worker, secret_file = sys.argv[1:]
     run(role, ps, worker, tf.train.Security(secret_file=secret_file))

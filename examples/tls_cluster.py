@@ -32,5 +32,7 @@ def credentials(folder):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 5:
+        sys.exit(__doc__)
     role, ps, worker, folder = sys.argv[1:]
     run(role, ps, worker, credentials(folder))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,19 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 Run = Callable[..., list[str]]
 Serve = Callable[[int], list[str]]
+
+
+@pytest.mark.parametrize(
+    "name", ["simple_client", "containers", "loader", "trainer", "secret_cluster", "tls_cluster"]
+)
+def test_a_program_that_is_told_too_little_says_how_it_is_started(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = EXAMPLES / f"{name}.py"
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.syspath_prepend(EXAMPLES)
+    with pytest.raises(SystemExit, match=f"python examples/{name}.py"):
+        runpy.run_path(str(program), run_name="__main__")
 
 
 def test_a_variable_outlives_the_program_and_is_shared_by_the_servers(
