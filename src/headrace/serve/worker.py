@@ -394,6 +394,8 @@ class Worker(Logged, NoCollectives):
             return values
         except errors.OpError as error:
             self._end_step(step_id, error)
+            if self._closed is not None and isinstance(error, errors.CancelledError):
+                raise _again(self._closed) from error  # what it used has gone with the server
             raise
         except BaseException:  # Ctrl-C in a client of this process
             self._end_step(step_id, errors.cancelled("the step was interrupted"))
