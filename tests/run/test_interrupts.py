@@ -15,7 +15,7 @@ import pytest
 
 import headrace as tf
 from headrace.base import dtypes
-from headrace.run import dataflow, interrupts, program
+from headrace.run import dataflow, interrupts, long_waits, program
 from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.pending import Pending
 from headrace.run.queue_spec import QueueSpec
@@ -249,6 +249,7 @@ def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing(
             finally:
                 sys.settrace(before)
             session.run(put)
+            assert not long_waits.waiting
             assert session.run(size) == 1, f"interrupted at line {line} of those that run"
             assert session.run(take) == 7
             if not at.came:

@@ -38,7 +38,7 @@ def during_calls(cluster: Cluster) -> Handle:
             return pb.GetStatusResponse(headrace_clock_ns=7)
 
         shell.handlers = {
-            number: (method, codec, handle) for number, (method, codec, _) in shell.handlers.items()
+            number: found._replace(handle=handle) for number, found in shell.handlers.items()
         }
 
     return use

@@ -351,6 +351,7 @@ class _Execution:
             if isinstance(error, errors.OpError)
             else errors.cancelled("the step was interrupted")
         )
+        long_waits.waiting.pop(self, None)  # a Ctrl-C may have come just before `_wait` did that
         for _, _, pending, _ in self._outstanding.values():
             pending.abandon(reason)
         if self._step.rendezvous is not None:

@@ -495,6 +495,7 @@ class _Execution:
             if isinstance(error, errors.OpError)
             else errors.cancelled("the step was interrupted")
         )
+        long_waits.waiting.pop(self, None)  # a Ctrl-C may have come just before `_wait` did that
         for pending in self._outstanding.values():
             pending.abandon(reason)
         rendezvous = self._step.rendezvous
