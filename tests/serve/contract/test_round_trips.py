@@ -118,13 +118,16 @@ def test_an_uninitialized_variable_is_named(cluster: Cluster, stages: list[list[
 def test_no_worker_sees_a_variable_that_is_half_updated_and_no_update_is_lost(
     cluster: Cluster,
 ) -> None:
-    workers = 2
+    workers, side = (
+        2,
+        100,
+    )  # as large as is shared at all: over connections that dawdle each byte costs
 
     def train(task: int) -> None:
         with tf.Graph().as_default():
             with tf.device("/job:ps"):
                 w = tf.get_variable(
-                    "w", [ROWS, ROWS], initializer=tf.zeros_initializer(), use_resource=False
+                    "w", [side, side], initializer=tf.zeros_initializer(), use_resource=False
                 )
             with tf.device(f"/job:worker/task:{task}"):
                 lowest, highest = tf.reduce_min(w), tf.reduce_max(w)
@@ -136,7 +139,7 @@ def test_no_worker_sees_a_variable_that_is_half_updated_and_no_update_is_lost(
                     assert low == high
 
     with tf.device("/job:ps"):
-        w = tf.get_variable("w", [ROWS, ROWS], initializer=tf.zeros_initializer())
+        w = tf.get_variable("w", [side, side], initializer=tf.zeros_initializer())
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(w.initializer)
         with Crew("workers") as crew:
