@@ -30,7 +30,8 @@ class Effort:
     @property
     def text(self) -> str:
         """For the table's caption."""
-        return f"medians of {self.runs} runs of {self.seconds:g} s"
+        many = "one run" if self.runs == 1 else f"medians of {self.runs} runs"
+        return f"{many} of {self.seconds:g} s"
 
 
 FULL = Effort(runs=5, seconds=1.0, within_s=300.0)
