@@ -12,7 +12,7 @@ from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import wire
-from headrace.serve.persistent import Persistent
+from headrace.serve.persistent import Persistent, insist
 from headrace.serve.wire import Method
 
 LOST = errors.unavailable("the connection to /job:ps broke")
@@ -74,3 +74,24 @@ def test_a_value_that_was_taken_when_the_reply_was_lost_is_lost() -> None:
 def test_twice_at_the_first_attempt_is_an_error(method: Method) -> None:
     call, _ = asked(method, TWICE)
     assert isinstance(call.error, tf.errors.AlreadyExistsError)
+
+
+def insisted(*answers: Any) -> tuple[Pending[Any], list[Method]]:
+    peer = Peer(*answers)
+    return insist(peer, wire.CLEANUP_GRAPH, None, Scope()), peer.asked  # type: ignore[arg-type]
+
+
+def test_what_is_insisted_on_is_asked_until_it_is_heard() -> None:
+    first, methods = insisted(LOST, LOST, pb.CleanupGraphResponse())
+    assert first.error is LOST  # the rest is done behind the caller's back
+    assert methods == [wire.CLEANUP_GRAPH] * 3
+
+
+def test_who_was_heard_and_refused_is_left_alone() -> None:
+    _, methods = insisted(LOST, TWICE)
+    assert methods == [wire.CLEANUP_GRAPH] * 2
+
+
+def test_who_refuses_at_once_is_not_asked_without_end() -> None:
+    _, methods = insisted(*[LOST] * 1000)
+    assert methods == [wire.CLEANUP_GRAPH] * 11

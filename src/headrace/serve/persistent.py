@@ -19,20 +19,24 @@ if TYPE_CHECKING:
 
 _RECONNECT_WITHIN_S = 1.5  # more than the pause between two attempts to connect
 _INSIST_FOR_S = 60.0
+_MOST_TIMES = 10
 
 
 def insist(peer: Peer | GrpcPeer, method: Method, request: Any, scope: Scope) -> Pending[Any]:
     """The reply to a call which is made again, as soon as the other side can be reached, if its connection breaks.
 
-    That goes on behind the caller's back, for a minute at most: for requests that may be handled twice, and without
-    which something would stay behind, or wait, on a task that lives.
+    That goes on behind the caller's back, for a minute at most and ten times, since who is stopping can be reached and
+    refuses at once: for requests that may be handled twice, and without which something would stay behind, or wait,
+    on a task that lives.
     """
     asked = peer.call(method, request, scope)
     limit: Scope | None = None
+    left = _MOST_TIMES
 
     def answered(reply: Pending[Any]) -> None:
-        nonlocal limit
-        if isinstance(reply.error, errors.UnavailableError):
+        nonlocal left, limit
+        if left and isinstance(reply.error, errors.UnavailableError):
+            left -= 1
             limit = limit or Scope(_INSIST_FOR_S)
             peer.call(method, request, limit, wait_for_ready=True).on_done(answered)
 

@@ -289,14 +289,8 @@ class Planner:
                 headrace_all_alive=alive,
                 headrace_pushes_to=others,
                 headrace_pushed_by=others,
-                headrace_feed_keys=[
-                    *part.feeds.values(),
-                    *part.taken,
-                ],
-                headrace_fetch_keys=[
-                    *part.fetches.values(),
-                    *part.given,
-                ],
+                headrace_feed_keys=[*part.feeds.values(), *part.taken],
+                headrace_fetch_keys=[*part.fetches.values(), *part.given],
                 headrace_linked_to=self._own_task if linked and part.task != self._own_task else "",
                 headrace_reported=True,
                 create_worker_session_called=created,
