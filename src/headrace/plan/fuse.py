@@ -25,8 +25,8 @@ from headrace.ops.blocks import BLOCK, LARGE, over_blocks
 from headrace.ops.scratch import scratch
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
+from headrace.plan.op_by_op import op_by_op
 from headrace.run.kernel import NodeInfo
-from headrace.run.outcome import explain
 from headrace.run.program import Instruction, Registers
 
 _SUMS = frozenset(("Sum", "Mean"))
@@ -156,15 +156,14 @@ def _sums_all(op: Operation, fed: set[Tensor], same: Mapping[Tensor, Tensor]) ->
 class _Step:
     """One node of a group: which values it takes and gives, by place."""
 
-    __slots__ = ("checked", "dtype", "inputs", "kernel", "node", "output", "slot", "ufunc")
+    __slots__ = ("dtype", "inputs", "kernel", "output", "slot", "ufunc")
 
-    def __init__(self, op: Operation, node: NodeInfo, inputs: list[int], output: int) -> None:
+    def __init__(self, op: Operation, inputs: list[int], output: int) -> None:
         spec = op.spec
         assert spec is not None
         self.kernel = bound_kernel(op, spec, np)
-        self.checked = check.checked_kernel(self.kernel, op, True) if check.enabled else self.kernel
         self.ufunc = writes_into(op)
-        self.node, self.inputs, self.output = node, inputs, output
+        self.inputs, self.output = inputs, output
         self.dtype = op.outputs[0]._dtype._base.np
         self.slot = -1  # of scratch memory
 
@@ -179,7 +178,7 @@ def writes_into(op: Operation) -> Callable[..., Any] | None:
     return function if isinstance(function, np.ufunc) and function.nout == 1 else None
 
 
-def _allot(steps: Sequence[_Step], outside: int) -> None:
+def _allot(steps: Sequence[_Step]) -> None:
     """Give intermediates their slots: one whose value nobody wants any more, of the same type, if there is one."""
     last = {place: number for number, step in enumerate(steps) for place in step.inputs}
     free: dict[Any, list[int]] = {}
@@ -206,19 +205,18 @@ def instruction(
     """registers[out] = the group's result.  registers: of the group's inputs."""
     places = {tensor: place for place, tensor in enumerate(group.inputs)}
     steps: list[_Step] = []
-    for op, node, inputs in zip(group.ops, nodes, group.wiring, strict=True):
+    for op, inputs in zip(group.ops, group.wiring, strict=True):
         place = len(group.inputs) + len(steps)
-        steps.append(_Step(op, node, [places[tensor] for tensor in inputs], place))
+        steps.append(_Step(op, [places[tensor] for tensor in inputs], place))
         places[op.outputs[0]] = place
-    outside = len(group.inputs)
     chain = steps[:-1] if group.sums else steps
-    _allot(chain, outside)
-    blocked = _Blocked(group, chain, outside)
+    _allot(chain)
+    blocked = _Blocked(group, chain, len(group.inputs))
     confirm = None
     if check.enabled:
         confirm = check.checked_kernel(lambda value: value, group.root, True)
-
-    plain = [(step.checked, step.inputs) for step in steps]
+    work = [(op, step.kernel, step.inputs) for op, step in zip(group.ops, steps, strict=True)]
+    plain = op_by_op(work, nodes)
 
     def run(r: Registers) -> None:
         values = [r[register] for register in registers]
@@ -229,14 +227,7 @@ def instruction(
                     break
                 r[out] = found if confirm is None else confirm(found)
                 return
-        given: list[Any] = []
-        try:
-            for kernel, inputs in plain:
-                given = [values[place] for place in inputs]
-                values.append(kernel(*given))
-        except Exception as error:  # becomes an error that names its node, as in run.program
-            node = steps[len(values) - outside].node
-            raise explain(error, node, given, r[0]) from error.__cause__
+        plain(values, r[0])
         r[out] = values[-1]
 
     return run

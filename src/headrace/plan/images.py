@@ -28,12 +28,12 @@ from headrace.ops.windows import geometry
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
 from headrace.plan.fuse import is_elementwise, may_write, writes_into
+from headrace.plan.op_by_op import Work, op_by_op
 from headrace.run.kernel import NodeInfo
-from headrace.run.outcome import explain
 from headrace.run.program import Instruction, Registers
 
 Array = np.ndarray[Any, Any]
-_Work = tuple[Callable[..., Any], list[int | None]]
+_Change = tuple[Callable[..., Any], list[int | None]]
 """What writes into arrays, and which of the group's inputs it takes; None: the elements at hand."""
 _KINDS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
@@ -180,16 +180,13 @@ def instruction(
     """registers[outs] = the group's outputs.  registers: of the group's inputs."""
     together = group.together
     places = {tensor: place for place, tensor in enumerate(group.inputs)}
-    outside = len(places)
-    plain: list[tuple[Callable[..., Any], list[int]]] = []
+    work: list[Work] = []
     confirm = []
     for op, inputs in zip(group.ops, group.wiring, strict=True):
         assert op.spec is not None
-        kernel = bound_kernel(op, op.spec, np)
-        if check.enabled:
-            kernel = check.checked_kernel(kernel, op, True)
-        plain.append((kernel, [places[tensor] for tensor in inputs]))
-        places[op.outputs[0]] = outside + len(plain) - 1
+        work.append((op, bound_kernel(op, op.spec, np), [places[tensor] for tensor in inputs]))
+        places[op.outputs[0]] = len(places)
+    plain = op_by_op(work, nodes)
     wanted = [places[tensor] for tensor in group.outputs]
     if check.enabled:
         confirm = [
@@ -208,13 +205,7 @@ def instruction(
             for out, value in zip(outs, found):  # noqa: B905
                 r[out] = value
             return
-        given: list[Any] = []
-        try:
-            for kernel, inputs in plain:
-                given = [values[place] for place in inputs]
-                values.append(kernel(*given))
-        except Exception as error:  # becomes an error that names its node, as in run.program
-            raise explain(error, nodes[len(values) - outside], given, r[0]) from error.__cause__
+        plain(values, r[0])
         for out, place in zip(outs, wanted):  # noqa: B905
             r[out] = values[place]
 
@@ -233,7 +224,7 @@ class _Together:
         self._x, self._filters = (places[tensor] for tensor in group.wiring[0])
         self._pool = group.root.attrs if group.root.type == "MaxPool" else None
         tail = group.ops[1:-1] if self._pool is not None else group.ops[1:]
-        self._steps: list[_Work] = []
+        self._steps: list[_Change] = []
         for op, inputs in zip(tail, group.wiring[1:], strict=False):
             function = writes_into(op)
             assert function is not None
@@ -272,7 +263,7 @@ class _Together:
         return [pooled, whole] if self._keeps else [pooled]
 
 
-def _change(part: Array, steps: Sequence[_Work], values: Sequence[Any]) -> None:
+def _change(part: Array, steps: Sequence[_Change], values: Sequence[Any]) -> None:
     """Do what the elementwise nodes do, in place.  part [n, h, w, m]."""
     for function, inputs in steps:
         function(*[part if at is None else values[at] for at in inputs], out=part)
