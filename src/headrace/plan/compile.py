@@ -29,6 +29,7 @@ from headrace.plan.binding import (
 )
 from headrace.plan.common import equal_tensors, follow_from_constants
 from headrace.plan.compile_dataflow import compile_dataflow
+from headrace.plan.effort import Pace
 from headrace.plan.image_gradients import gradient_groups
 from headrace.plan.images import ImageGroup, image_groups
 from headrace.plan.images import instruction as image_instruction
@@ -85,6 +86,7 @@ class Compiler:
     """Compiles nodes in order; `plan.compile_flow` adds branches and loops."""
 
     _fuses = True
+    _repeats = False  # what is being compiled may run several times in a step
 
     def __init__(
         self,
@@ -122,6 +124,7 @@ class Compiler:
         ] = {}  # registers, by the segment that may have them
         self._fed = set(args)
         self._shares = False
+        self._pace = Pace()
         self._group_of: dict[Operation, Group] = {}  # of the nodes that run together
         self._shapes: set[Operation] = set()  # nodes that run in groups of those that want them
         references = references_in(pruned.ops)
@@ -222,6 +225,7 @@ class Compiler:
         if self._waiters:
             self._use_elsewhere(op.inputs, after)
         segment = self._segments.setdefault(after, Segment())
+        self._look_before((op,), segment, after, node)
         inputs = self._inputs(op, spec, node, segment)
         if spec.keeps_refs and op.inputs and op.inputs[0] in self._references:
             self._references.add(op.outputs[0])
@@ -290,6 +294,8 @@ class Compiler:
         if self._waiters:
             self._use_elsewhere(group.inputs, after)
         segment = self._segments.setdefault(after, Segment())
+        if not isinstance(group, ShapeGroup):
+            self._look_before(group.ops, segment, after, node)
         registers = []
         loads = self._references
         if isinstance(group, UpdateGroup):
@@ -319,6 +325,13 @@ class Compiler:
             work = fuse.instruction(group, registers, outputs[0], nodes)
         self._append(segment, work, node, tuple(registers), outputs)
         self._release(op, group.inputs, segment, node)
+
+    def _look_before(
+        self, ops: Iterable[Operation], segment: Segment, after: frozenset[int], node: NodeInfo
+    ) -> None:
+        """See whether the step is to go on, if much may have been done before these nodes."""
+        if self._pace.look_before(ops, after, self._repeats):
+            self._append(segment, make.look(node), node, ())
 
     def _merge_with_earlier(self, op: Operation) -> None:
         """The outputs of `op` are there already."""

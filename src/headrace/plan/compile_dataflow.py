@@ -17,10 +17,11 @@ from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, input_names, returns_value, wants_reference
+from headrace.plan.effort import MUCH, effort
 from headrace.plan.live import live_tensors, references_in
 from headrace.plan.prune import Pruned
 from headrace.run import flow_nodes as does
-from headrace.run.dataflow import DataflowProgram
+from headrace.run.dataflow import LOOK_EVERY, DataflowProgram
 from headrace.run.flow_nodes import DEAD, Fire, Kind, Node
 from headrace.run.kernel import Memos, NodeInfo
 
@@ -100,6 +101,8 @@ def _node(
         )  # fmt: skip
     fire = _fire(op, kind, info, references, live, xp)
     node = Node(index, info, kind, len(op.inputs), 0, len(op.outputs), fire)
+    if kind is Kind.NORMAL:
+        node.pace += min(effort(op), MUCH) * LOOK_EVERY // MUCH
     if kind is Kind.ENTER:
         node.frame_name = op["frame_name"].decode()
         node.is_constant = op["is_constant"]

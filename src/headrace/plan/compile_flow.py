@@ -241,6 +241,10 @@ class FlowCompiler(Compiler):
             place.outputs.append(outputs)
             place.computes = True
 
+    @property
+    def _repeats(self) -> bool:  # type: ignore[override]
+        return self._loop is not None
+
     def _dependencies(self, op: Operation) -> frozenset[int]:
         return super()._dependencies(op) if self._loop is None else self._loop.after
 

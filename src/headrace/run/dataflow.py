@@ -25,13 +25,13 @@ from headrace.run import long_waits
 from headrace.run.flow_nodes import DEAD, Kind, Node, Outputs
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.keys import child_frame
-from headrace.run.outcome import explain, leave, lend_all
+from headrace.run.outcome import explain, leave, lend_all, stopped
 from headrace.run.pending import Pending
 from headrace.run.program import LONG_WAIT_S
 from headrace.run.quiet import hush, restore
 from headrace.run.team import let_blas_go
 
-_LOOK_EVERY = 256  # nodes between looks at the scope
+LOOK_EVERY = 256  # small nodes between looks at the scope
 
 
 class _Activation:
@@ -210,9 +210,13 @@ class _Execution:
         step, links = self._step, self._links
         ready, traced = self._ready, step.stats is not None
         deliver = self._deliver
-        left = _LOOK_EVERY
+        left = LOOK_EVERY
         while ready:
             node, iteration, inputs, dead = ready.popleft()
+            left -= node.pace
+            if left < 0:
+                left = LOOK_EVERY - node.pace
+                self._look(node)
             if links is not None and node.kind is Kind.NORMAL:
                 links.flush()  # it may take long
             if dead and node.kind is Kind.SEND:
@@ -239,17 +243,12 @@ class _Execution:
             iteration.outstanding -= 1
             if not iteration.outstanding and iteration.place is not None:
                 self._retire(iteration.frame)
-            left -= 1
-            if not left:
-                left = _LOOK_EVERY
-                self._look(node)
 
     def _look(self, node: Node) -> None:
         """Raise the scope's error if it has ended: a loop may have no end of its own."""
         error = self._step.scope.error
         if error is not None:
-            found = errors.make(error.error_code, error.message)
-            raise explain(found, node.info, [], self._step) from error
+            raise explain(stopped(error, node.info), node.info, [], self._step) from error
 
     def _executed(self, node: Node, iteration: _Iteration, inputs: list[Any]) -> Outputs | None:
         """The outputs of a node that may wait or is traced, or None when it waits."""

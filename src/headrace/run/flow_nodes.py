@@ -86,6 +86,8 @@ class Node:
     """It runs though what it waits for is dead."""
     dead: list[Any] = field(default_factory=list)
     numbers: list[np.int32] = field(default_factory=list)
+    pace: int = 1
+    """For how many small nodes it counts between two looks at the scope."""
 
     def wired(self) -> None:
         """Users and controls are known."""

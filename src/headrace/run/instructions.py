@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.run.kernel import KernelContext, NodeInfo
+from headrace.run.outcome import stopped
 from headrace.run.program import Instruction, Registers
 from headrace.run.variable import Variable
 
@@ -217,6 +218,17 @@ def pass_reference(source: int, target: int) -> Instruction:
         r[target] = value
 
     return pass_on
+
+
+def look(node: NodeInfo) -> Instruction:
+    """See whether the step is to go on with `node`.  Raises an error of its own like that of the step's scope."""
+
+    def go_on(r: Registers) -> None:
+        error = r[0].scope.error
+        if error is not None:
+            raise stopped(error, node) from error
+
+    return go_on
 
 
 def release(registers: tuple[int, ...]) -> Instruction:

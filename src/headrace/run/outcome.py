@@ -98,6 +98,13 @@ def explain(
     )
 
 
+def stopped(error: errors.OpError, node: NodeInfo) -> errors.OpError:
+    """What a step raises that goes no further than to `node`, because its scope has ended with `error`."""
+    return errors.make(
+        error.error_code, f"{error.message}; the step had come to {node.op} {node.name!r}"
+    )
+
+
 def _describe(value: Any) -> str:
     if isinstance(value, Variable):
         value = value.array

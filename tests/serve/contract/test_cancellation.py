@@ -11,6 +11,7 @@ import pytest
 import headrace as tf
 from headrace.base import errors
 from headrace.client.remote import RemoteEngine
+from headrace.graph import registry
 from headrace.run.scope import Scope
 from headrace.serve import grpc_client, lane_connection, wire
 from headrace.serve import messages as m
@@ -247,3 +248,38 @@ def test_a_task_that_never_comes_up_is_named_when_the_time_is_over(
         pytest.raises(unreachable, match=names),
     ):
         session.run(value)
+
+
+@pytest.mark.parametrize("task", ["ps:0", "worker:0"])
+def test_nothing_is_computed_for_a_caller_whose_time_is_up(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    """The kernel that is under way goes on to its end; the next one is not begun."""
+    limit_s = 0.1
+    spec = registry.get("MatMul")
+    original: Any = spec.kernel
+    caller = threading.current_thread()
+    counts, answered = threading.Event(), threading.Event()
+    begun: list[bool] = []
+
+    def kernel(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
+        if counts.is_set():
+            own = threading.current_thread() is caller  # which cannot have its answer before
+            begun.append(answered.wait(limit_s if own else 60) or own)
+        return original(xp, a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+    monkeypatch.setattr(spec, "kernel", kernel)
+    with tf.device(f"/job:{task.replace(':', '/task:')}"):
+        product = matrix = tf.Variable(tf.zeros([256, 256]), name="matrix")
+        for _ in range(5):
+            product = tf.matmul(product, matrix)
+    with tf.Session(cluster.target("worker:0")) as session:
+        session.run(matrix.initializer)
+        session.run(product.op)
+        counts.set()
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.run(product.op, options=tf.RunOptions(timeout_in_ms=round(limit_s * 1000)))
+        answered.set()
+        refusing = tf.errors.UnavailableError(None, None, "drained")
+        cluster.servers[task].worker.drain(refusing, Scope(60))
+        assert begun in ([], [True])  # a busy machine may not even come to the first

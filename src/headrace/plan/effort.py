@@ -1,0 +1,67 @@
+"""Effort: how much nodes may have to do, and where a step looks whether it is to go on.
+
+A segment never waits, so nothing in it hears that the caller has gone or that the time limit has passed.  Where much
+may have been done since the last look, one stands before the next node (`run.instructions.look`); steps of small nodes
+have none.  Nothing is cut short: a step ends before a kernel, never in one.
+Called by: plan.compile, plan.compile_dataflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from headrace.graph.graph import Operation
+from headrace.graph.tensor import Tensor
+
+MUCH = 1 << 16  # elements: 10 µs of the quickest kernels, some milliseconds of a product
+_UNKNOWN = 256  # elements along a dimension
+_UNKNOWN_RANK = 1 << 12
+_ASKING = frozenset(("Shape", "ShapeN", "Size", "Rank"))
+_AT_ONCE = frozenset(("Const", "NoOp"))
+
+
+def effort(op: Operation) -> int:
+    """Elements that the node looks at or makes, some more where each is worked on several times; 0: hardly anything."""
+    spec = op.spec
+    if spec is None or spec.aliases or spec.handle or op.type in _ASKING or op.type in _AT_ONCE:
+        return 0
+    elementwise = spec.elementwise or spec.bare is not None
+    most = _most(op.inputs, op.outputs, _UNKNOWN_RANK if elementwise else MUCH)
+    return most * 8 if spec.shares and not elementwise else most
+
+
+def _most(inputs: Sequence[Tensor], outputs: Sequence[Tensor], unknown: int) -> int:
+    """Elements of the largest of them, at least 1; unknown: of one of which not even the rank is known."""
+    most = 1
+    for tensor in (*inputs, *outputs):
+        raw = tensor._raw
+        size = 1
+        if raw is None:
+            size = unknown
+        elif raw:
+            for dimension in raw:
+                size *= _UNKNOWN if dimension is None else dimension
+        most = max(most, size)
+    return most
+
+
+class Pace:
+    """The looks of a program, segment by segment."""
+
+    def __init__(self) -> None:
+        self._done: dict[object, int] = {}  # since the last look, by segment
+
+    def look_before(self, ops: Iterable[Operation], segment: object, again: bool) -> bool:
+        """Whether to look before these nodes, which come next in the segment and run as one.
+
+        again: what comes next may have been done before, and will be again.
+        """
+        comes = max(map(effort, ops), default=0)
+        if not comes:
+            return False
+        done = self._done.get(segment, 0)
+        if done + comes < MUCH or not (done or again):
+            self._done[segment] = done + comes
+            return False
+        self._done[segment] = comes
+        return True
