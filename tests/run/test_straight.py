@@ -1,7 +1,8 @@
-"""Segments compiled to straight-line source: the same values and errors as the closures, part by part."""
+"""Segments as rows and compiled to straight-line source: the same values and errors as the closures, part by part."""
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,19 @@ import pytest
 import headrace as tf
 from headrace.run import instructions as make
 from headrace.run import program, straight
+from headrace.run.kernel import NodeInfo
 from headrace.run.program import Segment, run_segment
 from headrace.run.straight import HOT, Part, Recipe
+
+
+class Step:
+    """As much of a step as segments look at."""
+
+    stats = None
+    step_id = 0
+
+
+PLAIN: Any = Step()
 
 
 class Thing:
@@ -52,10 +64,12 @@ class Made:
         return Part(self.instructions, self.recipes, self.inputs, self.outputs, start)
 
     def both(self, registers: list[Any]) -> tuple[list[Any], list[Any]]:
-        """The registers after the closures, and after the compiled part."""
-        before, after = registers.copy(), registers.copy()
+        """The registers after the closures (and the rows, which leave the same), and after the compiled part."""
+        before, between, after = registers.copy(), registers.copy(), registers.copy()
         for work in self.instructions:
             work(before)
+        straight.run_rows(straight.rows_of(self.instructions, self.recipes), between)
+        assert between == before
         self.part().function(after)
         return before, after
 
@@ -75,6 +89,7 @@ def test_a_register_is_written_for_others_only_if_they_look() -> None:
     made.call(plus, (3, 2), 2)
     before, after = made.both([None, 1, None, None])
     assert before == after == [None, 1, 6, 3]
+    assert made.release(1).both([None, 1, None, None]) == ([None, None, 6, 3], [None, None, 6, 3])
     lonely = Made().call(plus, (1, 1), 2).call(plus, (2, 1), 2).call(plus, (2, 2), 2)
     text, _ = lonely.part()._source(
         lonely.instructions, lonely.recipes, lonely.inputs, lonely.outputs
@@ -86,6 +101,23 @@ def test_a_register_that_something_else_writes_is_read_anew() -> None:
     made = Made().call(plus, (1, 1), 2).opaque(plus, (1, 1, 1), 2).call(plus, (2, 1), 3)
     before, after = made.both([None, 1, None, None])
     assert before == after == [None, 1, 3, 4]
+
+
+def test_operators_become_signs_and_what_is_read_twice_is_loaded_once() -> None:
+    made = Made().call(operator.sub, (1, 2), 3).call(operator.truediv, (3, 2), 3)
+    made.call(operator.ge, (3, 1), 4).call(operator.neg, (2,), 5)
+    text, names = made.part()._source(made.instructions, made.recipes, made.inputs, made.outputs)
+    assert all(made in text for made in ("v3 = v1 - v2", "v3 / v2", "v3 >= v1"))
+    assert [*names.values()] == [operator.neg]
+    assert text.count("= r[2]") == 1
+    before, after = made.both([None, 9, 2, None, None, None])
+    assert before == after == [None, 9, 2, 3.5, False, -2]
+
+
+def test_what_was_loaded_is_not_taken_for_what_is_written_there_later() -> None:
+    made = Made().call(plus, (1, 2), 3).opaque(plus, (3, 3), 2).call(plus, (1, 2), 3)
+    before, after = made.both([None, 1, 2, None])
+    assert before == after == [None, 1, 6, 7]
 
 
 def test_a_released_value_is_gone_before_the_next_instruction() -> None:
@@ -149,6 +181,48 @@ def test_the_failing_instruction_and_its_inputs_are_found(failing: int) -> None:
     assert parts[which].failed(caught.value, registers) == (failing, [failing, 77])
 
 
+@pytest.mark.parametrize("failing", range(10))
+def test_a_row_that_fails_is_found(failing: int) -> None:
+    def kernel(*values: int) -> int:
+        if values[0] == failing:
+            raise ValueError("that one")
+        return values[0] + 1
+
+    segment = Segment()
+    for number in range(10):  # the same registers again and again: rows that are equal, but for one
+        inputs = (1, 2) if number != 4 else (1, 2, 2)
+        segment.instructions.append(make.call(kernel, inputs, (1,), True))
+        segment.recipes.append((kernel, inputs, (1,)))
+        segment.inputs.append(inputs)
+        segment.outputs.append((1,))
+        segment.nodes.append(NodeInfo(f"n{number}", "Add", "/cpu:0", {}, None, {}))
+    run_segment(segment, [None, 100, 77], PLAIN)
+    assert segment.rows is not None
+    with pytest.raises(tf.errors.OpError, match="that one") as caught:
+        run_segment(segment, [None, 0, 77], PLAIN)
+    assert caught.value.node == f"n{failing}"
+
+
+def test_what_fails_beside_a_waiter_is_named_once() -> None:
+    with tf.Graph().as_default():
+        queue = tf.FIFOQueue(10, [tf.float32], shapes=[[3]])
+        fill = queue.enqueue([[1.0, 2.0, 3.0]])
+        index = tf.placeholder(tf.int32, [], name="index")
+        y = queue.dequeue()
+        for _ in range(10):
+            y = tf.gather(tf.tanh(y), [2, 0, 1])
+        picked = tf.gather(y, index, name="picked")
+        with tf.Session() as session:
+            for number in (0, 1, 2, 3):
+                session.run(fill)
+                if number < 3:
+                    session.run(picked, {index: number})
+            with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+                session.run(picked, {index: 3})
+            assert caught.value.node == "picked"
+            assert caught.value.message.count("picked") <= 1
+
+
 def hot(run: Callable[[], Any]) -> Any:
     for _ in range(HOT + 1):
         value = run()
@@ -193,9 +267,7 @@ def test_a_short_segment_stays_as_it_is() -> None:
         segment.inputs.append((1, 1))
         segment.outputs.append((2,))
 
-    class Step:
-        stats = None
-
-    hot(lambda: run_segment(segment, [None, 1, None], Step()))  # type: ignore[arg-type]
+    hot(lambda: run_segment(segment, [None, 1, None], PLAIN))
+    assert segment.rows is None
     assert segment.parts == []
     assert segment.runs == HOT + 1

@@ -23,7 +23,7 @@ def bound_kernel(op: Operation, spec: OpSpec, xp: Any) -> Callable[..., Any]:
     kernel = spec.kernel
     assert kernel is not None
     if spec.bare is not None:
-        if xp is np and spec.bare in _OPERATORS and all(_is_plain(t) for t in op.inputs):
+        if xp is np and spec.bare in _OPERATORS and all(_may_be_plain(t) for t in op.inputs):
             return _OPERATORS[spec.bare]
         bound: Callable[..., Any] = getattr(xp, spec.bare)
         return bound
@@ -35,7 +35,7 @@ def bound_kernel(op: Operation, spec: OpSpec, xp: Any) -> Callable[..., Any]:
 
 SCALAR_KINDS = frozenset("fiu")  # kinds of dtypes that the operators are for
 
-# Of NumPy scalars they take a tenth of the ufuncs' time, of arrays the same.
+# Of NumPy scalars they take a tenth of the ufuncs' time, of small arrays a tenth more.
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "subtract": operator.sub,
@@ -55,8 +55,9 @@ def quick_scalar(array: Any) -> Any:
     return array if array.ndim or array.dtype.kind not in SCALAR_KINDS else array[()]
 
 
-def _is_plain(tensor: Tensor) -> bool:
-    return tensor._dtype._base.np.kind in SCALAR_KINDS
+def _may_be_plain(tensor: Tensor) -> bool:
+    """Whether its value may be a NumPy scalar that the operators are for."""
+    return not tensor._raw and tensor._dtype._base.np.kind in SCALAR_KINDS
 
 
 def wants_reference(op: Operation, spec: OpSpec) -> list[bool]:

@@ -15,10 +15,12 @@ Called by: client (local sessions), serve.worker.  Threads: `run` in any number 
 from __future__ import annotations
 
 import queue
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from operator import length_hint
 from typing import Any, Final
 
 from headrace.base import errors
@@ -27,7 +29,7 @@ from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.outcome import explain, leave, lend_all
 from headrace.run.pending import Pending
 from headrace.run.quiet import hush, restore
-from headrace.run.straight import HOT, Part, Recipe, is_worth_it
+from headrace.run.straight import FEWEST, HOT, Part, Recipe, Row, is_worth_it, rows_of, run_rows
 from headrace.run.team import let_blas_go
 
 LONG_WAIT_S = 0.005
@@ -54,6 +56,8 @@ class Segment:
         default_factory=list
     )  # beside the instructions, or none at all
     runs: int = 0
+    changes_after: int = 1  # runs
+    rows: list[Row] | None = None  # from the second run on, if it is worth it
     parts: list[Part] = field(default_factory=list)  # what is compiled of it, from the start
     sends_last: bool = False
 
@@ -208,6 +212,10 @@ class Program:
         try:
             for at, instructions, start, store in line:
                 if start is None:
+                    if isinstance(instructions, Segment):
+                        instruction = None
+                        run_segment(instructions, registers, step)
+                        continue
                     for instruction in instructions:
                         instruction(registers)
                     continue
@@ -221,8 +229,10 @@ class Program:
             work = self.items[at].work
             if isinstance(work, Waiter):
                 node, inputs = work.node, work.inputs
+            elif instruction is None:
+                raise  # it is explained
             else:
-                index = work.instructions.index(instruction)  # type: ignore[arg-type]
+                index = work.instructions.index(instruction)
                 node, inputs = work.nodes[index], work.inputs[index]
             raise explain(error, node, [registers[i] for i in inputs], step) from error.__cause__
         return None
@@ -238,14 +248,17 @@ class Program:
 
 
 _InOrder = tuple[
-    int, Sequence[Instruction], Callable[[Registers], Any] | None, Callable[[Registers, Any], None]
+    int,
+    Sequence[Instruction] | Segment,
+    Callable[[Registers], Any] | None,
+    Callable[[Registers, Any], None],
 ]
-"""An item: its index, instructions, or how a waiter starts and stores its result."""
+"""An item: its index; a segment, or its instructions if they are few; how a waiter starts and stores its result."""
 
 
 def _in_order(items: Sequence[Item]) -> list[_InOrder]:
     return [
-        (at, work.instructions, None, _nowhere)
+        (at, work if len(work.recipes) >= FEWEST else work.instructions, None, _nowhere)
         if isinstance(work, Segment)
         else (at, (), work.start, work.store)
         for at, work in enumerate(item.work for item in items)
@@ -269,18 +282,44 @@ def run_segment(segment: Segment, registers: Registers, step: StepState) -> None
     if segment.parts:
         _run_parts(segment, registers, step)
         return
-    instruction = None
-    try:
-        for instruction in segment.instructions:
-            instruction(registers)
-    except Exception as error:  # every failure of a kernel becomes an error that names its node
-        index = segment.instructions.index(instruction)  # type: ignore[arg-type]
-        raise explain(
-            error, segment.nodes[index], [registers[i] for i in segment.inputs[index]], step
-        ) from error.__cause__
+    if segment.rows is not None:
+        _run_rows(segment, 0, registers, step)
+    else:
+        instruction = None
+        try:
+            for instruction in segment.instructions:
+                instruction(registers)
+        except Exception as error:  # every failure of a kernel becomes an error that names its node
+            index = segment.instructions.index(instruction)  # type: ignore[arg-type]
+            raise explain(
+                error, segment.nodes[index], [registers[i] for i in segment.inputs[index]], step
+            ) from error.__cause__
     segment.runs += 1
-    if segment.runs == HOT and is_worth_it(segment.recipes, len(segment.instructions)):
+    if segment.runs >= segment.changes_after:
+        _make_quicker(segment)
+
+
+def _make_quicker(segment: Segment) -> None:
+    """Make rows of a segment after its first run, if it is worth that; begin to compile it when it has run often."""
+    if segment.rows is not None:
         _compile_part(segment, [])
+    elif is_worth_it(segment.recipes, len(segment.instructions)):
+        segment.changes_after = HOT
+        segment.rows = rows_of(segment.instructions, segment.recipes)
+    else:
+        segment.changes_after = sys.maxsize
+
+
+def _run_rows(segment: Segment, start: int, registers: Registers, step: StepState) -> None:
+    """As `run_segment`, the instructions from `start` on."""
+    assert segment.rows is not None
+    rows = iter(segment.rows[start:] if start else segment.rows)
+    try:
+        run_rows(rows, registers)
+    except Exception as error:  # as in run_segment
+        index = len(segment.rows) - length_hint(rows) - 1
+        given = [registers[i] for i in segment.inputs[index]]
+        raise explain(error, segment.nodes[index], given, step) from error.__cause__
 
 
 def _run_parts(segment: Segment, registers: Registers, step: StepState) -> None:
@@ -293,16 +332,9 @@ def _run_parts(segment: Segment, registers: Registers, step: StepState) -> None:
     except Exception as error:  # as in run_segment
         index, inputs = part.failed(error, registers)
         raise explain(error, segment.nodes[index], inputs, step) from error.__cause__
-    if part.end == len(segment.instructions):
-        return
-    index = part.end
-    try:
-        for index in range(part.end, len(segment.instructions)):
-            segment.instructions[index](registers)
-    except Exception as error:  # as in run_segment
-        given = [registers[i] for i in segment.inputs[index]]
-        raise explain(error, segment.nodes[index], given, step) from error.__cause__
-    _compile_part(segment, parts)
+    if part.end < len(segment.instructions):
+        _run_rows(segment, part.end, registers, step)
+        _compile_part(segment, parts)
 
 
 def _compile_part(segment: Segment, parts: list[Part]) -> None:
