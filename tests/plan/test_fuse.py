@@ -14,14 +14,11 @@ import headrace as tf
 from headrace.base import errors
 from headrace.ops import blocks
 from headrace.plan import fuse
-from headrace.plan.compile import compile_program
-from headrace.plan.prune import needed
-from headrace.run.kernel import Runtime, StepState
-from headrace.run.program import Program, Segment
-from headrace.run.scope import Scope
+from headrace.run.kernel import Runtime
+from headrace.run.program import Program
 from headrace.run.team import Team
+from tests.plan.programs import DEVICE, compiled, nodes, run, together_and_apart
 
-DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 BLOCK = 96
 
 
@@ -40,41 +37,10 @@ def graph() -> Iterator[Any]:
         yield graph
 
 
-@pytest.fixture
-def runtime() -> Iterator[Runtime]:
-    made = Runtime(DEVICE, team=Team(3))
-    yield made
-    made.team.close()
-
-
-def compiled(fetches: list[Any], feeds: list[Any], targets: Any = (), fold: bool = True) -> Program:
-    pruned = needed(feeds, fetches, targets)
-    program = compile_program(pruned, feeds, fetches, devices={}, memos={}, fold=fold)
-    assert isinstance(program, Program)
-    return program
-
-
-def run(program: Program, runtime: Runtime, values: list[Any]) -> list[Any]:
-    with Scope() as scope:
-        return program.run(StepState(runtime, scope, 1), values)
-
-
-def nodes(program: Program) -> list[str]:
-    """Names of the nodes that instructions stand for."""
-    return [
-        node.name for item in program.items if isinstance(item.work, Segment)
-        for node in item.work.nodes
-    ]  # fmt: skip
-
-
 def both(fetches: list[Any], feeds: dict[Any, Any], runtime: Runtime) -> tuple[list[Any], Program]:
     """The values of a fused program, which are those of one that is not."""
-    tensors, values = list(feeds), list(feeds.values())
-    fused = compiled(fetches, tensors)
-    found = run(fused, runtime, values)
-    wanted = run(compiled(fetches, tensors, fold=False), runtime, values)
+    found, wanted, fused = together_and_apart(fetches, feeds, runtime)
     for one, other in zip(found, wanted, strict=True):
-        assert (one.dtype, np.shape(one)) == (other.dtype, np.shape(other))
         np.testing.assert_array_equal(one, other)
     return found, fused
 

@@ -11,14 +11,10 @@ import pytest
 import headrace as tf
 from headrace.base import errors
 from headrace.plan import image_gradients, images
-from headrace.plan.compile import compile_program
-from headrace.plan.prune import needed
-from headrace.run.kernel import Runtime, StepState
-from headrace.run.program import Program, Segment
-from headrace.run.scope import Scope
+from headrace.run.kernel import Runtime
 from headrace.run.team import Team
+from tests.plan.programs import DEVICE, compiled, nodes, run, together_and_apart
 
-DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 Array = np.ndarray[Any, Any]
 
 
@@ -35,49 +31,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def runtime() -> Iterator[Runtime]:
-    made = Runtime(DEVICE, team=Team(3))
-    yield made
-    made.team.close()
-
-
 def random(*shape: int, kind: Any = np.float32) -> Array:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(kind)
-
-
-def compiled(fetches: list[Any], feeds: list[Any], fold: bool = True) -> Program:
-    program = compile_program(
-        needed(feeds, fetches, []), feeds, fetches, devices={}, memos={}, fold=fold
-    )
-    assert isinstance(program, Program)
-    return program
-
-
-def run(program: Program, runtime: Runtime, values: list[Any]) -> list[Any]:
-    with Scope() as scope:
-        return program.run(StepState(runtime, scope, 1), values)
-
-
-def nodes(program: Program) -> list[str]:
-    """Names of the nodes that instructions stand for."""
-    return [
-        node.name for item in program.items if isinstance(item.work, Segment)
-        for node in item.work.nodes
-    ]  # fmt: skip
-
-
-def both(
-    fetches: list[Any], feeds: dict[Any, Any], runtime: Runtime
-) -> tuple[list[Any], list[Any], list[str]]:
-    """Values of nodes that run together, of those that run one by one, and which nodes stood for the first."""
-    tensors, values = list(feeds), list(feeds.values())
-    together = compiled(fetches, tensors)
-    found = run(together, runtime, values)
-    wanted = run(compiled(fetches, tensors, fold=False), runtime, values)
-    for one, other in zip(found, wanted, strict=True):
-        assert (one.dtype, np.shape(one)) == (other.dtype, np.shape(other))
-    return found, wanted, nodes(together)
 
 
 def network(
@@ -122,7 +77,8 @@ def test_values_and_gradients_are_those_of_the_nodes_one_by_one(
     made = network(*feeds, **attrs)
     gradients = tf.gradients(tf.reduce_sum(made * made), list(feeds))
     for wanted in ([made], [made, *gradients], [made, *gradients[1:]]):
-        found, one_by_one, names = both(wanted, feeds, runtime)
+        found, one_by_one, together = together_and_apart(wanted, feeds, runtime)
+        names = nodes(together)
         np.testing.assert_array_equal(found[0], one_by_one[0])
         for one, other in zip(found, one_by_one, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
@@ -139,7 +95,7 @@ def test_both_gradients_of_a_convolution_have_the_same_bits(runtime: Runtime) ->
     }
     made = network(*feeds)
     gradients = tf.gradients(made, list(feeds))
-    found, wanted, _ = both(gradients[:2], feeds, runtime)
+    found, wanted, _ = together_and_apart(gradients[:2], feeds, runtime)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -168,7 +124,8 @@ def test_what_comes_between_can_be_fetched(runtime: Runtime) -> None:
     active = pooled.op.inputs[0]
     biased = active.op.inputs[0]
     for fetches, alone in (([pooled, active], False), ([pooled, biased], True), ([active], False)):
-        found, wanted, names = both(fetches, {x: random(5, 8, 8, 2)}, runtime)
+        found, wanted, together = together_and_apart(fetches, {x: random(5, 8, 8, 2)}, runtime)
+        names = nodes(together)
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(one, other)
         assert ("pooled" in names and "active" in names) == alone
@@ -180,7 +137,7 @@ def test_a_value_that_is_wanted_before_it_is_pooled_is_there_in_time(runtime: Ru
     active = network(x, filters, None, pool=0)
     scale = tf.reduce_max(active)
     pooled = tf.nn.max_pool(active, [1, 2, 2, 1], [1, 2, 2, 1], "SAME") / scale
-    found, wanted, _ = both([pooled, scale], {x: random(5, 8, 8, 2)}, runtime)
+    found, wanted, _ = together_and_apart([pooled, scale], {x: random(5, 8, 8, 2)}, runtime)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -245,6 +202,8 @@ def test_empty_batches_and_infinities_are_no_exception(runtime: Runtime) -> None
     odd = random(5, 8, 8, 2)
     odd[1, 2, 3, 0], odd[4, 0, 0, 1] = np.inf, np.nan
     for value in (np.zeros((0, 8, 8, 2), np.float32), odd):
-        found, wanted, _ = both([made, gradient], {x: value, filters: random(3, 3, 2, 4)}, runtime)
+        found, wanted, _ = together_and_apart(
+            [made, gradient], {x: value, filters: random(3, 3, 2, 4)}, runtime
+        )
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(one, other)

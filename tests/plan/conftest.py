@@ -1,0 +1,19 @@
+"""What tests of plans share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.run.kernel import Runtime
+from headrace.run.team import Team
+from tests.plan.programs import DEVICE
+
+
+@pytest.fixture
+def runtime() -> Iterator[Runtime]:
+    """A task with three threads."""
+    made = Runtime(DEVICE, team=Team(3))
+    yield made
+    made.team.close()

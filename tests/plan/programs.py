@@ -1,0 +1,48 @@
+"""Programs compiled and run without a session, so that a test sees what they are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.plan.compile import compile_program
+from headrace.plan.prune import needed
+from headrace.run.kernel import Runtime, StepState
+from headrace.run.program import Program, Segment
+from headrace.run.scope import Scope
+
+DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+def compiled(fetches: list[Any], feeds: list[Any], targets: Any = (), fold: bool = True) -> Program:
+    pruned = needed(feeds, fetches, targets)
+    program = compile_program(pruned, feeds, fetches, devices={}, memos={}, fold=fold)
+    assert isinstance(program, Program)
+    return program
+
+
+def run(program: Program, runtime: Runtime, values: list[Any]) -> list[Any]:
+    with Scope() as scope:
+        return program.run(StepState(runtime, scope, 1), values)
+
+
+def nodes(program: Program) -> list[str]:
+    """Names of the nodes that instructions stand for."""
+    return [
+        node.name for item in program.items if isinstance(item.work, Segment)
+        for node in item.work.nodes
+    ]  # fmt: skip
+
+
+def together_and_apart(
+    fetches: list[Any], feeds: dict[Any, Any], runtime: Runtime
+) -> tuple[list[Any], list[Any], Program]:
+    """Values of nodes that run together, of those that run one by one, alike in types and shapes; the first program."""
+    tensors, values = list(feeds), list(feeds.values())
+    together = compiled(fetches, tensors)
+    found = run(together, runtime, values)
+    wanted = run(compiled(fetches, tensors, fold=False), runtime, values)
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.dtype, np.shape(one)) == (other.dtype, np.shape(other))
+    return found, wanted, together
