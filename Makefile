@@ -4,7 +4,7 @@
 
 PYTHON ?= python3
 ARGS ?=
-# Tests mostly wait for processes that they start; two at a time take little more than half as long.
+# Tests also wait, for processes that they start mostly; two at a time take little more than half as long.
 PARALLEL ?= -n 2 --dist loadfile
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,6 +16,9 @@ PROTOC := grpcio-tools==1.72.2
 # A Python that has TensorFlow; the default is installed on demand.
 HEADRACE_ORACLE_PYTHON ?= $(CURDIR)/.oracle/bin/python
 export HEADRACE_ORACLE_PYTHON
+
+# Most tests' time is that of processes that they start, which would each compile all that they import again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check bench bench-scaling fuzz soak protos oracle clean
 .DELETE_ON_ERROR:

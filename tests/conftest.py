@@ -22,11 +22,24 @@ import pytest
 hypothesis.settings.register_profile("headrace", deadline=None, max_examples=50)
 hypothesis.settings.load_profile("headrace")
 
+SOON_S = 0.1  # for threads whose end is but a moment away, as that of most is
 GRACE_S = 20.0  # for threads that are already on their way out; a busy machine is slow, not wrong
 
 # Ctrl-C is tested; a shell starts what it runs in the background, and all its children, deaf to it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# What thousands of tests are made of stays: collections of garbage need not look at it again and again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """All tests are there."""
+    if not gc.get_freeze_count():  # else it is a run within a test
+        gc.collect()
+        gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +50,11 @@ def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     leaks = new_since(before)
     if leaks:
-        settle()
+        wait_for_threads(leaks, SOON_S)
+        leaks = new_since(before)
+    if leaks:
+        gc.collect()  # unreferenced owners stop their threads; it takes longer than most tests
+        wait_for_threads(leaks, GRACE_S)
         leaks = new_since(before)
     if leaks:
         names = "\n  ".join(sorted(text for _, text in leaks))
@@ -49,12 +66,11 @@ def new_since(before: set[object]) -> set[tuple[object, str]]:
     return {thing for thing in running() if thing[0] not in before}
 
 
-def settle() -> None:
-    """Let what has been told to stop finish: unreferenced owners are collected, threads are joined."""
-    gc.collect()
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and owned(thread):
-            thread.join(GRACE_S)
+def wait_for_threads(leaks: set[tuple[object, str]], within_s: float) -> None:
+    """Let those that have been told to stop finish."""
+    for thing, _ in leaks:
+        if isinstance(thing, threading.Thread):
+            thing.join(within_s)
 
 
 def running() -> set[tuple[object, str]]:

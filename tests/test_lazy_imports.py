@@ -72,6 +72,13 @@ def test_a_step_loads_no_server_no_trace_and_no_partial_runs() -> None:
     assert [each for each in unwanted if each in loaded] == []
 
 
+def test_a_command_loads_nothing_of_the_other_commands() -> None:
+    loaded = python("import sys, headrace.tools.main; print(*sys.modules)").split()
+    assert {"headrace.tools.serve", "headrace.tools.demo.command"} <= {*loaded}
+    unwanted = ("rich", "importlib.metadata", "headrace.tools.demo.run", "headrace.tools.report")
+    assert [each for each in unwanted if each in loaded] == []
+
+
 @pytest.mark.parametrize("path", LAZY, ids=module_of)
 def test_the_lazy_names_are_those_that_type_checkers_see(path: Path) -> None:
     module = importlib.import_module(module_of(path))

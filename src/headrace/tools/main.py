@@ -7,7 +7,6 @@ Exit codes: see commands.ExitCode.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import sys
 from collections.abc import Sequence
 from typing import NoReturn, TextIO
@@ -22,7 +21,7 @@ from headrace.tools.commands import (
     UsageError,
     find,
 )
-from headrace.tools.demo import run as _demo  # noqa: F401  (registers its command)
+from headrace.tools.demo import command as _demo  # noqa: F401  (registers its command)
 from headrace.tools.inspection import run as _inspection  # noqa: F401  (registers its commands)
 
 
@@ -35,6 +34,8 @@ class _Parser(argparse.ArgumentParser):
 
 def version() -> str:
     """The installed version, or "unknown" when run from a tree that is not installed."""
+    import importlib.metadata  # which takes as long as a third of NumPy
+
     try:
         return importlib.metadata.version("headrace")
     except importlib.metadata.PackageNotFoundError:

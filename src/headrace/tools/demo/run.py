@@ -1,10 +1,10 @@
-"""`headrace demo`: the parent of a small cluster that trains on real data.
+"""A run of `headrace demo`: the parent of a small cluster that trains on real data.
 
 Three servers (one ps, two workers), a loader and two trainers, each a process of its own on this
 machine.  The parent shows their progress, evaluates the result, and writes trace.json and
 report.html.  Whatever happens, everything it started is stopped before it returns.
 
-Called by: main.
+Called by: demo.command.
 Threads: the main one takes events from a queue; those of `Processes`; one that samples the depth
 of the queue.  rich has one for its display.
 """
@@ -30,7 +30,7 @@ from rich.console import Console
 
 import headrace as tf
 from headrace.run.crew import Crew
-from headrace.tools.commands import CommandError, ExitCode, Streams, UsageError, command
+from headrace.tools.commands import CommandError, ExitCode, Streams, UsageError
 from headrace.tools.demo import data, model
 from headrace.tools.demo.cluster import (
     STOPPING,
@@ -54,8 +54,6 @@ from headrace.tools.report.record import Client, Queue, Record, Task
 from headrace.training.timeline import Timeline
 
 JOBS = {"ps": 1, "worker": 2}
-EPOCHS = 20
-BATCH = 50
 LEARNING_RATE = 0.008
 SAMPLE_EVERY_S = 0.1
 SILENCE_S = 30.0
@@ -97,24 +95,8 @@ class Outcome:
     trace: str
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--data", type=Path, metavar="DIR", help="the digits (default: examples/data)")
-    add("--out", type=Path, default=Path(), metavar="DIR", help="for the files (default: here)")
-    add("--epochs", type=int, default=EPOCHS, metavar="N", help=f"default {EPOCHS}")
-    add("--batch", type=int, default=BATCH, metavar="N", help=f"default {BATCH}")
-    add(
-        "--min-accuracy",
-        type=float,
-        default=0.95,
-        metavar="FRACTION",
-        help="a lower accuracy on the test set is a failure (default 0.95)",
-    )
-
-
-@command("demo", "train on real data with a cluster of processes on this machine", _add_arguments)
-def demo(args: argparse.Namespace, streams: Streams) -> int:
-    """Exit codes: 0, 1 if a child failed or the accuracy is low, 130 when interrupted."""
+def run(args: argparse.Namespace, streams: Streams) -> int:
+    """What `demo.command` promises of the exit code."""
     plan = _plan(args)
     console = Console(file=streams.out, highlight=False)
     with _signals_interrupt() as received:
