@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.prune import needed
 from headrace.run.kernel import Runtime, StepState
 from headrace.run.keys import key
+from headrace.run.program import Program, Segment
 from headrace.run.rendezvous import Rendezvous
 from headrace.run.scope import Scope
 from headrace.run.variable import Lease, ResourceVariable, State, Variable
@@ -211,3 +213,41 @@ def test_a_kernel_that_gives_its_input_unsaid_is_found() -> None:
     check.check_ownership(array.copy(), [array], made.op, single=True)
     with pytest.raises(AssertionError, match="aliases=True"):
         check.check_ownership(array.T, [array], made.op, single=True)
+
+
+@pytest.mark.parametrize("last", ["once", "again"])
+def test_what_was_fed_is_let_go_of_by_the_node_that_uses_it_last(last: str) -> None:
+    with tf.Graph().as_default():
+        x, y = (tf.placeholder(tf.float32, SHAPE) for _ in "xy")
+        fetches = [tf.matmul(x, y, transpose_b=True, name="once")]
+        if last == "again":
+            with tf.control_dependencies(fetches):
+                fetches.append(tf.negative(x, name="again"))
+        pruned = needed([x, y], fetches, [])
+        program = compile_program(pruned, [x, y], fetches, devices={}, memos={})
+    assert isinstance(program, Program)
+    ((segment,),) = ([item.work] for item in program.items)
+    assert isinstance(segment, Segment)
+    registers = [*program.template]
+    registers[1:3] = [np.ones(SHAPE, np.float32), np.ones(SHAPE, np.float32)]
+    fed = weakref.ref(registers[1])
+    there = {}
+    for node, instruction in zip(segment.nodes, segment.instructions, strict=True):
+        instruction(registers)
+        there[node.name] = fed() is not None
+    assert there == ({"once": False} if last == "once" else {"once": True, "again": False})
+
+
+def test_a_step_takes_its_arguments_out_of_a_list_that_is_spent() -> None:
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [None])
+        total = tf.reduce_sum(x)
+        program = compile_program(needed([x], [total], []), [x], [total], devices={}, memos={})
+    assert isinstance(program, Program)
+    fed: list[Any] = [np.ones(5, np.float32)]
+    with Scope() as scope:
+        step = StepState(Runtime(PS), scope, 1)
+        assert program.run(step, fed) == [5]
+        assert len(fed) == 1
+        assert program.run(step, fed, spent=fed) == [5]
+    assert fed == []

@@ -367,3 +367,33 @@ def test_reads_and_updates_by_many_threads_are_never_torn() -> None:
     for thread in readers:
         thread.join()
     assert not wrong
+
+
+# -- rewriting ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [5, 200_000, 1_200_000], ids=["a block", "blocks", "shared"])
+@pytest.mark.parametrize("read", [False, True], ids=["in place", "elsewhere"])
+def test_a_descent_reads_the_gradient_and_what_was_there(size: int, read: bool) -> None:
+    start, slope = np.arange(size, dtype=np.float32), np.full(size, 3, np.float32)
+    held = variable(Variable, start)
+    lease = held.lease() if read else None
+    run("ApplyGradientDescent", held, np.float32(0.5), slope)
+    assert np.array_equal(held.array, start - np.float32(1.5))
+    if lease is not None:
+        assert np.array_equal(lease.array, start)
+
+
+def test_a_variable_that_is_read_has_all_of_its_next_value_or_nothing_of_it() -> None:
+    held = variable(Variable, np.ones(SHAPE, np.float32))
+    before, lease = held.array, held.lease()
+
+    def interrupted(source: Any, target: Any) -> None:
+        target[:3] = 7
+        raise KeyboardInterrupt
+
+    with held.lock, pytest.raises(KeyboardInterrupt):
+        held.rewrite(interrupted)
+    assert held.array is before
+    assert before.min() == before.max() == 1
+    lease.release()

@@ -140,13 +140,14 @@ def _merged_with_ref(c: ShapeContext) -> Shape:
 def update(
     ref: Ref, value: Any, ufunc: Callable[..., Any], what: str, of_scalars: Callable[..., Any]
 ) -> Ref:
-    """ref = ufunc(ref, value) in place; gives `ref`.  Raises InvalidArgument, FailedPrecondition.
+    """ref = ufunc(ref, value), in place if nobody reads it; gives `ref`.  Raises InvalidArgument, FailedPrecondition.
 
     of_scalars: the same of two NumPy scalars; a ufunc takes several times as long.
     """
     with ref.lock:
-        array = ref.writable()
+        array = ref.require()
         if not array.ndim and not value.ndim and array.dtype.kind in NUMBERS:
+            array = ref.writable()
             array[()] = of_scalars(array[()], value[()])
             return ref
         if array.shape != value.shape:
@@ -154,7 +155,7 @@ def update(
                 f"{what} needs a value of the variable's shape: {ref.name} has shape "
                 f"{shapes.text(array.shape)}, the value {shapes.text(value.shape)}"
             )
-        ufunc(array, value, out=array)
+        ref.rewrite(lambda before, after: ufunc(before, value, out=after))
     return ref
 
 

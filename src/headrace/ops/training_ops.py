@@ -35,12 +35,12 @@ def approach_square(room: Room, mean: Array, value: Array, rate: Any) -> None:
     approach(room, mean, scratch, rate)
 
 
-@rule("GradientDescent", slots="", dense="alpha delta")
-def gradient_descent(room: Room, var: Array, delta: Array, *, alpha: Any) -> None:
+@rule("GradientDescent", slots="", dense="alpha delta", rewrites=True)
+def gradient_descent(room: Room, var: Array, after: Array, delta: Array, *, alpha: Any) -> None:
     """var -= alpha * delta."""
-    step = room(0)
+    step = room(0) if after is var else after
     np.multiply(delta, alpha, out=step)
-    np.subtract(var, step, out=var)
+    np.subtract(var, step, out=after)
 
 
 @rule(

@@ -212,11 +212,22 @@ DENSE: dict[str, int] = {}
 """The ops that take a `Product` for their gradient, and which of their inputs that is."""
 
 
+def _in_place(step: Step) -> Step:
+    def both(room: Room, var: Array, grad: Array, **more: Any) -> None:
+        step(room, var, var, grad, **more)
+
+    return both
+
+
 class Rule:
     """What `rule` was told; calls of the kernels of its ops end here."""
 
-    def __init__(self, step: Step, slots: Sequence[str], attrs: Sequence[str]) -> None:
-        self.step = step
+    def __init__(
+        self, step: Step, slots: Sequence[str], attrs: Sequence[str], rewrites: bool
+    ) -> None:
+        self.into = step
+        self._rewrites = rewrites
+        self.step = _in_place(step) if rewrites else step
         self._slots = len(slots)
         self._attrs = list(attrs)
 
@@ -240,6 +251,8 @@ class Rule:
                 self._rows(variables, grad, inputs[indices_at], attrs)
             elif grad.__class__ is Product:
                 self._of_product(variables, grad, attrs)
+            elif self._rewrites:
+                self._rewrite(variables[0], grad, attrs)
             else:
                 self._dense(variables, grad, attrs)
             return None if resource else inputs[0]
@@ -262,6 +275,31 @@ class Rule:
                     self.step(_room_like(block[-1]), *block, **more)
                 return
             spread(lambda block: self.step(_room_like(block[-1]), *block, **more), blocks)
+
+    def _rewrite(self, variable: State, grad: Any, more: dict[str, Any]) -> None:
+        """As `_dense`; where somebody reads the variable, its next value goes elsewhere at once."""
+        step = self.into
+
+        def change(before: Array, after: Array) -> None:
+            if grad.ndim and grad.size <= _BLOCK:
+                step(_room_like(grad), before, after, grad, **more)
+                return
+
+            def part(block: Sequence[Array]) -> None:
+                step(_room_like(block[-1]), block[0], block[-2], block[-1], **more)
+
+            blocks = _blocks((before,) if after is before else (before, after), grad)
+            if grad.size * 2 < _WORTH_SHARING:
+                for block in blocks:
+                    part(block)
+            else:
+                spread(part, blocks)
+
+        with variable.lock:
+            array = variable.array
+            if array is None or array.shape != grad.shape or array.dtype != grad.dtype:
+                _check_alike((variable,), grad.shape, grad.dtype)
+            variable.rewrite(change)
 
     def _of_product(self, variables: Sequence[State], grad: Product, more: dict[str, Any]) -> None:
         """As `_dense`; each part of the product is used while it is in the cache, and never stored."""
@@ -335,7 +373,7 @@ def _register(
     inputs += [f"{other}: {_TYPES.get(other, 'T')}" for other in names]
     indices = "Tindices: {int32, int64}; " if "indices" in names else ""
     kernel = rule.kernel(names, resource)
-    kernel.__doc__ = rule.step.__doc__
+    kernel.__doc__ = rule.into.__doc__
     spec = op(
         name,
         inputs="; ".join(inputs),
@@ -348,7 +386,7 @@ def _register(
     )(kernel)
     if not indices:
         DENSE[name] = len(variables) + next(names.index(n) for n in _GRADIENTS if n in names)
-    code = rule.step.__code__
+    code = rule.into.__code__
     spec.where = f"{code.co_filename}:{code.co_firstlineno}"
 
 
@@ -360,18 +398,20 @@ def rule(
     attrs: str = "",
     *,
     refs: bool = True,
+    rewrites: bool = False,
 ) -> Callable[[Step], Rule]:
     """Decorator over a step function: registers the ops of update rule `name`.
 
     slots: names of the slots.  dense, sparse: the inputs after var and slots, in the order of the op; without `sparse`
     there is no such op.  attrs: beside T and use_locking.  refs: whether there are ops on references.
+    rewrites: there are no slots, and step(room, var, after, grad, …) leaves `var`, unless `after` is the same array.
     """
     variables = ["var", *slots.split()]
     attr_names = [part.partition(":")[0].strip() for part in attrs.split(";") if part.strip()]
     more = f"; {attrs}" if attrs else ""
 
     def decorate(step: Step) -> Rule:
-        made = Rule(step, variables[1:], attr_names)
+        made = Rule(step, variables[1:], attr_names, rewrites)
         for prefix in ("", "Resource") if refs else ("Resource",):
             _register(made, f"{prefix}Apply{name}", variables, dense.split(), more)
             if sparse:

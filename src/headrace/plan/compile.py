@@ -494,18 +494,19 @@ class Compiler:
     ) -> None:
         """Let later results have the registers of inputs that nobody uses any more; forget large ones at once.
 
-        Only what was made in the same segment: other segments may run in another order.
+        Only what was made in the same segment: other segments may run in another order.  What was fed is forgotten by
+        the only segment that there is so far: other tasks may wait for its memory.
         """
         after = self._after[op]
+        nothing_waits = self._fuses and not self._waiters
         gone = [
             tensor
             for tensor in dict.fromkeys([self._same.get(tensor, tensor) for tensor in inputs])
             if self._last_use.get(tensor) is op
             and tensor not in self._used_elsewhere
-            and tensor not in self._fed
             and tensor not in self._references
             and tensor not in self._constants
-            and self._after.get(tensor.op) == after
+            and (nothing_waits if tensor in self._fed else self._after.get(tensor.op) == after)
         ]
         if gone:
             large = tuple(self._register[tensor] for tensor in gone if _is_large(tensor))

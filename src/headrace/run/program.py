@@ -148,10 +148,12 @@ class Program:
         step: StepState,
         args: Sequence[Any],
         waiting: AbstractContextManager[object] = _AT_EASE,
+        spent: list[Any] | None = None,
     ) -> list[Any]:
         """Run the partition with `args` in its argument registers; returns what leaves the step.
 
         waiting: entered while the step waits, or may have to; not by steps that find all they want.
+        spent: emptied when the arguments are in their registers, so that each goes after its last use.
         The returned arrays belong to the caller, unless `step.lends`.  Raises the OpError of the first node that fails,
         with its node, device and step; waiters still out are abandoned without a trace.
         """
@@ -161,6 +163,8 @@ class Program:
             registers[1 : 1 + self.num_args] = args
             for register in self._scalars:
                 registers[register] = registers[register][()]
+            if spent is not None:
+                spent.clear()
         if self.items:
             was = hush() if self._computes else None
             try:

@@ -8,8 +8,9 @@ copied.  As long as anyone still looks into what was lent, the next update works
 its weights by then, and updates them in place.
 
 Every update asks for `writable()`: it is the array itself, or, if that is leased or lent, a copy that is the variable's
-array from then on.  What is leased for other processes of this host again and again moves into a home (`run.homes`),
-where they use it without a copy; as long as they do, it counts as leased.
+array from then on.  One that changes every element needs no such copy (`rewrite`).  What is leased for other processes
+of this host again and again moves into a home (`run.homes`), where they use it without a copy; as long as they do, it
+counts as leased.
 
 Called by: ops (state kernels), run's executor (dereferencing, fetches, sends); the shells release leases.
 Threads: any; `lock` is held for the time of one update or one copy.  Releasing takes no lock.
@@ -214,16 +215,36 @@ class State(Resource):
         home = self.home
         return home is not None and home.is_lent
 
-    def _replace_by_copy(self, value: Any) -> Array:
-        """Have a copy of `value` instead, in a home if the variable has had one.  `lock` is held."""
-        dtype, shape = self.dtype.np, np.shape(value)
-        home = None
+    def rewrite(self, change: Callable[[Array, Array], object]) -> None:
+        """Update every element: `change(before, after)` fills `after`, the array itself if nobody reads it.
+
+        Otherwise another one, which is the variable's when it is full: a copy first would be a pass more.
+        `lock` is held.  Raises FailedPrecondition, and what `change` does.
+        """
+        before = self.require()
+        if not self._is_read():
+            change(before, before)
+            return
+        after, home = self._another(before.shape)
+        if after is None:
+            after = np.empty_like(before)
+        change(before, after)
+        self._replace(after, home)
+
+    def _another(self, shape: tuple[int, ...]) -> tuple[Array | None, Home | None]:
+        """An array with arbitrary contents in a home, if the variable has had one.  `lock` is held."""
         if self._homes is not None:
-            home = self._homes.free(math.prod(shape) * dtype.itemsize)
-        if home is None:
-            array = np.array(value, dtype=dtype, order="C")
+            home = self._homes.free(math.prod(shape) * self.dtype.np.itemsize)
+            if home is not None:
+                return home.array(self.dtype.np, shape), home
+        return None, None
+
+    def _replace_by_copy(self, value: Any) -> Array:
+        """Have a copy of `value` instead.  `lock` is held."""
+        array, home = self._another(np.shape(value))
+        if array is None:
+            array = np.array(value, dtype=self.dtype.np, order="C")
         else:
-            array = home.array(dtype, shape)
             array[...] = value
         self._replace(array, home)
         return array

@@ -42,12 +42,12 @@ def release(reply: Any) -> None:
                 value.release()
 
 
-def forget_values(request: RunGraphRequest | RunPartRequest) -> None:
+def forget_values(request: RunGraphRequest | RunPartRequest | RunDirectRequest) -> None:
     """Let go of what was fed: it may lie in memory that its sender waits for."""
-    if isinstance(request, RunPartRequest):
-        request.feeds = []
-    else:
+    if isinstance(request, RunGraphRequest):
         request.send = []
+    else:
+        request.feeds = []
 
 
 @dataclass(slots=True)

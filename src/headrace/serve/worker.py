@@ -25,6 +25,7 @@ from headrace.run.kernel import Runtime, StepState
 from headrace.run.keys import source_device, task_of
 from headrace.run.partial import PartialRun
 from headrace.run.pending import Pending
+from headrace.run.program import Program
 from headrace.run.rendezvous import Delivery
 from headrace.run.scope import Scope
 from headrace.run.team import Team
@@ -258,6 +259,7 @@ class Worker(Logged, NoCollectives):
         if registered is None:
             raise self._unknown_graph(request.graph_handle)
         args = registered.arguments_in_order(request.feeds)
+        m.forget_values(request)
         links = request.links
         if registered.linked_to and request.link is not None:
             links = Links({registered.linked_to: request.link()})
@@ -275,6 +277,7 @@ class Worker(Logged, NoCollectives):
         if registered is None:
             raise ForgottenStepError.of(f"{self.task} does not know the step any more")
         args = registered.arguments_in_order(request.feeds)
+        m.forget_values(request)
         session = registered.session
         session.direct_steps.add(scope)  # from now on, who ends the session ends this
         try:
@@ -319,7 +322,7 @@ class Worker(Logged, NoCollectives):
             return values
         session = (
             registered.session
-        )  # it receives nothing: it needs no exchange, and no scope of its own
+        )  # no exchange, since it receives nothing, and no scope of its own
         running = self._running
         running[scope] = session
         try:
@@ -332,7 +335,11 @@ class Worker(Logged, NoCollectives):
                 session.runtime, scope, step_id, view, None, session.handle, lends,
                 links if view is not None else None,
             )  # fmt: skip
-            values = registered.program.run(step, args)
+            program = registered.program
+            if isinstance(program, Program):
+                values = program.run(step, args, spent=args)
+            else:
+                values = program.run(step, args)
             if view is not None:
                 view.finish(scope, values)
             return values
