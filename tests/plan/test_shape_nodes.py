@@ -36,15 +36,13 @@ def gathers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def nodes(fetches: list[Any], feeds: list[Any], fold: bool = True) -> list[str]:
-    """Names of the nodes that instructions stand for."""
+    """Names of the nodes that instructions stand for, in order."""
     program = compile_program(
         needed(feeds, fetches, ()), feeds, fetches, devices={}, memos={}, fold=fold
     )
     assert isinstance(program, Program)
-    return [
-        node.name for item in program.items if isinstance(item.work, Segment)
-        for node in item.work.nodes
-    ]  # fmt: skip
+    segments = [item.work for item in program.items if isinstance(item.work, Segment)]
+    return list(dict.fromkeys(node.name for segment in segments for node in segment.nodes))
 
 
 def test_a_step_remembers_what_it_made_of_shapes(gathers: list[Any]) -> None:
