@@ -5,9 +5,11 @@ from __future__ import annotations
 from headrace.ops.bands import diag as tensor_diag
 from headrace.ops.bands import matrix_band_part as band_part
 from headrace.ops.clipping import global_norm
+from headrace.ops.diagonals import eye
 from headrace.ops.diagonals import matrix_diag as diag
 from headrace.ops.diagonals import matrix_diag_part as diag_part
 from headrace.ops.diagonals import matrix_set_diag as set_diag
+from headrace.ops.einsum import einsum
 from headrace.ops.linear import matrix_inverse as inv
 from headrace.ops.nn_basic import l2_normalize
 from headrace.ops.reductions import norm
@@ -20,6 +22,8 @@ __all__ = [
     "band_part",
     "diag",
     "diag_part",
+    "einsum",
+    "eye",
     "global_norm",
     "inv",
     "l2_normalize",

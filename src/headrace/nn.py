@@ -17,7 +17,7 @@ from headrace.ops.activations import (
 from headrace.ops.batch_norm import fused_batch_norm
 from headrace.ops.bias import bias_add, relu_layer, xw_plus_b
 from headrace.ops.elementwise import sigmoid, tanh
-from headrace.ops.embedding import embedding_lookup
+from headrace.ops.embedding import embedding_lookup, embedding_lookup_sparse
 from headrace.ops.neural import (
     atrous_conv2d,
     conv1d,
@@ -118,6 +118,7 @@ __all__ = [
     "dropout",
     "elu",
     "embedding_lookup",
+    "embedding_lookup_sparse",
     "fused_batch_norm",
     "in_top_k",
     "l2_loss",

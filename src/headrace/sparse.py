@@ -5,6 +5,10 @@ from __future__ import annotations
 from headrace.graph.sparse import SparseTensor
 from headrace.ops.accumulators import SparseConditionalAccumulator
 from headrace.ops.placeholders import sparse_placeholder as placeholder
+from headrace.ops.sparse_dense import sparse_add as add
+from headrace.ops.sparse_dense import sparse_tensor_dense_matmul as matmul
+from headrace.ops.sparse_dense import sparse_tensor_dense_matmul as sparse_dense_matmul
+from headrace.ops.sparse_dense import sparse_tensor_to_dense as to_dense
 from headrace.ops.sparse_order import sparse_merge as merge
 from headrace.ops.sparse_order import sparse_reorder as reorder
 from headrace.ops.sparse_segments import sparse_segment_mean as segment_mean
@@ -14,10 +18,14 @@ from headrace.ops.sparse_segments import sparse_segment_sum as segment_sum
 __all__ = [
     "SparseConditionalAccumulator",
     "SparseTensor",
+    "add",
+    "matmul",
     "merge",
     "placeholder",
     "reorder",
     "segment_mean",
     "segment_sqrt_n",
     "segment_sum",
+    "sparse_dense_matmul",
+    "to_dense",
 ]

@@ -21,6 +21,7 @@ T234 = RNG.normal(size=(2, 3, 4))
 B233 = RNG.normal(size=(2, 3, 3))
 PROB = np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
 IDS = np.array([0, 0, 2], np.int32)
+CORNERS = np.array([[0, 1], [1, 0]])
 X4, W4, DY4 = (RNG.normal(size=s) for s in ((2, 3, 4, 2), (2, 3, 2, 3), (2, 2, 4, 3)))
 X5, W5, DY5 = (RNG.normal(size=s) for s in ((1, 2, 3, 2, 2), (2, 2, 1, 2, 2), (1, 2, 2, 2, 2)))
 POOL: dict[str, Any] = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 1, 1], "padding": "SAME"}
@@ -332,6 +333,43 @@ CASES: dict[str, tuple[Function, list[Any]]] = {
     "BatchToSpaceND": (op("BatchToSpaceND", [1, 2], [[0, 1], [1, 0]]), [X4]),
     "SpaceToDepth": (op("SpaceToDepth", block_size=2), [X4[:, :2]]),
     "DepthToSpace": (op("DepthToSpace", block_size=2), [np.concatenate([X4, X4], 3)]),
+    # sparse tensors and labelled axes
+    "Einsum": (listed("Einsum", equation="ij,jk->ki"), [M23, M34]),
+    "Einsum one": (listed("Einsum", equation="...ij->j..."), [T234]),
+    "Einsum diagonal": (listed("Einsum", equation="bii->i"), [B233]),
+    "Einsum broadcast": (listed("Einsum", equation="i...,...k->...ik"), [V3, T234[:, :1]]),
+    "Einsum factor summed": (listed("Einsum", equation="bij,jk->bk"), [T234[:, :, :3], M34]),
+    "Einsum factor with a diagonal summed": (listed("Einsum", equation="bbi,bi->"), [B233[:, :2], M23]),
+    "SparseToDense": (
+        lambda v, d: get("SparseToDense")(CORNERS, np.array([2, 3]), v, d), [V3[:2], np.array(0.7)],
+    ),
+    "SparseToDense one value": (
+        lambda v: get("SparseToDense")(np.array([0, 2]), np.array([3]), v, 0.0), [np.array(0.7)],
+    ),
+    **{
+        f"SparseTensorDenseMatMul {a} {b}": (
+            lambda v, d, a=a, b=b: get("SparseTensorDenseMatMul")(
+                CORNERS, v, np.array([2, 3]), d, adjoint_a=a, adjoint_b=b
+            ),
+            [V3[:2], M34[: 2 if a else 3].T if b else M34[: 2 if a else 3]],
+        )
+        for a in (False, True) for b in (False, True)
+    },
+    "SparseTensorDenseMatMul complex": (
+        lambda v, d: get("SparseTensorDenseMatMul")(
+            CORNERS, v, np.array([2, 3]), d, adjoint_a=True, adjoint_b=True
+        ),
+        [V3[:2] * (1 + 2j), M23.T * (2 - 1j)],
+    ),
+    "SparseTensorDenseAdd": (
+        lambda v, d: get("SparseTensorDenseAdd")(CORNERS, v, np.array([2, 3]), d), [V3[:2], M23],
+    ),
+    "SparseAdd": (
+        lambda v, w: get("SparseAdd")(
+            CORNERS, v, np.array([2, 3]), CORNERS[:, ::-1], w, np.array([2, 3]), np.float64(0.5)
+        )[1],
+        [V3[:2], V3[1:]],
+    ),
     "TopKV2": (lambda x: get("TopKV2")(x, np.int32(2))[0], [M23]),
     "TopK": (lambda x: get("TopK")(x, k=2)[0], [M23]),
 }  # fmt: skip

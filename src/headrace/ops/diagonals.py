@@ -13,16 +13,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headrace.base import errors
+from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
+from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
+from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops.constants import zeros, zeros_like
+from headrace.ops.constants import ones, zeros, zeros_like
+from headrace.ops.joining import concat
+from headrace.ops.tables import make
 
-__all__ = ["matrix_diag", "matrix_diag_part", "matrix_set_diag"]
+__all__ = ["eye", "matrix_diag", "matrix_diag_part", "matrix_set_diag"]
 
 _ALIGN = "T: type; align: {'LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'} = 'RIGHT_LEFT'"
 
@@ -467,3 +471,45 @@ def matrix_set_diag(
     """The matrices [..., rows, cols] with diagonal k, or the band k = (low, high), replaced."""
     made: Tensor = matrix_set_diag_v3_op(input, diagonal, k, align=align, name=name)
     return made
+
+
+def eye(
+    num_rows: Any,
+    num_columns: Any = None,
+    batch_shape: Any = None,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
+) -> Tensor:
+    """batch_shape + [num_rows, num_columns], ones on the main diagonal; square if num_columns is None.
+
+    Sizes may be tensors.  Raises TypeError, ValueError.
+    """
+    columns = num_rows if num_columns is None else num_columns
+    with name_scope(name, "eye", [num_rows, num_columns, batch_shape]):
+        diagonal, square = _diagonal_of(num_rows, columns)
+        batch = [] if batch_shape is None else batch_shape
+        if not isinstance(batch, Tensor):
+            batch = list(batch)
+            if isinstance(diagonal, Tensor):
+                batch = convert(batch, dtypes.int32, "shape")
+
+        def sized(sizes: list[Any]) -> Any:
+            return concat([batch, sizes], 0) if isinstance(batch, Tensor) else batch + sizes
+
+        on_diagonal = sized([diagonal])
+        if square:
+            return matrix_diag(ones(on_diagonal, dtype))
+        whole = sized([num_rows, columns])
+        values = ones(on_diagonal, dtype)
+        return matrix_set_diag(zeros(whole, dtype), values)
+
+
+def _diagonal_of(rows: Any, columns: Any) -> tuple[Any, bool]:
+    """Length of the main diagonal, a tensor if a size is one; whether the matrix is square for sure."""
+    if isinstance(rows, Tensor) or isinstance(columns, Tensor):
+        return make.Minimum(rows, columns), columns is rows
+    if not all(isinstance(each, (int, np.integer)) for each in (rows, columns)):
+        raise TypeError(f"eye takes integers, and not {rows!r} rows and {columns!r} columns")
+    if min(rows, columns) < 0:
+        raise ValueError(f"a matrix cannot have {rows} rows and {columns} columns")
+    return min(rows, columns), bool(rows == columns)

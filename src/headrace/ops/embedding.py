@@ -1,4 +1,4 @@
-"""embedding_lookup: rows of a matrix that may lie in parts on several tasks.
+"""embedding_lookup: rows of a matrix that may lie in parts on several tasks; embedding_lookup_sparse combines them.
 
 Called by: programs.  Threads: as graph.
 Source: TF 1.15 behaviour; nodes checked against the oracle
@@ -12,21 +12,36 @@ from headrace.base import dtypes, shapes
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
+from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
+from headrace.ops.arithmetic import pow as power
 from headrace.ops.casting import cast
 from headrace.ops.clipping import clip_by_norm
-from headrace.ops.constants import constant
+from headrace.ops.constants import constant, ones
 from headrace.ops.flow import identity
 from headrace.ops.gathering import gather, where
 from headrace.ops.joining import concat
 from headrace.ops.partitioned import PartitionedVariable
 from headrace.ops.ranges import range as range_of
-from headrace.ops.shape_ops import rank, reshape
+from headrace.ops.segments import segment_sum
+from headrace.ops.shape_ops import expand_dims, rank, reshape
 from headrace.ops.shape_ops import shape as shape_of
 from headrace.ops.shape_ops import size as size_of
+from headrace.ops.sparse_segments import (
+    sparse_segment_mean,
+    sparse_segment_sqrt_n,
+    sparse_segment_sum,
+)
 from headrace.ops.tables import make
+from headrace.ops.unique import unique
 
-__all__ = ["embedding_lookup"]
+__all__ = ["embedding_lookup", "embedding_lookup_sparse"]
+
+_COMBINED = {
+    "sum": sparse_segment_sum,
+    "mean": sparse_segment_mean,
+    "sqrtn": sparse_segment_sqrt_n,
+}
 
 
 def embedding_lookup(
@@ -123,3 +138,67 @@ def _clipped(rows: Tensor, ids: Tensor, max_norm: Any) -> Tensor:
         axes = range_of(rank(ids), rank(rows))
     clipped: Tensor = clip_by_norm(rows, max_norm, axes=axes)
     return clipped
+
+
+def embedding_lookup_sparse(
+    params: Any,
+    sp_ids: Any,
+    sp_weights: Any,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    combiner: str | None = None,
+    max_norm: Any = None,
+) -> Tensor:
+    """[rows of sp_ids] + the shape of a row: for each row of sp_ids the rows of `params` with those numbers, combined.
+
+    sp_ids: a SparseTensor of ids; sp_weights: one of floats with the same indices, or None for ones.  combiner: sum;
+    mean (None too), divided by the sum of weights; sqrtn, by the root of the sum of their squares.  A row without ids
+    is zero.  Each id is looked up once, where its part lies.  params, partition_strategy, max_norm: as of
+    embedding_lookup.  Raises TypeError, ValueError.
+    """
+    combiner = "mean" if combiner is None else combiner
+    if combiner not in _COMBINED:
+        raise ValueError(f"combiner must be 'mean', 'sqrtn' or 'sum', and not {combiner!r}")
+    for given, what in ((sp_ids, "sp_ids"), (sp_weights, "sp_weights")):
+        if not isinstance(given, SparseTensor) and not (given is None and what == "sp_weights"):
+            raise TypeError(f"{what} must be a SparseTensor, and not {given!r:.80}")
+    if isinstance(params, PartitionedVariable):
+        params = list(params)
+    parts = list(params) if isinstance(params, (list, tuple)) else [params]
+    with name_scope(name, "embedding_lookup_sparse", [*parts, sp_ids.values]) as scope:
+        segments = sp_ids.indices[:, 0]
+        ids, places = unique(sp_ids.values)
+        found = embedding_lookup(params, ids, partition_strategy, max_norm=max_norm)
+        if sp_weights is None:
+            return _COMBINED[combiner](found, places, segments, name=scope)
+        segments = cast(segments, dtypes.int32)
+        rows = gather(found, places)
+        weights = sp_weights.values
+        if weights.dtype != rows.dtype:
+            weights = cast(weights, rows.dtype)
+        weights = _beside(weights, rows)
+        return _weighted(rows * weights, weights, segments, combiner, scope)
+
+
+def _beside(weights: Tensor, rows: Tensor) -> Tensor:
+    """One weight a row, with as many dimensions as the rows have."""
+    more = expand_dims(rank(rows) - 1, 0)
+    shaped = reshape(weights, concat([shape_of(weights), ones(more, dtypes.int32)], 0))
+    if rows.raw_shape is not None:
+        count = None if weights.raw_shape is None else weights.raw_shape[0]
+        shaped.set_shape([count, *[1] * (len(rows.raw_shape) - 1)])
+    return shaped
+
+
+def _weighted(rows: Tensor, weights: Tensor, segments: Tensor, combiner: str, scope: str) -> Tensor:
+    made: Tensor
+    if combiner == "sum":
+        made = segment_sum(rows, segments, name=scope)
+        return made
+    sums = segment_sum(rows, segments)
+    if combiner == "mean":
+        divisor = segment_sum(weights, segments)
+    else:
+        divisor = make.Sqrt(segment_sum(power(weights, 2), segments), name="Sqrt")
+    made = make.DivNoNan(sums, divisor, name=scope)
+    return made

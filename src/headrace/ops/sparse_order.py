@@ -71,14 +71,14 @@ def _(op: Operation, d_indices: Any, d_values: Tensor) -> Any:
 
 def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
     """The elements in row-major order."""
-    given = _sparse(sp_input)
+    given = as_sparse(sp_input)
     indices, values = sparse_reorder_op(given.indices, given.values, given.dense_shape, name=name)
     if given.get_shape().is_fully_defined():
         return SparseTensor(indices, values, given.get_shape().as_list())
     return SparseTensor(indices, values, identity(given.dense_shape))
 
 
-def _sparse(value: Any) -> SparseTensor:
+def as_sparse(value: Any) -> SparseTensor:
     if isinstance(value, SparseTensorValue):
         return SparseTensor.from_value(value)
     if not isinstance(value, SparseTensor):
@@ -99,7 +99,7 @@ def sparse_merge(
     Raises TypeError, ValueError.
     """
     several = isinstance(sp_ids, (list, tuple)) and not isinstance(sp_ids, SparseTensorValue)
-    ids = [_sparse(each) for each in (sp_ids if several else [sp_ids])]
+    ids = [as_sparse(each) for each in (sp_ids if several else [sp_ids])]
     if several:
         if not isinstance(vocab_size, (list, tuple)):
             raise TypeError(
@@ -112,7 +112,7 @@ def sparse_merge(
         sizes = [vocab_size]
     if len(ids) != len(sizes):
         raise ValueError(f"there are {len(ids)} sp_ids and {len(sizes)} sizes in vocab_size")
-    values = _sparse(sp_values)
+    values = as_sparse(sp_values)
     with name_scope(name, "SparseMerge"):
         columns = []
         for each in ids:
