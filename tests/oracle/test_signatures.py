@@ -12,8 +12,8 @@ import headrace as tf
 from headrace.python.ops import data_flow_ops
 
 LATER = frozenset(
-    "allow_fast_lookup bad_indices_policy fn_output_signature grad_a grad_b handle_data index_type layout output_type position "
-    "skip_gradients_aggregation sparse_gradient use_own_namescope_for_non_slot_vars use_pybind11_proto".split()
+    "allow_fast_lookup bad_indices_policy fn_output_signature grad_a grad_b handle_data index_type layout output_type "
+    "position skip_gradients_aggregation sparse_gradient use_own_namescope_for_non_slot_vars use_pybind11_proto".split()
 )
 """Arguments that came after TensorFlow 1.15."""
 
