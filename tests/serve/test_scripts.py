@@ -1,8 +1,14 @@
-"""The client scripts of the interop matrix on a cluster of headrace alone, over every shell: no TensorFlow needed."""
+"""The client scripts of the interop matrix on a cluster of headrace alone: no TensorFlow needed.
+
+Each without sockets and over one of the shells that have them; with HEADRACE_TEST_SHELLS=all, which `make soak` sets,
+over every shell.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +20,22 @@ from headrace.codec import protos as pb
 from headrace.training.timeline import Timeline
 from tests.interop.scripts.table import AREAS, Here, Raises, close, plain
 from tests.serve.clusters import Cluster, in_process
+from tests.serve.conftest import SHELLS
 
 CASES = {
     (area, name): case
     for area in AREAS
     for name, case in importlib.import_module(f"tests.interop.scripts.{area}").TABLE.cases.items()
 }
+
+
+SOCKETS = [shell for shell in SHELLS if shell != "direct"]
+ALL = os.environ.get("HEADRACE_TEST_SHELLS", "") == "all"
+
+
+def over(name: str) -> list[str]:
+    """The shells over which a script is run."""
+    return [*SHELLS] if ALL else ["direct", SOCKETS[zlib.crc32(name.encode()) % len(SOCKETS)]]
 
 
 @pytest.fixture
@@ -29,7 +45,11 @@ def pair(shell: str) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.parametrize(("area", "name"), CASES)
+@pytest.mark.parametrize(
+    ("shell", "area", "name"),
+    [(shell, area, name) for area, name in CASES for shell in over(name)],
+    indirect=["shell"],
+)
 def test_it_is_as_the_script_says(area: str, name: str, pair: Cluster, tmp_path: Path) -> None:
     case = CASES[area, name]
     here = Here(

@@ -1,5 +1,6 @@
 """Lets chaos loose on clusters of real processes for a while, starts and stops servers very often, makes histories of
-queues whose clients are killed, and has the contract of servers tested over connections that dawdle and break.
+queues whose clients are killed, has the contract of servers tested over connections that dawdle and break, and runs the
+scripts of the interop matrix over every shell.
 
 python -m tests.soak --seconds 7200                                                two hours
 python -m tests.soak --seed 7 --seconds 0 --cycles 0 --histories 0 --contract 0    one run again
@@ -38,6 +39,8 @@ def main() -> int:
             histories(seed, options.histories)
         for number in range(options.contract):
             contract(seed + 100 * number)
+        if options.contract:
+            scripts()
     except AssertionError:
         traceback.print_exc()
         return 1
@@ -67,7 +70,7 @@ def arguments() -> argparse.Namespace:
         "--contract",
         type=int,
         default=1,
-        help="times the contract, over connections that dawdle and break (%(default)d)",
+        help="times the contract, over connections that dawdle and break; 0: no scripts, too (%(default)d)",
     )
     return parser.parse_args()
 
@@ -103,6 +106,16 @@ def contract(seed: int) -> None:
         env={**os.environ, "HEADRACE_TEST_SEED": str(seed)}, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"the contract failed with seed {seed}"
+
+
+def scripts() -> None:
+    """All scripts of the interop matrix over every shell, of which the tests take two each."""
+    say("scripts over every shell")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "tests/serve/test_scripts.py"],
+        env={**os.environ, "HEADRACE_TEST_SHELLS": "all"}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, "a script failed: HEADRACE_TEST_SHELLS=all"
 
 
 def histories(seed: int, count: int) -> None:
