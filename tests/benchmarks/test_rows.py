@@ -32,14 +32,14 @@ OF_PROCESSES = [
 ]
 """What they measure is a process."""
 
-SOME_OF_THE_OTHERS = ["run_const", "remote_run_var"]
+ONE_OF_THE_OTHERS = ["remote_run_var"]  # with servers
 
 
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "benchmarks", *arguments]
 
 
-@pytest.mark.parametrize("name", OF_PROCESSES + SOME_OF_THE_OTHERS)
+@pytest.mark.parametrize("name", OF_PROCESSES + ONE_OF_THE_OTHERS)
 def test_a_row_measured_from_the_command_line_yields_a_figure(name: str) -> None:
     ended = subprocess.run(
         command("--quick", "--only", "headrace", name), cwd=ROOT, capture_output=True, text=True

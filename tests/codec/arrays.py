@@ -12,6 +12,7 @@ from headrace.base import dtypes
 from headrace.codec.fields import FIELDS
 
 NUMBERS = sorted((d for d in FIELDS if d.np.kind != "O"), key=lambda d: d.name)
+PER_DTYPE = 8  # examples of what all of some thirty dtypes are asked
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 
 

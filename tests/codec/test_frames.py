@@ -18,7 +18,7 @@ from headrace.codec import contents, frames
 from headrace.codec import protos as pb
 from headrace.codec.frame_parser import TABLE_WEIGHT, Parser
 from headrace.codec.frames import Frame, Kind, pack, whole
-from tests.codec.arrays import NUMBERS, arrays, identical
+from tests.codec.arrays import NUMBERS, PER_DTYPE, arrays, identical
 
 CAP = 1 << 20
 STRINGS = np.array([[b"", b"a\0"], [b"x" * 300, b"\xff"]], object)
@@ -72,7 +72,7 @@ ENDS = [sum(map(len, SMALL[: n + 1])) for n in range(len(SMALL))]
 
 
 @pytest.mark.parametrize("dtype", [*NUMBERS, dtypes.string], ids=lambda d: d.name)
-@settings(max_examples=20)
+@settings(max_examples=PER_DTYPE)
 @given(st.data())
 def test_every_dtype_and_shape_comes_back(dtype: dtypes.DType, data: st.DataObject) -> None:
     values = [data.draw(arrays(dtype)) for _ in range(data.draw(st.integers(1, 3)))]
@@ -253,7 +253,7 @@ def test_forms_and_shapes_without_end_are_not_all_remembered() -> None:
 
 
 @pytest.mark.parametrize("dtype", [*NUMBERS, dtypes.string], ids=lambda d: d.name)
-@settings(max_examples=20)
+@settings(max_examples=PER_DTYPE)
 @given(st.data())
 def test_a_frame_of_a_form_that_came_before_has_the_bytes_that_pack_gives(
     dtype: dtypes.DType, data: st.DataObject

@@ -15,7 +15,7 @@ from headrace.base import dtypes, errors, shapes
 from headrace.codec import protos as pb
 from headrace.codec import tensors
 from headrace.codec.values import to_array
-from tests.codec.arrays import NUMBERS, arrays, identical
+from tests.codec.arrays import NUMBERS, PER_DTYPE, arrays, identical
 
 
 def message(dtype: int, dims: list[int], **fields: Any) -> pb.TensorProto:
@@ -27,14 +27,14 @@ def message(dtype: int, dims: list[int], **fields: Any) -> pb.TensorProto:
 
 @pytest.mark.parametrize("dtype", [*NUMBERS, dtypes.string], ids=lambda d: d.name)
 class TestRoundTrips:
-    @settings(max_examples=20)
+    @settings(max_examples=PER_DTYPE)
     @given(st.data())
     def test_over_the_wire(self, dtype: dtypes.DType, data: st.DataObject) -> None:
         array = data.draw(arrays(dtype))
         sent = tensors.encode(array, dtype).SerializeToString()
         assert identical(tensors.decode(pb.TensorProto.FromString(sent)), array)
 
-    @settings(max_examples=20)
+    @settings(max_examples=PER_DTYPE)
     @given(st.data())
     def test_as_a_constant(self, dtype: dtypes.DType, data: st.DataObject) -> None:
         array = data.draw(arrays(dtype))
@@ -44,7 +44,7 @@ class TestRoundTrips:
         assert identical(back, array) or quiet_nans_only(back, array)
         assert back.flags.writeable
 
-    @settings(max_examples=20)
+    @settings(max_examples=PER_DTYPE)
     @given(st.data())
     def test_typed_fields_repeat_their_last_value(
         self, dtype: dtypes.DType, data: st.DataObject

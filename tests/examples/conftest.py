@@ -1,4 +1,4 @@
-"""Real server processes and example programs for the tests of the examples; all of them end with the test."""
+"""Servers, and example programs in processes of their own, for the tests of the examples; all end with the test."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.tools.commands import ExitCode
-from tests.ports import own_ports
+from tests.serve.clusters import in_process
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-PORT_ATTEMPTS = 5
 WITHIN_S = 60.0
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -40,33 +38,15 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 @pytest.fixture
-def served(started: Start) -> Callable[[int], list[str]]:
-    """served(n) starts a cluster of n tasks of job `local`, a process each; their targets."""
+def served() -> Iterator[Callable[[int], list[str]]]:
+    """served(n) starts a cluster of n tasks of job `local` in this process, for programs in theirs; the targets."""
+    with ExitStack() as stack:
 
-    def serve(tasks: int) -> list[str]:
-        for _ in range(PORT_ATTEMPTS):
-            addresses = [f"localhost:{port}" for port in own_ports(tasks)]
-            spec = f"local={','.join(addresses)}"
-            servers = [
-                started("-m", "headrace.tools.main", "serve",
-                        "--cluster", spec, "--job", "local", "--task", str(task), "--grace", "0.2")
-                for task in range(tasks)
-            ]  # fmt: skip
-            if all(listens(server) for server in servers):
-                return [f"grpc://{address}" for address in addresses]
-        raise RuntimeError(f"{PORT_ATTEMPTS} times a port was taken between choosing and using it")
+        def serve(tasks: int) -> list[str]:
+            cluster = stack.enter_context(in_process({"local": tasks}))
+            return [cluster.target(task) for task in cluster.servers]
 
-    return serve
-
-
-def listens(server: subprocess.Popen[str]) -> bool:
-    """Wait for it to say so; False if its port is taken."""
-    assert server.stdout is not None
-    if server.stdout.readline().startswith("serving "):
-        return True
-    _, err = server.communicate(timeout=WITHIN_S)
-    assert server.returncode == ExitCode.ADDRESS_IN_USE, err
-    return False
+        yield serve
 
 
 @pytest.fixture

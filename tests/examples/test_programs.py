@@ -1,4 +1,4 @@
-"""The classic programs in examples/, run against real server processes, print what they say they print."""
+"""The classic programs in examples/, run against servers, print what they say they print."""
 
 from __future__ import annotations
 

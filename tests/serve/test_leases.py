@@ -34,14 +34,13 @@ MB = 1 << 20
 ELEMENTS = 5 * MB // 4
 
 
-@pytest.fixture(params=["grpc", "unix", "tcp"])
-def cluster(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ProcessCluster]:
+@pytest.fixture(scope="module", params=["grpc", "unix", "tcp"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
     """Servers in processes of their own, reached over the shell that the parameter names."""
-    SHELLS[request.param](monkeypatch)  # processes that are started inherit the environment
-    with processes({"ps": 1, "worker": 1}) as cluster:
-        yield cluster
+    with pytest.MonkeyPatch.context() as environment:
+        SHELLS[request.param](environment)  # processes that are started inherit it
+        with processes({"ps": 1, "worker": 1}) as cluster:
+            yield cluster
 
 
 @pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
@@ -52,7 +51,7 @@ def test_values_read_while_others_update_are_never_torn(
     worker received.  Of two variables one is scattered to, the other can be lent where it is.
     """
     number = tf.placeholder(tf.float32, [])
-    with tf.device("/job:ps"):
+    with tf.device("/job:ps"), tf.container("resources" if use_resource else "references"):
         v, w = [
             tf.Variable(tf.zeros([4, ELEMENTS // 4]), name=name, use_resource=use_resource)
             for name in "vw"
