@@ -146,7 +146,7 @@ def test_values_that_come_in_one_piece_with_the_request_are_not_left_lying(
     ends: tuple[End, LaneSocket],
 ) -> None:
     called, theirs = ends[0]._socket, ends[1]
-    theirs.hold(frames.pack(Kind.REQUEST, NUMBERS[RUN_PART.path], 0, b"request"))
+    theirs.hold(b"".join(frames.pack(Kind.REQUEST, NUMBERS[RUN_PART.path], 0, b"request")))
     put(theirs, value("a"))
     request = called.read(WITHIN_S)
     assert request is not None

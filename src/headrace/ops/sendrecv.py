@@ -13,7 +13,7 @@ from typing import Any
 from headrace.base import dtypes, errors
 from headrace.graph.registry import OpSpec, op
 from headrace.run import handles
-from headrace.run.kernel import KernelContext
+from headrace.run.kernel import KernelContext, NodeInfo
 from headrace.run.keys import in_frame, key, task_of
 from headrace.run.pending import Pending
 from headrace.run.resources import Resource
@@ -26,16 +26,23 @@ _ATTRS = (
 
 
 def _key(ctx: KernelContext) -> str:
-    attrs = ctx.node.attrs
-    known = ctx.memo.get("rendezvous_key")
+    known = _known(ctx.node)
+    frame = ctx.frame
+    return known[1] if frame is None else in_frame(known[1], *frame)
+
+
+def _known(node: NodeInfo) -> tuple[dict[str, Any], str, bool]:
+    """(the node's attrs, its key outside loops, whether handles of resources pass): found once."""
+    attrs = node.attrs
+    known: tuple[dict[str, Any], str, bool] | None = node.memo.get("rendezvous_key")
     if known is None or known[0] is not attrs:  # plans of one session may use one name for several
         text = key(
             attrs["send_device"].decode(), attrs["send_device_incarnation"],
             attrs["recv_device"].decode(), attrs["tensor_name"].decode(),
         )  # fmt: skip
-        known = ctx.memo["rendezvous_key"] = (attrs, text)
-    found: str = known[1]
-    return found if ctx.frame is None else in_frame(found, *ctx.frame)
+        dtype = attrs.get("tensor_type") or attrs["T"]
+        known = node.memo["rendezvous_key"] = (attrs, text, dtype.base_dtype is dtypes.resource)
+    return known
 
 
 def _send(ctx: KernelContext, tensor: Any, dead: bool = False) -> None:
@@ -64,7 +71,7 @@ def _recv(ctx: KernelContext) -> Pending[Any]:
     """The value, when its sender has left it."""
     assert ctx.step.rendezvous is not None
     delivery = ctx.step.rendezvous.recv(_key(ctx))
-    if ctx.node.attrs["tensor_type"].base_dtype is not dtypes.resource:
+    if not _known(ctx.node)[2]:
         return delivery
     return _with_resource(delivery, ctx)
 

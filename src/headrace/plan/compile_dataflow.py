@@ -102,7 +102,9 @@ def _node(
     fire = _fire(op, kind, info, references, live, xp)
     node = Node(index, info, kind, len(op.inputs), 0, len(op.outputs), fire)
     if kind is Kind.NORMAL:
-        node.pace += min(effort(op), MUCH) * LOOK_EVERY // MUCH
+        amount = effort(op)
+        node.pace += min(amount, MUCH) * LOOK_EVERY // MUCH
+        node.may_take_long = bool(amount)
     if kind is Kind.ENTER:
         node.frame_name = op["frame_name"].decode()
         node.is_constant = op["is_constant"]

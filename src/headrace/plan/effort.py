@@ -17,7 +17,7 @@ MUCH = 1 << 16  # elements: 10 µs of the quickest kernels, some milliseconds of
 _UNKNOWN = 256  # elements along a dimension
 _UNKNOWN_RANK = 1 << 12
 _ASKING = frozenset(("Shape", "ShapeN", "Size", "Rank"))
-_AT_ONCE = frozenset(("Const", "NoOp"))
+_AT_ONCE = frozenset(("Const", "NoOp", "LoopCond"))
 
 
 def effort(op: Operation) -> int:

@@ -2,8 +2,8 @@
 
 Feeds become client-terminated `_Recv` nodes and fetches client-terminated `_Send` nodes on the
 device of the tensor; an edge between devices becomes a `_Send` and a `_Recv`, one pair for all
-consumers on a device; a control edge between tasks carries an empty tensor.  A loop that is on several tasks
-has a skeleton on each (plan.loops).
+consumers on a device; a control edge between tasks carries an empty tensor, unless a value goes the same way.  A loop
+that is on several tasks has a skeleton on each (plan.loops).
 Called by: serve.master_session, plan.partial; by device, for who asks to see its graphs: client.local,
 serve.registered.  Threads: any.
 Source: TensorFlow's wire (DESIGN decision 1); the same nodes and attrs, names of our own.
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.graph.attrs import to_proto
+from headrace.graph.flow_nodes import EXITS, SWITCHES
 from headrace.graph.graph import Operation
 from headrace.graph.graphdef import input_name, node_def
 from headrace.graph.tensor import Tensor
@@ -24,6 +25,9 @@ from headrace.plan import check
 from headrace.plan.loops import Frame, LoopFrames
 from headrace.plan.prune import LOOP_BACK, Pruned
 from headrace.run.keys import key, task_of
+
+_APART = SWITCHES | LOOP_BACK | EXITS | {"_SwitchN"}
+"""Nodes whose outputs may be dead though they have run, or that are in another iteration or frame."""
 
 
 @dataclass(slots=True)
@@ -103,6 +107,7 @@ class _Partitioner:
         self._fed_name: dict[Tensor, str] = {}
         self._edges: dict[tuple[Tensor, str], str] = {}
         self._control_edges: dict[tuple[Operation, str], str] = {}
+        self._values_to: dict[tuple[Operation, str], Tensor] | None = None
         self._count = max(map(_number, self._ops), default=0)
         self._loops = LoopFrames(self._ops)
         self._merges: dict[tuple[Frame, str], str] = {}
@@ -280,6 +285,9 @@ class _Partitioner:
         known = self._control_edges.get((op, device))
         if known is not None:
             return known
+        value = self._value_to(op, device)
+        if value is not None:
+            return self._input(value, device)
         number = self._count + 1
         trigger = self._part(source_device).graph_def.node.add(
             name=f"{op.name}/ctrl/_{number}",
@@ -298,6 +306,22 @@ class _Partitioner:
         arrived.attr["T"].type = pb.DT_FLOAT
         self._control_edges[op, device] = arrived.name
         return arrived.name
+
+    def _value_to(self, op: Operation, device: str) -> Tensor | None:
+        """An output of `op` that nodes on `device` want: when it is there, `op` has run, dead if that was dead.
+
+        None where the graphs are to be TensorFlow's, which sends both.
+        """
+        if self._arguments:
+            return None
+        if self._values_to is None:
+            self._values_to = {
+                (tensor.op, self._devices[user]): tensor
+                for user in self._ops
+                for tensor in user.inputs
+                if tensor not in self._fed_name and tensor.op.type not in _APART
+            }
+        return self._values_to.get((op, device))
 
     def _transfer(
         self, part: Partition, op: str, name: str, tensor: Tensor, tensor_name: str,

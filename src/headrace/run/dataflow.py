@@ -18,6 +18,7 @@ import queue
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from headrace.base import errors
@@ -217,8 +218,8 @@ class _Execution:
             if left < 0:
                 left = LOOK_EVERY - node.pace
                 self._look(node)
-            if links is not None and node.kind is Kind.NORMAL:
-                links.flush()  # it may take long
+            if node.may_take_long and links is not None:
+                links.flush()
             if dead and node.kind is Kind.SEND:
                 inputs = [DEAD]
             if dead and node.kind is not Kind.SEND:
@@ -281,9 +282,9 @@ class _Execution:
         stats = self._step.stats
         if stats is not None:
             pending.on_done(lambda _: self._ended.__setitem__(ticket, stats.now()))
-        pending.on_done(lambda _: self._put(ticket))
+        pending.on_done(partial(self._put, ticket))
 
-    def _put(self, ticket: int) -> None:
+    def _put(self, ticket: int, _: object = None) -> None:
         self._done.put(ticket)
         if self._links is not None:
             self._links.wake()
@@ -293,7 +294,12 @@ class _Execution:
         return [(node.info, pending) for node, _, pending, _ in self._outstanding.copy().values()]
 
     def _wait(self) -> int:
-        scope = self._step.scope
+        done, scope = self._done, self._step.scope
+        if not done.empty():  # this thread alone takes what is put there
+            if (ticket := done.get_nowait()) >= 0:
+                return ticket
+            if (error := scope.error) is not None:
+                raise self._given_up(error) from error
         let_blas_go()
         since, look_s = time.monotonic(), long_waits.first_look_s
         long_waits.waiting[self] = None

@@ -88,6 +88,8 @@ class Node:
     numbers: list[np.int32] = field(default_factory=list)
     pace: int = 1
     """For how many small nodes it counts between two looks at the scope."""
+    may_take_long: bool = False
+    """What is sent before it should not wait for it."""
 
     def wired(self) -> None:
         """Users and controls are known."""

@@ -56,20 +56,31 @@ def task_of(device: str) -> str:
     return device[: device.index("/device:")] if "/device:" in device else device
 
 
+def source_task(text: str) -> str:
+    """The task that a key's value comes from.  Raises InvalidArgument."""
+    return _tasks(text[: text.rfind(";")])[0]
+
+
+def target_task(text: str) -> str:
+    """The task that a key's value goes to.  Raises InvalidArgument."""
+    return _tasks(text[: text.rfind(";")])[1]
+
+
+@lru_cache(maxsize=1024)
+def _tasks(outside_loops: str) -> tuple[str, str]:
+    """(source, target), given a key without frame and iteration: all iterations share it."""
+    parts = outside_loops.split(";")
+    if len(parts) != 4:
+        raise errors.invalid_argument(f"{outside_loops!r} is not the beginning of a rendezvous key")
+    return task_of(parts[0]), task_of(parts[2])
+
+
 def source_device(text: str) -> str:
     """The source device of a key.  Raises InvalidArgument."""
     parts = text.split(";")
     if len(parts) != 5:
         raise errors.invalid_argument(f"{text!r} is not a rendezvous key")
     return parts[0]
-
-
-def target_device(text: str) -> str:
-    """The device that a key's value goes to.  Raises InvalidArgument."""
-    parts = text.split(";")
-    if len(parts) != 5:
-        raise errors.invalid_argument(f"{text!r} is not a rendezvous key")
-    return parts[2]
 
 
 def tensor_name(text: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
-from headrace.run.keys import source_device, target_device, task_of
+from headrace.run.keys import source_task, target_task
 from headrace.run.partial import PartialRun
 from headrace.run.pending import Pending
 from headrace.run.rendezvous import Delivery, Rendezvous
@@ -110,7 +110,7 @@ class View:
         """
         exchange = self._exchange
         if self._routes.pushes_to:
-            task = task_of(target_device(key))
+            task = target_task(key)
             if task in self._routes.pushes_to:
                 self._push(task, m.SendTensorRequest(self._step_id, key, value, dead))
                 return
@@ -134,7 +134,7 @@ class View:
 
     def recv(self, key: str) -> Pending[Delivery]:
         """Take a value that is here or comes, or ask its task for it."""
-        task = task_of(source_device(key))
+        task = source_task(key)
         assert self._exchange is not None
         if task == self._session.task or task in self._routes.pushed_by:
             return self._exchange.local.recv(key)

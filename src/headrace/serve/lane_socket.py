@@ -51,7 +51,7 @@ class LaneSocket:
         self._borrower: Borrower | None = None
         self._ancillary = 0  # bytes of descriptors that may come; the system closes those that there is no room for
         self._parser = Parser(max_bytes)
-        self._held: list[bytes | memoryview] = []
+        self._held: list[bytes] = []
         self.has_shared = False
         self._send_limit_s: float | None = None
         self._read_limit_s: float | None = None
@@ -172,7 +172,7 @@ class LaneSocket:
             self._limit(socket.SO_SNDTIMEO, limit_s)
             self._send_limit_s = limit_s
         if self._held:
-            buffers, self._held = [*self._held, *buffers], []
+            buffers, self._held = [b"".join(self._held), *buffers], []
         left = buffers
         while left:
             try:
@@ -194,12 +194,9 @@ class LaneSocket:
             begun = True
             left = _after(left, sent)
 
-    def hold(self, parts: bytes | Sequence[bytes | memoryview]) -> None:
+    def hold(self, frames: bytes) -> None:
         """Send whole frames before the next one, or with `flush`."""
-        if isinstance(parts, bytes):
-            self._held.append(parts)
-        else:
-            self._held.extend(parts)
+        self._held.append(frames)
 
     def flush(self) -> None:
         """Send what is held."""

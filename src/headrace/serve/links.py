@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.base import errors
-from headrace.codec.frames import Frame, Kind, pack
+from headrace.codec.frames import Frame, Kind, pack, whole
 from headrace.run.pending import Pending
 from headrace.run.variable import Lease
 from headrace.serve import messages as m
@@ -91,18 +91,23 @@ class Link:
             return False
         request.taken = self._taken
         header, values = encode_sent(request)
+        data: bytes | None = None
         if values and (value.nbytes > _LARGEST or isinstance(value, Lease)):
             lent = self._socket.lend(value)
             if lent is None:
                 return False
             values = (lent,)
-        parts = pack(Kind.ONE_WAY, _SEND_TENSOR, 0, header, values)
-        size = sum(len(part) for part in parts) + _OVERHEAD
+        else:
+            data = whole(Kind.ONE_WAY, _SEND_TENSOR, header, value if values else None)
+        if data is None:
+            parts = pack(Kind.ONE_WAY, _SEND_TENSOR, 0, header, values)
+            data = b"".join(parts)
+        size = len(data) + _OVERHEAD
         if size > self._left:
             return False
         self._left -= size
         self._sizes.append(size)
-        self._socket.hold(b"".join(parts) if hold else parts)
+        self._socket.hold(data)
         if not hold:
             self._socket.flush()
         return True
@@ -136,7 +141,8 @@ class Link:
                 f"{len(self._sizes)} more were sent"
             )
         self._taken_there = count
-        self._left += sum(self._sizes.popleft() for _ in range(fresh))
+        for _ in range(fresh):
+            self._left += self._sizes.popleft()
 
 
 class LinkedCall(Pending[Any]):
@@ -208,6 +214,9 @@ class Links:
         self._lock = threading.Lock()
         self._sleeping = False
         self._waker = -1
+        self._poll: select.poll | None = None  # of the open ones
+        self._open: dict[int, Link] = {}  # by descriptor
+        self._held = False  # whether anything may be
         self.holds = False
 
     def deliver_to(self, deliver: Deliver) -> None:
@@ -218,6 +227,7 @@ class Links:
     def send(self, task: str, request: m.SendTensorRequest) -> bool:
         """Send a value if there is a link to its task that takes it."""
         link = self._by_task.get(task)
+        self._held = self._held or self.holds
         try:
             return link is not None and link.send(request, self.holds)
         except OSError:  # whoever reads finds out, and says more
@@ -225,6 +235,9 @@ class Links:
 
     def flush(self) -> None:
         """Send what is held."""
+        if not self._held:
+            return
+        self._held = False
         for link in self._by_task.values():
             try:
                 link.flush()
@@ -247,12 +260,11 @@ class Links:
 
     def _sleep(self, done: queue.SimpleQueue[int], limit_s: float | None) -> None:
         """Wait until something comes over a link, or `wake`."""
-        open_links = {link.fileno(): link for link in self._by_task.values() if not link.over}
-        poll = select.poll()
-        for fd in open_links:
-            poll.register(fd, select.POLLIN)
-        waker = self._waker = _own_waker()
-        poll.register(waker, select.POLLIN)
+        poll = self._poll or self._begin_to_poll()
+        for fd, link in [*self._open.items()]:
+            if link.over:
+                poll.unregister(fd)
+                del self._open[fd]
         self._sleeping = True
         try:
             # Who puts something into `done` looks at `_sleeping` afterwards.
@@ -263,10 +275,18 @@ class Links:
             with self._lock:
                 self._sleeping = False
         for fd, _ in ready:
-            if fd == waker:
-                os.eventfd_read(waker)
+            if fd == self._waker:
+                os.eventfd_read(fd)
             else:
-                open_links[fd].pump()
+                self._open[fd].pump()
+
+    def _begin_to_poll(self) -> select.poll:
+        poll = self._poll = select.poll()
+        self._open = {link.fileno(): link for link in self._by_task.values() if not link.over}
+        self._waker = _own_waker()
+        for fd in (*self._open, self._waker):
+            poll.register(fd, select.POLLIN)
+        return poll
 
     def wake(self) -> None:
         """Something has been put into `done`."""

@@ -9,7 +9,7 @@ import logging
 from typing import Any
 
 from headrace.codec import protos as pb
-from headrace.run.keys import source_device, task_of
+from headrace.run.keys import source_task
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.grpc_client import GrpcPeer, peer_name
@@ -162,7 +162,7 @@ class RoutedPeer:
 
     def _lost(self, told: Told) -> None:
         """Tell a worker for which steps it may wait in vain."""
-        source = task_of(source_device(next(reversed(told.values()))))
+        source = source_task(next(reversed(told.values())))
         request = pb.PushesLostRequest(source=source, step_id=told)
         insist(self._grpc, PUSHES_LOST, request, Scope(_ASK_WITHIN_S))
 

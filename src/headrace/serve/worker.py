@@ -22,7 +22,7 @@ from headrace.plan.compile import Compiled
 from headrace.run.closing import closes_because
 from headrace.run.files import ANYWHERE, Files
 from headrace.run.kernel import Runtime, StepState
-from headrace.run.keys import source_device, task_of
+from headrace.run.keys import source_task
 from headrace.run.partial import PartialRun
 from headrace.run.pending import Pending
 from headrace.run.program import Program
@@ -454,7 +454,7 @@ class Worker(Logged, NoCollectives):
     @gives_pending
     def recv_tensor(self, request: m.RecvTensorRequest, scope: Scope) -> Pending[m.RecvTensorReply]:
         """The value of a key that a partition here sends; waits for it.  Handed over once."""
-        if not self._is_own(task_of(source_device(request.rendezvous_key))):
+        if not self._is_own(source_task(request.rendezvous_key)):
             raise errors.invalid_argument(
                 f"{request.rendezvous_key!r} is not sent by this task, {self.task}"
             )
