@@ -229,6 +229,7 @@ def test_what_was_fed_is_let_go_of_by_the_node_that_uses_it_last(last: str) -> N
     ((segment,),) = ([item.work] for item in program.items)
     assert isinstance(segment, Segment)
     registers = [*program.template]
+    registers[0] = StepState(Runtime(PS), Scope(), 1)
     registers[1:3] = [np.ones(SHAPE, np.float32), np.ones(SHAPE, np.float32)]
     fed = weakref.ref(registers[1])
     there = {}

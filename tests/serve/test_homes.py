@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import weakref
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import headrace.ops  # noqa: F401  registers every op
 from headrace.base import dtypes, errors
 from headrace.graph.registry import OPS
 from headrace.run import homes
-from headrace.run.homes import GRAIN, READ_ONLY, SEALS, Homes
+from headrace.run.homes import GRAIN, READ_ONLY, SEALS, Homes, Rooms
 from headrace.run.variable import Variable
 from headrace.serve import shared_memory
 from headrace.serve.shared_memory import BOARD, Borrower, Lender
@@ -338,6 +339,100 @@ def test_without_memory_for_a_home_nothing_moves(monkeypatch: pytest.MonkeyPatch
     assert np.all(other.require() == 2)
     assert np.all(kept == 1)
     assert Homes().free(100) is None
+
+
+# -- results that are made where they are sent from -------------------------------------------------
+
+
+def result(rooms: Rooms, number: float) -> Any:
+    made = rooms.array(np.dtype(np.float32), SHAPE)
+    if made is not None:
+        made[...] = number
+    return made
+
+
+def lent(link: Link, made: Any) -> Any:
+    """It at the other end."""
+    home = homes.home_of(made)
+    assert home is not None
+    found = link.lender.lend_home(home, made)
+    assert found is not None
+    for fd in link.lender.descriptors():
+        link.borrower.accept(fd)
+    return link.borrower.array(found.number, found.dtype, found.shape)
+
+
+def test_a_result_has_the_memory_of_the_one_before_when_nobody_looks_at_that() -> None:
+    rooms, link = Rooms(), Link()
+    first = result(rooms, 1)
+    where = place(first)
+    got = lent(link, first)
+    del first
+    second = result(rooms, 2)
+    assert place(second) != where, "the receiver still has it"
+    again = lent(link, second)
+    assert got.min() == got.max() == 1
+    assert again.min() == again.max() == 2
+    del got
+    assert place(result(rooms, 3)) == where
+    del again
+    assert place(result(rooms, 4)) == where
+    assert second.max() == 2, "the sender itself still has it"
+
+
+def test_results_that_are_kept_take_other_memory_in_the_end() -> None:
+    rooms, link = Rooms(), Link()
+    kept = []
+    while (made := result(rooms, len(kept))) is not None:
+        kept.append(lent(link, made))
+        del made
+    assert len(kept) == 8
+    assert [got.max() for got in kept] == list(range(8))
+    del kept[3]
+    assert result(rooms, 9) is not None
+
+
+def test_results_that_are_not_lent_take_other_memory_for_a_while() -> None:
+    rooms, link = Rooms(), Link()
+    assert result(rooms, 1) is not None
+    pause = 0
+    while (made := result(rooms, 2)) is None:
+        pause += 1
+    assert pause > 9
+    lent(link, made)
+    del made
+    assert all(lent(link, result(rooms, number)).max() == number for number in range(9))
+
+
+def test_memory_of_results_goes_with_the_connection() -> None:
+    rooms, link = Rooms(), Link()
+    made = result(rooms, 1)
+    got, home = lent(link, made), weakref.ref(homes.home_of(made))  # type: ignore[arg-type]
+    del made
+    assert home() is not None
+    link.close()
+    assert home() is None
+    assert got.max() == 1
+
+
+def test_only_the_array_itself_lies_in_a_home() -> None:
+    rooms = Rooms()
+    made = result(rooms, 1)
+    assert homes.home_of(made) is not None
+    assert homes.home_of(made[1:]) is None
+    assert homes.home_of(made.copy()) is None
+    assert homes.home_of(made.T) is None
+    del rooms
+    assert homes.home_of(made) is None, "the program is gone, its result is not"
+    assert made.max() == 1
+
+
+def test_without_memory_results_are_made_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(fd: int, offset: int, size: int) -> None:
+        raise OSError(28, "no space left")
+
+    monkeypatch.setattr(os, "posix_fallocate", none_left)
+    assert result(Rooms(), 1) is None
 
 
 # -- what is refused ------------------------------------------------------------------------------

@@ -63,14 +63,14 @@ def _single(x: Any) -> Any:
     return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x
 
 
-def _shared(x: Any, y: Any, work: int) -> Any:
+def _shared(x: Any, y: Any, work: int, out: Any = None) -> Any:
     """The product of two matrices, which takes `work` multiplications; large ones on the team's threads."""
     if x.dtype.kind not in "fc" or (work < _THREADED and min(x.shape[0], y.shape[1]) > 1):
-        return np.matmul(x, y)
+        return np.matmul(x, y, out=out)
     hold_blas()
     if work < _LARGE:
-        return np.matmul(x, y)
-    return _in_parts(x, y, work)
+        return np.matmul(x, y, out=out)
+    return _in_parts(x, y, work, out)
 
 
 def _parts(work: int) -> int:
@@ -93,11 +93,12 @@ def parts_of_product(x: Any, y: Any, work: int) -> list[tuple[slice, slice]]:
     return [(slice(rows), cut) for cut in cuts]
 
 
-def _in_parts(x: Any, y: Any, work: int) -> Any:
+def _in_parts(x: Any, y: Any, work: int, out: Any) -> Any:
     """The product of two matrices, a few of its rows or columns at a time (`run.team`).  Raises ValueError."""
     if x.shape[1] != y.shape[0]:
         raise ValueError("inner dimensions differ")
-    out = np.empty((x.shape[0], y.shape[1]), np.result_type(x, y))
+    if out is None:
+        out = np.empty((x.shape[0], y.shape[1]), np.result_type(x, y))
 
     def part(where: tuple[slice, slice]) -> None:
         rows, columns = where
@@ -117,6 +118,15 @@ def is_large_product(x: Any, y: Any) -> bool:
         and x.dtype.kind == "f"
         and x.dtype.itemsize > 2
     )
+
+
+def multiplied_into(out: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:
+    """As `multiplied`, of matrices, in `out` if the product is such an array."""
+    x, y = a.T if transpose_a else a, b.T if transpose_b else b
+    fits = x.shape[1] == y.shape[0] and out.shape == (x.shape[0], y.shape[1])
+    if not fits or not out.dtype == a.dtype == b.dtype:
+        return multiplied(np, a, b, transpose_a, transpose_b)
+    return _shared(x, y, x.shape[0] * y.size, out)
 
 
 def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) -> Any:

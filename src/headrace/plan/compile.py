@@ -19,7 +19,7 @@ from headrace.graph.const_value import KERNEL_FAILURES, const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
-from headrace.plan import check, fuse
+from headrace.plan import check, fuse, sending
 from headrace.plan.binding import (
     SCALAR_KINDS,
     bound_kernel,
@@ -29,7 +29,7 @@ from headrace.plan.binding import (
 )
 from headrace.plan.common import equal_tensors, follow_from_constants
 from headrace.plan.compile_dataflow import compile_dataflow
-from headrace.plan.effort import Pace
+from headrace.plan.effort import Pace, is_large
 from headrace.plan.image_gradients import gradient_groups
 from headrace.plan.images import ImageGroup, image_groups
 from headrace.plan.images import instruction as image_instruction
@@ -49,7 +49,6 @@ Compiled = Program | DataflowProgram
 Group = fuse.Group | ShapeGroup | UpdateGroup | ImageGroup
 _NOTHING: frozenset[int] = frozenset()
 _LARGEST_FOLDED = 1 << 20  # elements; more would hold memory for a value that is soon made
-_SMALL = 1024  # elements; smaller values are not worth an instruction to release
 
 
 def compile_program(
@@ -461,6 +460,8 @@ class Compiler:
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
     ) -> tuple[Instruction, Recipe | None]:
+        if sending.is_sent(op, self._returned, self._same) and self._xp is np:
+            return sending.instruction(op, inputs, outputs[0]), None
         kernel = bound_kernel(op, spec, self._xp)
         if spec.knowing is not None:
             kernel = spec.knowing(op, [self._constants.get(t) for t in op.inputs]) or kernel
@@ -509,7 +510,7 @@ class Compiler:
             and (nothing_waits if tensor in self._fed else self._after.get(tensor.op) == after)
         ]
         if gone:
-            large = tuple(self._register[tensor] for tensor in gone if _is_large(tensor))
+            large = tuple(self._register[tensor] for tensor in gone if is_large(tensor))
             if large:
                 self._append(segment, make.release(large), node, (), (), (None, large, ()))
             self._free.setdefault(after, []).extend(self._register[tensor] for tensor in gone)
@@ -586,13 +587,3 @@ class Compiler:
             for number in after:
                 items[position[number]].wakes.append(index)
         return items
-
-
-def _is_large(tensor: Tensor) -> bool:
-    raw = tensor._raw
-    if raw is None or None in raw:
-        return True
-    size = 1
-    for dimension in raw:
-        size *= dimension  # type: ignore[operator]
-    return size > _SMALL

@@ -8,12 +8,14 @@ Called by: plan.compile, plan.compile_dataflow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 
 MUCH = 1 << 16  # elements: 10 µs of the quickest kernels, some milliseconds of a product
+_SMALL = 1024  # elements
 _UNKNOWN = 256  # elements along a dimension
 _UNKNOWN_RANK = 1 << 12
 _ASKING = frozenset(("Shape", "ShapeN", "Size", "Rank"))
@@ -65,3 +67,9 @@ class Pace:
             return False
         self._done[segment] = comes
         return True
+
+
+def is_large(tensor: Tensor) -> bool:
+    """Whether a value is worth an instruction that forgets it."""
+    raw = tensor._raw
+    return raw is None or None in raw or math.prod(raw) > _SMALL  # type: ignore[arg-type]

@@ -7,17 +7,22 @@ Who looks is in `Loan`s, one for each connection over which the home was lent: a
 number of times given back, which the receiver writes into memory that both share.  A connection that ends before
 everything was given back leaves the home to those who have it: it is never written again.
 
-Called by: run.variable (moves, updates), serve.shared_memory (lends).
+A result that is made only to be sent can be made in a home from the beginning (`Rooms`), which is free again when the
+receivers have looked away.
+
+Called by: run.variable (moves, updates), plan.sending (results), serve.shared_memory (lends).
 Threads: any; a Loan is written by one thread at a time.  Source: Linux, memfd_create(2), fcntl(2)
 """
 
 from __future__ import annotations
 
 import fcntl
+import math
 import mmap
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -32,6 +37,8 @@ READ_ONLY: Final = getattr(fcntl, "F_SEAL_FUTURE_WRITE", 16)
 """The seal of a home: nobody else can write to it.  Linux 5.1."""
 _ADD_SEALS: Final = getattr(fcntl, "F_ADD_SEALS", 1033)
 _SPARE: Final = 2  # homes that are kept beyond those in use
+_MOST_RESULTS: Final = 8  # homes of one result
+_PAUSE: Final = 64  # steps
 
 AVAILABLE: Final = hasattr(os, "memfd_create")
 """Whether this system has memory files."""
@@ -53,10 +60,18 @@ def seal(fd: int, seals: int) -> None:
     fcntl.fcntl(fd, _ADD_SEALS, seals)
 
 
+_FLAGS: Final = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+
+
 def mapped(fd: int, size: int, access: int = mmap.PROT_READ | mmap.PROT_WRITE) -> mmap.mmap:
     """The first `size` bytes of a memory file, all pages at once.  Raises OSError."""
-    flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
-    return mmap.mmap(fd, size, flags, access)
+    return mmap.mmap(fd, size, _FLAGS, access)
+
+
+class _Map(mmap.mmap):
+    """The memory of a home, which is known by it."""
+
+    home: Callable[[], Home | None]
 
 
 class Loan:
@@ -80,14 +95,29 @@ class Loan:
 class Home:
     """One memory file, with at most one array at a time."""
 
-    __slots__ = ("__weakref__", "_loans", "_lock", "_map", "_root", "_spoiled", "fd", "size")
+    __slots__ = (
+        "__weakref__",
+        "_left",
+        "_loans",
+        "_lock",
+        "_map",
+        "_root",
+        "_spoiled",
+        "fd",
+        "size",
+    )
 
-    def __init__(self, nbytes: int) -> None:
-        """Raises OSError if there is no memory, or the system has no such files."""
+    def __init__(self, nbytes: int, left: Callable[[Home], object] | None = None) -> None:
+        """left: called, from any thread, when the last connection has ended over which it was lent.
+
+        Raises OSError if there is no memory, or the system has no such files.
+        """
         self.size = rounded(nbytes)
         self.fd = -1
         self.fd = memory_file(self.size)
-        self._map = mapped(self.fd, self.size)
+        self._map = _Map(self.fd, self.size, _FLAGS, mmap.PROT_READ | mmap.PROT_WRITE)
+        self._map.home = weakref.ref(self)
+        self._left = left
         seal(self.fd, SEALS | READ_ONLY)
         self._lock = threading.Lock()
         self._loans: tuple[Loan, ...] = ()  # never changed, only replaced: others look through it
@@ -110,6 +140,13 @@ class Home:
         with self._lock:
             self._spoiled = self._spoiled or loan.is_out
             self._loans = tuple(other for other in self._loans if other is not loan)
+        if self._left is not None and not self._loans:
+            self._left(self)
+
+    @property
+    def was_lent(self) -> bool:
+        """Whether there is a connection over which it was lent."""
+        return bool(self._loans)
 
     @property
     def is_lent(self) -> bool:
@@ -165,6 +202,67 @@ class Homes:
             return None
         self._all.append(made)
         return made
+
+
+class Rooms:
+    """Homes for one result of a program, step after step.  Threads: any."""
+
+    __slots__ = ("__weakref__", "_homes", "_lock", "_pause")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._homes: list[Home] = []
+        self._pause = 0  # steps that use other memory
+
+    def array(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array | None:
+        """Where to make the result; None: in other memory.
+
+        That is so for a while after one was made in a home and not lent; if there is no memory; and if the receivers
+        keep many.
+        """
+        size = rounded(math.prod(shape) * dtype.itemsize)
+        with self._lock:
+            if self._pause:
+                self._pause -= 1
+                return None
+            for home in self._homes:
+                if not home.is_used:
+                    if not home.was_lent:
+                        self._homes.clear()
+                        self._pause = _PAUSE
+                        return None
+                    if home.size == size and not home.is_lent:
+                        return home.array(dtype, shape)
+            if len(self._homes) >= _MOST_RESULTS:
+                self._homes = [home for home in self._homes if home.is_used]
+                return None
+            try:
+                home = Home(size, _forgotten_by(weakref.ref(self)))
+            except OSError:
+                self._pause = _PAUSE
+                return None
+            self._homes.append(home)
+            return home.array(dtype, shape)
+
+    def forget(self, home: Home) -> None:
+        """Nobody has it any more: it may go."""
+        with self._lock:
+            self._homes = [other for other in self._homes if other is not home]
+
+
+def _forgotten_by(rooms: weakref.ref[Rooms]) -> Callable[[Home], object]:
+    def left(home: Home) -> None:
+        whose = rooms()
+        if whose is not None:
+            whose.forget(home)
+
+    return left
+
+
+def home_of(array: Array) -> Home | None:
+    """The home that an array lies in; None: it lies in none, or is only a view of one that does."""
+    base: Any = array.base
+    return base.home() if base.__class__ is _Map else None
 
 
 def rounded(nbytes: int) -> int:

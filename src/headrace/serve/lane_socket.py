@@ -18,6 +18,7 @@ from typing import Any
 
 from headrace.codec.frame_parser import Parser
 from headrace.codec.frames import Elsewhere, Frame, Kind, pack, whole
+from headrace.run.homes import home_of
 from headrace.run.variable import Lease
 from headrace.serve.shared_memory import AVAILABLE, Borrower, Lender
 from headrace.serve.vanished import keep_alive
@@ -135,9 +136,9 @@ class LaneSocket:
         if lender is None:
             return None
         self.has_shared = True
-        if type(value) is not Lease:
-            return lender.lend(value)
-        return lender.lend_variable(value) or lender.lend(value.array)
+        return _in_place(value, lender) or lender.lend(
+            value.array if type(value) is Lease else value
+        )
 
     def send(
         self,
@@ -322,8 +323,8 @@ def _lent(values: Sequence[Any], lender: Lender, in_place: bool) -> list[Any]:
         nbytes = value.nbytes
         instead: Any = None
         if nbytes >= _SHARED_FROM and shared < _MOST_SHARED:
-            if in_place and type(value) is Lease:
-                instead = lender.lend_variable(value)
+            if in_place:
+                instead = _in_place(value, lender)
             if instead is None:
                 instead = lender.lend(value.array if type(value) is Lease else value)
         if instead is not None:
@@ -332,6 +333,14 @@ def _lent(values: Sequence[Any], lender: Lender, in_place: bool) -> list[Any]:
             instead = value.array if type(value) is Lease else value
         found.append(instead)
     return found
+
+
+def _in_place(value: Any, lender: Lender) -> Elsewhere | None:
+    """A variable, or an array that was made in a home, lent where it is."""
+    if type(value) is Lease:
+        return lender.lend_variable(value)
+    home = home_of(value)
+    return None if home is None else lender.lend_home(home, value)
 
 
 def _rights(descriptors: Sequence[int]) -> list[tuple[int, int, Any]]:

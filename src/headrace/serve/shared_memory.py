@@ -133,12 +133,16 @@ class Lender:
             home = lease.move()
             if home is None:
                 return None
+        return self.lend_home(home, lease.array)
+
+    def lend_home(self, home: Home, array: Array) -> Elsewhere | None:
+        """As `lend_variable`, of the array in `home`, which stays as it is until then."""
         found = self._loans.get(home) or self._begin(home)
         if found is None:
             return None
         number, loan = found
         loan.times += 1
-        return Elsewhere(number, lease.dtype, lease.array.shape)
+        return Elsewhere(number, array.dtype, array.shape)
 
     def _begin(self, home: Home) -> tuple[int, Loan] | None:
         """Its number and loan, new; None if no more may be lent."""
