@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.base import errors
+from headrace.codec import plain_png
 
 Array = np.ndarray[Any, Any]
 
@@ -106,19 +107,25 @@ def _check_size(image: Any, opened: Any) -> None:
 
 def decode_png(content: bytes, channels: int, wide: bool) -> Array:
     """channels 0: as in the file.  wide: uint16.  Raises InvalidArgument, Unimplemented (colours of 16 bits)."""
-    with _reading("PNG", content) as opened:
-        colours16 = content[24:25] == b"\x10" and opened.mode not in _WIDE
-        if wide and colours16:
-            raise errors.unimplemented(
-                "a PNG with several channels of 16 bits cannot be decoded as uint16; decode it as uint8"
-            )
-        pixels = _pixels(opened)
+    plain = plain_png.decoded(pillow(), content)
+    pixels = _any_png(content, wide) if plain is None else plain
     deep = pixels.dtype == np.uint16
     if wide and not deep:
         pixels = pixels.astype(np.uint16) * np.uint16(257)
     elif deep and not wide:
         pixels = (pixels >> 8).astype(np.uint8)
     return _with_channels(pixels, channels)
+
+
+def _any_png(content: bytes, wide: bool) -> Array:
+    """uint8, or uint16 if there is one channel of 16 bits.  Raises as `decode_png` does."""
+    with _reading("PNG", content) as opened:
+        colours16 = content[24:25] == b"\x10" and opened.mode not in _WIDE
+        if wide and colours16:
+            raise errors.unimplemented(
+                "a PNG with several channels of 16 bits cannot be decoded as uint16; decode it as uint8"
+            )
+        return _pixels(opened)
 
 
 def _pixels(opened: Any) -> Array:

@@ -1,0 +1,80 @@
+"""Plain PNGs, sooner than Pillow reads them: 8 bits a channel, not interlaced, without a palette or transparency.
+
+Most of a PNG's time is inflating, which Pillow does a row at a time and holding the interpreter.  Here zlib inflates
+all rows at once, while other threads run; Pillow undoes the filters, of rows that are handed to it as if compressed.
+Whatever is not quite as it should be is left to `codec.images`, and Pillow decides what to say of it.
+Called by: codec.images.  Threads: pure functions.
+Source: the PNG specification, 2nd edition, chapters 5 and 11
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any, Final
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+_START: Final = b"\x89PNG\r\n\x1a\n"
+_MODES: Final = {0: "L", 2: "RGB", 4: "LA", 6: "RGBA"}
+"""By colour type."""
+_SIZES: Final = {b"gAMA": 4, b"pHYs": 9, b"sRGB": 1, b"tIME": 7}
+"""Of chunks that may stand before the pixels, and change none."""
+_LARGEST: Final = 1 << 24  # bytes of all rows: larger ones are there three times for a while
+_HEADER: Final = struct.Struct(">II5B")
+_CHUNK: Final = struct.Struct(">I4s")
+_CRC: Final = struct.Struct(">I")
+
+
+def decoded(image: Any, content: bytes) -> Array | None:
+    """[height, width, channels] uint8, or None if it is not plain.  image: the module PIL.Image."""
+    chunks = _chunks(content)
+    if chunks is None:
+        return None
+    header, compressed = chunks
+    width, height, depth, colour, compression, filtering, interlaced = _HEADER.unpack(header)
+    mode = _MODES.get(colour)
+    if depth != 8 or mode is None or compression or filtering or interlaced:
+        return None
+    row = width * len(mode)
+    size = height * (1 + row)
+    limit = image.MAX_IMAGE_PIXELS
+    if not row or not height or size > _LARGEST or (limit and width * height > limit):
+        return None
+    inflate = zlib.decompressobj()
+    try:
+        rows = inflate.decompress(compressed, size + 1)
+        if len(rows) != size or not inflate.eof or inflate.unused_data:
+            return None
+        made = image.frombytes(mode, (width, height), zlib.compress(rows, 0), "zip", mode, 0)
+    except (zlib.error, ValueError):
+        return None
+    return np.frombuffer(made.tobytes(), np.uint8).reshape(height, width, len(mode))
+
+
+def _chunks(content: bytes) -> tuple[bytes, bytes] | None:
+    """The header and all IDATs; None unless the chunks are sound, few in kind, and end with the content."""
+    if not content.startswith(_START):
+        return None
+    at, end = len(_START), len(content)
+    header, data = b"", []
+    while at + 12 <= end:
+        size, kind = _CHUNK.unpack_from(content, at)
+        after = at + 8 + size
+        if after + 4 > end:
+            return None
+        checked = content[at + 4 : after]
+        if zlib.crc32(checked) != _CRC.unpack_from(content, after)[0]:
+            return None
+        at = after + 4
+        if kind == b"IDAT" and header:
+            data.append(checked[4:])
+        elif kind == b"IHDR" and not header and size == _HEADER.size:
+            header = checked[4:]
+        elif kind == b"IEND" and not size and data:
+            return (header, b"".join(data)) if at == end else None
+        elif data or not header or _SIZES.get(kind) != size:
+            return None
+    return None
