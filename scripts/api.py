@@ -12,6 +12,8 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "api.md"
+PACKAGES = ("headrace.nn", "headrace.nn.rnn_cell")
+"""Public namespaces that are no single file beside the others."""
 HEAD = """\
 # The public API
 
@@ -22,9 +24,10 @@ listed is not supported yet. Methods and attributes of the objects belong to the
 
 
 def namespaces() -> list[str]:
-    """`headrace` and the public modules beside it, by name."""
+    """`headrace` and the public modules beneath it, by name."""
     folder = ROOT / "src" / "headrace"
-    return ["headrace", *sorted(f"headrace.{path.stem}" for path in folder.glob("[a-z]*.py"))]
+    files = [f"headrace.{path.stem}" for path in folder.glob("[a-z]*.py")]
+    return ["headrace", *sorted([*files, *PACKAGES])]
 
 
 def section(name: str) -> str:

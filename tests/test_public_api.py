@@ -15,7 +15,8 @@ import headrace as tf
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "headrace"
-NAMESPACES = ["headrace", *sorted(f"headrace.{p.stem}" for p in PACKAGE.glob("[a-z]*.py"))]
+FILES = [f"headrace.{path.stem}" for path in PACKAGE.glob("[a-z]*.py")]
+NAMESPACES = ["headrace", *sorted([*FILES, "headrace.nn", "headrace.nn.rnn_cell"])]
 NEVER_BY_IMPORT = ("grpc", "rich", "asyncio", "multiprocessing", "unittest", "http.client")
 """Modules that only some programs need and that take their time to load."""
 

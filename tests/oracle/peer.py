@@ -15,7 +15,9 @@ os.dup2(2, 1)
 
 import numpy as np  # noqa: E402
 import tensorflow.compat.v1 as tf  # noqa: E402
+from tensorflow.python.keras.layers.legacy_rnn import rnn_cell_impl  # noqa: E402
 
+tf.nn.rnn_cell = rnn_cell_impl  # which this TensorFlow still has, but does not name beside Keras 3
 tf.disable_v2_behavior()
 tf.disable_resource_variables()
 

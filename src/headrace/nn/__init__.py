@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.lazy import names_of as _names_of
 from headrace.ops.activations import (
     crelu,
     elu,
@@ -85,6 +88,22 @@ from headrace.ops.transposed import (
 )
 from headrace.ops.unique import top_k
 
+if TYPE_CHECKING:
+    from headrace.nn import rnn_cell
+    from headrace.ops.rnn import (
+        bidirectional_dynamic_rnn,
+        dynamic_rnn,
+        static_bidirectional_rnn,
+        static_rnn,
+    )
+else:
+    __getattr__, __dir__ = _names_of(
+        __name__,
+        {
+            "headrace.ops.rnn": "bidirectional_dynamic_rnn dynamic_rnn static_bidirectional_rnn static_rnn",
+        },
+    )
+
 __all__ = [
     "atrous_conv2d",
     "atrous_conv2d_transpose",
@@ -96,6 +115,7 @@ __all__ = [
     "batch_norm_with_global_normalization",
     "batch_normalization",
     "bias_add",
+    "bidirectional_dynamic_rnn",
     "conv1d",
     "conv1d_transpose",
     "conv2d",
@@ -116,6 +136,7 @@ __all__ = [
     "depthwise_conv2d_native_backprop_filter",
     "depthwise_conv2d_native_backprop_input",
     "dropout",
+    "dynamic_rnn",
     "elu",
     "embedding_lookup",
     "embedding_lookup_sparse",
@@ -140,6 +161,7 @@ __all__ = [
     "relu",
     "relu6",
     "relu_layer",
+    "rnn_cell",
     "selu",
     "separable_conv2d",
     "sigmoid",
@@ -153,6 +175,8 @@ __all__ = [
     "space_to_batch",
     "space_to_depth",
     "sparse_softmax_cross_entropy_with_logits",
+    "static_bidirectional_rnn",
+    "static_rnn",
     "sufficient_statistics",
     "swish",
     "tanh",
