@@ -100,9 +100,7 @@ def test_arguments_are_theirs_in_their_order(oracle: Any) -> None:
         ours = arguments(tf, name)
         if theirs is None or ours is None or name.startswith(OTHERWISE):
             continue
-        if name.endswith("Cell.build") or name.endswith(
-            "Wrapper.build"
-        ):  # which is called for users
+        if name.endswith(("Cell.build", "Wrapper.build")):  # which cells call themselves
             continue
         if any(kind.startswith("VAR_") for _, kind, _ in theirs + ours):
             continue
