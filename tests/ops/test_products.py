@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -47,6 +47,47 @@ def test_products_do_not_depend_on_the_number_of_threads(
             team.close()
     np.testing.assert_array_equal(*found)
     np.testing.assert_allclose(found[0], x.astype(np.float64) @ y.astype(np.float64), atol=1e-3)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("near", [1 << 14, 1 << 20])
+def test_a_few_rows_times_a_matrix_that_is_read_as_it_lies(
+    order: Literal["C", "F"], near: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((45, 709), np.float32)
+    y = np.asarray(rng.standard_normal((709, 300), np.float32), order=order)
+    plain = product(x, y)
+    monkeypatch.setattr(linear, "_FAR", y.nbytes)
+    monkeypatch.setattr(linear, "_NEAR", near)
+    assert not linear.is_large_product(x, y)  # what makes it for an update has other parts
+    found = []
+    for size in (1, 2, 3):
+        team = Team(size)
+        try:
+            with team:
+                found.append(product(x, y))
+        finally:
+            team.close()
+    assert [made.tobytes() for made in found] == [found[0].tobytes()] * 3
+    np.testing.assert_allclose(found[0], x.astype(np.float64) @ y.astype(np.float64), atol=1e-3)
+    np.testing.assert_allclose(found[0], plain, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "order", "so"),
+    [
+        ((64, 2000), (2000, 1000), "C", True), ((65, 2000), (2000, 1000), "C", False),
+        ((64, 1000), (1000, 2000), "C", False), ((64, 1000), (1000, 2000), "F", True),
+        ((64, 1000), (1000, 1000), "F", False), ((64, 40000), (40000, 50), "F", False),
+    ],
+)  # fmt: skip
+def test_it_is_read_so_where_that_is_a_gain(
+    left: tuple[int, int], right: tuple[int, int], order: Literal["C", "F"], so: bool
+) -> None:
+    x, y = np.zeros(left, np.float32), np.zeros(right, np.float32, order=order)
+    assert (linear._in_order(x, y) is not None) == so
+    assert linear._in_order(x, np.zeros((right[0], 2 * right[1]), np.float32)[:, ::2]) is None
 
 
 def test_parts_follow_from_the_size_alone() -> None:

@@ -8,6 +8,7 @@ Source: TF 1.15 core/kernels/matmul_op.cc, batch_matmul_op_impl.h, matrix_invers
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,11 @@ _LARGE = 1 << 23  # multiplications from which a product is made in parts; 0.25 
 _THREADED = 1 << 18  # from which OpenBLAS would use threads of its own
 THREADED_VECTOR = 9216  # the same, where one of the factors is a vector
 _GRAIN = 16  # rows or columns that BLAS works on together
+_FEW = 64  # rows, which take less time than reading the other factor, if that is not in a cache
+_FAR, _NEAR = (
+    4 << 20,
+    1 << 20,
+)  # bytes of a factor that is in none, and of a part that is, once it has been read
 
 # -- MatMul -----------------------------------------------------------------------------------
 
@@ -99,6 +105,10 @@ def _in_parts(x: Any, y: Any, work: int, out: Any) -> Any:
         raise ValueError("inner dimensions differ")
     if out is None:
         out = np.empty((x.shape[0], y.shape[1]), np.result_type(x, y))
+    way = _in_order(x, y)
+    if way is not None:
+        way(x, y, work, out)
+        return out
 
     def part(where: tuple[slice, slice]) -> None:
         rows, columns = where
@@ -108,8 +118,49 @@ def _in_parts(x: Any, y: Any, work: int, out: Any) -> Any:
     return out
 
 
+def _in_order(x: Any, y: Any) -> Callable[[Any, Any, int, Any], None] | None:
+    """How to multiply a few rows so that y, which no cache holds, is read as it lies; None where that is no gain."""
+    few, (summed, columns) = x.shape[0], y.shape
+    if few > _FEW or few >= columns or y.nbytes < _FAR:
+        return None
+    if y.flags.f_contiguous:
+        return _by_columns
+    return _by_summands if y.flags.c_contiguous and columns <= summed else None
+
+
+def _by_columns(x: Any, y: Any, work: int, out: Any) -> None:
+    """The product with y's columns, one after the other in memory, for the rows of a transposed product."""
+    turned = np.ascontiguousarray(x.T)
+
+    def part(where: tuple[slice, slice]) -> None:
+        columns = where[1]
+        out[:, columns] = np.matmul(y.T[columns], turned).T
+
+    spread(part, parts_of_product(x, y, work), products=True)
+
+
+def _by_summands(x: Any, y: Any, work: int, out: Any) -> None:
+    """The sum of products of a few columns of x and the rows of y that they meet."""
+    count, summed = _parts(work), len(y)
+    cuts = [summed * number // count for number in range(count + 1)]
+    sums = np.empty((count, *out.shape), out.dtype)
+    near = max(_NEAR // (y.itemsize * y.shape[1]), _GRAIN)
+
+    def part(number: int) -> None:
+        total, end = sums[number], cuts[number + 1]
+        for first in range(cuts[number], end, near):
+            some = slice(first, min(first + near, end))
+            if first == cuts[number]:
+                np.matmul(x[:, some], y[some], out=total)
+            else:
+                np.add(total, np.matmul(x[:, some], y[some]), out=total)
+
+    spread(part, range(count), products=True)
+    np.sum(sums, axis=0, out=out)
+
+
 def is_large_product(x: Any, y: Any) -> bool:
-    """Whether both are matrices of floats that fit, and their product is made in parts."""
+    """Whether both are matrices of floats that fit, and their product is made in `parts_of_product`."""
     return bool(
         x.ndim == y.ndim == 2
         and x.shape[1] == y.shape[0]
@@ -117,6 +168,7 @@ def is_large_product(x: Any, y: Any) -> bool:
         and x.dtype == y.dtype
         and x.dtype.kind == "f"
         and x.dtype.itemsize > 2
+        and _in_order(x, y) is None
     )
 
 
