@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import headrace as tf
 from headrace.base import errors
 from headrace.graph.registry import OPS
-from headrace.ops import convolving, layouts, windows
+from headrace.ops import convolving, layouts, windows, winograd
 from headrace.ops.windows import Geometry, geometry
 from headrace.run.team import Team
 
@@ -158,19 +158,87 @@ def test_a_convolution_and_its_gradients_are_the_sums_of_the_definition(
     ("size", "window", "strides", "channels", "made", "count", "kind"),
     [
         ((28, 28), (5, 5), (1, 1), 1, 32, 50, layouts.Columns),
+        ((14, 14), (5, 5), (1, 1), 64, 64, 50, layouts.Tiles),
         ((14, 14), (5, 5), (1, 1), 32, 64, 50, layouts.Bands),
+        ((14, 14), (3, 3), (1, 1), 64, 64, 50, layouts.Bands),
+        ((28, 28), (3, 3), (1, 1), 32, 64, 50, layouts.Tiles),
+        ((56, 56), (3, 3), (1, 1), 64, 64, 1, layouts.Tiles),
+        ((28, 28), (3, 3), (1, 1), 256, 256, 50, layouts.Rows),
+        ((28, 28), (3, 3), (1, 1), 16, 16, 50, layouts.Bands),
+        ((56, 56), (3, 3), (1, 1), 64, 64, 0, layouts.Rows),
+        ((14, 14), (1, 5), (1, 1), 32, 64, 50, layouts.Rows),
         ((14, 14), (5, 5), (1, 1), 32, 64, 1, layouts.Rows),
         ((14, 14), (5, 5), (2, 2), 32, 64, 50, layouts.Rows),
         ((14, 14), (1, 1), (1, 1), 32, 64, 50, layouts.Rows),
         ((8, 8), (3, 3), (1, 1), 8, 64, 50, layouts.Rows),
-        ((112, 112), (3, 3), (1, 1), 64, 64, 50, layouts.Rows),
+        ((112, 112), (3, 3), (1, 1), 64, 512, 50, layouts.Rows),
     ],
 )
-def test_windows_are_laid_out_as_copies_least(
+def test_windows_are_laid_out_as_takes_least(
     size: Any, window: Any, strides: Any, channels: int, made: int, count: int, kind: Any
 ) -> None:
     where = geometry(size, window, (1, *strides, 1), b"SAME", b"NHWC", (1,) * 4)
-    assert type(layouts.layout(where, channels, made, count)) is kind
+    found = layouts.layout(where, channels, made, count, np.dtype(np.float32))
+    assert type(found) is kind
+
+
+@pytest.mark.parametrize("padding", [b"SAME", b"VALID", b"EXPLICIT"])
+@pytest.mark.parametrize("window", [(3, 3), (5, 5), (3, 5)])
+@pytest.mark.parametrize(("kind", "error"), [(np.float32, 4e-6), (np.float64, 1e-14)])
+def test_tiles_give_the_sums_of_the_definition_but_for_rounding(
+    window: tuple[int, int], padding: bytes, kind: Any, error: float
+) -> None:
+    """Images of all sizes that a tile may end at, a few at a time."""
+    rng = np.random.default_rng(0)
+    c, m = 3, 5
+    pads = (1, 2, 0, 3)
+    explicit = [0, 0, *pads, 0, 0] if padding == b"EXPLICIT" else []
+    for size in itertools.product(range(7, 11), range(7, 11)):
+        where = geometry(size, window, (1,) * 4, padding, b"NHWC", (1,) * 4, explicit)
+        assert layouts.Tiles.fit(where)
+        x = rng.standard_normal((5, *size, c)).astype(kind)
+        dy = rng.standard_normal((5, *where.out, m)).astype(kind)
+        w = rng.standard_normal((*window, c, m)).astype(kind)
+        plain, tiles = layouts.Rows(where, c, m), layouts.Tiles(where, c, m)
+        with mock.patch.object(winograd, "_AT_ONCE", 2 * tiles.elements * x.itemsize):
+            for how in (plain, tiles):
+                y, sums = np.empty_like(dy), np.full(how.shape, np.nan, kind)
+                how.convolve(x, how.matrix(w), y)
+                how.multiply(x, dy, sums)
+                if how is plain:
+                    wanted = y, how.filters(sums)
+        for made, sure in zip((y, tiles.filters(sums)), wanted, strict=True):
+            np.testing.assert_allclose(made, sure, rtol=0, atol=error * np.abs(sure).max())
+
+
+def test_tiles_round_little_more_than_sums_of_products() -> None:
+    """Errors of 800 terms, and their root mean squares beside those of rows."""
+    rng = np.random.default_rng(0)
+    where = geometry((14, 14), (5, 5), (1,) * 4, b"SAME", b"NHWC", (1,) * 4)
+    x, dy = (rng.standard_normal((4, 14, 14, n)) for n in (32, 64))
+    w = rng.standard_normal((5, 5, 32, 64))
+    exact, rows, tiles = [], [], []
+    for found, kind, how in (
+        (exact, np.float64, layouts.Rows(where, 32, 64)),
+        (rows, np.float32, layouts.Rows(where, 32, 64)),
+        (tiles, np.float32, layouts.Tiles(where, 32, 64)),
+    ):
+        given_x, given_dy = x.astype(kind), dy.astype(kind)
+        y, sums = np.empty(dy.shape, kind), np.empty(how.shape, kind)
+        how.convolve(given_x, how.matrix(w.astype(kind)), y)
+        how.multiply(given_x, given_dy, sums)
+        found += [y, how.filters(sums)]
+    for sure, plain, made, factor in zip(exact, rows, tiles, (4, 8), strict=True):
+        assert np.std(made - sure) < factor * np.std(plain - sure)
+        assert np.abs(made - sure).max() < 3e-6 * np.abs(sure).max()
+
+
+def test_integers_are_not_made_in_tiles() -> None:
+    rng = np.random.default_rng(0)
+    x, w = integers(rng, 2, 56, 56, 64), integers(rng, 3, 3, 64, 64)
+    attrs = {"strides": [1, 1, 1, 1], "padding": b"SAME"}
+    found = run("Conv2D", x.astype(np.int32), w.astype(np.int32), **attrs)
+    np.testing.assert_array_equal(found, np.rint(run("Conv2D", x, w, **attrs)))
 
 
 @given(cases())

@@ -87,6 +87,14 @@ def test_values_and_gradients_are_those_of_the_nodes_one_by_one(
             assert not any(name.endswith(("MaxPoolGrad", "ReluGrad")) for name in names)
 
 
+@pytest.fixture(params=[False, True], ids=["", "in tiles"])
+def tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever way a convolution is made."""
+    monkeypatch.setattr("headrace.ops.winograd.Tiles.gains", lambda self, count: request.param)
+    monkeypatch.setattr("headrace.ops.winograd._AT_ONCE", 1)
+
+
+@pytest.mark.usefixtures("tiles")
 def test_both_gradients_of_a_convolution_have_the_same_bits(runtime: Runtime) -> None:
     feeds = {
         tf.placeholder(tf.float32, [11, 10, 10, 4]): random(11, 10, 10, 4),
@@ -100,6 +108,7 @@ def test_both_gradients_of_a_convolution_have_the_same_bits(runtime: Runtime) ->
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.usefixtures("tiles")
 def test_the_number_of_threads_changes_no_bit() -> None:
     feeds = {
         tf.placeholder(tf.float32, [11, 10, 10, 4]): random(11, 10, 10, 4),

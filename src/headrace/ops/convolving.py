@@ -93,7 +93,7 @@ def _convolve(
 ) -> None:
     if not out.size:
         return
-    how = layout(where, filters.shape[-2], filters.shape[-1], len(x))
+    how = layout(where, filters.shape[-2], filters.shape[-1], len(x), x.dtype)
     matrix = how.matrix(filters)
 
     def part(images: slice) -> None:
@@ -215,7 +215,7 @@ class FilterGradient:
         self, where: Geometry, channels: int, made: int, count: int, dtype: np.dtype[Any]
     ) -> None:
         """count: images."""
-        self._how = layout(where, channels, made, count, gradient=True)
+        self._how = layout(where, channels, made, count, dtype, gradient=True)
         self.parts = _parts(count, self._how.elements * dtype.itemsize, where)
         self.shares = [self.parts[first::_SUMS] for first in range(min(_SUMS, len(self.parts)))]
         room = np.empty if self.shares else np.zeros

@@ -1,12 +1,13 @@
 """How the windows of images are laid out in memory, so that a convolution is a product of matrices.
 
-Three ways, of which `layout` chooses by what they copy:
+Three ways, of which `layout` chooses by what they copy, and a fourth that multiplies less:
 - Rows: each window is a row, [n · out, window · c].  Copies every input once for each place of the window.
 - Columns: each window is a column, [window · c, n · out].  As much, but in runs along an image's last dimension instead
   of a window's: for few channels.
 - Bands: along the first spatial dimension nothing is laid out.  The product has, for every line of the input, what the
   line gives at each place k of the window, [n · lines, k · m]; an output is the sum of k of them.  Copies 1/k as
   much, and its products are wide, which BLAS likes better.
+- Tiles (`ops.winograd`): Winograd's way, for floats, many channels and windows of 3 or 5.
 A layout works on a few images at a time, in memory that stays in the cache.
 Called by: ops.convolving.  Threads: any; the scratch memory is the thread's.
 Source: Chellapilla, Puri, Simard, "High performance convolutional neural networks for document processing", 2006;
@@ -23,6 +24,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from headrace.ops.scratch import scratch
 from headrace.ops.windows import Array, Geometry
+from headrace.ops.winograd import Tiles
 
 __all__: list[str] = []
 
@@ -56,10 +58,16 @@ class Layout(Protocol):
         """The inverse of `matrix`."""
 
 
-def layout(where: Geometry, channels: int, made: int, count: int, gradient: bool = False) -> Layout:
+def layout(
+    where: Geometry, channels: int, made: int, count: int, dtype: np.dtype[Any], gradient: bool = False
+) -> Layout:  # fmt: skip
     """The layout for a convolution of `count` images.  gradient: for that of its filters."""
     if where.is_pointwise:
         return Rows(where, channels, made)
+    if dtype.kind == "f" and Tiles.fit(where):
+        tiles = Tiles(where, channels, made)
+        if tiles.gains(count):
+            return tiles
     if where.window[-1] * channels < where.out[-1]:
         return Columns(where, channels, made)
     if where.strides[0] == 1 and where.window[0] > 1 and 0 not in where.out:
