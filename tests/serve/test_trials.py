@@ -91,6 +91,17 @@ def test_everything_else_fails_it_and_says_how_to_repeat_it(
     assert "again: see the test" in caught.value.__notes__[0]
 
 
+def a_step_fails_its_trial(cluster: Cluster, complaint: str) -> None:
+    with tf.device("/job:ps"):
+        total = tf.random_uniform([]) + 1.0
+    with (
+        pytest.raises(AssertionError, match=complaint),
+        trial(cluster),
+        tf.Session(cluster.target("worker:0")) as session,
+    ):
+        session.run(total)
+
+
 def test_a_step_that_is_begun_twice_fails_it(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,14 +113,7 @@ def test_a_step_that_is_begun_twice_fails_it(
 
     monkeypatch.setattr(Worker, "run_graph", twice)
     monkeypatch.setattr(Worker, "_end_step", lambda *args: None)
-    with tf.device("/job:ps"):
-        total = tf.random_uniform([]) + 1.0
-    with (
-        pytest.raises(AssertionError, match="begun twice"),
-        trial(cluster),
-        tf.Session(cluster.target("worker:0")) as session,
-    ):
-        session.run(total)
+    a_step_fails_its_trial(cluster, "begun twice")
 
 
 def test_a_step_that_is_asked_for_twice_fails_it(
@@ -123,14 +127,7 @@ def test_a_step_that_is_asked_for_twice_fails_it(
         return run_step(self, request, scope)
 
     monkeypatch.setattr(master, "run_step", twice)
-    with tf.device("/job:ps"):
-        total = tf.random_uniform([]) + 1.0
-    with (
-        pytest.raises(AssertionError, match="2 steps were begun, and 1 asked for"),
-        trial(cluster),
-        tf.Session(cluster.target("worker:0")) as session,
-    ):
-        session.run(total)
+    a_step_fails_its_trial(cluster, "2 steps were begun, and 1 asked for")
 
 
 def test_an_operation_that_is_left_in_a_queue_fails_it(cluster: Cluster) -> None:

@@ -6,6 +6,7 @@ Source: TF 1.15 core/ops/nn_ops.cc, core/kernels/conv_ops.cc, conv_grad_ops.cc; 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from headrace.base import shapes
@@ -29,7 +30,8 @@ _3D = (
 )
 
 
-def _attrs(op: Operation, *names: str) -> dict[str, Any]:
+def attrs_of(op: Operation, names: Iterable[str]) -> dict[str, Any]:
+    """Those that its gradients have as well."""
     return {name: op[name] for name in names}
 
 
@@ -130,22 +132,15 @@ def conv2d_backprop_filter_op(
     )
 
 
-def _gradients(conv: OpSpec, to_input: OpSpec, to_filter: OpSpec, *attrs: str) -> None:
-    """Each of the three is made of the two others."""
-
-    @conv.gradient
-    def _(op: Operation, dout: Any) -> Any:
-        x, filters = op.inputs
-        sizes, more = shape_n([x, filters]), _attrs(op, *attrs)
-        return (
-            to_input(sizes[0], filters, dout, **more),
-            to_filter(x, sizes[1], dout, **more),
-        )
+def gradients_of_gradients(
+    conv: OpSpec, to_input: OpSpec, to_filter: OpSpec, attrs: Iterable[str]
+) -> None:
+    """Those of a convolution's gradients, which are each made of the other and the convolution."""
 
     @to_input.gradient
     def _(op: Operation, dout: Any) -> Any:
         _, filters, dy = op.inputs
-        more = _attrs(op, *attrs)
+        more = attrs_of(op, attrs)
         return (
             None,
             to_filter(dout, shape_of(filters), dy, **more),
@@ -155,12 +150,27 @@ def _gradients(conv: OpSpec, to_input: OpSpec, to_filter: OpSpec, *attrs: str) -
     @to_filter.gradient
     def _(op: Operation, dout: Any) -> Any:
         x, _, dy = op.inputs
-        more = _attrs(op, *attrs)
+        more = attrs_of(op, attrs)
         return (
             to_input(shape_of(x), dout, dy, **more),
             None,
             conv(x, dout, **more),
         )
+
+
+def _gradients(conv: OpSpec, to_input: OpSpec, to_filter: OpSpec, *attrs: str) -> None:
+    """Each of the three is made of the two others."""
+
+    @conv.gradient
+    def _(op: Operation, dout: Any) -> Any:
+        x, filters = op.inputs
+        sizes, more = shape_n([x, filters]), attrs_of(op, attrs)
+        return (
+            to_input(sizes[0], filters, dout, **more),
+            to_filter(x, sizes[1], dout, **more),
+        )
+
+    gradients_of_gradients(conv, to_input, to_filter, attrs)
 
 
 _gradients(

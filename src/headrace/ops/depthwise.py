@@ -16,7 +16,14 @@ from headrace.base import errors
 from headrace.base.shapes import text
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
-from headrace.ops.convolution import DILATIONS, PADDING, conv_shape, sizes_shape
+from headrace.ops.convolution import (
+    DILATIONS,
+    PADDING,
+    attrs_of,
+    conv_shape,
+    gradients_of_gradients,
+    sizes_shape,
+)
 from headrace.ops.convolving import check_ranks
 from headrace.ops.narrow import single
 from headrace.ops.scratch import scratch
@@ -176,38 +183,19 @@ def depthwise_backprop_filter_op(
     return sums.sum(axis=0).astype(dout.dtype, copy=False)
 
 
-def _attrs(op: Operation) -> dict[str, Any]:
-    names = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
-    return {name: op[name] for name in names}
+_GRADIENT_ATTRS = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
 
 
 @depthwise_conv2d_op.gradient
 def _(op: Operation, dout: Any) -> Any:
     x, filters = op.inputs
-    attrs = _attrs(op)
+    attrs = attrs_of(op, _GRADIENT_ATTRS)
     return (
         depthwise_backprop_input_op(shape_of(x), filters, dout, **attrs),
         depthwise_backprop_filter_op(x, shape_of(filters), dout, **attrs),
     )
 
 
-@depthwise_backprop_input_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    _, filters, dy = op.inputs
-    attrs = _attrs(op)
-    return (
-        None,
-        depthwise_backprop_filter_op(dout, shape_of(filters), dy, **attrs),
-        depthwise_conv2d_op(dout, filters, **attrs),
-    )
-
-
-@depthwise_backprop_filter_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    x, _, dy = op.inputs
-    attrs = _attrs(op)
-    return (
-        depthwise_backprop_input_op(shape_of(x), dout, dy, **attrs),
-        None,
-        depthwise_conv2d_op(x, dout, **attrs),
-    )
+gradients_of_gradients(
+    depthwise_conv2d_op, depthwise_backprop_input_op, depthwise_backprop_filter_op, _GRADIENT_ATTRS
+)

@@ -64,23 +64,10 @@ def batch_normalization(
     Raises NotImplementedError for renorm, virtual_batch_size, adjustment and several axes; ValueError if the size of
     the axis is not known, or fused is True and cannot be.
     """
-    for asked, what in (
-        (renorm, "renorm"),
-        (virtual_batch_size, "virtual_batch_size"),
-        (adjustment, "adjustment"),
-    ):
-        if asked:
-            raise NotImplementedError(
-                f"batch_normalization with {what} is not available; leave it out, or write it with tf.nn.moments"
-            )
+    _refuse(renorm=renorm, virtual_batch_size=virtual_batch_size, adjustment=adjustment)
     values = convert(inputs)
     at, size = _axis(values, axis)
-    rank = len(values.raw_shape or ())
-    one_op = fused if fused is not None else rank == 4 and at in (1, 3)
-    if one_op and (rank != 4 or at not in (1, 3)):
-        raise ValueError(
-            f"fused batch_normalization is for images with channels in axis 3 or 1, not {values.shape} and axis {axis}"
-        )
+    one_op = _is_one_op(values, at, axis, fused)
     half = values.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16)
     kind = dtypes.float32 if half else values.dtype.base_dtype
     with variable_scope(name, "batch_normalization", [values], reuse=reuse):
@@ -101,16 +88,29 @@ def batch_normalization(
                 ("mean", moving_mean_initializer), ("variance", moving_variance_initializer),
             )
         ]  # fmt: skip
-        if one_op:
-            data_format = "NHWC" if at == 3 else "NCHW"
-            outputs, *batch = _fused(
-                values, gamma, beta, moving, size, epsilon, data_format, training
-            )
-        else:
-            outputs, *batch = _composed(values, gamma, beta, moving, at, epsilon, training)
+        make = _fused if one_op else _composed
+        outputs, *batch = make(values, gamma, beta, moving, at, epsilon, training)
         if known(training) is not False:
             _keep(moving, batch, momentum, training)
         return outputs
+
+
+def _refuse(**unavailable: Any) -> None:
+    for what, asked in unavailable.items():
+        if asked:
+            raise NotImplementedError(
+                f"batch_normalization with {what} is not available; leave it out, or write it with tf.nn.moments"
+            )
+
+
+def _is_one_op(values: Tensor, at: int, axis: Any, fused: bool | None) -> bool:
+    """at: the axis, counted from the first one; axis: as it was given."""
+    possible = len(values.raw_shape or ()) == 4 and at in (1, 3)
+    if fused and not possible:
+        raise ValueError(
+            f"fused batch_normalization is for images with channels in axis 3 or 1, not {values.shape} and axis {axis}"
+        )
+    return possible if fused is None else bool(fused)
 
 
 def _axis(values: Tensor, axis: Any) -> tuple[int, int]:
@@ -132,10 +132,10 @@ def _axis(values: Tensor, axis: Any) -> tuple[int, int]:
 
 
 def _fused(
-    values: Tensor, gamma: Any, beta: Any, moving: Sequence[Any], size: int, epsilon: float,
-    data_format: str, training: Any,
+    values: Tensor, gamma: Any, beta: Any, moving: Sequence[Any], at: int, epsilon: float, training: Any
 ) -> Sequence[Tensor]:  # fmt: skip
     """The outputs, and the mean and (unbiased) variance of the batch."""
+    size, data_format = (values.raw_shape or ())[at], "NHWC" if at == 3 else "NCHW"
     gamma = constant(1.0, "float32", [size]) if gamma is None else gamma
     beta = constant(0.0, "float32", [size]) if beta is None else beta
 
