@@ -25,12 +25,6 @@ _ATTRS = (
 )
 
 
-def _key(ctx: KernelContext) -> str:
-    known = _known(ctx.node)
-    frame = ctx.frame
-    return known[1] if frame is None else in_frame(known[1], *frame)
-
-
 def _known(node: NodeInfo) -> tuple[dict[str, Any], str, bool]:
     """(the node's attrs, its key outside loops, whether handles of resources pass): found once."""
     attrs = node.attrs
@@ -52,8 +46,11 @@ def _send(ctx: KernelContext, tensor: Any, dead: bool = False) -> None:
     elif isinstance(tensor, Resource) and _leaves(ctx):
         tensor = handles.leaving(tensor, ctx.runtime.device)
     assert ctx.step.rendezvous is not None
+    text = _known(ctx.node)[1]
     try:
-        ctx.step.rendezvous.send(_key(ctx), tensor, dead)
+        ctx.step.rendezvous.send(
+            text if ctx.frame is None else in_frame(text, *ctx.frame), tensor, dead
+        )
     except BaseException:
         release((tensor,))
         raise
@@ -70,8 +67,9 @@ def _leaves(ctx: KernelContext, to_client: bool = True) -> bool:
 def _recv(ctx: KernelContext) -> Pending[Any]:
     """The value, when its sender has left it."""
     assert ctx.step.rendezvous is not None
-    delivery = ctx.step.rendezvous.recv(_key(ctx))
-    if not _known(ctx.node)[2]:
+    _, text, handles_pass = _known(ctx.node)
+    delivery = ctx.step.rendezvous.recv(text if ctx.frame is None else in_frame(text, *ctx.frame))
+    if not handles_pass:
         return delivery
     return _with_resource(delivery, ctx)
 

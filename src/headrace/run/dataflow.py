@@ -171,6 +171,8 @@ class _Execution:
             self._work()
             while self._outstanding:
                 self._complete(self._wait())
+                while self._outstanding and not self._done.empty():
+                    self._complete(self._wait())
                 self._work()
         except BaseException as error:
             self._abandon(error)
@@ -375,6 +377,9 @@ class _Execution:
             if user.at_once:
                 iteration.outstanding += 1
                 self._ready.append((user, iteration, [value], value is DEAD))
+            elif user.is_one_of_two and value is not DEAD:
+                iteration.outstanding += 1
+                self._ready.append((user, iteration, [value, user.numbers[slot]], False))
             elif user.kind is Kind.MERGE:
                 self._offer(user, slot, value, iteration, node.kind is Kind.ENTER)
             else:
@@ -415,9 +420,8 @@ class _Execution:
         self, node: Node, slot: int, value: Any, iteration: _Iteration, entered: bool
     ) -> None:
         """An input of a Merge has arrived."""
-        if node.loop_variable and not node.controls:  # of its inputs one arrives in an iteration
-            dead = value is DEAD
-            self._enqueue(node, iteration, node.dead if dead else [value, node.numbers[slot]], dead)
+        if node.is_one_of_two:  # live values do not come here
+            self._enqueue(node, iteration, node.dead, True)
             return
         choice = self._choice(node, iteration)
         if value is DEAD:

@@ -80,6 +80,8 @@ class Node:
     returned: list[tuple[int, int]] = field(default_factory=list)
     at_once: bool = False
     """One data input is all it waits for."""
+    is_one_of_two: bool = False
+    """A loop variable's Merge that waits for nothing else: of its inputs one arrives in an iteration."""
     moves: bool = False
     """Its outputs are in another iteration or frame."""
     trigger: bool = False
@@ -94,6 +96,7 @@ class Node:
     def wired(self) -> None:
         """Users and controls are known."""
         self.at_once = self.sources == 1 and not self.controls and self.kind is not Kind.MERGE
+        self.is_one_of_two = self.loop_variable and not self.controls
         self.moves = self.kind in (Kind.ENTER, Kind.EXIT, Kind.NEXT)
         self.trigger = self.info.op == "ControlTrigger"
         self.dead = [DEAD] * self.num_outputs
