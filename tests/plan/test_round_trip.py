@@ -87,7 +87,6 @@ def test_a_training_step_reads_computes_and_updates(
         before, own, after = _in_order(parts(training(optimizer, 1, resource)))
     applied = f"{'Resource' * resource}Apply{rule}"
     assert (before.task, own.task, after.task) == (after.task, OWN, before.task)
-    assert (before.again, own.again, after.again) == (False, False, True)
     assert types(after).count(applied) == 2
     assert applied not in types(before)
     assert "Mul" in types(own)

@@ -43,3 +43,13 @@ def test_partitions_of_one_step_are_told_together() -> None:
     log.add(1, of("cpu:1"))
     (step,) = log.take([1, 2])
     assert [device.device for device in step.step_stats.dev_stats] == ["cpu:0", "cpu:1"]
+
+
+def test_partitions_on_one_device_are_told_as_one() -> None:
+    log = StepLog()
+    for name in ("before", "after"):
+        node = pb.NodeExecStats(node_name=name)
+        device = pb.DeviceStepStats(device="cpu:0", node_stats=[node])
+        log.add(1, pb.StepStats(dev_stats=[device]))
+    ((device,),) = (step.step_stats.dev_stats for step in log.take([1]))
+    assert [node.node_name for node in device.node_stats] == ["before", "after"]

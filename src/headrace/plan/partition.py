@@ -35,7 +35,6 @@ class Partition:
     """The part of one task, or device: its GraphDef and the rendezvous keys of its feeds and fetches.
 
     taken, given: keys of feeds that are fetches of other parts, and of such fetches; see plan.relay.
-    again: its task has another part of the step, which comes before.
     """
 
     task: str
@@ -46,7 +45,6 @@ class Partition:
     receives: set[str] = field(default_factory=set)
     taken: Sequence[str] = ()
     given: Sequence[str] = ()
-    again: bool = False
 
 
 def partition(

@@ -197,7 +197,7 @@ def _half(part: Partition, late: set[str], after: bool) -> Partition | None:
                 left.append(source)
     if not kept:
         return None
-    half = Partition(part.task, again=after)
+    half = Partition(part.task)
     half.graph_def.versions.CopyFrom(part.graph_def.versions)
     for node in part.graph_def.node:
         if node.name in kept:

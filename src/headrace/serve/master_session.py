@@ -317,7 +317,7 @@ class MasterSession:
         step_id = self._step_ids.getrandbits(56) | 1
         requests = [
             m.RunGraphRequest(
-                part.graph_handle, step_id + part.visit,
+                part.graph_handle, step_id,
                 [(key, feeds[name]) for name, key in part.feeds.items()],
                 plan.wanted(part), self.handle, bool(options.trace_level), plan.created,
                 record_partition_graphs=options.output_partition_graphs, takes_leases=takes_leases,
@@ -368,10 +368,10 @@ class MasterSession:
 
     def _clean_up(self, plan: Plan, step_id: int, insists: bool = False) -> None:
         """insists: the parts run by themselves, and no lost connection ends them."""
-        for part in plan.parts:
-            request = pb.CleanupGraphRequest(step_id=step_id + part.visit)
-            worker = self.cluster.worker(part.task)
-            if part.task == self.own_task:
+        request = pb.CleanupGraphRequest(step_id=step_id)
+        for task in dict.fromkeys(part.task for part in plan.parts):
+            worker = self.cluster.worker(task)
+            if task == self.own_task:
                 worker.call_now(wire.CLEANUP_GRAPH, request, self.cluster.scope)
             elif insists:
                 insist(worker, wire.CLEANUP_GRAPH, request, self.cluster.scope)

@@ -313,7 +313,6 @@ class Planner:
                     {tensor.name: key for tensor, key in part.fetches.items()},
                     part.taken,
                     part.given,
-                    int(part.again),
                 )
             )
         if failed is not None:

@@ -25,7 +25,6 @@ class Part:
     by tensor name.
 
     taken, given: keys of its last feeds and fetches, which no client knows, see plan.relay.
-    visit: added to the number of a step: for its task it is another one than that of its part before.
     """
 
     task: str
@@ -34,7 +33,6 @@ class Part:
     fetches: dict[str, str]
     taken: Sequence[str] = ()
     given: Sequence[str] = ()
-    visit: int = 0
 
     @property
     def makes(self) -> list[str]:
@@ -99,8 +97,7 @@ class Fitted:
             for place, name in enumerate(part.fetches)
         }
         self._asks = [
-            (part.graph_handle, part.visit, [fed[name] for name in part.feeds])
-            for part in plan.parts
+            (part.graph_handle, [fed[name] for name in part.feeds]) for part in plan.parts
         ]
         self._places = [made[name] for name in fetches]
         self._whole = self._one_reply()
@@ -118,9 +115,9 @@ class Fitted:
     ) -> list[m.RunPartRequest]:
         """What the parts are asked to do in a step."""
         requests = []
-        for handle, visit, taken in self._asks:
+        for handle, taken in self._asks:
             fed = [feeds[index] for index in taken] if taken else []
-            requests.append(m.RunPartRequest(handle, step_id + visit, fed, takes_leases))
+            requests.append(m.RunPartRequest(handle, step_id, fed, takes_leases))
         return requests
 
     def pass_on(
@@ -153,7 +150,7 @@ class Fitted:
     def direct(self) -> pb.DirectStep:
         """What a client needs to know to ask the plan's one part for it by itself: which, and what goes where."""
         return pb.DirectStep(
-            graph_handle=self._asks[0][0], feed=self._asks[0][2],
+            graph_handle=self._asks[0][0], feed=self._asks[0][1],
             fetch=[place for _, place in self._places],
         )  # fmt: skip
 

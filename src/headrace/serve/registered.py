@@ -24,7 +24,7 @@ from headrace.run.keys import key, task_of, tensor_name
 from headrace.run.trace import StatsCollector
 from headrace.serve import messages as m
 from headrace.serve.exchange import Routes
-from headrace.serve.worker_session import WorkerSession
+from headrace.serve.worker_session import Steps, WorkerSession
 
 _RECEIVES = ("_Recv", "_HostRecv")
 _SENDS = ("_Send", "_HostSend")
@@ -35,12 +35,13 @@ class Registered:
 
     args and returns: position by rendezvous key of the feeds and fetches of `program`.  alone: it receives nothing,
     and sends nothing but to tasks that it pushes to.  linked_to: the task that asks for it, if values may pass over
-    the connection on which it asks.
+    the connection on which it asks.  steps, direct: as what its steps are booked.
     """
 
     def __init__(self, request: pb.RegisterGraphRequest, session: WorkerSession) -> None:
         """Raises NotFound (unknown op), InvalidArgument, Unimplemented."""
         self.session = session
+        self.steps, self.direct = Steps(session, False), Steps(session, True)
         self._graph = _imported(request.graph_def)
         # TensorFlow's masters do not say whether what is received may be dead.
         self._dataflow = not request.headrace_all_alive and _exchanges(self._graph)

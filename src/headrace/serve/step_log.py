@@ -60,7 +60,9 @@ class StepLog:
     def add(self, step_id: int, stats: pb.StepStats) -> None:
         """Keep what a partition of a step did here."""
         with self._lock:
-            self._steps.setdefault(step_id, pb.StepStats()).MergeFrom(stats)
+            known = self._steps.setdefault(step_id, pb.StepStats())
+            for device in stats.dev_stats:
+                _add(known, device)
             if len(self._steps) > MOST_STEPS:
                 self._steps.popitem(last=False)
 
@@ -73,6 +75,15 @@ class StepLog:
                 for step_id in wanted
                 if step_id in self._steps
             ]
+
+
+def _add(known: pb.StepStats, more: pb.DeviceStepStats) -> None:
+    """What another partition of the step did on a device."""
+    for device in known.dev_stats:
+        if device.device == more.device:
+            device.MergeFrom(more)
+            return
+    known.dev_stats.append(more)
 
 
 class Logged:

@@ -43,7 +43,7 @@ from headrace.serve.security import Security
 from headrace.serve.status import ForgottenStepError, from_bytes, from_detail, to_detail
 from headrace.serve.step_log import Logged
 from headrace.serve.strangers import Stranger
-from headrace.serve.worker_session import WorkerSession
+from headrace.serve.worker_session import Steps, WorkerSession
 
 _ENDED_STEPS = 4096  # remembered, for those who come late
 _UNSTARTED_S = 60.0
@@ -81,7 +81,7 @@ class Worker(Logged, NoCollectives):
         self._steps: dict[int, Exchange] = {}
         self._sessions: dict[str, WorkerSession] = {}
         self._ended_steps: OrderedDict[int, errors.OpError | None] = OrderedDict()
-        self._running: dict[Scope, WorkerSession] = {}
+        self._running: dict[Scope, Steps] = {}
         self._idle = threading.Condition(self._lock)
         self._awaited = False  # whether somebody waits for steps to end
         self._refusing: errors.OpError | None = None
@@ -145,9 +145,9 @@ class Worker(Logged, NoCollectives):
             }
         if session is not None:
             session.direct_over = reason
-            steps = [step for step, owner in list(self._running.items()) if owner is session]
-            for step in [*steps, *list(session.direct_steps)]:
-                step.cancel(from_detail(reason))
+            for step, kind in list(self._running.items()):
+                if kind.session is session:
+                    step.cancel(from_detail(reason))
             try:
                 with self._idle:
                     self._wait_for_steps(session, scope)
@@ -223,10 +223,11 @@ class Worker(Logged, NoCollectives):
         if request.close_reason:
             closes_because(scope, from_bytes(request.close_reason))
         values, stats = self._run_whole(
-            registered, args, request.step_id, scope, request.takes_leases, request.record_timeline
-        )
+            registered, registered.steps, args, request.step_id, scope,
+            request.takes_leases, request.record_timeline,
+        )  # fmt: skip
         if request.ends_step:
-            self._end_step(request.step_id, None)
+            self._leave_step(registered, request.step_id)
         recv = [(name, values[registered.returns[name]]) for name in request.recv_keys]
         if len(recv) < len(values):  # not every fetch was asked for
             asked = {registered.returns[name] for name in request.recv_keys}
@@ -234,8 +235,8 @@ class Worker(Logged, NoCollectives):
         return registered.reply(request, recv, stats if request.record_timeline else None)
 
     def _run_whole(
-        self, registered: Registered, args: list[Any], step_id: int, scope: Scope, lends: bool,
-        traced: bool = False, links: Links | None = None,
+        self, registered: Registered, kind: Steps, args: list[Any], step_id: int, scope: Scope,
+        lends: bool, traced: bool = False, links: Links | None = None,
     ) -> tuple[list[Any], StatsCollector | None]:  # fmt: skip
         """Run a partition from beginning to end; its values, and what is known of its nodes."""
         scope.check()
@@ -245,8 +246,8 @@ class Worker(Logged, NoCollectives):
         try:
             with Scope(parent=scope) as running:
                 values = self._run(
-                    registered, registered.program, args, step_id, exchange, running, stats, lends,
-                    links,
+                    registered, kind, registered.program, args, step_id, exchange, running, stats,
+                    lends, links,
                 )  # fmt: skip
         finally:
             if logged and stats is not None:
@@ -264,8 +265,9 @@ class Worker(Logged, NoCollectives):
         if registered.linked_to and request.link is not None:
             links = Links({registered.linked_to: request.link()})
         values = self._run_once(
-            registered, args, request.step_id, scope, request.takes_leases, links
-        )
+            registered, registered.steps, args, request.step_id, scope,
+            request.takes_leases, links,
+        )  # fmt: skip
         return m.ValuesReply(registered.fetches_in_order(values))
 
     def run_direct(self, request: m.RunDirectRequest, scope: Scope) -> m.ValuesReply:
@@ -278,19 +280,10 @@ class Worker(Logged, NoCollectives):
             raise ForgottenStepError.of(f"{self.task} does not know the step any more")
         args = registered.arguments_in_order(request.feeds)
         m.forget_values(request)
-        session = registered.session
-        session.direct_steps.add(scope)  # from now on, who ends the session ends this
-        try:
-            if session.direct_over is not None:
-                raise from_detail(session.direct_over)
-            values = self._run_once(
-                registered, args, request.step_id, scope, request.takes_leases, None
-            )
-        finally:
-            session.direct_steps.discard(scope)
-            if self._awaited:
-                with self._lock:
-                    self._idle.notify_all()
+        values = self._run_once(
+            registered, registered.direct, args, request.step_id, scope,
+            request.takes_leases, None,
+        )  # fmt: skip
         return m.ValuesReply(registered.fetches_in_order(values))
 
     def end_direct(self, request: pb.EndDirectRequest, scope: Scope) -> pb.EndDirectResponse:
@@ -307,27 +300,27 @@ class Worker(Logged, NoCollectives):
         self._awaited = True
         scope.wait_for(
             self._idle,
-            lambda: not session.direct_steps and session not in list(self._running.values()),
+            lambda: all(kind.session is not session for kind in list(self._running.values())),
             "the session's steps to end",
         )
 
     def _run_once(
-        self, registered: Registered, args: list[Any], step_id: int, scope: Scope, lends: bool,
-        links: Links | None,
+        self, registered: Registered, kind: Steps, args: list[Any], step_id: int, scope: Scope,
+        lends: bool, links: Links | None,
     ) -> list[Any]:  # fmt: skip
         """Run a partition that ends its step on this task."""
         if not registered.alone or not (self._log.off or not self._log.recording):
-            values, _ = self._run_whole(registered, args, step_id, scope, lends, links=links)
-            self._end_step(step_id, None)
+            values, _ = self._run_whole(registered, kind, args, step_id, scope, lends, links=links)
+            self._leave_step(registered, step_id)
             return values
-        session = (
-            registered.session
-        )  # no exchange, since it receives nothing, and no scope of its own
+        session = kind.session  # it receives nothing: it needs no exchange, no scope of its own
         running = self._running
-        running[scope] = session
+        running[scope] = kind  # from now on, who ends the session ends this
         try:
             if self._closed is not None or self._refusing is not None:
                 raise _again(self._closed or self._refusing)  # type: ignore[arg-type]
+            if kind.direct and session.direct_over is not None:
+                raise from_detail(session.direct_over)
             view = None
             if registered.sends:
                 view = View(None, step_id, session, registered.routes, scope, links)
@@ -363,7 +356,8 @@ class Worker(Logged, NoCollectives):
 
                 def run() -> None:
                     with Scope() as running:
-                        self._run(registered, program, [], step_id, exchange, running, stats)
+                        kind = registered.steps
+                        self._run(registered, kind, program, [], step_id, exchange, running, stats)
 
                 started = PartialRun(exchange.local, run, self.pool.submit, exchange.abort)
                 exchange.partials[request.graph_handle] = started, stats
@@ -374,22 +368,24 @@ class Worker(Logged, NoCollectives):
         return registered.reply(request, recv, stats if last else None)
 
     def _run(
-        self, registered: Registered, program: Compiled, args: list[Any], step_id: int,
+        self, registered: Registered, kind: Steps, program: Compiled, args: list[Any], step_id: int,
         exchange: Exchange, running: Scope, stats: StatsCollector | None, lends: bool = False,
         links: Links | None = None,
     ) -> list[Any]:  # fmt: skip
-        session = registered.session
+        session = kind.session
         if session.stranger is not None:
             session.stranger.watch(running)
         with self._lock:
             self._check_open()
-            self._running[running] = session
+            self._running[running] = kind
             exchange.partitions += 1
             exchange.started = True
         unregister = exchange.scope.on_cancel(
             lambda: running.cancel(exchange.scope.error or _over(step_id))
         )
         try:
+            if kind.direct and session.direct_over is not None:
+                raise from_detail(session.direct_over)
             if links is not None:
                 links.deliver_to(exchange.deliver)
             view = View(exchange, step_id, session, registered.routes, running, links)
@@ -443,6 +439,14 @@ class Worker(Logged, NoCollectives):
                 self._ended_steps.popitem(last=False)
         if exchange is not None:
             exchange.abort(error or _over(step_id))
+
+    def _leave_step(self, registered: Registered, step_id: int) -> None:
+        """A partition has run that ends its step here, but for another one that exchanges nothing either."""
+        if not registered.alone:
+            self._end_step(step_id, None)
+            return
+        with self._lock:
+            self._steps.pop(step_id, None)
 
     def _is_own(self, task: str) -> bool:
         """Whether this is a name of this task, for whichever session."""
@@ -544,9 +548,9 @@ class Worker(Logged, NoCollectives):
         state.task, state.incarnation = self.task, self.incarnation
         state.up_s, state.steps = time.monotonic() - self._since, len(self._running)
         state.session.extend(self.session_states())
-        for session in sessions:
-            if session.direct_steps:
-                state.direct_steps[session.handle] = len(session.direct_steps)
+        for kind in list(self._running.values()):
+            if kind.direct:
+                state.direct_steps[kind.session.handle] += 1
         return pb.InspectResponse(task=[state])
 
     def mark_recv_finished(

@@ -8,6 +8,7 @@ Called by: serve.worker.  Threads: any.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.base import errors
@@ -15,18 +16,24 @@ from headrace.codec import protos as pb
 from headrace.run.files import Files
 from headrace.run.kernel import Memos, Runtime
 from headrace.run.resources import ResourceManager
-from headrace.run.scope import Scope
 from headrace.run.team import Team
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.peers import Peers
 from headrace.serve.strangers import Stranger
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """Steps of a session, as they are booked while they run.  direct: its client has asked for them by itself."""
+
+    session: WorkerSession
+    direct: bool
+
+
 class WorkerSession:
     """See the module header.  `task`: the task's name as the session knows it.
 
-    direct_steps: those under way that its client has asked for by itself.  direct_over: why others are refused; None:
-    they are not.
+    direct_over: why steps that its client asks for by itself are refused; None: they are not.
     """
 
     def __init__(
@@ -44,7 +51,6 @@ class WorkerSession:
         self.runtime = Runtime(f"{task}/device:CPU:0", resources, files, team)
         self.memos: Memos = {}
         self.stranger: Stranger | None = None  # if its master does not report blocked steps
-        self.direct_steps: set[Scope] = set()
         self.direct_over: pb.ErrorDetail | None = None
         self._shared = True, True
 

@@ -11,7 +11,6 @@ import pytest
 import headrace as tf
 from headrace.run.crew import Crew
 from headrace.serve import step
-from headrace.serve.step_log import StepLog
 from tests.serve.clusters import Cluster
 
 STEPS = 4
@@ -73,13 +72,24 @@ def test_a_step_gives_the_bits_that_it_gives_in_a_local_session(
 
 
 def test_steps_are_logged_without_being_disturbed(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, stages: list[list[int]]
+    cluster: Cluster, stages: list[list[int]]
 ) -> None:
-    monkeypatch.setattr(StepLog, "recording", True)
+    for server in cluster.servers.values():
+        server.worker._log.enable()
     descent = lambda: tf.train.GradientDescentOptimizer(0.1)  # noqa: E731
     found = results(cluster.target("worker:0"), descent, False, placed=True)
     assert found[-1] == STEPS
     assert [1, 1, 1] in stages
+    logged = cluster.servers["ps:0"].worker._log.take([])
+    both = [  # what comes before the worker's part, and what comes after it, are one step, on one device
+        device
+        for step in logged
+        for device in step.step_stats.dev_stats
+        if {"Variable/read", "GradientDescent"} <= {node.node_name for node in device.node_stats}
+    ]
+    assert len(both) == STEPS
+    training = {step.step_id for step in logged if step.step_stats.dev_stats[0] in both}
+    assert not {step_id + 1 for step_id in training} & {step.step_id for step in logged}
 
 
 def test_a_step_that_fails_on_the_worker_updates_nothing(
