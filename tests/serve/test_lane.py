@@ -23,6 +23,7 @@ from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frame_parser import Parser
 from headrace.codec.frames import Kind
+from headrace.run.keys import key
 from headrace.run.scope import Scope
 from headrace.serve import (
     lane_client,
@@ -237,8 +238,8 @@ def warnings() -> Iterator[Warnings]:
     logger.removeHandler(handler)
 
 
-def nobody_listens(cluster: Cluster) -> pb.LaneAddress:
-    lane = cluster.servers["ps:0"].worker.lane
+def nobody_listens(cluster: Cluster, task: str = "ps:0") -> pb.LaneAddress:
+    lane = cluster.servers[task].worker.lane
     _, _, port = addresses({"any": 1})["any"][0].rpartition(":")
     return pb.LaneAddress(
         version=lane.version, server=lane.server, host=lane.host,
@@ -251,6 +252,94 @@ def another_server(cluster: Cluster) -> pb.LaneAddress:
     lane.CopyFrom(cluster.servers["worker:0"].worker.lane)
     lane.server = cluster.servers["ps:0"].worker.lane.server
     return lane
+
+
+def sending_partition(number: int) -> pb.RegisterGraphRequest:
+    """One of the ps that sends the worker `number`."""
+    with tf.Graph().as_default() as graph:
+        tf.constant(number, name="number")
+    request = pb.RegisterGraphRequest(
+        session_handle="s", graph_def=graph.as_graph_def(), headrace_pushes_to=[WORKER]
+    )
+    node = request.graph_def.node.add(name="send", op="_Send", input=["number"])
+    node.attr["T"].type = pb.DT_INT32
+    node.attr["tensor_name"].s = b"number"
+    node.attr["send_device"].s = b"/job:ps/replica:0/task:0/device:CPU:0"
+    node.attr["recv_device"].s = f"{WORKER}/device:CPU:0".encode()
+    node.attr["send_device_incarnation"].i = 1
+    node.attr["client_terminated"].b = False
+    return request
+
+
+WORKER = "/job:worker/replica:0/task:0"
+
+
+class Sent:
+    """Steps of the ps that send the worker a number, with nobody who asked for them."""
+
+    def __init__(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ps, self._worker = (cluster.servers[task].worker for task in ("ps:0", "worker:0"))
+        self._known = threading.Event()
+        learn = RoutedPeer._learn
+
+        def learning(peer: RoutedPeer, reply: Any) -> None:
+            learn(peer, reply)
+            self._known.set()
+
+        monkeypatch.setattr(RoutedPeer, "_learn", learning)
+        request = sending_partition(7)
+        self._graph = self._ps.register_graph(request, Scope()).graph_handle
+
+    def wait_until_looked(self) -> None:
+        """Block until the worker has said whether it has a lane."""
+        assert self._known.wait(WITHIN_S)
+
+    def run(self, step_id: int) -> int:
+        """What has arrived."""
+        self._ps.run_graph(m.RunGraphRequest(self._graph, step_id, [], []), Scope(WITHIN_S))
+        device = "/job:ps/replica:0/task:0/device:CPU:0"
+        the_key = key(device, 1, f"{WORKER}/device:CPU:0", "number")
+        arrived = self._worker._exchange(step_id).local.recv(the_key)
+        value, _ = arrived.wait(Scope(WITHIN_S))
+        self._worker._end_step(step_id, None)
+        return int(value)
+
+
+def test_a_task_is_asked_for_its_lane_before_it_is_sent_anything(
+    cluster: Cluster, carried: Carried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = Sent(cluster, monkeypatch)
+    sent.wait_until_looked()
+    assert carried.take() == [("grpc", "GetStatus")]
+    assert [sent.run(step_id) for step_id in (1, 2)] == [7, 7]
+    assert carried.take() == [("lane", "SendTensor")] * 2
+
+
+def test_a_task_without_a_lane_is_asked_once(
+    cluster: Cluster, carried: Carried, monkeypatch: pytest.MonkeyPatch, warnings: Warnings
+) -> None:
+    cluster.servers["worker:0"].worker.lane = None
+    sent = Sent(cluster, monkeypatch)
+    sent.wait_until_looked()
+    assert [sent.run(step_id) for step_id in (1, 2)] == [7, 7]
+    assert carried.take() == [("grpc", "GetStatus"), *[("grpc", "SendTensor")] * 2]
+    assert warnings.texts == []
+
+
+def test_a_task_whose_lane_leads_nowhere_gets_it_over_grpc_which_is_said_once(
+    cluster: Cluster, carried: Carried, monkeypatch: pytest.MonkeyPatch, warnings: Warnings
+) -> None:
+    cluster.servers["worker:0"].worker.lane = nobody_listens(cluster, "worker:0")
+    sent = Sent(cluster, monkeypatch)
+    sent.wait_until_looked()
+    assert sent.run(1) == 7
+    warnings.wait()
+    assert [sent.run(step_id) for step_id in (2, 3)] == [7, 7]
+    assert [call for call in carried.take() if call[1] == "SendTensor"] == [
+        ("grpc", "SendTensor")
+    ] * 3
+    (warning,) = warnings.texts
+    assert "cannot be reached" in warning
 
 
 def test_a_server_that_stops_sends_nobody_to_its_lane_any_more(

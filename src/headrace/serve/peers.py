@@ -57,6 +57,9 @@ class Peer(Protocol):
         Unavailable.
         """
 
+    def prepare(self) -> None:
+        """It will be asked soon: have the best way there looked for, behind the caller's back."""
+
     def why_silent(self, scope: Scope) -> str:
         """Why it does not answer, found out by trying; "" if it does.
 
@@ -132,6 +135,9 @@ class DirectPeer:
         """See `Peer`."""
         self.call_now(method, request, scope)
         return True
+
+    def prepare(self) -> None:
+        """See `Peer`.  There is one way."""
 
     def why_silent(self, scope: Scope) -> str:
         """See `Peer`.  It answers."""

@@ -78,9 +78,11 @@ class Registered:
         self._known_returns = [self.returns[key] for key in request.headrace_fetch_keys]
         self._as_they_are = self._known_returns == list(range(len(self.returns)))
         self.sends = bool(sends)
-        self.alone = not any(op.type in _TRANSFERS for op in others) and all(
-            task_of(op["recv_device"].decode()) in self.routes.pushes_to for op in sends
-        )
+        receivers = {task_of(op["recv_device"].decode()) for op in sends}
+        pushed_to = receivers & self.routes.pushes_to
+        self.alone = pushed_to == receivers and not any(op.type in _TRANSFERS for op in others)
+        for task in pushed_to:  # so that the first value need not go the long way
+            self.session.peers.get(task).prepare()
         self._kinds = [tensor._dtype.base_dtype for tensor in arg_tensors]
         # The place and dtype of each feed, if there is nothing more to be seen to.
         plain = dtypes.resource not in self._kinds

@@ -105,12 +105,17 @@ class RoutedPeer:
                 self._give_up(lane, error)
         return False
 
+    def prepare(self) -> None:
+        """See `Peer`."""
+        if not self._asked:
+            self._ask()
+
     def why_silent(self, scope: Scope) -> str:
         """See `Peer`."""
         return why(self._address, self._security, scope)
 
     def _ask(self) -> None:
-        """Ask for the lane, for calls to come; once."""
+        """Ask for the lane, for calls to come; once, if there is an answer."""
         self._asked = True
         self._grpc.call(GET_STATUS, pb.GetStatusRequest(), Scope(_ASK_WITHIN_S)).on_done(
             self._learn
@@ -119,6 +124,7 @@ class RoutedPeer:
     def _learn(self, reply: Pending[Any]) -> None:
         """Take the lane that the server offers, unless it is known not to lead there."""
         if reply.error is not None:
+            self._asked = False
             return
         offered: pb.LaneAddress = reply.result().headrace_lane
         if offered.version != VERSION or offered.server == self._unreachable:
