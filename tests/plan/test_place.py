@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 import headrace as tf
-from headrace.plan.place import in_order, place
+from headrace.plan.place import fed_where_used, in_order, place
+from headrace.plan.prune import needed
 
 PS0, PS1 = "/job:ps/replica:0/task:0", "/job:ps/replica:0/task:1"
 W0, W1 = "/job:worker/replica:0/task:0", "/job:worker/replica:0/task:1"
@@ -175,3 +176,40 @@ def test_a_source_goes_with_its_consumers_and_metadata_with_its_producer() -> No
     assert found["one"] == CPUS[2]
     assert found["two"] == CPUS[2]
     assert found["many"] == CPUS[0]  # consumers in two places: it goes where anything goes
+
+
+def where_fed(fetches: list[tf.Tensor], *fed: tf.Tensor) -> list[str]:
+    """The devices of what is fed."""
+    ops = tf.get_default_graph().get_operations()
+    devices = fed_where_used(needed(fed, fetches, []), fed, place(ops, CPUS))
+    return [devices[tensor.op] for tensor in fed]
+
+
+def test_what_is_fed_is_where_it_is_used() -> None:
+    with tf.device("/job:ps/task:1"):
+        x, y = tf.placeholder(tf.float32, name="x"), tf.placeholder(tf.float32, name="y")
+    with tf.device("/job:worker/task:0"):
+        user = x * 2.0
+    assert where_fed([user], x) == [CPUS[2]]
+    assert where_fed([user], x, y) == [CPUS[2], CPUS[1]]  # nobody uses y
+    with tf.device("/job:worker/task:1"):
+        other = x * 3.0
+    assert where_fed([other], x) == [CPUS[3]]
+    assert where_fed([user, other], x) == [CPUS[1]]  # on two tasks: it stays where it was put
+
+
+def test_a_handle_that_is_fed_stays_where_it_means_something() -> None:
+    with tf.device("/job:ps/task:1"):
+        variable = tf.get_variable("v", [], use_resource=True)
+    handle = variable.handle
+    with tf.device("/job:worker/task:0"):
+        read = tf.identity(handle)
+    assert where_fed([read], handle) == [CPUS[1]]
+
+
+def test_of_a_node_that_runs_all_outputs_stay() -> None:
+    with tf.device("/job:ps/task:1"):
+        one, two = tf.split(tf.constant([1.0, 2.0]), 2)
+    with tf.device("/job:worker/task:0"):
+        user = one + two
+    assert where_fed([user], one) == [CPUS[1]]

@@ -115,6 +115,67 @@ def test_a_step_on_one_other_task_goes_there_from_the_second_run_on(
         assert session.run(both) == ways.of(session, both) == {"a": 4.0, "b": [0]}
 
 
+@pytest.mark.parametrize("where", ["/job:worker/task:0", "/job:worker/task:1", PS])
+def test_what_is_fed_goes_with_the_step_wherever_it_was_put(
+    cluster: Cluster, ways: Ways, program: Program, where: str
+) -> None:
+    with tf.device(where):
+        fed, unused = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])
+    with tf.device(PS):
+        total = program.variable + fed
+    with program.open(cluster, ways) as session:
+        session.run(total, {fed: 1.0})
+        session.run(total, {fed: 1.0})
+        assert ways.of(session, total, {fed: 2.0}) == 3.0
+        assert session.run([total, unused], {fed: 3.0, unused: 7.0}) == [4.0, 7.0]
+
+
+def test_a_callable_of_options_goes_where_a_step_would(
+    cluster: Cluster, ways: Ways, program: Program
+) -> None:
+    with tf.device(PS):
+        fed = tf.placeholder(tf.float32, [])
+        total = program.variable + fed
+    with program.open(cluster, ways) as session:
+        options = pb.CallableOptions(feed=[fed.name], fetch=[total.name], target=[program.put.name])
+        call = session._make_callable_from_options(options)
+        call(np.float32(1))
+        call(np.float32(1))
+        before, metadata = ways.direct, tf.RunMetadata(step_stats=pb.StepStats())
+        assert call(np.float32(2), run_metadata=metadata) == [3.0]
+        assert ways.direct == before + 1
+        assert not metadata.HasField("step_stats")
+        assert session.run(program.size) == 3
+        for wrong, why in ((np.int32(2), "feed float32"), ((), "takes 1 feeds")):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=why):
+                call(*([wrong] if isinstance(wrong, np.generic) else []))
+        traced = pb.CallableOptions(
+            fetch=[program.variable.name],
+            run_options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE),
+        )
+        before = ways.direct
+        call = session._make_callable_from_options(traced)
+        assert [call(run_metadata=metadata) for _ in range(3)] == [[1.0]] * 3
+        assert metadata.step_stats.dev_stats
+        assert ways.direct == before
+
+
+def test_a_callable_outlives_its_task(
+    cluster: Cluster, ways: Ways, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with program.open(cluster, ways) as session:
+        call = session._make_callable_from_options(
+            pb.CallableOptions(fetch=[program.variable.name])
+        )
+        assert [call() for _ in range(3)] == [[1.0]] * 3
+        cluster.servers["ps:0"].stop()
+        cluster.start("ps:0")
+        with pytest.raises(tf.errors.AbortedError, match="was restarted"):
+            call()
+        session.run(program.init)
+        assert [call() for _ in range(3)] == [[1.0]] * 3
+
+
 def test_what_goes_to_the_master_as_before(cluster: Cluster, ways: Ways, program: Program) -> None:
     with tf.device("/job:worker/task:0"):
         own = tf.constant(2.0) + tf.random_uniform([])

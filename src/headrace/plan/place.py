@@ -10,12 +10,14 @@ Called by: client.local, serve.master.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from headrace.base import dtypes, errors
 from headrace.base.device import DeviceSpec
 from headrace.graph.graph import Operation
+from headrace.graph.tensor import Tensor
+from headrace.plan.prune import Pruned
 from headrace.run.keys import task_of
 
 _METADATA = frozenset(("Shape", "Size", "Rank", "ShapeN"))
@@ -122,6 +124,32 @@ def place(
         groups = Groups()
         groups.add(ops)
     return _Placer(ops, ordered, allow_soft_placement, groups).place()
+
+
+def fed_where_used(
+    pruned: Pruned, feeds: Iterable[Tensor], devices: Mapping[Operation, str]
+) -> Mapping[Operation, str]:
+    """`devices`, but what is fed, and is used on one task alone, is there, wherever the user has put it.
+
+    A value that comes from the caller need not pass through another task.  Handles stay: they mean something there.
+    """
+    runs = set(pruned.ops)
+    movable = {
+        tensor.op: ""
+        for tensor in feeds
+        if tensor.op not in runs and tensor._dtype.base_dtype is not dtypes.resource
+    }
+    elsewhere = set()
+    for op in pruned.ops if movable else ():
+        for tensor in op.inputs:
+            known = movable.get(tensor.op)
+            if known is None:
+                continue
+            if known and task_of(known) != task_of(devices[op]):
+                elsewhere.add(tensor.op)
+            movable[tensor.op] = known or devices[op]
+    moved = {op: device for op, device in movable.items() if device and op not in elsewhere}
+    return {**devices, **moved} if moved else devices
 
 
 def _carries_state(op: Operation, index: int) -> bool:

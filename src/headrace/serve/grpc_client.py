@@ -173,6 +173,9 @@ class GrpcPeer:
             return errors.unimplemented(f"{self.name} does not implement {method.name}: {text}")
         return from_text(number, str(text))
 
+    def prepare(self) -> None:
+        """See `Peer`.  There is one way."""
+
     def why_silent(self, scope: Scope) -> str:
         """See `Peer`.  It is asked by whoever has the address."""
         return ""

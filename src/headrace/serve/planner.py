@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from headrace.base import errors
@@ -19,7 +19,7 @@ from headrace.graph.graphdef import Importer, graph_def
 from headrace.graph.tensor import Tensor
 from headrace.plan.connect import check_names, connected, connections
 from headrace.plan.partition import Partition, partition
-from headrace.plan.place import Groups, place
+from headrace.plan.place import Groups, fed_where_used, place
 from headrace.plan.progress import Progress
 from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
 from headrace.plan.relay import Stages, relay
@@ -198,7 +198,7 @@ class Planner:
         available = self._cluster.devices_for(asked, scope)
         with self._lock:
             own_first = self._config.experimental.headrace_place_on_own_task
-            devices = place(
+            devices: Mapping[Operation, str] = place(
                 everything,
                 available,
                 allow_soft_placement=self._config.allow_soft_placement,
@@ -208,6 +208,8 @@ class Planner:
             if self._config.log_device_placement:
                 placed = ((op.name, op.type, devices[op]) for op in everything)
                 log_placement(placed, self._placed, MASTER)
+        if not signature[-1]:
+            devices = fed_where_used(pruned, feeds, devices)
         incarnations = self._cluster.incarnations(devices.values(), scope)
         parts: Sequence[Partition] = partition(
             pruned, feeds, fetches, devices, incarnations.__getitem__
