@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import queue
 import socket
@@ -111,6 +112,27 @@ def test_a_link_takes_no_more_than_the_system_holds_for_a_reader_that_does_not_r
     assert len(sent(theirs)) == count
     ours.renew()
     assert ours.send(value("again"), hold=False)
+
+
+@pytest.mark.parametrize("hold", [False, True])
+@pytest.mark.parametrize("size", [0, 1, 1000, 1 << 15])
+def test_what_is_on_its_way_over_a_link_is_counted(
+    ends: tuple[End, LaneSocket], hold: bool, size: int
+) -> None:
+    """Bytes that are held, and bytes in the system: both would be memory of the sender."""
+    ours, theirs = ends
+    count = 0
+    while ours.send(value(str(count), np.zeros(size, np.uint8)), hold):
+        count += 1
+    held = sum(map(len, ours._socket._held))
+    assert bool(held) == hold
+    ours.flush()
+    under_way = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            under_way += len(theirs._sock.recv(1 << 20, socket.MSG_DONTWAIT))
+    assert count >= 1
+    assert max(held, under_way) <= 48 << 10
 
 
 def test_there_is_room_again_for_as_much_as_the_other_side_has_taken(

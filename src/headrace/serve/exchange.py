@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +20,21 @@ from headrace.run.partial import PartialRun
 from headrace.run.pending import Pending
 from headrace.run.rendezvous import Delivery, Rendezvous
 from headrace.run.scope import Scope
+from headrace.run.team import let_blas_go
 from headrace.run.trace import StatsCollector
 from headrace.run.variable import Lease, release
 from headrace.serve import messages as m
+from headrace.serve.peers import Peer
 from headrace.serve.persistent import Persistent
 from headrace.serve.wire import RECV_TENSOR, SEND_TENSOR
 from headrace.serve.worker_session import WorkerSession
 
 if TYPE_CHECKING:
     from headrace.serve.links import Links
+
+
+_MOST_ON_THE_WAY = 32 << 20  # bytes that a partition has sent by calls without an answer yet
+_CALL_BYTES = 4096  # what a call takes beside its value
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,9 @@ class Exchange:
 class View:
     """An exchange as one partition sees it: values pass to and from other tasks too."""
 
-    __slots__ = ("_exchange", "_links", "_scope", "_sent", "_session", "_routes", "_step_id")
+    __slots__ = (
+        "_exchange", "_links", "_on_the_way", "_scope", "_sent", "_session", "_routes", "_step_id",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -101,7 +110,8 @@ class View:
         self._session = session
         self._routes = routes
         self._links = links
-        self._sent: list[Persistent] = []
+        self._sent: deque[tuple[Persistent, int]] = deque()  # over gRPC, with their sizes
+        self._on_the_way = 0
 
     def send(self, key: str, value: Any, dead: bool = False) -> None:
         """Send a value to its task, or leave it for whoever asks this one.
@@ -125,12 +135,25 @@ class View:
         peer = self._session.peers.get(task)
         try:
             if not peer.tell(SEND_TENSOR, request, self._scope):
-                if isinstance(value, Lease):
-                    request.value = value.detach()
-                scope = self._scope if self._exchange is None else self._exchange.scope
-                self._sent.append(Persistent(peer, SEND_TENSOR, request, scope))
+                self._send_call(peer, request)
         finally:
             release((value,))
+
+    def _send_call(self, peer: Peer, request: m.SendTensorRequest) -> None:
+        """Send a value by a call, which does not wait until there is room for it: this does.  Raises as `send`."""
+        if isinstance(request.value, Lease):
+            request.value = request.value.detach()
+        size = _CALL_BYTES + _size(request.value)
+        while self._sent and self._on_the_way + size > _MOST_ON_THE_WAY:
+            oldest, its_size = self._sent[0]
+            if not oldest.done:
+                let_blas_go()
+            oldest.wait(self._scope)
+            self._sent.popleft()
+            self._on_the_way -= its_size
+        scope = self._scope if self._exchange is None else self._exchange.scope
+        self._sent.append((Persistent(peer, SEND_TENSOR, request, scope), size))
+        self._on_the_way += size
 
     def recv(self, key: str) -> Pending[Delivery]:
         """Take a value that is here or comes, or ask its task for it."""
@@ -159,7 +182,7 @@ class View:
         values: what the partition gives; leases among them are released if this fails.
         """
         try:
-            for sent in self._sent:
+            for sent, _ in self._sent:
                 sent.wait(scope)
         except BaseException:
             release(values)
@@ -168,3 +191,12 @@ class View:
     def abort(self, error: errors.OpError) -> bool:
         """See `Exchange.abort`."""
         return self._exchange is not None and self._exchange.abort(error)
+
+
+def _size(value: Any) -> int:
+    """Bytes that a value has on the wire, more or less."""
+    if value is None:  # dead
+        return 0
+    if value.dtype == object:
+        return sum(len(each) if isinstance(each, bytes) else 64 for each in value.flat)
+    return int(value.nbytes)
