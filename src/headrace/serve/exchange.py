@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,37 @@ class Exchange:
         except errors.OpError:
             if self.scope.error is None and self.local.error is None:
                 raise
+
+    def hand_over(
+        self, request: m.RecvTensorRequest, given_up: Callable[[errors.OpError], object]
+    ) -> Pending[m.RecvTensorReply]:
+        """The value that is asked for, once; given_up(error): called if nobody wants it any more."""
+        taken = self.local.recv(request.rendezvous_key)
+        gone = errors.cancelled("the receiver gave up")
+
+        def withdraw(_: Pending[m.RecvTensorReply]) -> bool:
+            taken.abandon(gone)
+            given_up(gone)
+            return True
+
+        replied: Pending[m.RecvTensorReply] = Pending(taken.wait_info, withdraw)
+
+        def arrived(delivery: Pending[Delivery]) -> None:
+            error = delivery.error
+            if error is gone:
+                return  # who gives up says so with an error of their own
+            if error is not None:
+                replied.reject(error)
+            else:
+                value, dead = delivery.result()
+                if isinstance(value, Lease) and not request.takes_leases:
+                    value = value.detach()
+                reply = m.RecvTensorReply(value, dead)
+                if not replied.resolve(reply):
+                    m.release(reply)
+
+        taken.on_done(arrived)
+        return replied
 
     def abort(self, error: errors.OpError) -> bool:
         """End the step on this task: whoever waits here or asks later gets `error`."""

@@ -26,11 +26,10 @@ from headrace.run.keys import source_task
 from headrace.run.partial import PartialRun
 from headrace.run.pending import Pending
 from headrace.run.program import Program
-from headrace.run.rendezvous import Delivery
 from headrace.run.scope import Scope
 from headrace.run.team import Team
 from headrace.run.trace import StatsCollector
-from headrace.run.variable import Lease, release
+from headrace.run.variable import release
 from headrace.serve import messages as m
 from headrace.serve.blocked import of_tasks
 from headrace.serve.exchange import Exchange, View
@@ -463,34 +462,12 @@ class Worker(Logged, NoCollectives):
                 f"{request.rendezvous_key!r} is not sent by this task, {self.task}"
             )
         exchange = self._exchange(request.step_id)
-        taken = exchange.local.recv(request.rendezvous_key)
 
-        gone = errors.cancelled("the receiver gave up")
-
-        def withdraw(_: Pending[m.RecvTensorReply]) -> bool:
-            taken.abandon(gone)
+        def given_up(error: errors.OpError) -> None:
             if not exchange.partitions:  # nobody will come any more: the step has failed
-                self._end_step(request.step_id, gone)
-            return True
+                self._end_step(request.step_id, error)
 
-        replied: Pending[m.RecvTensorReply] = Pending(taken.wait_info, withdraw)
-
-        def arrived(delivery: Pending[Delivery]) -> None:
-            error = delivery.error
-            if error is gone:
-                return  # who gives up says so with an error of their own
-            if error is not None:
-                replied.reject(error)
-            else:
-                value, dead = delivery.result()
-                if isinstance(value, Lease) and not request.takes_leases:
-                    value = value.detach()
-                reply = m.RecvTensorReply(value, dead)
-                if not replied.resolve(reply):
-                    m.release(reply)
-
-        taken.on_done(arrived)
-        return replied
+        return exchange.hand_over(request, given_up)
 
     def send_tensor(self, request: m.SendTensorRequest, scope: Scope) -> pb.SendTensorResponse:
         """Take a value of a step that another task has made; of a step that is over it is dropped."""

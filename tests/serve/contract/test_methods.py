@@ -725,11 +725,9 @@ def test_a_partition_gets_as_many_feeds_as_it_takes(ask: Asker) -> None:
 
 def test_a_step_is_run_for_the_sessions_client(ask: Asker, cluster: Cluster) -> None:
     handle = ask(wire.REGISTER_GRAPH, in_order()).graph_handle
-    step = m.RunDirectRequest(handle, 41, [np.float32(3)])
-    assert ask(wire.RUN_DIRECT, step).fetches == [6.0]
+    assert ask(wire.RUN_DIRECT, m.RunDirectRequest(handle, 41, [np.float32(3)])).fetches == [6.0]
     ask(wire.LOGGING, pb.LoggingRequest(enable_rpc_logging=True))
-    step.step_id = 42
-    assert ask(wire.RUN_DIRECT, step).fetches == [6.0]
+    assert ask(wire.RUN_DIRECT, m.RunDirectRequest(handle, 42, [np.float32(3)])).fetches == [6.0]
     assert logged_steps(ask, pb.LoggingRequest(disable_rpc_logging=True, fetch_step_id=[42]))
     worker = cluster.servers["ps:0"].worker
     assert not worker._steps
