@@ -13,6 +13,7 @@ Source: Lavin, Gray, "Fast algorithms for convolutional neural networks", 2016
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ THREADS = 2
 BATCH, C1, C2, UNITS = 50, 32, 64, 1024
 FLAT = 7 * 7 * C2
 N = 5  # images at a time
+SLABS = ((0, 4), (4, 7))  # lines of tiles that are multiplied at a time
 SUMMED, UPDATED = 196, 56  # rows of the dense layer's weights at a time
 POINTS = (0.0, 2 / 3, -2 / 3, 3 / 2, -3 / 2)  # of Winograd's tiles, beside infinity
 RATE, BETA1, BETA2, EPSILON = 1e-4, 0.9, 0.999, 1e-8
@@ -63,8 +65,8 @@ class _Room:
         self.padded = _room(N, 32, 32)
         self.apart = _room(8, 8, N, 7, 7)
         self.lines, self.lines_done = _room(6, 7, 2, 9, N, C1), _room(6, 7, 2, 9, N, C1)
-        self.pixels, self.to_tiles = _room(6, 6, 7, 7, N, C1), _room(36, 49 * N, C1)
-        self.products = _room(36, 49 * N, C2)
+        self.pixels, self.products = _room(36 * 49 * N * C1), _room(36 * 49 * N * C2)
+        self.to_tiles = _room(36, 49 * N, C1)
         self.outputs1, self.outputs2 = _room(4, 196 * N * C1), _room(4, 49 * N * C2)
         self.to_x = _room(2, 9, 2, 9, N, C1)
         self.some1, self.some2 = _room(25, C1), _room(36, C1, C2)
@@ -139,25 +141,20 @@ class _Images:
         pooled2 = second.largest.reshape(49, N, C2).transpose(1, 0, 2)
         flat, to_flat = (a[images].reshape(N, 49, C2) for a in (net.flat, net.to_flat))
         columns, outputs = self._columns.reshape(25, -1), room.outputs1.reshape(-1, C1)
-        flat_products = room.products.reshape(36, -1)
         self.forward: list[Call] = [
             *self._lay_out(net.images[images]),
             partial(np.matmul, columns.T, net.filters1, out=outputs),
             *first.forward(room.outputs1),
             partial(np.copyto, self._x[:, 1:8, :, 1:8], pooled1),
             *self._tiles(),
-            partial(np.matmul, self._places, net.filters2, out=room.products),
-            partial(np.matmul, OUTPUTS, flat_products, out=room.outputs2),
+            *self._products(net),
             *second.forward(room.outputs2),
             partial(np.copyto, flat, pooled2),
         ]
         self.backward: list[Call] = [
             partial(np.copyto, pooled2, to_flat),
             *second.backward(room.outputs2, room.bias2),
-            partial(np.matmul, OUTPUTS.T, room.outputs2, out=flat_products),
-            partial(np.matmul, self._places.swapaxes(1, 2), room.products, out=room.some2),
-            partial(np.add, room.sums2, room.some2, out=room.sums2),
-            partial(np.matmul, room.products, net.turned2, out=room.to_tiles),
+            *self._gradients(net),
             *self._from_tiles(),
             partial(np.copyto, pooled1, room.to_x[:, 1:8, :, 1:8]),
             *first.backward(room.outputs1, room.bias1),
@@ -185,39 +182,81 @@ class _Images:
     def _tiles(self) -> list[Call]:
         """Lines of tiles side by side, every second one first, and multiplied; then their pixels."""
         room = self._room
-        lines, done = room.lines.reshape(6, 7, -1), room.lines_done.reshape(42, 2, 9, -1)
-        x, pixels = self._x.reshape(2, 9, -1), room.pixels.reshape(6, 42, 7, -1)
-        return [
-            *(partial(np.copyto, lines[k], x[k % 2, k // 2 :][:7]) for k in range(6)),
-            partial(np.matmul, INPUTS, lines.reshape(6, -1), out=done.reshape(6, -1)),
-            *(partial(np.copyto, pixels[k], done[:, k % 2, k // 2 :][:, :7]) for k in range(6)),
-            partial(np.matmul, INPUTS, pixels.reshape(6, -1), out=self._places.reshape(6, -1)),
-        ]
+        lines, done = room.lines.reshape(6, 7, -1), room.lines_done.reshape(6, 7, 2, 9, -1)
+        x, places = self._x.reshape(2, 9, -1), self._places.reshape(6, 6, 7, -1)
+        calls: list[Call] = [partial(np.copyto, lines[k], x[k % 2, k // 2 :][:7]) for k in range(6)]
+        calls.append(partial(np.matmul, INPUTS, lines.reshape(6, -1), out=done.reshape(6, -1)))
+        for start, end in SLABS:
+            pixels = _part(room.pixels, 6, 6, end - start, 7, N * C1)
+            calls += [
+                partial(np.copyto, pixels[:, k], done[:, start:end, k % 2, k // 2 :][:, :, :7])
+                for k in range(6)
+            ]
+            into = places[:, :, start:end].reshape(6, 6, -1).swapaxes(0, 1)
+            calls.append(partial(np.matmul, INPUTS, pixels.reshape(6, 6, -1), out=into))
+        return calls
+
+    def _products(self, net: Step) -> list[Call]:
+        room = self._room
+        calls: list[Call] = []
+        for some, columns in _slabs():
+            products = _part(room.products, 36, some.stop - some.start, C2)
+            outputs = room.outputs2[:, columns]
+            calls.append(partial(np.matmul, self._places[:, some], net.filters2, out=products))
+            calls.append(partial(np.matmul, OUTPUTS, products.reshape(36, -1), out=outputs))
+        return calls
+
+    def _gradients(self, net: Step) -> list[Call]:
+        """Those of the filters and of what the tiles gave, by those of the outputs."""
+        room = self._room
+        calls: list[Call] = []
+        for some, columns in _slabs():
+            products = _part(room.products, 36, some.stop - some.start, C2)
+            places, outputs = self._places[:, some].swapaxes(1, 2), room.outputs2[:, columns]
+            calls += [
+                partial(np.matmul, OUTPUTS.T, outputs, out=products.reshape(36, -1)),
+                partial(np.matmul, places, products, out=room.some2),
+                partial(np.add, room.sums2, room.some2, out=room.sums2),
+                partial(np.matmul, products, net.turned2, out=room.to_tiles[:, some]),
+            ]
+        return calls
 
     def _from_tiles(self) -> list[Call]:
-        """The reverse: pixels and then lines of all tiles added up where they meet."""
+        """The reverse of `_tiles`: pixels and then lines of all tiles added up where they meet."""
         room = self._room
-        lines, done = room.lines.reshape(6, 1, 7, -1), room.lines_done.reshape(42, 2, 9, -1)
-        pixels, x = room.pixels.reshape(6, 42, 7, -1), room.to_x.reshape(1, 2, 9, -1)
-        return [
-            partial(np.matmul, INPUTS.T, room.to_tiles.reshape(6, -1), out=pixels.reshape(6, -1)),
-            *_added(pixels, done),
-            partial(np.matmul, INPUTS.T, done.reshape(6, -1), out=lines.reshape(6, -1)),
-            *_added(lines, x),
-        ]
+        lines, done = room.lines.reshape(6, 1, 7, -1), room.lines_done.reshape(6, 7, 2, 9, -1)
+        places, x = room.to_tiles.reshape(6, 6, 7, -1), room.to_x.reshape(1, 2, 9, -1)
+        calls: list[Call] = []
+        for start, end in SLABS:
+            pixels = _part(room.pixels, 6, 6, end - start, 7, N * C1)
+            given = places[:, :, start:end].reshape(6, 6, -1).swapaxes(0, 1)
+            calls.append(partial(np.matmul, INPUTS.T, given, out=pixels.reshape(6, 6, -1)))
+            calls += _added(pixels.swapaxes(0, 1), done[:, start:end])
+        calls.append(partial(np.matmul, INPUTS.T, done.reshape(6, -1), out=lines.reshape(6, -1)))
+        return calls + _added(lines, x)
+
+
+def _part(room: Array, *shape: int) -> Array:
+    return room[: math.prod(shape)].reshape(shape)
+
+
+def _slabs() -> list[tuple[slice, slice]]:
+    """Of rows of places, and of columns of outputs."""
+    rows = [slice(start * 7 * N, end * 7 * N) for start, end in SLABS]
+    return [(some, slice(some.start * C2, some.stop * C2)) for some in rows]
 
 
 def _added(places: Array, into: Array) -> list[Call]:
-    """into [k, 2, 9, ..] = the sum of places [6, k, 7, ..]; of every second one, each a step further on."""
+    """into [.., 2, 9, k] = the sum of places [6, .., 7, k]; of every second one, each a step further on."""
     calls: list[Call] = []
     for number, place in enumerate(places):
         parity, start = number % 2, number // 2
-        met = into[:, parity, start : start + 7]
+        met = into[..., parity, start : start + 7, :]
         if start:
             calls.append(partial(np.add, met, place, out=met))
         else:
             calls.append(partial(np.copyto, met, place))
-            calls.append(partial(np.copyto, into[:, parity, 7:], ZERO))
+            calls.append(partial(np.copyto, into[..., parity, 7:, :], ZERO))
     return calls
 
 
