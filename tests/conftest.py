@@ -93,9 +93,10 @@ def owned(thread: threading.Thread) -> bool:
 def children() -> set[tuple[object, str]]:
     """Processes whose parent is this one, zombies included."""
     found: set[tuple[object, str]] = set()
-    for task in Path("/proc/self/task").iterdir():
+    for task in os.listdir("/proc/self/task"):
         try:
-            pids = (task / "children").read_text().split()
+            with open(f"/proc/self/task/{task}/children") as listed:
+                pids = listed.read().split()
         except (FileNotFoundError, ProcessLookupError):
             continue  # that thread has just ended
         for pid in pids:
