@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import headrace as tf
 from tests.ports import own_ports
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -21,8 +22,11 @@ Serve = Callable[[int], list[str]]
 
 
 @pytest.mark.parametrize(
-    "name", ["simple_client", "containers", "loader", "trainer", "secret_cluster", "tls_cluster"]
-)
+    "name",
+    [
+        "actor_learner", "simple_client", "containers", "loader", "trainer", "secret_cluster", "tls_cluster",
+    ],
+)  # fmt: skip
 def test_a_program_that_is_told_too_little_says_how_it_is_started(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +135,16 @@ def test_a_convolutional_network_learns_to_read_digits(run_example: Run) -> None
     epochs, shares = zip(*[match.groups() for match in found if match], strict=True)
     assert epochs == ("1", "2")
     assert float(shares[1]) > float(shares[0]) > 50  # guessing gets 10
+
+
+def test_actors_play_for_a_learner_until_it_closes_the_queue(
+    served: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = str(EXAMPLES / "actor_learner.py")
+    monkeypatch.setattr(sys, "argv", [program, *served(1), "2", "3"])
+    with tf.Graph().as_default():
+        runpy.run_path(program, run_name="__main__")
+    assert re.fullmatch(r"not learned in 3 updates: \d+% won\n", capsys.readouterr().out)
 
 
 def test_a_malformed_line_is_named(tmp_path: Path, start_example: Any) -> None:
