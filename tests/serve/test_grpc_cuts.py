@@ -4,16 +4,12 @@ nothing hangs, and nothing is applied twice.
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 import headrace as tf
-from tests.serve.broken_steps import MOST_BYTES, Program, names_in
+from tests.serve.broken_steps import MOST_BYTES, Program, names_in, seeds
 from tests.serve.conftest import SHELLS
 from tests.serve.proxies import PROXIED, behind_proxies, seeded
-
-SEEDS = range(first := int(os.environ.get("HEADRACE_TEST_SEED", "0")), first + 12)
 
 
 def past_the_proxy(target: str) -> str:
@@ -21,7 +17,7 @@ def past_the_proxy(target: str) -> str:
     return target.replace(PROXIED, "127.0.0.1")
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(12))
 def test_a_step_whose_connections_break_ends_and_is_not_applied_twice(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ nothing is applied twice.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -25,12 +24,11 @@ from headrace.serve.lane_connection import Told
 from headrace.serve.liveness import Debts
 from headrace.serve.routed import RoutedPeer
 from headrace.serve.security import Security
-from tests.serve.broken_steps import HUNG_AFTER_S, MOST_BYTES, Program, names_in
+from tests.serve.broken_steps import HUNG_AFTER_S, MOST_BYTES, Program, names_in, seeds
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
 from tests.serve.proxies import Fate, before, seeded
 
-SEEDS = range(first := int(os.environ.get("HEADRACE_TEST_SEED", "0")), first + 24)
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"
 KEY = key(f"{PS}/device:CPU:0", 1, f"{WORKER}/device:CPU:0", "edge")
 
@@ -52,7 +50,7 @@ def broken(cluster: Cluster, seed: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(24))
 def test_a_step_whose_connections_break_ends_and_is_not_applied_twice(
     cluster: Cluster, seed: int
 ) -> None:

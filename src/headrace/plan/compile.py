@@ -30,8 +30,8 @@ from headrace.plan.binding import (
 from headrace.plan.common import equal_tensors, follow_from_constants
 from headrace.plan.compile_dataflow import compile_dataflow
 from headrace.plan.effort import Pace, is_large
-from headrace.plan.image_gradients import gradient_groups
-from headrace.plan.images import ImageGroup, image_groups
+from headrace.plan.image_gradients import ImageGradients
+from headrace.plan.images import ImageGroup, Images
 from headrace.plan.images import instruction as image_instruction
 from headrace.plan.live import live_tensors, references_in
 from headrace.plan.prune import CONTROL_FLOW, Pruned
@@ -251,8 +251,8 @@ class Compiler:
         apart = constant | self._shapes
         of_images = [
             group
-            for search in (image_groups, gradient_groups)
-            for group in search(
+            for search in (Images, ImageGradients)
+            for group in search.groups(
                 self._ops, self._fed, self._returned, self._same, self._changing, apart
             )
         ]

@@ -14,8 +14,7 @@ Called by: plan.compile.  Threads: any.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,21 +43,12 @@ _TAKES = {
 }  # which input the gradient is
 
 
-def gradient_groups(
-    ops: Sequence[Operation], fed: set[Tensor], returned: Iterable[Tensor], same: Mapping[Tensor, Tensor],
-    changing: AbstractSet[Tensor], apart: AbstractSet[Operation],
-) -> list[ImageGroup]:  # fmt: skip
-    """The groups among `ops`, which have inputs first.  Arguments as those of `fuse.groups`."""
-    if not any(op.type == "Conv2DBackpropFilter" for op in ops):
-        return []
-    search = _Search(ops, fed, returned, same, changing, apart)
-    found = [search.to(op) for op in ops if op.type == "Conv2DBackpropFilter"]
-    return [group for group in found if group is not None]
+class ImageGradients(Search):
+    """Groups with the gradient of a filter."""
 
+    around = "Conv2DBackpropFilter"
 
-class _Search(Search):
-    def to(self, filter_grad: Operation) -> ImageGroup | None:
-        """The group that this gradient of a filter belongs to."""
+    def of(self, filter_grad: Operation) -> ImageGroup | None:
         value = self.first(filter_grad.inputs[2])
         users = self.users(value)
         if value in self.returned or not all(self._uses(user, value) for user in users):

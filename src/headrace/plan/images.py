@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -66,20 +66,10 @@ class Together(Protocol):
         """The group's outputs, for values of its inputs; None or an error where it has to run op by op."""
 
 
-def image_groups(
-    ops: Sequence[Operation], fed: set[Tensor], returned: Iterable[Tensor], same: Mapping[Tensor, Tensor],
-    changing: AbstractSet[Tensor], apart: AbstractSet[Operation],
-) -> list[ImageGroup]:  # fmt: skip
-    """The groups among `ops`, which have inputs first.  Arguments as those of `fuse.groups`."""
-    if not any(op.type == "Conv2D" for op in ops):
-        return []
-    search = _Search(ops, fed, returned, same, changing, apart)
-    found = [search.start(op) for op in ops if op.type == "Conv2D"]
-    return [group for group in found if group is not None]
-
-
 class Search:
-    """What has to be known of the nodes around a group."""
+    """Finds groups, and knows of the nodes around them; `around`: of what type each group has one node."""
+
+    around: ClassVar[str]
 
     def __init__(
         self, ops: Sequence[Operation], fed: set[Tensor], returned: Iterable[Tensor],
@@ -99,6 +89,22 @@ class Search:
                 continue  # it does not run
             for tensor in dict.fromkeys(same.get(t, t) for t in op.inputs):
                 self._users.setdefault(tensor, []).append(op)
+
+    @classmethod
+    def groups(
+        cls, ops: Sequence[Operation], fed: set[Tensor], returned: Iterable[Tensor],
+        same: Mapping[Tensor, Tensor], changing: AbstractSet[Tensor], apart: AbstractSet[Operation],
+    ) -> list[ImageGroup]:  # fmt: skip
+        """The groups among `ops`, which have inputs first.  Arguments as those of `fuse.groups`."""
+        if not any(op.type == cls.around for op in ops):
+            return []
+        search = cls(ops, fed, returned, same, changing, apart)
+        found = [search.of(op) for op in ops if op.type == cls.around]
+        return [group for group in found if group is not None]
+
+    def of(self, op: Operation) -> ImageGroup | None:
+        """The group that this node, of the type `around`, belongs to."""
+        raise NotImplementedError
 
     def first(self, tensor: Tensor) -> Tensor:
         """The tensor that it is the same as."""
@@ -143,9 +149,12 @@ class Search:
         )
 
 
-class _Search(Search):
-    def start(self, convolution: Operation) -> ImageGroup | None:
-        """The group that begins with it."""
+class Images(Search):
+    """Groups that begin with a convolution."""
+
+    around = "Conv2D"
+
+    def of(self, convolution: Operation) -> ImageGroup | None:
         if not self.may_join(convolution):
             return None
         members = [convolution]
