@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from headrace.codec import protos as pb
 from headrace.graph import registry
 from headrace.plan.partition import Partition
-from headrace.plan.round_trip import AT_ONCE, key_of, round_trip
+from headrace.plan.round_trip import AT_ONCE, end_at_master, round_trip
 
 Stages = Sequence[Sequence[int]]
 """Indices of the partitions that run together, one such group after the other."""
@@ -41,9 +41,7 @@ def _one_after_the_other(parts: Sequence[Partition], own_task: str) -> Stages | 
         return None
     maker.given = user.taken = sorted(maker.sends)
     for part in parts:
-        for node in part.graph_def.node:
-            if node.op in ("_Send", "_Recv") and key_of(node) in maker.sends:
-                node.attr["client_terminated"].b = True
+        end_at_master(part.graph_def, maker.sends)
     return [[1 - second], [second]]
 
 

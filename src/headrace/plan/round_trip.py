@@ -14,7 +14,7 @@ Called by: plan.relay.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from headrace.codec import protos as pb
 from headrace.graph import registry
@@ -78,7 +78,7 @@ def round_trip(
     for part in parts:
         part.sends.difference_update(order)
         part.receives.difference_update(order)
-        _end_at_master(part.graph_def)
+        end_at_master(part.graph_def)
     before = [half for part, late in cuts if (half := _half(part, late, False)) is not None]
     after = [half for part, late in cuts if (half := _half(part, late, True)) is not None]
     own.taken = [key for half in before for key in half.given]
@@ -277,11 +277,22 @@ def _remove(graph: pb.GraphDef, names: set[str]) -> None:
     graph.node.extend(copies)
 
 
-def _end_at_master(graph: pb.GraphDef) -> None:
-    """Make feeds and fetches of what it sends and receives."""
+def end_at_master(graph: pb.GraphDef, keys: Container[str] | None = None) -> None:
+    """Make feeds and fetches of what it sends and receives, or of what of that has those keys.
+
+    A feed is there before anything runs: that a node comes after it goes without saying, and would have it received.
+    """
+    fed = set()
     for node in graph.node:
-        if node.op in ("_Send", "_Recv"):
+        if node.op in ("_Send", "_Recv") and (keys is None or key_of(node) in keys):
             node.attr["client_terminated"].b = True
+            if node.op == "_Recv":
+                fed.add(f"^{node.name}")
+    for node in graph.node:
+        kept = [name for name in node.input if name not in fed]
+        if len(kept) < len(node.input):
+            del node.input[:]
+            node.input.extend(kept)
 
 
 def key_of(node: Node) -> str:
