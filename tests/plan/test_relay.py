@@ -62,6 +62,14 @@ def after_an_update_there() -> list[Any]:
         return [x + 1.0]
 
 
+def after_an_update_there_whose_value_it_wants() -> list[Any]:
+    """The value says that the update has run: it comes with the request, and nothing may wait for more."""
+    with tf.device(PS):
+        update = tf.assign_add(tf.Variable(0.0), 1.0)
+    with tf.device(WORKER), tf.control_dependencies([update.op]):
+        return [tf.constant(1.0) + update]
+
+
 def work_of_its_own() -> list[Any]:
     x = variable()
     with tf.device(WORKER):
@@ -90,7 +98,15 @@ def to_another_task() -> list[Any]:
         return [x + 1.0]
 
 
-@pytest.mark.parametrize("build", [plus_one, with_a_variable_of_its_own, after_an_update_there])
+@pytest.mark.parametrize(
+    "build",
+    [
+        plus_one,
+        with_a_variable_of_its_own,
+        after_an_update_there,
+        after_an_update_there_whose_value_it_wants,
+    ],
+)
 def test_what_begins_with_the_values_of_another_part_gets_them_from_the_master(
     build: Callable[[], list[Any]],
 ) -> None:
@@ -103,6 +119,8 @@ def test_what_begins_with_the_values_of_another_part_gets_them_from_the_master(
         for part in made:
             transfers = [node for node in part.graph_def.node if node.op in ("_Send", "_Recv")]
             assert all(node.attr["client_terminated"].b for node in transfers)
+            fed = {f"^{node.name}" for node in transfers if node.op == "_Recv"}
+            assert fed.isdisjoint(name for node in part.graph_def.node for name in node.input)
 
 
 @pytest.mark.parametrize(

@@ -157,3 +157,17 @@ def test_no_worker_sees_a_variable_that_is_half_updated_and_no_update_is_lost(
                 crew.start(train, task, name=f"worker {task}")
         total = session.run(w)
     assert (total == workers * 5 * STEPS).all()
+
+
+def test_a_node_that_waits_for_another_and_wants_its_value_too_runs(cluster: Cluster) -> None:
+    with tf.Graph().as_default():
+        with tf.device("/job:ps/task:0"):
+            count = tf.Variable(0.0)
+            added = tf.assign_add(count, 1.0)
+        with tf.device("/job:worker/task:0"), tf.control_dependencies([added.op]):
+            result = tf.constant(10.0) + added
+        with tf.Session(cluster.target("worker:0")) as session:
+            session.run(count.initializer)
+            options = tf.RunOptions(timeout_in_ms=60_000)
+            got = [session.run(result, options=options) for _ in range(STEPS)]
+            assert got == [11.0, 12.0, 13.0, 14.0]
