@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -30,16 +30,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# What thousands of tests are made of stays: collections of garbage need not look at it again and again.
-gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    """All tests are there."""
-    if not gc.get_freeze_count():  # else it is a run within a test
-        gc.collect()
-        gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What thousands of tests are made of stays: collections of garbage need not look at it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        if not gc.get_freeze_count():  # else it is a run within a test
+            gc.collect()
+            gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
