@@ -90,17 +90,29 @@ from headrace.ops.unique import top_k
 
 if TYPE_CHECKING:
     from headrace.nn import rnn_cell
+    from headrace.ops.candidates import (
+        compute_accidental_hits,
+        learned_unigram_candidate_sampler,
+        log_uniform_candidate_sampler,
+        uniform_candidate_sampler,
+    )
     from headrace.ops.rnn import (
         bidirectional_dynamic_rnn,
         dynamic_rnn,
         static_bidirectional_rnn,
         static_rnn,
     )
+    from headrace.ops.sampled_losses import nce_loss, sampled_softmax_loss
 else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
+            "headrace.ops.candidates": (
+                "compute_accidental_hits learned_unigram_candidate_sampler log_uniform_candidate_sampler "
+                "uniform_candidate_sampler"
+            ),
             "headrace.ops.rnn": "bidirectional_dynamic_rnn dynamic_rnn static_bidirectional_rnn static_rnn",
+            "headrace.ops.sampled_losses": "nce_loss sampled_softmax_loss",
         },
     )
 
@@ -116,6 +128,7 @@ __all__ = [
     "batch_normalization",
     "bias_add",
     "bidirectional_dynamic_rnn",
+    "compute_accidental_hits",
     "conv1d",
     "conv1d_transpose",
     "conv2d",
@@ -145,9 +158,11 @@ __all__ = [
     "l2_loss",
     "l2_normalize",
     "leaky_relu",
+    "learned_unigram_candidate_sampler",
     "local_response_normalization",
     "log_poisson_loss",
     "log_softmax",
+    "log_uniform_candidate_sampler",
     "lrn",
     "max_pool",
     "max_pool1d",
@@ -156,12 +171,14 @@ __all__ = [
     "max_pool_v2",
     "max_pool_with_argmax",
     "moments",
+    "nce_loss",
     "normalize_moments",
     "pool",
     "relu",
     "relu6",
     "relu_layer",
     "rnn_cell",
+    "sampled_softmax_loss",
     "selu",
     "separable_conv2d",
     "sigmoid",
@@ -181,6 +198,7 @@ __all__ = [
     "swish",
     "tanh",
     "top_k",
+    "uniform_candidate_sampler",
     "weighted_cross_entropy_with_logits",
     "weighted_moments",
     "xw_plus_b",

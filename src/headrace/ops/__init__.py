@@ -21,6 +21,7 @@ from headrace.ops import (
     bitwise,
     broadcast_ops,
     broadcasting,
+    candidates,
     cases,
     casting,
     checks,
@@ -120,7 +121,7 @@ from headrace.ops import (
 __all__ = [
     "accumulators", "activations", "adaptive_ops", "arithmetic", "asserts", "assigning",
     "axes", "bands", "barriers", "batch_norm", "bias", "bitwise", "broadcast_ops",
-    "broadcasting", "cases", "casting", "checks", "clipping", "comparisons", "constants",
+    "broadcasting", "candidates", "cases", "casting", "checks", "clipping", "comparisons", "constants",
     "control_flow", "control_flow_ops", "convolution", "csv", "decompositions", "depthwise", "diagonals",
     "einsum", "elementwise", "embedding", "example_ops", "flow", "functional", "fused", "gathering",
     "image_codecs", "initializers", "io_ops", "joining", "linear", "losses",

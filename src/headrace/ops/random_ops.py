@@ -44,7 +44,7 @@ _SEEDS = "seed: int = 0; seed2: int = 0"
 _FLOATS = "{half, bfloat16, float, double}"
 
 
-def _stream(ctx: KernelContext, seed: int, seed2: int) -> Stream:
+def stream_of(ctx: KernelContext, seed: int, seed2: int) -> Stream:
     memo = ctx.memo
     found: Stream | None = memo.get("stream")
     if found is None:
@@ -60,7 +60,7 @@ def _from_shape(c: ShapeContext) -> Shape:
 def _filler(name: str, fill: Any, says: str) -> OpSpec:
     def kernel(ctx: KernelContext, shape: Array, *, dtype: DType, seed: int, seed2: int) -> Array:
         sizes = checked_sizes(shape, "shape")
-        made: Array = fill(_stream(ctx, seed, seed2), shape_rules.num_elements(sizes), dtype.np)
+        made: Array = fill(stream_of(ctx, seed, seed2), shape_rules.num_elements(sizes), dtype.np)
         return made.reshape(sizes)
 
     kernel.__doc__ = f"{says}, of shape `shape` (a vector).  Raises InvalidArgument on a bad shape."
@@ -117,7 +117,7 @@ def random_uniform_int_op(
         raise errors.invalid_argument(f"need minval < maxval, not {low} >= {high}")
     if not size:
         return np.empty(sizes, Tout.np)
-    stream = _stream(ctx, seed, seed2)
+    stream = stream_of(ctx, seed, seed2)
     return random_streams.uniform_int(stream, size, low, high, Tout.np).reshape(sizes)
 
 
@@ -135,7 +135,7 @@ def random_shuffle_op(ctx: KernelContext, value: Any, *, seed: int, seed2: int) 
     value = np.asarray(value)
     if value.ndim == 0 or len(value) < 2 or value.size == 0:
         return value.copy()
-    stream = _stream(ctx, seed, seed2)
+    stream = stream_of(ctx, seed, seed2)
     rows = len(value)
     if not stream.seeded:
         return value[stream.numpy.permutation(rows)]
@@ -190,7 +190,7 @@ def multinomial_op(
         raise errors.invalid_argument(f"there must be at least one class, not {classes}")
     out = np.empty((batch, samples), output_dtype.np)
     if out.size:
-        stream = _stream(ctx, seed, seed2)
+        stream = stream_of(ctx, seed, seed2)
         first = stream.reserve(batch * ((samples + 3) // 4 * 4) * 2 * 256)
         drawn = random_streams.doubles(stream, first, out.size).reshape(out.shape)
         for row, values, picks in zip(logits.astype(np.float64), drawn, out, strict=True):
@@ -218,7 +218,7 @@ def _poisson(
     rates = np.asarray(rate, np.float64)
     if np.any(~(rates >= 0)):
         raise errors.invalid_argument("rates of a Poisson distribution must not be negative or NaN")
-    generator = _stream(ctx, seed, seed2).numpy
+    generator = stream_of(ctx, seed, seed2).numpy
     return generator.poisson(rates, sizes + rates.shape).astype(dtype.np)
 
 
@@ -262,7 +262,7 @@ def random_poisson_v2_op(
 # -- functions --------------------------------------------------------------------------------
 
 
-def _seeds(seed: int | None) -> dict[str, Any]:
+def seeds_of(seed: int | None) -> dict[str, Any]:
     first, second = get_seed(seed)
     return {"seed": first or 0, "seed2": second or 0}
 
@@ -301,12 +301,12 @@ def random_uniform(
         sizes = shape_tensor(shape)
         from_zero = kind.is_floating and type(minval) is int and minval == 0
         if from_zero and type(maxval) is int and maxval == 1:
-            return _tensor(make.RandomUniform(sizes, dtype=kind, **_seeds(seed)))
+            return _tensor(make.RandomUniform(sizes, dtype=kind, **seeds_of(seed)))
         low = convert(minval, kind, "min")
         high = convert(maxval, kind, "max")
         if kind.is_integer:
-            return _tensor(make.RandomUniformInt(sizes, low, high, name=scope, **_seeds(seed)))
-        drawn = make.RandomUniform(sizes, dtype=kind, **_seeds(seed))
+            return _tensor(make.RandomUniformInt(sizes, low, high, name=scope, **seeds_of(seed)))
+        drawn = make.RandomUniform(sizes, dtype=kind, **seeds_of(seed))
         if from_zero:
             return _tensor(make.Mul(drawn, high))
         span = make.Sub(high, low, name="sub")
@@ -362,13 +362,13 @@ def _scaled(
         sizes = shape_tensor(shape)
         centre = convert(mean, wanted, "mean")
         spread = convert(stddev, wanted, "stddev")
-        drawn = getattr(make, kind)(sizes, dtype=wanted, **_seeds(seed))
+        drawn = getattr(make, kind)(sizes, dtype=wanted, **seeds_of(seed))
         return _tensor(make.AddV2(make.Mul(drawn, spread, name="mul"), centre, name=scope))
 
 
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """The rows of `value` in random order."""
-    return _tensor(random_shuffle_op(value, name=name, **_seeds(seed)))
+    return _tensor(random_shuffle_op(value, name=name, **seeds_of(seed)))
 
 
 def multinomial(
@@ -399,7 +399,7 @@ def _drawn(
     with name_scope(name, default_name, [logits]):
         values = convert(logits, name="logits")
         kind = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
-        return _tensor(make.Multinomial(values, num_samples, output_dtype=kind, **_seeds(seed)))
+        return _tensor(make.Multinomial(values, num_samples, output_dtype=kind, **seeds_of(seed)))
 
 
 def random_poisson(
@@ -413,7 +413,7 @@ def random_poisson(
     with name_scope(name, "random_poisson", [lam, shape]):
         sizes = convert(shape, None, "shape", dtypes.int32)
         return _tensor(
-            make.RandomPoissonV2(sizes, lam, dtype=dtypes.as_dtype(dtype), **_seeds(seed))
+            make.RandomPoissonV2(sizes, lam, dtype=dtypes.as_dtype(dtype), **seeds_of(seed))
         )
 
 
