@@ -261,14 +261,14 @@ def test_a_frame_of_a_form_that_came_before_has_the_bytes_that_pack_gives(
     value = data.draw(arrays(dtype))
     expected = stream(*pack(Kind.REPLY, 7, 0, b"head", [value]))
     plain = value.dtype.kind not in "Ob" and value.nbytes < frames.LARGE
-    assert whole(Kind.REPLY, 7, b"head", value) == (expected if plain else None)
+    assert whole(Kind.REPLY, 7, b"head", [value]) == (expected if plain else None)
 
 
 def test_a_frame_without_tensors_has_the_bytes_that_pack_gives_too() -> None:
     for header in (b"", b"one", b"two"):
         expected = stream(*pack(Kind.REQUEST, 8, 0, header))
-        assert whole(Kind.REQUEST, 8, header, None) == expected
-    assert whole(Kind.REQUEST, 8, b"longer", None) is None
+        assert whole(Kind.REQUEST, 8, header, ()) == expected
+    assert whole(Kind.REQUEST, 8, b"longer", ()) is None
 
 
 def test_values_of_one_form_are_told_apart_by_header_method_and_kind() -> None:
@@ -279,11 +279,43 @@ def test_values_of_one_form_are_told_apart_by_header_method_and_kind() -> None:
         (Kind.REPLY, 301, b""),
         (Kind.REPLY, 300, b"x"),
     ):
-        assert whole(kind, method, header, value) is None
-    assert whole(Kind.REPLY, 300, b"", value[:1]) is None
-    assert whole(Kind.REPLY, 300, b"", value.astype(np.float64)) is None
-    found = whole(Kind.REPLY, 300, b"", value + 1)
+        assert whole(kind, method, header, [value]) is None
+    assert whole(Kind.REPLY, 300, b"", [value[:1]]) is None
+    assert whole(Kind.REPLY, 300, b"", [value.astype(np.float64)]) is None
+    found = whole(Kind.REPLY, 300, b"", [value + 1])
     assert found == stream(*pack(Kind.REPLY, 300, 0, b"", [value + 1]))
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda d: d.name)
+def test_scalars_are_known_by_their_class(dtype: dtypes.DType) -> None:
+    value = np.ones((), dtype.np)[()]
+    expected = stream(*pack(Kind.REPLY, 301, 0, b"", [value]))
+    plain = dtype is not dtypes.bool and not isinstance(value, np.void)
+    for _ in range(2):
+        assert whole(Kind.REPLY, 301, b"", [value]) == (expected if plain else None)
+    for other in NUMBERS:
+        if other is not dtype:
+            assert whole(Kind.REPLY, 301, b"", [np.ones((), other.np)[()]]) != expected
+
+
+def test_arrays_that_lie_otherwise_in_memory_are_sent_in_order() -> None:
+    value = np.arange(6, dtype=np.int32).reshape(2, 3)
+    expected = stream(*pack(Kind.REPLY, 302, 0, b"", [value]))
+    backwards = value[::-1, ::-1].copy()[::-1, ::-1]
+    for same_value in (value, np.asfortranarray(value), backwards):
+        assert whole(Kind.REPLY, 302, b"", [same_value]) == expected
+
+
+def test_arrays_of_frames_of_one_form_do_not_share_memory() -> None:
+    parser = Parser(1 << 30)
+    found = []
+    for number in range(4):
+        value = np.full(3, number, np.float32)
+        (frame,) = fed(parser, stream(*pack(Kind.REPLY, 303, 0, b"", [value])))
+        found += frame.values
+        found[-1] += 10
+        parser.rest()
+    assert [each.tolist() for each in found] == [[10.0 + n] * 3 for n in range(4)]
 
 
 def test_a_piece_is_not_taken_for_the_frame_that_was_there_before() -> None:

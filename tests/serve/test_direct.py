@@ -323,7 +323,7 @@ def test_time_limits_hold(
         monkeypatch.setattr(direct.Route, "__init__", limited)
     with program.open(cluster, ways) as session:
         if whose == "session":
-            session._engine._config.operation_timeout_in_ms = LIMIT_MS  # type: ignore[attr-defined]
+            session._engine._timeout_ms = LIMIT_MS  # type: ignore[attr-defined]
         options = tf.RunOptions(timeout_in_ms=LIMIT_MS) if whose == "step" else None
 
         def late() -> errors.OpError:

@@ -43,6 +43,7 @@ from headrace.serve.lane_wire import NUMBERS
 from headrace.serve.routed import RoutedPeer
 from headrace.serve.security import Security
 from headrace.serve.watcher import watcher
+from headrace.serve.worker import Worker
 from tests.serve.clusters import Cluster, addresses, in_process
 from tests.serve.conftest import SHELLS, Background
 from tests.serve.proxies import before
@@ -629,7 +630,7 @@ def test_an_error_that_is_none_is_a_typed_one(
 
         with monkeypatch.context() as patch:
             patch.setattr(lane_server, "to_detail", lambda error: Garbage)
-            patch.setattr(lane_server, "Scope", failing)
+            patch.setattr(Worker, "device_attributes", failing)
             for _ in range(2):
                 with pytest.raises(error):
                     status(peer)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
+from headrace.base import errors
 from headrace.plan.relay import Stages
+from headrace.run.scope import Scope
+from headrace.run.variable import Lease
 from headrace.serve import messages as m
+from headrace.serve import wire
+from headrace.serve.cluster_view import Owed
 from headrace.serve.plans import Fitted, Part, Plan
+from headrace.serve.step import relay_parts, run_line, run_parts
 
 
 def part(
@@ -58,13 +64,13 @@ def test_fetches_come_in_the_order_in_which_they_were_named(
         before, now = stages
         fitted.pass_on(before, replies, now, requests)
         assert "".join(map(str, requests[now[0]].feeds[1:])) == "relayed"
-    found = fitted.reply(replies)
-    assert "".join(map(str, found.fetches)) == fetches
-    assert any(found is reply for reply in replies) == whole
+    found = fitted.fetches([reply.fetches for reply in replies])
+    assert "".join(map(str, found)) == fetches
+    assert any(found is reply.fetches for reply in replies) == whole
 
 
 def test_a_step_without_parts_has_no_fetches() -> None:
-    assert Fitted(Plan([]), (), ()).reply([]).fetches == []
+    assert Fitted(Plan([]), (), ()).fetches([]) == []
 
 
 @pytest.mark.parametrize("feeds", ["ab", "ba"])
@@ -74,3 +80,119 @@ def test_each_part_gets_its_feeds(feeds: str) -> None:
     first, second = fitted.requests(7, values, True)
     assert (first.feeds, second.feeds) == (["A"], ["B"])
     assert (first.step_id, second.step_id) == (7, 7)
+
+
+# -- parts that run one after the other --------------------------------------------------------------
+
+Asked = tuple[str, int, list[Any]]
+"""A task, the number of its step and what it was fed."""
+
+
+class Tasks:
+    """A cluster whose tasks note what they are asked for, and give leases."""
+
+    def __init__(self, parts: Sequence[Part], own: str, failing: str = "") -> None:
+        self.parts = {part.graph_handle: part for part in parts}
+        self.asked: list[Asked] = []
+        self.given: list[Lease] = []
+        self.owed: Owed = {}
+        self.own_worker = self
+        self.own = own
+        self._failing = failing
+
+    def worker(self, task: str) -> Tasks:
+        return self
+
+    def call_now(
+        self, method: wire.Method, request: m.RunPartRequest, scope: Scope
+    ) -> m.ValuesReply:
+        asked = self.parts[request.graph_handle]
+        if asked.task != self.own:
+            assert [*self.owed[request.step_id][0]] == [asked]
+        return m.ValuesReply(
+            self.run_own_part(
+                request.graph_handle, request.feeds, request.step_id, scope, request.takes_leases
+            )
+        )
+
+    def run_own_part(
+        self, handle: str, feeds: list[Any], step_id: int, scope: Scope, takes_leases: bool
+    ) -> list[Any]:
+        self.asked.append((handle, step_id, [str(value) for value in feeds]))
+        if handle == self._failing:
+            raise errors.aborted("for once")
+        part = self.parts[handle]
+        leases = [
+            Lease(np.array(name), set())
+            for name in [*part.fetches, *map("<{}>".format, part.given)]
+        ]
+        self.given += leases
+        return list(leases)
+
+
+THERE_AND_BACK = [
+    Part("worker", "worker", {"a": "a"}, {"x": "x"}, taken=("r", "s"), given=("t",)),
+    Part("ps", "first", {"b": "b"}, {"y": "y"}, given=("r", "s")),
+    Part("ps", "last", {}, {"z": "z"}, taken=("t",)),
+]
+LINES: list[tuple[list[Part], Stages | None, str]] = [
+    (ALONE, None, "one"),
+    (ALONE, None, "another"),
+    (RELAYED, ((0,), (1,)), "two"),
+    (OTHER_WAY, ((1,), (0,)), "one"),
+    (OTHER_WAY, ((1,), (0,)), "two"),
+    (THERE_AND_BACK, ((1,), (0,), (2,)), "worker"),
+]
+
+
+def in_line(cluster: Any, fitted: Fitted) -> list[list[Any]]:
+    assert fitted.line is not None
+    return run_line(cluster, cluster.own, fitted.line, 7, ["A", "B"], True, Scope())
+
+
+def as_others_run(cluster: Any, fitted: Fitted) -> list[list[Any]]:
+    requests, plan = fitted.requests(7, ["A", "B"], True), fitted.plan
+    whom = cluster, cluster.own, plan.parts
+    if plan.stages is None:
+        replies = run_parts(*whom, wire.RUN_PART, requests, Scope())
+    else:
+        replies = relay_parts(*whom, plan.stages, wire.RUN_PART, requests, fitted.pass_on, Scope())
+    return [reply.fetches for reply in replies]
+
+
+@pytest.mark.parametrize(("parts", "stages", "own"), LINES)
+def test_parts_in_line_are_asked_and_give_as_those_of_other_plans(
+    parts: list[Part], stages: Stages | None, own: str
+) -> None:
+    found: list[tuple[list[Asked], list[list[str]]]] = []
+    for run in (in_line, as_others_run):
+        names = "".join(name for part in parts for name in part.fetches)
+        cluster = Tasks(parts, own)
+        values = run(cluster, Fitted(Plan(parts, stages=stages), "ab", names))
+        texts = [[str(value.array) for value in part] for part in values]
+        assert [[*part.fetches] for part in parts] == texts
+        assert not cluster.owed
+        found.append((cluster.asked, texts))
+    assert found[0] == found[1]
+    assert len(found[0][0]) == len(parts)
+
+
+@pytest.mark.parametrize("run", [in_line, as_others_run])
+@pytest.mark.parametrize("failing", ["first", "worker", "last"])
+def test_nothing_stays_leased_when_a_part_fails(
+    failing: str, run: Callable[[Any, Fitted], Any]
+) -> None:
+    cluster = Tasks(THERE_AND_BACK, "worker", failing)
+    fitted = Fitted(Plan(THERE_AND_BACK, stages=((1,), (0,), (2,))), "ab", "xyz")
+    with pytest.raises(errors.AbortedError, match="for once"):
+        run(cluster, fitted)
+    assert [handle for handle, _, _ in cluster.asked][-1] == failing
+    assert not cluster.owed
+    for lease in cluster.given:
+        with pytest.raises(RuntimeError, match="released"):
+            _ = lease.array
+
+
+def test_parts_that_run_at_the_same_time_are_in_no_line() -> None:
+    assert Fitted(Plan(TWO), "ab", "xyz").line is None
+    assert Fitted(Plan([*TWO, ALONE[0]], stages=((0, 1), (2,))), "ab", "x").line is None

@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,7 @@ class RemoteEngine:
         self._target = target
         self._graph = graph
         self._config = config if config is not None else pb.ConfigProto()
+        self._timeout_ms = self._config.operation_timeout_in_ms  # 0: none
         self._pool = GrowingPool("headrace client")
         self.scope = self._scope = Scope()
         self._missing = Missing(self._pool, self._scope)
@@ -104,27 +106,32 @@ class RemoteEngine:
     ) -> Step:
         logged: list[bool] = []  # not empty: its placement has been logged
         known: _Known | None = None
+        under_way = self._under_way
+        steps = under_way.steps
 
         def plain(values: Sequence[Any], options: pb.RunOptions | None = None) -> list[Any]:
             nonlocal known
             now = known
             if now is None or now.link is not self._known:
                 return run(values, options, None)
+            step = object()
+            steps[step] = get_ident()
             try:
-                with self._under_way:
-                    found = self._run_known(now, values, options)
+                found = self._run_known(now, values, options)
             except ForgottenStepError:  # then by its names, as for the first time
                 known = None
                 return run(values, options, None)
             except (errors.AbortedError, errors.UnavailableError):
                 known = None
                 raise
-            return [
-                value
-                if value.__class__ is not np.ndarray or value.flags.writeable
-                else value.copy()
-                for value in found
-            ]
+            finally:
+                del steps[step]
+                if under_way.awaited:
+                    under_way.tell()
+            for value in found:
+                if value.__class__ is np.ndarray and not value.flags.writeable:
+                    return [*map(_writable, found)]
+            return found
 
         def run(
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
@@ -168,11 +175,11 @@ class RemoteEngine:
 
     def _run_known(
         self, known: _Known, values: Sequence[Any], options: pb.RunOptions | None
-    ) -> Sequence[Any]:
+    ) -> list[Any]:
         """Run a step by its number, or direct.  Raises ForgottenStepError if it was not begun."""
         link, route, scope = known.link, known.route, self._scope
         timeout_ms = options.timeout_in_ms if options is not None else 0
-        timeout_ms = timeout_ms or self._config.operation_timeout_in_ms
+        timeout_ms = timeout_ms or self._timeout_ms
         try:
             if route is not None:
                 if route.to.closed:  # the master knows a way to its successor
@@ -195,9 +202,7 @@ class RemoteEngine:
         return done.fetches
 
     @staticmethod
-    def _run_direct(
-        route: Route, lane: LanePeer, values: Sequence[Any], scope: Scope
-    ) -> Sequence[Any]:
+    def _run_direct(route: Route, lane: LanePeer, values: Sequence[Any], scope: Scope) -> list[Any]:
         try:
             return route.run(lane, values, scope)
         except Unreachable as error:
@@ -220,7 +225,7 @@ class RemoteEngine:
 
     def _limited(self, options: pb.RunOptions | None) -> Scope:
         timeout_ms = options.timeout_in_ms if options is not None else 0
-        return _limit(timeout_ms or self._config.operation_timeout_in_ms, self._scope)
+        return _limit(timeout_ms or self._timeout_ms, self._scope)
 
     @staticmethod
     def _sent_options(options: pb.RunOptions | None, scope: Scope) -> pb.RunOptions | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator
+from struct import Struct
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -54,11 +55,21 @@ _Wait: TypeAlias = Generator[None, None, None]
 _NO_ROOM: Final = memoryview(b"")
 
 _Form: TypeAlias = tuple[
-    Kind, int, int, int, int, int, int, bytes, list[tuple[tuple[int, ...], np.dtype[Any], int]]
+    tuple[Kind, int, int, int],
+    int,
+    bytes,
+    Callable[[memoryview, int], tuple[bytes, bytes]],
+    list[Array],
+    list[tuple[tuple[int, ...], np.dtype[Any], int]],
 ]
-"""Of a frame with a known prefix: its kind, numbers and timeout, where its table, its data and the next frame begin,
-its table, and shape, dtype and place of each tensor.  Most frames have the form of one that came before.
+"""Of a frame with a known prefix: its kind, numbers and timeout, where the next one begins, its table, what takes
+header and table out of the bytes behind a prefix; and of its tensors the arrays over the room that they are copied from
+if the frame begins there, and shape, dtype and place behind its beginning.  Most frames have the form of one that came
+before.
 """
+
+_first: Final = Struct(f"{_PREFIX}s").unpack_from
+_copy: Final[Callable[[Array], Array]] = np.ndarray.copy
 
 
 class Parser:
@@ -134,18 +145,15 @@ class Parser:
 
     def take(self, count: int) -> Frame | None:
         """As `received`, then `next`."""
-        room = self.room
-        if room is not None:
-            (ahead,) = room
-            form = self._forms.get(bytes(ahead[:_PREFIX]))
+        if self.room is not None:
+            ahead = self._ahead
+            form = self._forms.get(_first(ahead)[0])
             if form is not None:
-                kind, method, call, timeout_us, table, data, end, entries, arrays = form
-                if end == count and (not arrays or ahead[table:data] == entries):
-                    values: list[Array] = []
-                    for shape, dtype, place in arrays:
-                        values.append(np.ndarray(shape, dtype, ahead, place).copy())
-                    header = bytes(ahead[_PREFIX:table])
-                    return frame_of((kind, method, call, timeout_us, header, values))
+                begins, end, entries, split, views, _ = form
+                if end == count:
+                    header, table = split(ahead, _PREFIX)
+                    if table == entries:
+                        return frame_of((*begins, header, [*map(_copy, views)]))
         self.received(count)
         return self.next()
 
@@ -184,28 +192,28 @@ class Parser:
     def _whole(self) -> Frame | None:
         """A frame that is here already, with nothing but plain tensors: most are.  None: look closer."""
         ahead, start = self._ahead, self._start
-        at = start + _PREFIX
-        prefix = bytes(ahead[start:at])
+        (prefix,) = _first(ahead, start)
         form = self._forms.get(prefix)
         if form is None:
             form = self._look(start)
             if form is None:
                 return None
-            if not form[3]:  # a time limit is hardly ever the same
+            if not form[0][3]:  # a time limit is hardly ever the same
                 if len(self._forms) >= REMEMBERED:
                     self._forms.clear()
                 self._forms[prefix] = form
-        kind, method, call, timeout_us, table, data, end, entries, arrays = form
+        begins, end, entries, split, _, arrays = form
         if start + end > self._end:
             return None
-        if arrays and ahead[start + table : start + data] != entries:
+        header, table = split(ahead, start + _PREFIX)
+        if table != entries:
             self._forms.pop(prefix, None)  # other tensors
             return self._whole()
         self._start = start + end
         values: list[Array] = []
         for shape, dtype, place in arrays:
             values.append(np.ndarray(shape, dtype, ahead, start + place).copy())
-        return frame_of((kind, method, call, timeout_us, bytes(ahead[at : start + table]), values))
+        return frame_of((*begins, header, values))
 
     def _look(self, start: int) -> _Form | None:
         """The form of the frame that begins there, if it can be told from what is here."""
@@ -241,10 +249,10 @@ class Parser:
             end += size
         if entry != data:
             return None
-        return (
-            KINDS[kind], method, call, timeout_us, table - start, data - start, end - start,
-            bytes(ahead[table:data]), arrays,
-        )  # fmt: skip
+        views = [np.ndarray(shape, dtype, ahead, place) for shape, dtype, place in arrays]
+        split = Struct(f"{header_length}s{table_length}s").unpack_from
+        begins = KINDS[kind], method, call, timeout_us
+        return begins, end - start, bytes(ahead[table:data]), split, views, arrays
 
     def _all(self) -> Generator[Frame | None, None, None]:
         """A frame at a time; None stands for: more bytes are needed."""

@@ -55,10 +55,10 @@ _SMALL: Final[dict[tuple[np.dtype[Any], tuple[int, ...]], bytes]] = {}
 _PREFIXES: Final[dict[tuple[int, int, int], bytes]] = {}
 """Of frames without tensors, by kind, method and length of the header."""
 
-_BEGINNINGS: Final[
-    dict[tuple[int, int, int, np.dtype[Any], tuple[int, ...]], tuple[bytes, bytes]]
-] = {}
-"""Prefix and table of frames with one plain array that is copied into them, by the same and its dtype and shape."""
+_BEGINNINGS: Final[dict[tuple[Any, ...], tuple[bytes, bytes]]] = {}
+"""Prefix and table of frames with one plain array that is copied into them, by the same and its dtype and shape; of
+those with a NumPy scalar by the same and its class.
+"""
 
 Part: TypeAlias = bytes | memoryview
 
@@ -158,22 +158,49 @@ def pack(
             and not (call or timeout_us)
             and entries is _SMALL.get((value.dtype, value.shape))
         ):
-            form = kind, method, len(header), value.dtype, value.shape
+            form = kind, method, len(header), *_kind_of(value)
             _remember(_BEGINNINGS, form, (prefix, entries))
         return [b"".join((prefix, header, entries, *data))]
     return _joined([prefix, header, entries, *data])
 
 
-def whole(kind: Kind, method: int, header: bytes, value: Array | np.generic | None) -> bytes | None:
+def whole(kind: Kind, method: int, header: bytes, values: Sequence[Any]) -> bytes | None:
     """As `pack`, of one array or none, for call 0 and without a timeout, if a small one of that form has come before.
 
-    None: it has not.
+    None: it has not, or that is no array, or there are more.
     """
-    if value is None:
+    if not values:
         prefix = _PREFIXES.get((kind, method, len(header)))
         return None if prefix is None else prefix + header
-    found = _BEGINNINGS.get((kind, method, len(header), value.dtype, value.shape))
-    return None if found is None else found[0] + header + found[1] + value.tobytes()
+    if len(values) > 1:
+        return None
+    value = values[0]
+    if value.__class__ is np.ndarray:
+        found = _BEGINNINGS.get((kind, method, len(header), value.dtype, value.shape))
+    else:
+        found = _BEGINNINGS.get((kind, method, len(header), value.__class__))
+    if found is None:
+        return None
+    prefix, entries = found
+    try:
+        return _join((prefix, header, entries, value))  # its bytes are read where they are
+    except (
+        BufferError,
+        TypeError,
+        ValueError,
+    ):  # not in order, or a dtype that buffers do not know
+        return _join((prefix, header, entries, value.tobytes()))
+
+
+_join: Final[Callable[[tuple[Any, ...]], bytes]] = b"".join
+
+
+def _kind_of(value: Any) -> tuple[Any, ...]:
+    """What `whole` knows it by: finding the dtype of a scalar takes longer than all the rest."""
+    kind = type(value)
+    if isinstance(value, np.generic) and np.dtype(kind) == value.dtype:
+        return (kind,)
+    return value.dtype, value.shape
 
 
 def _remember(forms: dict[Any, Any], form: Any, begins: Any) -> None:

@@ -41,6 +41,8 @@ def lend(value: Any, live: bool, node: NodeInfo, step: StepState) -> Any:
 
     live: it may look into a variable, and is copied.  Raises FailedPrecondition for an uninitialized variable.
     """
+    if isinstance(value, np.generic):
+        return value
     if isinstance(value, np.ndarray):
         return value.copy() if live else value
     if isinstance(value, Variable):
@@ -60,11 +62,7 @@ def lend_all(
     lent: list[Any] = []
     try:
         for register, live, node in leaving:
-            value = registers[register]
-            if isinstance(value, np.generic):
-                lent.append(value)
-            else:
-                lent.append(lend(value, live, node, step))
+            lent.append(lend(registers[register], live, node, step))
     except BaseException:
         release(lent)
         raise

@@ -26,7 +26,7 @@ from typing import Any, Final
 from headrace.base import errors
 from headrace.run import long_waits
 from headrace.run.kernel import NodeInfo, StepState
-from headrace.run.outcome import explain, leave, lend_all
+from headrace.run.outcome import explain, leave, lend, lend_all
 from headrace.run.pending import Pending
 from headrace.run.quiet import hush, restore
 from headrace.run.straight import FEWEST, HOT, Part, Recipe, Row, is_worth_it, rows_of, run_rows
@@ -124,6 +124,7 @@ class Program:
         self.preloaded = list(preloaded)
         self._leaving = [(r.register, r.shared, r.node) for r in returns]
         self._lending = [(r.register, r.live, r.node) for r in returns]
+        self._only = self._lending[0] if len(returns) == 1 else None
         self._scalars = tuple(scalars)
         self.shares = shares
         for item in items:
@@ -183,6 +184,9 @@ class Program:
         elif step.stats is not None:
             self._begin(step, registers)
         if step.lends:
+            if self._only is not None:
+                register, live, node = self._only
+                return [lend(registers[register], live, node, step)]
             return lend_all(registers, self._lending, step)
         return [leave(registers[r], shared, node, step) for r, shared, node in self._leaving]
 

@@ -155,11 +155,14 @@ class State(Resource):
         with self.lock:
             return Lease(self.require(), self._readers, self)
 
-    def lend(self) -> Array | Lease:
-        """The value now, for whoever releases it: a lease, or a copy where that costs less.
+    def lend(self) -> Array | np.generic | Lease:
+        """The value now, for whoever releases it: a lease, or a copy where that costs less; a number is a NumPy scalar.
 
         Raises FailedPrecondition.
         """
+        array = self.array
+        if array is not None and not array.ndim and array.dtype.kind in NUMBERS:
+            return array[()]  # one read: it cannot be torn
         with self.lock:
             array = self.require()
             if array.nbytes < _LEASED_BYTES:

@@ -60,6 +60,7 @@ class ClusterView:
         self._peers = peers
         self.worker: Callable[[str], Peer] = peers.get
         """The worker service of a task."""
+        self.own_worker = peers.own_worker
         self._renames = renames
         self.scope = scope
         self.tasks = [task for task in peers.tasks if task == own_task or _seen(task, filters)]

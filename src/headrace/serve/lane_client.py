@@ -16,7 +16,7 @@ from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
-from headrace.codec.frames import Frame, Kind
+from headrace.codec.frames import Frame, Kind, whole
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
@@ -30,7 +30,7 @@ from headrace.serve.security import Security
 from headrace.serve.status import as_op_error, from_bytes
 from headrace.serve.waiting import passed_deadline
 from headrace.serve.watcher import watcher
-from headrace.serve.wire import Method
+from headrace.serve.wire import RUN_KNOWN, Method
 
 _CONNECT_WITHIN_S = 5.0
 _CONNECT_PATIENCE_S = 0.01  # past the deadline, so that it has passed
@@ -67,6 +67,7 @@ class LanePeer:
         self._connector = Connector(lane, host, name, max_message_bytes, debts, trusting)
         self._debts = debts
         self._idle: list[Connection] = []
+        self._asked: tuple[Any, bytes | None] = None, None  # see `call_now`
         self._closed = False
         self._looks_for_memory = False
         self._most_idle = 1  # that nobody has to look after; more while `_reap` will
@@ -103,7 +104,10 @@ class LanePeer:
         return call
 
     def call_now(self, method: Method, request: Any, scope: Scope, again: bool = True) -> Any:
-        """Send a request and wait for the reply.  again: see `call`.  Raises Unreachable."""
+        """Send a request and wait for the reply.  again: see `call`.  Raises Unreachable.
+
+        A step without feeds is the same request, unchanged, again and again: the frame of the last one is kept.
+        """
         scope.check()
         connection = self._take(scope, not again)
         socket, debts = connection.socket, self._debts
@@ -116,10 +120,18 @@ class LanePeer:
                 debts.owed[connection] = now, connection.lost
                 if not debts.observed:
                     debts.observe()
-                header, values = encode(request)
-                socket.send_frame(
-                    _REQUEST, number, header, values, 0, _LOOK_S, scope.check, in_place
-                )
+                asked, data = self._asked
+                if request is not asked:
+                    header, values = encode(request)
+                    data = whole(_REQUEST, number, header, values)
+                    if data is None:
+                        socket.send_frame(
+                            _REQUEST, number, header, values, 0, _LOOK_S, scope.check, in_place
+                        )
+                    elif method is RUN_KNOWN and not values:
+                        self._asked = request, data
+                if data is not None:
+                    socket.send_whole(data, _LOOK_S, scope.check)
             else:
                 self._send(connection, codec, request, scope, _REQUEST)
             frame = socket.read(read_limit(scope))
@@ -153,11 +165,7 @@ class LanePeer:
             debts.owed.pop(connection, None)
             idle = self._idle
             idle.append(connection)
-            try:
-                due = now - idle[0].idle_since > _IDLE_S or len(idle) > self._most_idle
-            except IndexError:  # another thread has taken it
-                due = False
-            if due or connection.gone or self._closed:
+            if len(idle) > self._most_idle or connection.gone or self._closed:
                 self._look_after(connection, now)
         return decode(header, values)
 

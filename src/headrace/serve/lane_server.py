@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from headrace.base import errors
 from headrace.codec import protos as pb
-from headrace.codec.frames import Frame, Kind
+from headrace.codec.frames import Frame, Kind, whole
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
@@ -209,6 +209,7 @@ class _Connection:
 
     def __init__(self, shell: LaneShell, lane: LaneSocket) -> None:
         self._shell = shell
+        self._handlers = shell.handlers
         self._lane = lane
         self._lock = threading.Lock()
         self._parked = True
@@ -217,6 +218,7 @@ class _Connection:
         self._gone = False
         self._finishing = False
         self._scope: Scope | None = None
+        self._fresh = Scope()  # the next call's, if that has no deadline: made while nobody waits
         self._own_link: _CalledLink | None = None
 
     def begin(self) -> None:
@@ -262,7 +264,7 @@ class _Connection:
         watcher().arm(lane, wants_input=False)
         try:
             before = time.monotonic()
-            while (frame := self._next()) is not None:
+            while (frame := lane.read(_SOON_S) or self._linger()) is not None:
                 now = time.monotonic()
                 if now - before > _STALLED_S and lane.hung_up():
                     self._gone = True  # while this process was stopped, or after a long call
@@ -284,15 +286,14 @@ class _Connection:
                 self._parked = True
             watcher().arm(lane, wants_input=True)
 
-    def _next(self) -> Frame | None:
-        """The next call; None if there is none for a while, or soon if many threads wait for one."""
-        frame = self._lane.read(_SOON_S)
-        if frame is None and self._shell.lingering.acquire(blocking=False):
-            try:
-                frame = self._lane.read(_LINGER_S)
-            finally:
-                self._shell.lingering.release()
-        return frame
+    def _linger(self) -> Frame | None:
+        """The next call, which has not come soon; None if there is none for a while, or many threads wait for one."""
+        if not self._shell.lingering.acquire(blocking=False):
+            return None
+        try:
+            return self._lane.read(_LINGER_S)
+        finally:
+            self._shell.lingering.release()
 
     def _trust(self) -> None:
         self._trusted = True
@@ -326,15 +327,15 @@ class _Connection:
     def _answer(self, frame: Frame) -> None:
         asked, number, _, timeout_us, header, values = frame
         reply: Any = None
-        what, kind, in_place = "a call", _REPLY, False
+        what, kind = "a call", _REPLY
+        in_place, leased = False, True
         given: Sequence[Any] = ()
-        leased = True
         try:
-            found = self._shell.handlers.get(number)
+            found = self._handlers.get(number)
             if found is None:
                 raise errors.unimplemented(f"the lane has no method number {number}")
             what, decode, handle, encode, in_place, links = found
-            scope = self._scope = Scope(timeout_us / 1e6) if timeout_us else Scope()
+            scope = self._scope = Scope(timeout_us / 1e6) if timeout_us else self._fresh
             if self._gone:
                 scope.cancel(errors.cancelled("the caller is gone"))
                 if asked is Kind.REQUEST:
@@ -360,13 +361,19 @@ class _Connection:
             self._scope = None
         try:
             if not self._gone and asked is not _ONE_WAY:
-                leased = self._lane.send_frame(kind, number, header, given, in_place=in_place)
+                data = whole(kind, number, header, given)
+                if data is None:
+                    leased = self._lane.send_frame(kind, number, header, given, in_place=in_place)
+                else:
+                    self._lane.send_whole(data)
+                    leased = False
         except errors.OpError as error:  # a value that no message can hold; nothing has been sent
             detail = to_detail(error).SerializeToString()
             self._lane.send_frame(Kind.ERROR, number, detail)
         finally:
             if leased:
                 m.release(reply)
+        self._fresh = Scope()
 
     def _link(self) -> Link:
         """This end, for the call that begins."""

@@ -53,6 +53,9 @@ class LaneSocket:
         self._ancillary = 0  # bytes of descriptors that may come; the system closes those that there is no room for
         self._parser = Parser(max_bytes)
         self._held: list[bytes] = []
+        self._behind = (
+            False  # whether something may have to be sent before the next frame, or with it
+        )
         self.has_shared = False
         self._send_limit_s: float | None = None
         self._read_limit_s: float | None = None
@@ -99,19 +102,11 @@ class LaneSocket:
         False if there are none.
         in_place: the receiver takes arrays that are read-only, so that variables need not be copied.
         """
+        data = None if timeout_us else whole(kind, method, header, values)
+        if data is not None:
+            self.send_whole(data, limit_s, check)
+            return False
         lender = self._lender
-        ready = lender is None or not lender.unsent
-        if ready and len(values) < 2 and not (timeout_us or self._held):
-            value = values[0] if values else None
-            data = None if value.__class__ is Lease else whole(kind, method, header, value)
-            if data is not None and limit_s == self._send_limit_s:
-                try:
-                    sent = self._sock.send(data)
-                except OSError:  # comes again
-                    sent = 0
-                if sent != len(data):
-                    self._send([data[sent:]], limit_s, check, (), begun=sent > 0)
-                return False
         for value in values:
             if value.__class__ is Lease or value.nbytes >= _SHARED_FROM:
                 break
@@ -122,10 +117,24 @@ class LaneSocket:
         if lender is None:
             found = [value.array if type(value) is Lease else value for value in values]
         else:
-            self.has_shared = True
+            self.has_shared = self._behind = True
             found = _lent(values, lender, in_place)
         self.send(pack(kind, method, 0, header, found, timeout_us), limit_s, check)
         return True
+
+    def send_whole(
+        self, data: bytes, limit_s: float | None = None, check: Callable[[], None] | None = None
+    ) -> None:
+        """Send a frame of `codec.frames.whole`; see `send`."""
+        if self._behind or limit_s != self._send_limit_s:
+            self.send([data], limit_s, check)
+            return
+        try:
+            sent = self._sock.send(data)
+        except OSError:  # comes again
+            sent = 0
+        if sent != len(data):
+            self._send([data[sent:]], limit_s, check, (), begun=sent > 0)
 
     def lend(self, value: Any) -> Elsewhere | None:
         """What to pack in the place of an array or a lease, to keep its bytes out of the stream, as with `in_place`.
@@ -135,7 +144,7 @@ class LaneSocket:
         lender = self._lender
         if lender is None:
             return None
-        self.has_shared = True
+        self.has_shared = self._behind = True
         return _in_place(value, lender) or lender.lend(
             value.array if type(value) is Lease else value
         )
@@ -151,15 +160,13 @@ class LaneSocket:
         Descriptors of what was lent for the first time go with the first bytes.
         """
         lender = self._lender
-        if lender is None or not lender.unsent:
-            self._send(buffers, limit_s, check, ())
-            return
-        descriptors = lender.descriptors()
+        descriptors = () if lender is None else lender.descriptors()
         try:
             self._send(buffers, limit_s, check, descriptors)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
+        self._behind = False
 
     def _send(
         self,
@@ -197,6 +204,7 @@ class LaneSocket:
 
     def hold(self, frames: bytes) -> None:
         """Send whole frames before the next one, or with `flush`."""
+        self._behind = True
         self._held.append(frames)
 
     def flush(self) -> None:

@@ -98,7 +98,7 @@ class Link:
                 return False
             values = (lent,)
         else:
-            data = whole(Kind.ONE_WAY, _SEND_TENSOR, header, value if values else None)
+            data = whole(Kind.ONE_WAY, _SEND_TENSOR, header, values)
         if data is None:
             parts = pack(Kind.ONE_WAY, _SEND_TENSOR, 0, header, values)
             data = b"".join(parts)

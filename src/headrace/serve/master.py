@@ -27,7 +27,7 @@ from headrace.serve.master_session import MasterSession
 from headrace.serve.overview import overview
 from headrace.serve.peers import Peers, gives_pending
 from headrace.serve.registry import normal
-from headrace.serve.status import to_detail
+from headrace.serve.status import again, to_detail
 from headrace.serve.worker import Worker
 
 _MOST_ENDED = 1024  # sessions that were closed without a word of their clients
@@ -110,7 +110,7 @@ class Master:
 
     def _check_serving(self) -> None:
         if self._refusing is not None:
-            raise errors.make(self._refusing.error_code, self._refusing.message)
+            raise again(self._refusing)
 
     def _session(self, handle: str) -> MasterSession:
         session = self._sessions.get(handle)

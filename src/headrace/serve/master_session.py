@@ -34,9 +34,9 @@ from headrace.serve.partials import Partials
 from headrace.serve.peers import Peers
 from headrace.serve.persistent import insist
 from headrace.serve.planner import Planner
-from headrace.serve.plans import Known, Plan, tensor_name
-from headrace.serve.status import ForgottenStepError, to_detail
-from headrace.serve.step import relay_parts, run_parts
+from headrace.serve.plans import Fitted, Known, Plan, tensor_name
+from headrace.serve.status import ForgottenStepError, again, to_detail
+from headrace.serve.step import relay_parts, run_line, run_parts
 from headrace.serve.strangers import Stranger
 
 _MOST_KNOWN = 4096
@@ -74,7 +74,7 @@ class MasterSession:
         self._known_by_number: dict[int, Known] = {}
         self._steps: dict[object, Scope] = {}
         self._used = True
-        self._step_ids = random.Random(secrets.randbits(64))
+        self._random_bits = random.Random(secrets.randbits(64)).getrandbits
         self._awaited = False  # whether somebody waits for steps to end, or has
         self._afterwards: list[tuple[set[object], Callable[[], object]]] = []
         self._closed: errors.OpError | None = None
@@ -126,7 +126,7 @@ class MasterSession:
 
     def _check_open(self) -> None:
         if self._closed is not None:
-            raise errors.make(self._closed.error_code, self._closed.message)
+            raise again(self._closed)
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -252,23 +252,35 @@ class MasterSession:
         plan = fitted.plan
         plan.used = True
         if not plan.ends_itself:
-            feeds = dict(zip(known.feeds, request.feeds, strict=True))
-            found, _ = self._run_plan(plan, feeds, None, scope, request.takes_leases)
+            named = dict(zip(known.feeds, request.feeds, strict=True))
+            found, _ = self._run_plan(plan, named, None, scope, request.takes_leases)
             return m.ValuesReply([found[name] for name in known.fetches])
-        step_id = self._step_ids.getrandbits(56) | 1
-        requests = fitted.requests(step_id, request.feeds, request.takes_leases)
-        cluster, own, parts, how = self.cluster, self.own_task, plan.parts, wire.RUN_PART
+        step_id = self._random_bits(56) | 1
+        feeds, takes_leases, line = request.feeds, request.takes_leases, fitted.line
         try:
-            if plan.stages is not None:
-                replies = relay_parts(
-                    cluster, own, parts, plan.stages, how, requests, fitted.pass_on, scope
-                )
+            if line is not None and scope.deadline is None:
+                cluster, own = self.cluster, self.own_task
+                values = run_line(cluster, own, line, step_id, feeds, takes_leases, scope)
             else:
-                replies = run_parts(cluster, own, parts, how, requests, scope, plan.linked)
+                requests = fitted.requests(step_id, feeds, takes_leases)
+                values = self._run_fitted(fitted, requests, scope)
         except BaseException as error:
             self._failed(plan, step_id, error, scope)
             raise
-        return fitted.reply(replies)
+        return m.ValuesReply(fitted.fetches(values))
+
+    def _run_fitted(
+        self, fitted: Fitted, requests: Sequence[m.RunPartRequest], scope: Scope
+    ) -> list[list[Any]]:
+        """The values of the parts."""
+        plan = fitted.plan
+        whom, how = (self.cluster, self.own_task, plan.parts), wire.RUN_PART
+        replies: list[m.ValuesReply]
+        if plan.stages is not None:
+            replies = relay_parts(*whom, plan.stages, how, requests, fitted.pass_on, scope)
+        else:
+            replies = run_parts(*whom, how, requests, scope, plan.linked)
+        return [reply.fetches for reply in replies]
 
     def _run_partial(self, request: m.RunStepRequest, scope: Scope) -> m.RunStepReply:
         feeds = {tensor_name(name): value for name, value in request.feeds}
@@ -314,7 +326,7 @@ class MasterSession:
     ) -> tuple[dict[str, Any], pb.RunMetadata | None]:
         """The values of the plan's fetches by tensor name, and what `options` asks for beside."""
         options = options or pb.RunOptions()
-        step_id = self._step_ids.getrandbits(56) | 1
+        step_id = self._random_bits(56) | 1
         requests = [
             m.RunGraphRequest(
                 part.graph_handle, step_id,

@@ -158,7 +158,8 @@ class Peers:
         pool: GrowingPool,
         trusting: Security | None = None,
     ) -> None:
-        """trusting: what is shown to them; None: as the environment says."""
+        """own_worker: a serve.worker.Worker.  trusting: what is shown to them; None: as the environment says."""
+        self.own_worker = own_worker
         self.trusting = trusting
         self._addresses = dict(addresses)
         self._peers: dict[str, Peer] = {own_task: DirectPeer(own_worker, pool, own_task)}

@@ -32,7 +32,7 @@ from headrace.serve.kept import Kept
 from headrace.serve.persistent import insist
 from headrace.serve.placement_log import MASTER, log_placement
 from headrace.serve.plans import Part, Plan, Signature, tensor_name
-from headrace.serve.status import to_detail
+from headrace.serve.status import again, to_detail
 from headrace.serve.waiting import follow, time_to_answer
 from headrace.serve.worker_sessions import WorkerSessions
 
@@ -101,7 +101,7 @@ class Planner:
 
     def _check_open(self) -> None:
         if self._closed is not None:
-            raise errors.make(self._closed.error_code, self._closed.message)
+            raise again(self._closed)
 
     # -- what is asked of the graph before there is a plan ----------------------------------------
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.codec import protos as pb
 from headrace.plan.relay import Stages
@@ -83,10 +83,28 @@ def _own(value: Any) -> Any:
     return value.detach() if isinstance(value, Lease) else value
 
 
-class Fitted:
-    """A plan, fitted to the order in which feeds and fetches were named."""
+class InLine(NamedTuple):
+    """A part that runs alone, after the one before it and before the next.
 
-    __slots__ = ("_asks", "_places", "_whole", "plan")
+    number: among all parts.  feeds: indices of its own among those of the step.  given: how many of its values, the
+    last ones, are fed to the next part, as the last of its feeds.  parts: itself, as what is owed.
+    """
+
+    number: int
+    task: str
+    graph_handle: str
+    feeds: Sequence[int]
+    given: int
+    parts: Sequence[Part]
+
+
+class Fitted:
+    """A plan, fitted to the order in which feeds and fetches were named.
+
+    line: its parts, in their order, if they run one at a time; else None.
+    """
+
+    __slots__ = ("_asks", "_places", "_whole", "line", "plan")
 
     def __init__(self, plan: Plan, feeds: Sequence[str], fetches: Sequence[str]) -> None:
         self.plan = plan
@@ -101,6 +119,22 @@ class Fitted:
         ]
         self._places = [made[name] for name in fetches]
         self._whole = self._one_reply()
+        self.line = self._in_line()
+
+    def _in_line(self) -> list[InLine] | None:
+        parts, stages = self.plan.parts, self.plan.stages
+        if stages is None:
+            stages = [[index] for index in range(len(parts))]
+            if len(parts) > 1:
+                return None
+        if any(len(stage) != 1 for stage in stages):
+            return None
+        line = []
+        for (index,) in stages:
+            part = parts[index]
+            handle, feeds = self._asks[index]
+            line.append(InLine(index, part.task, handle, feeds, len(part.given), (part,)))
+        return line
 
     def _one_reply(self) -> int:
         """The index of the part whose reply has the fetches as they were named, and nothing else; -1: there is none."""
@@ -141,11 +175,11 @@ class Fitted:
             requests[index].feeds += passed[first:last]
             first = last
 
-    def reply(self, replies: Sequence[m.ValuesReply]) -> m.ValuesReply:
-        """The fetches, of what the parts have replied."""
+    def fetches(self, values: Sequence[list[Any]]) -> list[Any]:
+        """The fetches, of the values that the parts have given."""
         if self._whole >= 0:
-            return replies[self._whole]
-        return m.ValuesReply([replies[part].fetches[place] for part, place in self._places])
+            return values[self._whole]
+        return [values[part][place] for part, place in self._places]
 
     def direct(self) -> pb.DirectStep:
         """What a client needs to know to ask the plan's one part for it by itself: which, and what goes where."""

@@ -33,7 +33,8 @@ _SENDS = ("_Send", "_HostSend")
 class Registered:
     """See the module header.
 
-    args and returns: position by rendezvous key of the feeds and fetches of `program`.  alone: it receives nothing,
+    args and returns: position by rendezvous key of the feeds and fetches of `program`.  as_they_are: that is the order
+    in which fetches were registered.  alone: it receives nothing,
     and sends nothing but to tasks that it pushes to.  linked_to: the task that asks for it, if values may pass over
     the connection on which it asks.  steps, direct: as what its steps are booked.
     """
@@ -76,7 +77,7 @@ class Registered:
                 others.append(op)
         self._known_args = [self.args[key] for key in request.headrace_feed_keys]
         self._known_returns = [self.returns[key] for key in request.headrace_fetch_keys]
-        self._as_they_are = self._known_returns == list(range(len(self.returns)))
+        self.as_they_are = self._known_returns == list(range(len(self.returns)))
         self.sends = bool(sends)
         receivers = {task_of(op["recv_device"].decode()) for op in sends}
         pushed_to = receivers & self.routes.pushes_to
@@ -84,13 +85,15 @@ class Registered:
         for task in pushed_to:  # so that the first value need not go the long way
             self.session.peers.get(task).prepare()
         self._kinds = [tensor._dtype.base_dtype for tensor in arg_tensors]
-        # The place and dtype of each feed, if there is nothing more to be seen to.
+        # The dtype of each feed, if there is nothing more to be seen to.
         plain = dtypes.resource not in self._kinds
         self._fed = (
-            [(index, self._kinds[index].np) for index in self._known_args]
+            [self._kinds[index].np for index in self._known_args]
             if plain and sorted(self._known_args) == list(range(len(self.args)))
             else None
         )
+        self._places = sorted(range(len(self._known_args)), key=self._known_args.__getitem__)
+        self._in_order = self._places == self._known_args
         pruned = needed(arg_tensors, return_tensors, [*sends, *others], exact=True)
         devices = {op: op.device or self.session.runtime.device for op in pruned.ops}
         return compile_program(
@@ -138,19 +141,15 @@ class Registered:
                 raise errors.invalid_argument(f"the partition needs a value for the feed {name!r}")
         return args
 
-    def arguments_in_order(self, feeds: Sequence[Any]) -> list[Any]:
+    def arguments_in_order(self, feeds: list[Any]) -> list[Any]:
         """As `arguments`, of values in the order that was registered."""
-        if not feeds and not self.args:
-            return []
         fed = self._fed
         if fed is not None and len(feeds) == len(fed):
-            args: list[Any] = [None] * len(fed)
-            for (index, dtype), value in zip(fed, feeds):  # noqa: B905 - as many, and quicker
+            for value, dtype in zip(feeds, fed):  # noqa: B905 - as many, and quicker
                 if value.dtype != dtype:
                     break
-                args[index] = value
             else:
-                return args
+                return feeds if self._in_order else [feeds[place] for place in self._places]
         if len(feeds) != len(self._known_args) or len(feeds) != len(self.args):
             raise errors.invalid_argument(
                 f"the partition takes {len(self.args)} feeds; {len(feeds)} came"
@@ -169,7 +168,7 @@ class Registered:
 
     def fetches_in_order(self, values: list[Any]) -> list[Any]:
         """The values of the registered fetches."""
-        if self._as_they_are:
+        if self.as_they_are:
             return values
         return [values[index] for index in self._known_returns]
 
@@ -191,6 +190,14 @@ class Registered:
         unknown = [name for name in keys if name not in self.returns]
         if unknown:
             raise errors.invalid_argument(f"the partition has no fetch with the key {unknown[0]!r}")
+
+
+def unknown(handle: str, task: str) -> errors.OpError:
+    """The error for a handle under which a task has nothing."""
+    return errors.aborted(
+        f"graph handle {handle!r} is not registered on {task}: the task has been restarted since, "
+        "or the session was closed; make a new session"
+    )
 
 
 _TRANSFERS = frozenset(("_Send", "_Recv", "_HostSend", "_HostRecv"))

@@ -89,6 +89,11 @@ def from_text(code: int, text: str) -> errors.OpError:
     return errors.make(code, text, node=found[1] if found else None)
 
 
+def again(error: errors.OpError) -> errors.OpError:
+    """A copy, for one more thread to raise."""
+    return errors.make(error.error_code, error.message)
+
+
 def as_op_error(error: BaseException, doing: str) -> errors.OpError:
     """`error` itself if it is one of ours, else an Internal that says what failed."""
     if isinstance(error, errors.OpError):

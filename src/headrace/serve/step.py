@@ -14,14 +14,17 @@ from headrace.base import errors
 from headrace.plan.relay import Stages
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
+from headrace.run.variable import Lease, release
 from headrace.serve import messages as m
 from headrace.serve import wire
 from headrace.serve.cluster_view import ClusterView, Owing
 from headrace.serve.links import LinkedCall, Links
+from headrace.serve.plans import InLine
 from headrace.serve.waiting import passed_deadline, patient
 
 _PATIENCE_S = 0.025  # past the deadline, for the tasks to say what they were waiting for
 _RECEIVES = frozenset(("_Recv", "_HostRecv"))
+_NONE: list[Any] = []
 
 
 def run_parts(
@@ -106,6 +109,52 @@ def relay_parts(
             m.release(reply)
         raise
     return replies
+
+
+def run_line(
+    cluster: ClusterView,
+    own_task: str,
+    line: Sequence[InLine],
+    step_id: int,
+    feeds: Sequence[Any],
+    takes_leases: bool,
+    scope: Scope,
+) -> list[list[Any]]:
+    """The values of parts that run one after the other, by RunPart, without a deadline: what `relay_parts` gives.
+
+    Most steps are of one such part or two, and every instruction of them counts: nothing is done here for several at
+    once.
+    """
+    found: list[list[Any]] = [_NONE] * len(line)
+    passed: list[Any] = []
+    try:
+        for number, task, handle, own_feeds, given, parts in line:
+            fed = [feeds[place] for place in own_feeds] if own_feeds else []
+            if passed:
+                fed += passed
+                passed = []
+            if task == own_task:  # which can tell itself what it waits for
+                values = cluster.own_worker.run_own_part(handle, fed, step_id, scope, takes_leases)
+            else:
+                request = m.RunPartRequest(handle, step_id, fed, takes_leases)
+                owed = cluster.owed
+                owed[step_id] = parts, time.monotonic()
+                try:
+                    values = cluster.worker(task).call_now(wire.RUN_PART, request, scope).fetches
+                finally:
+                    del owed[step_id]
+            found[number] = values
+            if given:
+                passed = values[-given:]
+                del values[-given:]
+                for place, value in enumerate(passed):
+                    if value.__class__ is Lease:
+                        passed[place] = value.detach()
+    except BaseException:
+        for values in found:
+            release(values)
+        raise
+    return found
 
 
 class _Step:

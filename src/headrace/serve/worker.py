@@ -32,14 +32,14 @@ from headrace.run.trace import StatsCollector
 from headrace.run.variable import release
 from headrace.serve import messages as m
 from headrace.serve.blocked import of_tasks
-from headrace.serve.exchange import Exchange, View
+from headrace.serve.exchange import Exchange, View, over
 from headrace.serve.inspection import task_state
 from headrace.serve.links import Links
 from headrace.serve.no_collectives import NoCollectives
 from headrace.serve.peers import Peers, gives_pending
-from headrace.serve.registered import Registered
+from headrace.serve.registered import Registered, unknown
 from headrace.serve.security import Security
-from headrace.serve.status import ForgottenStepError, from_bytes, from_detail, to_detail
+from headrace.serve.status import ForgottenStepError, again, from_bytes, from_detail, to_detail
 from headrace.serve.step_log import Logged
 from headrace.serve.strangers import Stranger
 from headrace.serve.worker_session import Steps, WorkerSession
@@ -85,6 +85,7 @@ class Worker(Logged, NoCollectives):
         self._awaited = False  # whether somebody waits for steps to end
         self._refusing: errors.OpError | None = None
         self._closed: errors.OpError | None = None
+        self._turns_away: errors.OpError | None = None  # any of the two
         self._since = time.monotonic()
         self.session_states: Callable[[], list[pb.SessionState]] = list
 
@@ -199,14 +200,8 @@ class Worker(Logged, NoCollectives):
         """Forget a partition.  Raises Aborted if it is not known."""
         with self._lock:
             if self._graphs.pop(request.graph_handle, None) is None:
-                raise self._unknown_graph(request.graph_handle)
+                raise unknown(request.graph_handle, self.task)
         return pb.DeregisterGraphResponse()
-
-    def _unknown_graph(self, handle: str) -> errors.OpError:
-        return errors.aborted(
-            f"graph handle {handle!r} is not registered on {self.task}: the task has been restarted since, "
-            "or the session was closed; make a new session"
-        )
 
     # -- steps --------------------------------------------------------------------------------
 
@@ -214,7 +209,7 @@ class Worker(Logged, NoCollectives):
         """Run a registered partition in this thread.  Raises what its nodes raise."""
         registered = self._graphs.get(request.graph_handle)
         if registered is None:
-            raise self._unknown_graph(request.graph_handle)
+            raise unknown(request.graph_handle, self.task)
         registered.check_fetches(request.recv_keys)
         if request.is_partial:
             return self._run_partial(registered, request, scope)
@@ -257,17 +252,24 @@ class Worker(Logged, NoCollectives):
         """As `run_graph` with all feeds and fetches in order, and no statistics; ends the step."""
         registered = self._graphs.get(request.graph_handle)
         if registered is None:
-            raise self._unknown_graph(request.graph_handle)
-        args = registered.arguments_in_order(request.feeds)
-        m.forget_values(request)
+            raise unknown(request.graph_handle, self.task)
         links = request.links
         if registered.linked_to and request.link is not None:
             links = Links({registered.linked_to: request.link()})
-        values = self._run_once(
-            registered, registered.steps, args, request.step_id, scope,
-            request.takes_leases, links,
-        )  # fmt: skip
-        return m.ValuesReply(registered.fetches_in_order(values))
+        kind, feeds, lends = registered.steps, request.feeds, request.takes_leases
+        return m.ValuesReply(
+            self._run_once(registered, kind, feeds, request.step_id, scope, lends, links)
+        )
+
+    def run_own_part(
+        self, handle: str, feeds: list[Any], step_id: int, scope: Scope, takes_leases: bool
+    ) -> list[Any]:
+        """As `run_part` without links, for a master of this task: the fetches."""
+        registered = self._graphs.get(handle)
+        if registered is None:
+            raise unknown(handle, self.task)
+        kind = registered.steps
+        return self._run_once(registered, kind, feeds, step_id, scope, takes_leases, None)
 
     def run_direct(self, request: m.RunDirectRequest, scope: Scope) -> m.ValuesReply:
         """As `run_part`, of a partition that is a whole step, for the client of its session.
@@ -277,13 +279,10 @@ class Worker(Logged, NoCollectives):
         registered = self._graphs.get(request.graph_handle)
         if registered is None:
             raise ForgottenStepError.of(f"{self.task} does not know the step any more")
-        args = registered.arguments_in_order(request.feeds)
-        m.forget_values(request)
-        values = self._run_once(
-            registered, registered.direct, args, request.step_id, scope,
-            request.takes_leases, None,
-        )  # fmt: skip
-        return m.ValuesReply(registered.fetches_in_order(values))
+        kind, feeds, lends = registered.direct, request.feeds, request.takes_leases
+        return m.ValuesReply(
+            self._run_once(registered, kind, feeds, request.step_id, scope, lends, None)
+        )
 
     def end_direct(self, request: pb.EndDirectRequest, scope: Scope) -> pb.EndDirectResponse:
         """Refuse steps that a session's client asks for itself; returns when none of the session's runs."""
@@ -304,42 +303,54 @@ class Worker(Logged, NoCollectives):
         )
 
     def _run_once(
-        self, registered: Registered, kind: Steps, args: list[Any], step_id: int, scope: Scope,
+        self, registered: Registered, kind: Steps, feeds: list[Any], step_id: int, scope: Scope,
         lends: bool, links: Links | None,
     ) -> list[Any]:  # fmt: skip
-        """Run a partition that ends its step on this task."""
+        """Run a partition that ends its step on this task: its feeds and fetches in order.
+
+        feeds: is emptied: what was fed may lie in memory that its sender waits for.
+        """
+        args = feeds
+        if feeds or registered.args:
+            args = registered.arguments_in_order(feeds)
+            if args is not feeds:
+                feeds.clear()
         if not registered.alone or not (self._log.off or not self._log.recording):
             values, _ = self._run_whole(registered, kind, args, step_id, scope, lends, links=links)
             self._leave_step(registered, step_id)
-            return values
+            return registered.fetches_in_order(values)
         session = kind.session  # it receives nothing: it needs no exchange, no scope of its own
         running = self._running
         running[scope] = kind  # from now on, who ends the session ends this
         try:
-            if self._closed is not None or self._refusing is not None:
-                raise _again(self._closed or self._refusing)  # type: ignore[arg-type]
+            if self._turns_away is not None:
+                raise again(self._turns_away)
             if kind.direct and session.direct_over is not None:
                 raise from_detail(session.direct_over)
             view = None
             if registered.sends:
                 view = View(None, step_id, session, registered.routes, scope, links)
+            else:
+                links = None
             step = StepState(
-                session.runtime, scope, step_id, view, None, session.handle, lends,
-                links if view is not None else None,
-            )  # fmt: skip
+                session.runtime, scope, step_id, view, None, session.handle, lends, links
+            )
             program = registered.program
-            if isinstance(program, Program):
+            if args and isinstance(program, Program):
                 values = program.run(step, args, spent=args)
             else:
                 values = program.run(step, args)
             if view is not None:
                 view.finish(scope, values)
-            return values
         finally:
             del running[scope]
             if self._awaited:
-                with self._lock:
-                    self._idle.notify_all()
+                self._tell_idle()
+        return values if registered.as_they_are else registered.fetches_in_order(values)
+
+    def _tell_idle(self) -> None:
+        with self._lock:
+            self._idle.notify_all()
 
     def _run_partial(
         self, registered: Registered, request: m.RunGraphRequest, scope: Scope
@@ -380,7 +391,7 @@ class Worker(Logged, NoCollectives):
             exchange.partitions += 1
             exchange.started = True
         unregister = exchange.scope.on_cancel(
-            lambda: running.cancel(exchange.scope.error or _over(step_id))
+            lambda: running.cancel(exchange.scope.error or over(step_id))
         )
         try:
             if kind.direct and session.direct_over is not None:
@@ -397,7 +408,7 @@ class Worker(Logged, NoCollectives):
         except errors.OpError as error:
             self._end_step(step_id, error)
             if self._closed is not None and isinstance(error, errors.CancelledError):
-                raise _again(self._closed) from error  # what it used has gone with the server
+                raise again(self._closed) from error  # what it used has gone with the server
             raise
         except BaseException:  # Ctrl-C in a client of this process
             self._end_step(step_id, errors.cancelled("the step was interrupted"))
@@ -416,15 +427,15 @@ class Worker(Logged, NoCollectives):
             if exchange is None:
                 self._check_open()
                 if step_id in self._ended_steps:
-                    raise _again(self._ended_steps[step_id] or _over(step_id))
+                    raise again(self._ended_steps[step_id] or over(step_id))
                 if self._refusing is not None:
-                    raise _again(self._refusing)
+                    raise again(self._refusing)
                 exchange = self._steps[step_id] = Exchange(step_id)
             return exchange
 
     def _check_open(self) -> None:
         if self._closed is not None:
-            raise _again(self._closed)
+            raise again(self._closed)
 
     def _end_step(self, step_id: int, error: errors.OpError | None) -> None:
         """Forget a step; whoever waits in it, or asks for it later, gets `error`.
@@ -437,7 +448,7 @@ class Worker(Logged, NoCollectives):
             if len(self._ended_steps) > _ENDED_STEPS:
                 self._ended_steps.popitem(last=False)
         if exchange is not None:
-            exchange.abort(error or _over(step_id))
+            exchange.abort(error or over(step_id))
 
     def _leave_step(self, registered: Registered, step_id: int) -> None:
         """A partition has run that ends its step here, but for another one that exchanges nothing either."""
@@ -548,13 +559,14 @@ class Worker(Logged, NoCollectives):
         """
         with self._idle:
             self._refusing = error
+            self._turns_away = self._closed or error
             self._awaited = True
             scope.wait_for(self._idle, lambda: not self._running, "the steps to end")
 
     def close(self, error: errors.OpError) -> None:
         """Cancel every step with `error`, refuse new ones, drop the state."""
         with self._lock:
-            self._closed = error
+            self._closed = self._turns_away = error
             running, steps = list(self._running), list(self._steps.values())
             self._steps.clear()
         for scope in running:
@@ -569,12 +581,3 @@ class Worker(Logged, NoCollectives):
         self.runtime.resources.close()
         self.runtime.team.close()
         self.peers.close()
-
-
-def _over(step_id: int) -> errors.OpError:
-    return errors.aborted(f"step {step_id} has ended")
-
-
-def _again(error: errors.OpError) -> errors.OpError:
-    """A copy, for one more thread to raise."""
-    return errors.make(error.error_code, error.message)

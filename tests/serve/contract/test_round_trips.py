@@ -21,13 +21,19 @@ ROWS = 300  # times as many columns: large enough for memory that both sides sha
 def stages(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """Of every step that was run in stages, how many parts each had."""
     found: list[list[int]] = []
-    relay_parts = step.relay_parts
+    relay_parts, run_line = step.relay_parts, step.run_line
 
     def noting(*given: Any) -> list[Any]:
         found.append([len(stage) for stage in given[3]])
         return relay_parts(*given)
 
+    def noting_line(*given: Any) -> list[Any]:
+        if len(given[2]) > 1:
+            found.append([1] * len(given[2]))
+        return run_line(*given)
+
     monkeypatch.setattr("headrace.serve.master_session.relay_parts", noting)
+    monkeypatch.setattr("headrace.serve.master_session.run_line", noting_line)
     return found
 
 
