@@ -61,12 +61,14 @@ def test_run_options_limit_a_step(cluster: Cluster, dequeue: Any) -> None:
 def test_the_session_limits_every_step(cluster: Cluster, dequeue: Any) -> None:
     queue, take, _ = dequeue
     config = tf.ConfigProto(operation_timeout_in_ms=LIMIT_MS)
+    longer = tf.RunOptions(timeout_in_ms=60_000)
     with tf.Session(cluster.target("worker:0"), config=config) as session:
-        session.run(queue.size())
+        session.run(
+            queue.size(), options=longer
+        )  # a busy machine may take its time to make the session
         late, error = lateness_ms(lambda: session.run(take))
         assert -5 < late < LATE_MS
         assert "empty_queue" in error.message
-        longer = tf.RunOptions(timeout_in_ms=60_000)
         session.run(queue.enqueue([2]))
         assert session.run(take, options=longer) == 2
 
