@@ -18,11 +18,9 @@ import numpy as np
 
 import headrace as tf
 
-SIGNS, STEPS, GAMES = (
-    4,
-    5,
-    16,
-)  # kinds of signs, steps of a game, games that an actor plays at a time
+SIGNS = 4  # that a game may begin with
+STEPS = 5  # of a game
+GAMES = 16  # that an actor plays at a time
 UNITS = 24
 ENTROPY = 0.1  # what it is worth to keep trying all signs
 
@@ -125,10 +123,8 @@ def main(target, actors="2", updates="2000"):
             else:
                 print(f"not learned in {updates} updates: {share:.0%} won")
             sess.run(close)
-        except (
-            tf.errors.OutOfRangeError
-        ) as error:  # an actor has closed it: the first error is told
-            coord.request_stop(error)
+        except tf.errors.OutOfRangeError as error:  # an actor has closed the queue
+            coord.request_stop(error)  # which tells the actor's error, that came first
         coord.join(threads)
 
 
