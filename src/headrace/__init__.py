@@ -273,6 +273,7 @@ from headrace.ops.partitioned import (
 from headrace.ops.partitioning import dynamic_partition, dynamic_stitch
 from headrace.ops.placeholders import placeholder, placeholder_with_default, sparse_placeholder
 from headrace.ops.printing import Print, print
+from headrace.ops.py_functions import numpy_function, py_func
 from headrace.ops.queues import (
     FIFOQueue,
     PaddingFIFOQueue,
@@ -537,13 +538,13 @@ __all__ = [
     "matrix_band_part", "matrix_diag", "matrix_diag_part", "matrix_inverse", "matrix_set_diag", "matrix_transpose",
     "maximum", "meshgrid", "min_max_variable_partitioner", "minimum", "mod", "model_variables",
     "moving_average_variables", "multinomial", "multiply", "name_scope", "negative", "nest", "newaxis", "nn",
-    "no_gradient", "no_op", "no_regularizer", "norm", "not_equal", "one_hot", "ones", "ones_initializer", "ones_like",
-    "orthogonal_initializer", "pad", "parse_example", "parse_single_example", "parse_single_sequence_example",
-    "parse_tensor", "placeholder", "placeholder_with_default", "polygamma", "pow", "print", "python", "python_io",
-    "queue", "random", "random_normal", "random_normal_initializer", "random_poisson", "random_shuffle",
-    "random_uniform", "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv", "reciprocal",
-    "reduce_all", "reduce_any", "reduce_join", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min",
-    "reduce_prod", "reduce_sum", "regex_replace", "register_tensor_conversion_function",
+    "no_gradient", "no_op", "no_regularizer", "norm", "not_equal", "numpy_function", "one_hot", "ones",
+    "ones_initializer", "ones_like", "orthogonal_initializer", "pad", "parse_example", "parse_single_example",
+    "parse_single_sequence_example", "parse_tensor", "placeholder", "placeholder_with_default", "polygamma", "pow",
+    "print", "py_func", "python", "python_io", "queue", "random", "random_normal", "random_normal_initializer",
+    "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "read_file",
+    "real", "realdiv", "reciprocal", "reduce_all", "reduce_any", "reduce_join", "reduce_logsumexp", "reduce_max",
+    "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "regex_replace", "register_tensor_conversion_function",
     "report_uninitialized_variables", "reset_default_graph", "reshape", "resource_variables_enabled", "reverse",
     "reverse_sequence", "reverse_v2", "rint", "round", "rsqrt", "scalar_mul", "scan", "scatter_add", "scatter_div",
     "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update",

@@ -1,0 +1,138 @@
+"""py_func: a Python function as a node, in the process that made it.
+
+The node holds a token that no other process has; the function lives as long as the graph that it was made in.
+Called by: programs.  Threads: any; the function is called by whichever thread runs the step.
+Source: TF 1.15 behaviour (python/ops/script_ops.py, lib/core/py_func.cc), whose tokens two processes may share
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+import numpy as np
+
+from headrace.base import dtypes, errors
+from headrace.base.dtypes import DType
+from headrace.graph import scopes
+from headrace.graph.graph import Graph
+from headrace.graph.registry import op
+
+__all__ = ["numpy_function", "py_func"]
+
+
+class _Registered:
+    """A function, which weak references can be to."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.call = call
+
+
+_BY_TOKEN: WeakValueDictionary[str, _Registered] = WeakValueDictionary()
+_OF_GRAPH: WeakKeyDictionary[Graph, list[_Registered]] = WeakKeyDictionary()
+_NUMBERS = itertools.count()
+_PROCESS = os.urandom(16).hex()
+
+_RAISED: tuple[tuple[type[Exception], Callable[..., errors.OpError]], ...] = (
+    (NotImplementedError, errors.unimplemented),
+    (MemoryError, errors.resource_exhausted),
+    (StopIteration, errors.out_of_range),
+    (TypeError, errors.invalid_argument),
+    (ValueError, errors.invalid_argument),
+)
+
+
+def _given(value: Any) -> Any:
+    """An input as the function gets it: its own array, or a number or bytes."""
+    array = np.asarray(value)
+    return array[()] if array.ndim == 0 else array.copy()
+
+
+def _returned(value: Any, wanted: DType, number: int) -> Any:
+    """An array of the dtype that was promised.  Raises InvalidArgument."""
+    array = np.asarray(value)
+    if array.dtype.kind in "SUO" and wanted.base_dtype == dtypes.string:
+        found = np.empty(array.shape, object)
+        for at, each in np.ndenumerate(array):
+            found[at] = each.encode() if isinstance(each, str) else bytes(each)
+        return found
+    if array.dtype != wanted.np:
+        raise errors.invalid_argument(
+            f"value {number} of the function is of {array.dtype}, and Tout says {wanted.name}"
+        )
+    return array.copy()
+
+
+def _called(xp: Any, *input: Any, token: bytes, Tout: Sequence[DType]) -> list[Any]:
+    """What the function of `token` returns for `input`: an array of each dtype of Tout.
+
+    Raises InvalidArgument in another process, and for what was not promised; what the function raises becomes
+    InvalidArgument (TypeError, ValueError), OutOfRange (StopIteration), ResourceExhausted, Unimplemented or Unknown.
+    """
+    found = _BY_TOKEN.get(token.decode())
+    if found is None:
+        raise errors.invalid_argument(
+            "the function of this py_func is not in this process, or its graph is gone: it can be called only in the "
+            "process that made it, so place the node on a task there, or feed its results or enqueue them"
+        )
+    try:
+        result = found.call(*map(_given, input))
+    except Exception as error:
+        for kind, make in _RAISED:
+            if isinstance(error, kind):
+                raise make(f"{type(error).__name__}: {error}") from error
+        raise errors.unknown(f"{type(error).__name__}: {error}") from error
+    values = list(result) if isinstance(result, (list, tuple)) else [result]
+    if result is None and not Tout:
+        values = []
+    if len(values) != len(Tout):
+        raise errors.invalid_argument(
+            f"the function returns {len(values)} values, and Tout has {len(Tout)}"
+        )
+    return [_returned(value, kind, at) for at, (value, kind) in enumerate(zip(values, Tout, strict=True))]  # fmt: skip
+
+
+_ARGUMENTS: dict[str, Any] = {
+    "inputs": "input: Tin",
+    "outputs": "output: Tout",
+    "attrs": "token: string; Tin: list(type) >= 0; Tout: list(type) >= 0",
+    "foldable": False,
+    "differentiable": False,
+}
+py_func_op = op("PyFunc", stateful=True, **_ARGUMENTS)(_called)
+py_func_stateless_op = op("PyFuncStateless", **_ARGUMENTS)(_called)
+
+
+def py_func(
+    func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: bool = True, name: str | None = None
+) -> Any:  # fmt: skip
+    """A node that calls `func` with the values of `inp`, as arrays, numbers and bytes, in each step that needs it.
+
+    Tout: the dtype of what it returns, or a list of them; a tensor or a list of tensors accordingly, the Operation for
+    an empty list.  stateful=False: equal nodes may run once.  It runs in this process only: in local sessions, and on
+    servers that this process has.  No gradient.  Raises ValueError if func is not callable.
+    """
+    if not callable(func):
+        raise ValueError(f"py_func needs a function, and not {func!r:.80}")
+    several = isinstance(Tout, (list, tuple))
+    kinds = [dtypes.as_dtype(kind) for kind in (Tout if several else [Tout])]
+    token = f"pyfunc_{next(_NUMBERS)}_{_PROCESS}"
+    registered = _Registered(func)
+    _BY_TOKEN[token] = registered
+    graph = scopes.get_default_graph()
+    _OF_GRAPH.setdefault(graph, []).append(registered)
+    spec = py_func_op if stateful else py_func_stateless_op
+    made = spec(list(inp), token=token, Tout=kinds, name=name or "PyFunc")
+    if not kinds:
+        return graph.get_operations()[-1]
+    return made if several or not isinstance(made, list) else made[0]
+
+
+def numpy_function(
+    func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: str | None = None
+) -> Any:
+    """`py_func` of a function that may do something."""
+    return py_func(func, inp, Tout, True, name)
