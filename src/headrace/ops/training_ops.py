@@ -36,11 +36,10 @@ def approach_square(room: Room, mean: Array, value: Array, rate: Any) -> None:
 
 
 @rule("GradientDescent", slots="", dense="alpha delta", rewrites=True)
-def gradient_descent(room: Room, var: Array, after: Array, delta: Array, *, alpha: Any) -> None:
+def gradient_descent(scratch: Array, var: Array, after: Array, delta: Array, *, alpha: Any) -> None:
     """var -= alpha * delta."""
-    step = room(0) if after is var else after
-    np.multiply(delta, alpha, out=step)
-    np.subtract(var, step, out=after)
+    np.multiply(delta, alpha, scratch)
+    np.subtract(var, scratch, after)
 
 
 @rule(

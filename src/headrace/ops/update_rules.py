@@ -44,6 +44,7 @@ _T = (
     "bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}; "
 )
 _BLOCK = 65536  # elements; smaller ones have the threads wait for the interpreter's lock more often
+_ROOM_FROM = 2048  # elements; for less, memory is found as soon as what was kept
 _PRODUCT = 0  # slot of scratch memory
 _WORTH_SHARING = 1 << 20  # elements of all arrays; below, another thread costs what it saves
 _GRADIENTS = ("grad", "delta")
@@ -214,7 +215,7 @@ DENSE: dict[str, int] = {}
 
 def _in_place(step: Step) -> Step:
     def both(room: Room, var: Array, grad: Array, **more: Any) -> None:
-        step(room, var, var, grad, **more)
+        step(room(0), var, var, grad, **more)
 
     return both
 
@@ -238,6 +239,8 @@ class Rule:
         grad_at = next(places.pop(name) for name in _GRADIENTS if name in places)
         indices_at = places.pop("indices", None)
         scalars_at = list(places.items())
+        if self._rewrites and indices_at is None:
+            return self._signed(self._rewriting(grad_at, scalars_at, resource))
 
         def kernel(xp: Any, *inputs: Any, **attrs: Any) -> Any:
             variables: Sequence[State] = inputs[:count]
@@ -251,12 +254,33 @@ class Rule:
                 self._rows(variables, grad, inputs[indices_at], attrs)
             elif grad.__class__ is Product:
                 self._of_product(variables, grad, attrs)
-            elif self._rewrites:
-                self._rewrite(variables[0], grad, attrs)
             else:
                 self._dense(variables, grad, attrs)
             return None if resource else inputs[0]
 
+        return self._signed(kernel)
+
+    def _rewriting(
+        self, grad_at: int, scalars_at: Sequence[tuple[str, int]], resource: bool
+    ) -> Callable[..., Any]:
+        """The kernel of an op that changes one variable, all of it."""
+
+        def kernel(xp: Any, *inputs: Any, **attrs: Any) -> Any:
+            variable: State = variable_behind(inputs[0]) if resource else inputs[0]
+            for name, place in scalars_at:
+                value = inputs[place]
+                attrs[name] = _scalar(name, value) if value.__class__ is np.ndarray else value
+            grad = inputs[grad_at]
+            if grad.__class__ is Product:
+                self._of_product((variable,), grad, attrs)
+            else:
+                self._rewrite(variable, grad, attrs)
+            return None if resource else variable
+
+        return kernel
+
+    def _signed(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """With a signature that says which attrs it takes."""
         kind = inspect.Parameter
         parameters = [kind("xp", kind.POSITIONAL_ONLY), kind("inputs", kind.VAR_POSITIONAL)]
         parameters += [kind(attr, kind.KEYWORD_ONLY) for attr in self._attrs]
@@ -281,12 +305,13 @@ class Rule:
         step = self.into
 
         def change(before: Array, after: Array) -> None:
-            if grad.ndim and grad.size <= _BLOCK:
-                step(_room_like(grad), before, after, grad, **more)
+            if 0 < grad.size <= _ROOM_FROM and grad.ndim:
+                step(np.empty_like(grad) if after is before else after, before, after, grad, **more)
                 return
 
             def part(block: Sequence[Array]) -> None:
-                step(_room_like(block[-1]), block[0], block[-2], block[-1], **more)
+                room = _room_like(block[-1])(0) if after is before else block[1]
+                step(room, block[0], block[-2], block[-1], **more)
 
             blocks = _blocks((before,) if after is before else (before, after), grad)
             if grad.size * 2 < _WORTH_SHARING:
@@ -404,7 +429,8 @@ def rule(
 
     slots: names of the slots.  dense, sparse: the inputs after var and slots, in the order of the op; without `sparse`
     there is no such op.  attrs: beside T and use_locking.  refs: whether there are ops on references.
-    rewrites: there are no slots, and step(room, var, after, grad, …) leaves `var`, unless `after` is the same array.
+    rewrites: there are no slots, and step(scratch, var, after, grad, …) makes `after` of `var`, which may be the same
+    array; scratch is another, or `after` if that is not `var`.
     """
     variables = ["var", *slots.split()]
     attr_names = [part.partition(":")[0].strip() for part in attrs.split(";") if part.strip()]
