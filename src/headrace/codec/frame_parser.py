@@ -40,6 +40,7 @@ TABLE_WEIGHT: Final = 16
 
 _BYTES: Final = np.dtype(np.uint8)
 _BRISK: Final = BUFFER * 64
+_KEPT_TABLE: Final = 2048  # bytes
 _PREFIX: Final = PREFIX.size
 
 _Type: TypeAlias = tuple[dtypes.DType, np.dtype[Any], int, bool]
@@ -102,6 +103,7 @@ class Parser:
         self._inside = False
         self._brisk = max_bytes >= _BRISK  # then whatever fits into `_ahead` is allowed
         self._forms: dict[bytes, _Form] = {}
+        self._tables: dict[bytes, tuple[list[_Entry], int]] = {}
         self._room = [self._ahead]
         self.room = self._room if self._brisk else None
         self._frames = self._all()
@@ -135,6 +137,7 @@ class Parser:
             self._room.clear()
             self.room = None
             self._forms.clear()
+            self._tables.clear()
 
     def received(self, count: int) -> None:
         """`count` bytes have been written to the beginning of `buffer()`."""
@@ -334,8 +337,24 @@ class Parser:
     def _table(
         self, content: memoryview, at: int, end: int, count: int, header_length: int
     ) -> list[_Entry]:
-        """What content[at:end] announces, checked."""
-        needed = 2 * header_length + TABLE_WEIGHT * (end - at)
+        """What content[at:end] announces, checked; known if the same came before, as of variables that take turns."""
+        text = bytes(content[at:end]) if end - at <= _KEPT_TABLE else b""
+        known = self._tables.get(text)
+        if known is None or len(known[0]) != count:
+            known = self._new_table(content, at, end, count)
+            if text:
+                if len(self._tables) >= REMEMBERED:
+                    self._tables.clear()
+                self._tables[text] = known
+        entries, needed = known
+        self._check_size(2 * header_length + needed)
+        return entries
+
+    def _new_table(
+        self, content: memoryview, at: int, end: int, count: int
+    ) -> tuple[list[_Entry], int]:
+        """The same, and how much memory the tensors and the table take."""
+        needed = TABLE_WEIGHT * (end - at)
         entries = []
         for _ in range(count):
             if at + ENTRY.size > end:
@@ -363,8 +382,7 @@ class Parser:
             raise errors.invalid_argument(
                 f"a frame's table has {end - at} bytes behind its {count} tensors"
             )
-        self._check_size(needed)
-        return entries
+        return entries, needed
 
     def _from_elsewhere(self, number: int, element: _Type, shape: tuple[int, ...]) -> Array:
         dtype, np_dtype, _, plain = element
