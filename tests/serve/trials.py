@@ -195,10 +195,10 @@ class Books:
         """Count from here."""
 
         def begun(run: Callable[..., Any]) -> Callable[..., Any]:
-            def counted(program: Any, step: StepState, *args: Any) -> Any:
+            def counted(program: Any, step: StepState, *args: Any, **how: Any) -> Any:
                 if isinstance(step, OfATask):
                     self._begun.append((program, step.step_id))
-                return run(program, step, *args)
+                return run(program, step, *args, **how)
 
             return counted
 
