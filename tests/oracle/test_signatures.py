@@ -21,8 +21,8 @@ OTHERWISE = (
     "flags.", "UnconnectedGradients", "VariableAggregation", "VariableSynchronization", "linspace", "lin_space",
     "numpy_function",
 )  # fmt: skip
-"""Ours is built otherwise: of absl's flags what programs use; enumerations.  The axis of linspace came after 1.15, and so
-did numpy_function's `stateful`, before its name."""
+"""Ours is built otherwise: of absl's flags what programs use; enumerations.  The axis of linspace came after 1.15, and
+so did numpy_function's `stateful`, before its name."""
 
 DATA_FLOW = frozenset(
     "train.batch train.maybe_batch train.batch_join train.maybe_batch_join train.shuffle_batch "
