@@ -38,8 +38,10 @@ from headrace.serve.plans import Fitted, Known, Plan, tensor_name
 from headrace.serve.status import ForgottenStepError, again, to_detail
 from headrace.serve.step import relay_parts, run_line, run_parts
 from headrace.serve.strangers import Stranger
+from headrace.serve.waiting import follow
 
 _MOST_KNOWN = 4096
+_ENDS_WITHIN_S = 0.02  # the parts of a partial run that has failed; their master's caller is as patient after its limit
 
 Names = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """Feeds, fetches and targets as a client writes them."""
@@ -379,16 +381,24 @@ class MasterSession:
             self._planner.check_restarted(plan.starts, error, scope)
 
     def _clean_up(self, plan: Plan, step_id: int, insists: bool = False) -> None:
-        """insists: the parts run by themselves, and no lost connection ends them."""
+        """insists: the parts run by themselves, and no lost connection ends them; nor does the error that is to be
+        raised, so they are given a moment to withdraw what they wait for.
+        """
         request = pb.CleanupGraphRequest(step_id=step_id)
-        for task in dict.fromkeys(part.task for part in plan.parts):
+        tasks = dict.fromkeys(part.task for part in plan.parts)
+        asked = []
+        for task in tasks:
             worker = self.cluster.worker(task)
-            if task == self.own_task:
-                worker.call_now(wire.CLEANUP_GRAPH, request, self.cluster.scope)
-            elif insists:
-                insist(worker, wire.CLEANUP_GRAPH, request, self.cluster.scope)
-            else:
+            if task != self.own_task and insists:
+                asked.append(insist(worker, wire.CLEANUP_GRAPH, request, self.cluster.scope))
+            elif task != self.own_task:
                 worker.call(wire.CLEANUP_GRAPH, request, self.cluster.scope)
+        if self.own_task in tasks:
+            own = self.cluster.worker(self.own_task)
+            own.call_now(wire.CLEANUP_GRAPH, request, self.cluster.scope)
+        with Scope(_ENDS_WITHIN_S) as soon, contextlib.suppress(errors.OpError):
+            for reply in asked:
+                follow(reply).wait(soon)
 
     def _end_partial(self, plan: Plan, step_id: int) -> None:
         self._clean_up(plan, step_id, insists=True)

@@ -8,6 +8,7 @@ the calling thread.  Ends by: `close`, which cancels every step and drops the st
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
 import time
@@ -46,6 +47,7 @@ from headrace.serve.worker_session import Steps, WorkerSession
 
 _ENDED_STEPS = 4096  # remembered, for those who come late
 _UNSTARTED_S = 60.0
+_ENDS_WITHIN_S = 1.0  # a partial run that is over, if it only waits
 
 
 class Worker(Logged, NoCollectives):
@@ -437,8 +439,8 @@ class Worker(Logged, NoCollectives):
         if self._closed is not None:
             raise again(self._closed)
 
-    def _end_step(self, step_id: int, error: errors.OpError | None) -> None:
-        """Forget a step; whoever waits in it, or asks for it later, gets `error`.
+    def _end_step(self, step_id: int, error: errors.OpError | None) -> Exchange | None:
+        """Forget a step; whoever waits in it, or asks for it later, gets `error`.  Its exchange, if it was known.
 
         None: it is over, and nobody should.
         """
@@ -449,6 +451,7 @@ class Worker(Logged, NoCollectives):
                 self._ended_steps.popitem(last=False)
         if exchange is not None:
             exchange.abort(error or over(step_id))
+        return exchange
 
     def _leave_step(self, registered: Registered, step_id: int) -> None:
         """A partition has run that ends its step here, but for another one that exchanges nothing either."""
@@ -518,8 +521,13 @@ class Worker(Logged, NoCollectives):
     def cleanup_graph(
         self, request: pb.CleanupGraphRequest, scope: Scope
     ) -> pb.CleanupGraphResponse:
-        """Forget a step; whoever still waits in it is aborted."""
-        self._end_step(request.step_id, None)
+        """Forget a step; whoever still waits in it is aborted.  Of a partial run nothing waits any more, unless it
+        computes for long.
+        """
+        ended = self._end_step(request.step_id, None)
+        for partial, _ in list(ended.partials.values()) if ended is not None else ():
+            with contextlib.suppress(errors.OpError):
+                partial.wait(Scope(_ENDS_WITHIN_S, scope))
         return pb.CleanupGraphResponse()
 
     def cleanup_all(self, request: pb.CleanupAllRequest, scope: Scope) -> pb.CleanupAllResponse:

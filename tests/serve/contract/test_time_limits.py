@@ -12,10 +12,11 @@ import pytest
 
 import headrace as tf
 from headrace.python.ops import data_flow_ops
-from headrace.serve import grpc_client, lane_connection, step
+from headrace.serve import grpc_client, lane_connection, master_session, step
 from headrace.serve.grpc_server import PATIENCE_KEY
 from tests.serve.clusters import Cluster, Jobs
 from tests.serve.conftest import JOBS, Blocked
+from tests.serve.punctual import PATIENT, in_the_end
 
 LIMIT_MS = 50
 PATIENCE_S = 10.0
@@ -249,3 +250,29 @@ def test_a_step_ends_at_its_limit_and_leaves_no_trace(
     assert LIMIT_MS / 1000 * 0.9 < time.monotonic() - started < ENDED_WITHIN_S
     blocked.wait_until_all_ended()
     after(session.run)
+
+
+@pytest.mark.parametrize("waits_on", ["/job:worker/task:0", "/job:worker/task:1", "/job:ps"])
+def test_a_partial_run_that_times_out_has_ended_on_every_task(
+    session: tf.Session, monkeypatch: pytest.MonkeyPatch, waits_on: str
+) -> None:
+    """On those from which nothing was asked for, too: an element that comes then is nobody's."""
+    monkeypatch.setattr(master_session, "_ENDS_WITHIN_S", PATIENCE_S)
+    remote = bool(session.sess_str)
+    with tf.device("/job:ps" if remote else None):
+        queue = tf.FIFOQueue(3, [tf.int32], [[]])
+        fed = tf.placeholder(tf.int32, [])
+        take = queue.dequeue()
+        first, put, size = take + fed, queue.enqueue(1), queue.size()
+    with tf.device(waits_on if remote else None):
+        second = tf.FIFOQueue(3, [tf.int32], [[]]).dequeue() + fed
+    config = tf.ConfigProto(operation_timeout_in_ms=LIMIT_MS)
+    with tf.Session(session.sess_str, config=config) as limited:
+        limited.run(size, options=PATIENT)
+        for _ in range(3):
+            handle = in_the_end(lambda: limited.partial_run_setup([first, second], [fed]))
+            with pytest.raises(tf.errors.DeadlineExceededError):
+                limited.partial_run(handle, second, {fed: 1})
+            limited.run(put, options=PATIENT)
+            assert limited.run(size, options=PATIENT) == 1
+            limited.run(take, options=PATIENT)
