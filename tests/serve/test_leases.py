@@ -183,7 +183,7 @@ def test_after_a_step_that_failed_nothing_stays_leased(
 def test_after_a_step_that_ran_out_of_time_nothing_stays_leased(ends: Ends, task: str) -> None:
     with tf.Session(ends.cluster.target(task)) as session:
         session.run(ends.variable.initializer)
-        session.run(ends.received)  # the limit is not for getting to know each other
+        session.run(ends.queue.size())  # the limit is not for getting to know each other
         with pytest.raises(tf.errors.DeadlineExceededError):
             session.run([ends.variable, ends.blocked], options=tf.RunOptions(timeout_in_ms=100))
         ends.check(session)
