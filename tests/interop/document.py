@@ -106,6 +106,15 @@ def page() -> str:
             "",
         )
         + "\n",
+        "## What a step that fails gives up\n",
+        wrapped(
+            "What it waits for on other tasks has been withdrawn over the lane when its error is raised. Over gRPC, "
+            "where nobody can tell when a call that was cancelled has ended, it is told and not waited for: a dequeue "
+            "that was given up may take an element that is put at that very moment, which is lost. So it is in "
+            "TensorFlow: its master and ps lost 2 of 30, each put right after a product had failed beside a dequeue.",
+            "",
+        )
+        + "\n",
         "## What is not known\n",
         wrapped(
             "An op that headrace does not have is an error that names the op and the node, at whichever task the graph "
