@@ -69,7 +69,7 @@ def test_the_session_limits_every_step(cluster: Cluster, dequeue: Any) -> None:
         late, error = lateness_ms(lambda: session.run(take))
         assert -5 < late < LATE_MS
         assert "empty_queue" in error.message
-        session.run(queue.enqueue([2]))
+        session.run(queue.enqueue([2]), options=longer)
         assert session.run(take, options=longer) == 2
 
 
