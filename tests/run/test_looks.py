@@ -225,6 +225,20 @@ def test_a_step_looks_before_each_large_node_but_the_first(programs: list[Progra
     assert looks(program) == ["product_1", "product_2", "product_3"]
 
 
+def test_a_step_looks_before_each_function_of_the_user_but_the_first(
+    programs: list[Program],
+) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        y = tf.constant(1.0)
+        for number in range(3):
+            y = tf.py_func(lambda x: x, [y], tf.float32, name=f"call_{number}")
+            y.set_shape([])
+        programs.clear()
+        session.run(y)
+    (program,) = programs
+    assert looks(program) == ["call_1", "call_2"]
+
+
 def test_many_nodes_of_some_size_are_looked_between_now_and_then(programs: list[Program]) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         y = tf.placeholder_with_default(np.ones(1000, np.float32), [1000])

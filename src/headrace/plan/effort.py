@@ -20,6 +20,7 @@ _UNKNOWN = 256  # elements along a dimension
 _UNKNOWN_RANK = 1 << 12
 _ASKING = frozenset(("Shape", "ShapeN", "Size", "Rank"))
 _AT_ONCE = frozenset(("Const", "NoOp", "LoopCond"))
+_USERS_OWN = frozenset(("PyFunc", "PyFuncStateless"))  # which may do anything
 
 
 def effort(op: Operation) -> int:
@@ -27,6 +28,8 @@ def effort(op: Operation) -> int:
     spec = op.spec
     if spec is None or spec.aliases or spec.handle or op.type in _ASKING or op.type in _AT_ONCE:
         return 0
+    if op.type in _USERS_OWN:
+        return MUCH
     elementwise = spec.elementwise or spec.bare is not None
     most = _most(op.inputs, op.outputs, _UNKNOWN_RANK if elementwise else MUCH)
     return most * 8 if spec.shares and not elementwise else most
