@@ -247,7 +247,7 @@ def test_forms_and_shapes_without_end_are_not_all_remembered() -> None:
         value = np.arange(size, dtype=np.int16)
         (frame,) = fed(parser, stream(*pack(Kind.REPLY, size, 0, b"", [value])))
         assert identical(frame.values[0], value)
-    assert len(parser._forms) <= frames.REMEMBERED
+    assert len(parser._forms) <= len(parser._others) <= frames.REMEMBERED
     for remembered in (frames._SMALL, frames._PREFIXES, frames._BEGINNINGS):
         assert 1 <= len(remembered) <= frames.REMEMBERED
 
@@ -290,7 +290,7 @@ def test_values_of_one_form_are_told_apart_by_header_method_and_kind() -> None:
 def test_scalars_are_known_by_their_class(dtype: dtypes.DType) -> None:
     value = np.ones((), dtype.np)[()]
     expected = stream(*pack(Kind.REPLY, 301, 0, b"", [value]))
-    plain = dtype is not dtypes.bool and not isinstance(value, np.void)
+    plain = not isinstance(value, np.void)
     for _ in range(2):
         assert whole(Kind.REPLY, 301, b"", [value]) == (expected if plain else None)
     for other in NUMBERS:
@@ -432,6 +432,70 @@ def test_a_tensor_that_is_not_elsewhere_ends_the_stream() -> None:
             list(fed(Parser(CAP, elsewhere), bad))
     with pytest.raises(errors.ResourceExhaustedError):
         list(fed(Parser(CAP, elsewhere), raw(entry(F, (CAP,), 4 * CAP, elsewhere=7))))
+
+
+def test_frames_with_bools_and_tensors_elsewhere_have_forms_too() -> None:
+    there = {number: np.full(40, number, np.float32) for number in (1, 2)}
+    lent = {n: frames.Elsewhere(n, value.dtype, value.shape) for n, value in there.items()}
+    parser = Parser(1 << 30, lambda number, dtype, shape: there[number].view(dtype).reshape(shape))
+    sent: list[tuple[list[Any], list[Any]]] = [
+        ([lent[1]], [there[1]]),
+        ([lent[2]], [there[2]]),
+        ([np.True_], [np.array(True)]),
+        ([np.array([True, False])], [np.array([True, False])]),
+        ([np.int32(7)], [np.array(7, np.int32)]),
+        ([np.array(True), lent[1], np.arange(3)], [np.array(True), there[1], np.arange(3)]),
+    ]
+    for _ in range(3):
+        for values, wanted in sent:
+            data = stream(*pack(Kind.REPLY, 5, 0, b"", values))
+            assert whole(Kind.REPLY, 5, b"", values) in (data, None)
+            for cut in (0, len(data) // 2, frames.PREFIX.size):
+                got = [*fed(parser, data[:cut]), *fed(parser, data[cut:])]
+                (frame,) = got
+                assert same(frame, (Kind.REPLY, 5, 0, b"", wanted, 0))
+    together = b"".join(stream(*pack(Kind.REPLY, 5, 0, b"", values)) for values, _ in sent)
+    for frame, (_, wanted) in zip(fed(parser, together), sent, strict=True):
+        assert same(frame, (Kind.REPLY, 5, 0, b"", wanted, 0))
+    assert [whole(Kind.REPLY, 5, b"", values) is None for values, _ in sent] == [
+        False, False, False, True, False, True,
+    ]  # fmt: skip
+    assert whole(Kind.REPLY, 5, b"", [np.False_]) == stream(
+        *pack(Kind.REPLY, 5, 0, b"", [np.False_])
+    )
+
+
+def test_a_form_with_bools_does_not_vouch_for_them() -> None:
+    parser = Parser(1 << 30)
+    good = stream(*pack(Kind.REPLY, 5, 0, b"", [np.array([True, False])]))
+    for _ in range(2):
+        assert len(list(fed(parser, good))) == 1
+    for _ in range(2):
+        with pytest.raises(errors.InvalidArgumentError, match="neither 0 nor 1"):
+            list(fed(parser, good[:-1] + b"\2"))
+
+
+def test_a_form_does_not_vouch_for_what_is_elsewhere() -> None:
+    left = [np.zeros(3, np.float32), np.ones(3, np.float32)]
+
+    def elsewhere(number: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+        if not left:
+            raise errors.invalid_argument("it is gone")
+        return left.pop()
+
+    parser = Parser(1 << 30, elsewhere)
+    data = raw(entry(F, (3,), 12, elsewhere=7))
+    assert [frame.values[0][0] for _ in range(2) for frame in fed(parser, data)] == [1, 0]
+    for _ in range(2):
+        with pytest.raises(errors.InvalidArgumentError, match="it is gone"):
+            list(fed(parser, data))
+
+
+def test_what_is_elsewhere_counts_against_a_large_cap() -> None:
+    parser = Parser(1 << 23, lambda number, dtype, shape: np.empty(shape, dtype))
+    assert len(list(fed(parser, raw(entry(F, (1 << 20,), 1 << 22, elsewhere=7))))) == 1
+    with pytest.raises(errors.ResourceExhaustedError):
+        list(fed(parser, raw(entry(F, (1 << 22,), 1 << 24, elsewhere=7))))
 
 
 # -- what is refused ------------------------------------------------------------------------------

@@ -64,12 +64,13 @@ _Form: TypeAlias = tuple[
     list[tuple[tuple[int, ...], np.dtype[Any], int]],
 ]
 """Of a frame with a known prefix: its kind, numbers and timeout, where the next one begins, its table, what takes
-header and table out of the bytes behind a prefix; and of its tensors the arrays over the room that they are copied from
-if the frame begins there, and shape, dtype and place behind its beginning.  Most frames have the form of one that came
-before.
+header and table out of the bytes behind a prefix; of its tensors, if all are plain, the arrays over the room that they
+are copied from if the frame begins there; and shape, dtype and place of each behind its beginning, or less than 0 the
+number of one elsewhere.  Most frames have the form of one that came before.
 """
 
 _first: Final = Struct(f"{_PREFIX}s").unpack_from
+_lengths: Final = Struct("<II").unpack_from  # of header and table, at the end of a prefix
 _copy: Final[Callable[[Array], Array]] = np.ndarray.copy
 
 
@@ -102,8 +103,9 @@ class Parser:
         self._filled = 0
         self._inside = False
         self._brisk = max_bytes >= _BRISK  # then whatever fits into `_ahead` is allowed
-        self._forms: dict[bytes, _Form] = {}
         self._tables: dict[bytes, tuple[list[_Entry], int]] = {}
+        self._forms: dict[bytes, _Form] = {}  # by prefix
+        self._others: dict[bytes, _Form] = {}  # by prefix and table: see `_other`
         self._room = [self._ahead]
         self.room = self._room if self._brisk else None
         self._frames = self._all()
@@ -138,6 +140,7 @@ class Parser:
             self.room = None
             self._forms.clear()
             self._tables.clear()
+            self._others.clear()
 
     def received(self, count: int) -> None:
         """`count` bytes have been written to the beginning of `buffer()`."""
@@ -193,29 +196,59 @@ class Parser:
         raise self._error
 
     def _whole(self) -> Frame | None:
-        """A frame that is here already, with nothing but plain tensors: most are.  None: look closer."""
+        """A frame that is here already, with nothing but numbers, bools and what is elsewhere.  None: look closer."""
         ahead, start = self._ahead, self._start
         (prefix,) = _first(ahead, start)
         form = self._forms.get(prefix)
+        if form is not None:
+            begins, end, entries, split, _, arrays = form
+            if start + end <= self._end:
+                header, table = split(ahead, start + _PREFIX)
+                if table == entries:
+                    self._start = start + end
+                    values: list[Array] = []
+                    for shape, dtype, place in arrays:
+                        values.append(np.ndarray(shape, dtype, ahead, start + place).copy())
+                    return frame_of((*begins, header, values))
+        return self._other(prefix, start)
+
+    def _other(self, prefix: bytes, start: int) -> Frame | None:
+        """As `_whole`, of a frame with bools or tensors elsewhere, with another table than the last of that prefix, or
+        of a new form.
+        """
+        ahead = self._ahead
+        header_length, table_length = _lengths(prefix, _PREFIX - 8)
+        table = start + _PREFIX + header_length
+        if table + table_length > self._end:
+            return None
+        known = prefix + bytes(ahead[table : table + table_length])
+        form = self._others.get(known)
         if form is None:
             form = self._look(start)
             if form is None:
                 return None
             if not form[0][3]:  # a time limit is hardly ever the same
-                if len(self._forms) >= REMEMBERED:
+                if len(self._others) >= REMEMBERED:
+                    self._others.clear()
                     self._forms.clear()
-                self._forms[prefix] = form
-        begins, end, entries, split, _, arrays = form
+                self._others[known] = form
+        begins, end, _, split, views, arrays = form
         if start + end > self._end:
             return None
-        header, table = split(ahead, start + _PREFIX)
-        if table != entries:
-            self._forms.pop(prefix, None)  # other tensors
-            return self._whole()
-        self._start = start + end
+        header, _ = split(ahead, start + _PREFIX)
         values: list[Array] = []
         for shape, dtype, place in arrays:
-            values.append(np.ndarray(shape, dtype, ahead, start + place).copy())
+            if place < 0:
+                assert self._elsewhere is not None
+                values.append(self._elsewhere(-place, dtype, shape))
+                continue
+            array = np.ndarray(shape, dtype, ahead, start + place).copy()
+            if dtype.kind == "b" and array.tobytes().translate(None, b"\0\1"):
+                raise bad_bools()
+            values.append(array)
+        self._start = start + end
+        if len(views) == len(arrays) and not begins[3]:
+            self._forms[prefix] = form
         return frame_of((*begins, header, values))
 
     def _look(self, start: int) -> _Form | None:
@@ -229,6 +262,7 @@ class Parser:
         if magic != MAGIC or version != VERSION or kind >= len(KINDS) or zero or data > self._end:
             return None
         arrays = []
+        plain = True
         entry = table
         for _ in range(count):
             if entry + ENTRY.size > data:
@@ -236,7 +270,7 @@ class Parser:
             number, rank, zero, elsewhere, nbytes = ENTRY.unpack_from(ahead, entry)
             entry += ENTRY.size
             element = _TYPES.get(number)
-            if element is None or zero or elsewhere or not element[3] or rank > MAX_RANK:
+            if element is None or zero or rank > MAX_RANK or element[1].kind == "O":
                 return None
             shape: tuple[int, ...] = ()
             size = element[2]
@@ -246,13 +280,24 @@ class Parser:
                 shape = SIZES[rank].unpack_from(ahead, entry)
                 entry += 8 * rank
                 size *= math.prod(shape)
-            if not size or size != nbytes or end + size > self._end:
+            if not size or size != nbytes:
+                return None
+            if elsewhere:
+                if self._elsewhere is None or not element[3] or size + _BRISK > self._max_bytes:
+                    return None
+                arrays.append((shape, element[1], -elsewhere))
+                plain = False
+                continue
+            if end + size > self._end:
                 return None
             arrays.append((shape, element[1], end - start))
+            plain = plain and element[3]
             end += size
         if entry != data:
             return None
-        views = [np.ndarray(shape, dtype, ahead, place) for shape, dtype, place in arrays]
+        views = []
+        if plain:
+            views = [np.ndarray(shape, dtype, ahead, place) for shape, dtype, place in arrays]
         split = Struct(f"{header_length}s{table_length}s").unpack_from
         begins = KINDS[kind], method, call, timeout_us
         return begins, end - start, bytes(ahead[table:data]), split, views, arrays

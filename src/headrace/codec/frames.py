@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from struct import Struct
@@ -57,7 +56,7 @@ _PREFIXES: Final[dict[tuple[int, int, int], bytes]] = {}
 
 _BEGINNINGS: Final[dict[tuple[Any, ...], tuple[bytes, bytes]]] = {}
 """Prefix and table of frames with one plain array that is copied into them, by the same and its dtype and shape; of
-those with a NumPy scalar by the same and its class.
+those with a NumPy scalar by the same and its class, of those with one elsewhere by the same and that.
 """
 
 Part: TypeAlias = bytes | memoryview
@@ -97,8 +96,7 @@ frame_of: Final[Callable[[tuple[Kind, int, int, int, bytes, list[Array]]], Frame
 """Makes one in a third of the time that its class takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
+class Elsewhere(NamedTuple):
     """A tensor whose bytes are not in the stream.  number: 1 to 2**32 - 1; dtype: not bool, not object."""
 
     number: int
@@ -153,19 +151,17 @@ def pack(
         MAGIC, VERSION, kind, method, 0, call, len(values), timeout_us, len(header), len(entries)
     )
     if in_one:
-        if (
-            len(values) == 1
-            and not (call or timeout_us)
-            and entries is _SMALL.get((value.dtype, value.shape))
-        ):
-            form = kind, method, len(header), *_kind_of(value)
-            _remember(_BEGINNINGS, form, (prefix, entries))
+        if len(values) == 1 and not (call or timeout_us):
+            known = _kind_of(value)
+            if known is not None:
+                _remember(_BEGINNINGS, (kind, method, len(header), *known), (prefix, entries))
         return [b"".join((prefix, header, entries, *data))]
     return _joined([prefix, header, entries, *data])
 
 
 def whole(kind: Kind, method: int, header: bytes, values: Sequence[Any]) -> bytes | None:
-    """As `pack`, of one array or none, for call 0 and without a timeout, if a small one of that form has come before.
+    """As `pack`, of one array or none, for call 0 and without a timeout, if one of that form has come before that was
+    small or elsewhere.
 
     None: it has not, or that is no array, or there are more.
     """
@@ -180,24 +176,26 @@ def whole(kind: Kind, method: int, header: bytes, values: Sequence[Any]) -> byte
     else:
         found = _BEGINNINGS.get((kind, method, len(header), value.__class__))
     if found is None:
-        return None
+        if value.__class__ is Elsewhere:
+            found = _BEGINNINGS.get((kind, method, len(header), value))
+        return None if found is None else found[0] + header + found[1]
     prefix, entries = found
     try:
         return _join((prefix, header, entries, value))  # its bytes are read where they are
-    except (
-        BufferError,
-        TypeError,
-        ValueError,
-    ):  # not in order, or a dtype that buffers do not know
+    except (BufferError, TypeError, ValueError):  # not in order, or a dtype that buffers have not
         return _join((prefix, header, entries, value.tobytes()))
 
 
 _join: Final[Callable[[tuple[Any, ...]], bytes]] = b"".join
 
 
-def _kind_of(value: Any) -> tuple[Any, ...]:
-    """What `whole` knows it by: finding the dtype of a scalar takes longer than all the rest."""
+def _kind_of(value: Any) -> tuple[Any, ...] | None:
+    """What `whole` knows it by: finding the dtype of a scalar takes longer than all the rest.  None: it does not."""
     kind = type(value)
+    if kind is Elsewhere or kind is np.bool_:  # a scalar, which is 0 or 1, other than arrays
+        return (value,) if kind is Elsewhere else (kind,)
+    if (value.dtype, value.shape) not in _SMALL:
+        return None
     if isinstance(value, np.generic) and np.dtype(kind) == value.dtype:
         return (kind,)
     return value.dtype, value.shape

@@ -119,7 +119,9 @@ class LaneSocket:
         else:
             self.has_shared = self._behind = True
             found = _lent(values, lender, in_place)
-        self.send(pack(kind, method, 0, header, found, timeout_us), limit_s, check)
+        data = None if timeout_us else whole(kind, method, header, found)
+        buffers = pack(kind, method, 0, header, found, timeout_us) if data is None else [data]
+        self.send(buffers, limit_s, check)
         return True
 
     def send_whole(

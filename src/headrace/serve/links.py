@@ -91,17 +91,14 @@ class Link:
             return False
         request.taken = self._taken
         header, values = encode_sent(request)
-        data: bytes | None = None
         if values and (value.nbytes > _LARGEST or isinstance(value, Lease)):
             lent = self._socket.lend(value)
             if lent is None:
                 return False
             values = (lent,)
-        else:
-            data = whole(Kind.ONE_WAY, _SEND_TENSOR, header, values)
+        data = whole(Kind.ONE_WAY, _SEND_TENSOR, header, values)
         if data is None:
-            parts = pack(Kind.ONE_WAY, _SEND_TENSOR, 0, header, values)
-            data = b"".join(parts)
+            data = b"".join(pack(Kind.ONE_WAY, _SEND_TENSOR, 0, header, values))
         size = len(data) + _OVERHEAD
         if size > self._left:
             return False
