@@ -262,7 +262,7 @@ class Parser:
         if magic != MAGIC or version != VERSION or kind >= len(KINDS) or zero or data > self._end:
             return None
         arrays = []
-        plain = True
+        plain, away = True, _BRISK  # bytes elsewhere, and any that may be here
         entry = table
         for _ in range(count):
             if entry + ENTRY.size > data:
@@ -283,7 +283,8 @@ class Parser:
             if not size or size != nbytes:
                 return None
             if elsewhere:
-                if self._elsewhere is None or not element[3] or size + _BRISK > self._max_bytes:
+                away += size
+                if self._elsewhere is None or not element[3] or away > self._max_bytes:
                     return None
                 arrays.append((shape, element[1], -elsewhere))
                 plain = False
