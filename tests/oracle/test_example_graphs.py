@@ -92,7 +92,7 @@ def test_every_example_is_compared() -> None:
     compared = {source for source, _ in GRAPHS}
     assert programs - compared == {
         "examples/tls_cluster.py",  # the graph of secret_cluster.py
-        "examples/actor_learner.py",  # its cells are not in TensorFlow 2 without Keras 2
+        "examples/actor_learner.py",  # tf.layers is not in TensorFlow 2 without Keras 2
     }
 
 
