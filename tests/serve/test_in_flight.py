@@ -16,7 +16,7 @@ from tests.serve.clusters import ProcessCluster, processes
 
 VALUES = 150  # of 1 MB each
 ELEMENTS = 1 << 18
-MOST_MB = 100
+MOST_MB = 150  # of a value that is on its way there may be several copies
 LIMIT_MS = 1000
 ENDED_WITHIN_S = 30.0  # the machine may be busy
 
@@ -67,7 +67,8 @@ def test_who_sends_to_a_process_that_is_stopped_stops_too(cluster: ProcessCluste
             with pytest.raises((tf.errors.DeadlineExceededError, tf.errors.UnavailableError)):
                 session.run(total, zeros, options=options)
             assert time.monotonic() - began < ENDED_WITHIN_S
-            assert memory.grew_mb() < MOST_MB
+            grew = memory.grew_mb()
+            assert grew < MOST_MB
         finally:
             cluster.thaw("worker:0")
         assert session.run(total, zeros) == wanted

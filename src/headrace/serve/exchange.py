@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headrace.serve.links import Links
 
 
-_MOST_ON_THE_WAY = 32 << 20  # bytes that a partition has sent by calls without an answer yet
+_MOST_ON_THE_WAY = 16 << 20  # bytes that a partition has sent by calls without an answer yet
 _CALL_BYTES = 4096  # what a call takes beside its value
 
 
