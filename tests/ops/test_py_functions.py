@@ -148,3 +148,14 @@ def test_a_function_goes_with_its_graph() -> None:
     del graph
     gc.collect()
     assert len(py_functions._BY_TOKEN) == before
+
+
+def test_the_function_lives_as_long_as_the_graph_of_its_inputs() -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf.constant(2.0)
+    with tf.Graph().as_default():
+        doubled = tf.py_func(lambda value: value * 2, [x], tf.float32)
+    gc.collect()
+    with tf.Session(graph=graph) as session:
+        assert session.run(doubled) == 4

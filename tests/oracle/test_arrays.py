@@ -42,7 +42,7 @@ PROGRAMS = r"""
 [tf.group(x, tf.constant(1)).outputs, tf.group().outputs, tf.group([x, y], {"a": x}, name="g").outputs, tf.no_op().outputs, tf.no_op("n").outputs][0]
 tf.tuple([x, None, tf.constant(2)], name="t", control_inputs=[y])
 [tf.Print(x, [x, "a", 3]), tf.Print(x, [], "m", first_n=2, summarize=5)]
-[tf.print(x, "a", {"k": x}, output_stream="file:///tmp/nowhere").inputs[0], tf.print("a", [x, (1, i)], sep="|", end="!", name="q").inputs[0], tf.print("{} it", x).inputs[0]]
+[tf.print(x, "a", {"k": x}, output_stream="file:///nowhere").inputs[0], tf.print("a", [x, (1, i)], sep="|", end="!", name="q").inputs[0], tf.print("{} it", x).inputs[0]]
 [tf.shape(x), tf.shape(rows), tf.size(x), tf.size(rows), tf.rank(x), tf.rank(any_shape), tf.size(any_shape), tf.shape(x, out_type=tf.int64, name="q")]
 tf.shape_n([x, rows])
 [tf.reshape(cube, [6, -1]), tf.reshape(rows, [-1]), tf.reshape(rows, tf.shape(cube)), tf.reshape(cube, tf.stack([tf.shape(rows)[1], -1]), name="r"), tf.reshape(P(1), [])]

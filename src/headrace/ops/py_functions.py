@@ -17,7 +17,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
-from headrace.graph import scopes
+from headrace.graph.build import apply_op
 from headrace.graph.graph import Graph
 from headrace.graph.registry import op
 
@@ -122,13 +122,12 @@ def py_func(
     token = f"pyfunc_{next(_NUMBERS)}_{_PROCESS}"
     registered = _Registered(func)
     _BY_TOKEN[token] = registered
-    graph = scopes.get_default_graph()
-    _OF_GRAPH.setdefault(graph, []).append(registered)
     spec = py_func_op if stateful else py_func_stateless_op
-    made = spec(list(inp), token=token, Tout=kinds, name=name or "PyFunc")
+    node = apply_op(spec, (list(inp),), {"token": token, "Tout": kinds}, name or "PyFunc")
+    _OF_GRAPH.setdefault(node.graph, []).append(registered)  # which its inputs may be of
     if not kinds:
-        return graph.get_operations()[-1]
-    return made if several or not isinstance(made, list) else made[0]
+        return node
+    return list(node.outputs) if several else node.outputs[0]
 
 
 def numpy_function(
