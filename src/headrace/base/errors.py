@@ -4,12 +4,15 @@ Called by: every folder.  An error is made where the trouble is (`invalid_argume
 whatever fields are known there; layers above add theirs with `with_context`, which never
 overwrites, so the innermost knowledge wins.  The fields travel between processes as fields;
 nobody parses messages.
+An error that was raised holds the frames it passed through, and whatever those hold.  So one that is kept (by a scope,
+a result, a session) is a copy that was never raised, `kept`, and who raises it raises one more, `copied`.
 Threads: an error is written by the thread that handles it, and read by any.
 Source: TF 1.15 python/framework/errors_impl.py (names, codes, constructor arguments)
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Final, Self, TypedDict, Unpack
 
 OK: Final = 0
@@ -112,6 +115,7 @@ class OpError(Exception):
         return _rebuild, (type(self), self.message), state
 
 
+_MOST_CAUSES: Final = 8  # that are copied
 _CONTEXT_FIELDS: Final = ("node", "op_type", "device", "step", "built_at", "node_def", "op")
 
 
@@ -285,6 +289,48 @@ def make(code: int, message: str, **context: Unpack[FullContext]) -> OpError:
     cls = _TYPE_OF_CODE.get(code)
     error = UnknownError(None, None, message, code) if cls is None else cls.of(message)
     return error.with_context(**context)
+
+
+def copied(error: OpError) -> OpError:
+    """A copy, to be raised: fields and causes are the same, but nothing of where `error` was raised.
+
+    It shows its causes, not what was handled where it is raised.  Causes that are not OpErrors become UnknownErrors of the same text.
+    """
+    copy = _rebuild(type(error), error.message)
+    copy.__dict__.update(error.__dict__)
+    copy.__cause__ = _copied_cause(error.__cause__)
+    copy.__suppress_context__ = True
+    return copy
+
+
+def _copied_cause(cause: BaseException | None) -> OpError | None:
+    """The same chain of causes, of copies."""
+    chain: list[OpError] = []
+    while cause is not None and len(chain) < _MOST_CAUSES:
+        if isinstance(cause, OpError):
+            link = _rebuild(type(cause), cause.message)
+            link.__dict__.update(cause.__dict__)
+        else:
+            link = UnknownError.of(f"{type(cause).__name__}: {cause}")
+        chain.append(link)
+        cause = cause.__cause__
+    for effect, its_cause in itertools.pairwise(chain):
+        effect.__cause__ = its_cause
+    return chain[0] if chain else None
+
+
+def same(one: BaseException, other: BaseException | None) -> bool:
+    """Whether one is the other, or a copy of it."""
+    if isinstance(one, OpError) and isinstance(other, OpError):
+        return type(one) is type(other) and one.message == other.message
+    return one is other
+
+
+def kept(error: OpError) -> OpError:
+    """`error` as it may be kept: itself if it was not raised yet, nor made while another was handled; else a copy."""
+    if error.__traceback__ is None and error.__cause__ is None and error.__context__ is None:
+        return error
+    return copied(error)
 
 
 def named(error: BaseException) -> str:

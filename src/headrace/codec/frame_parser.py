@@ -170,7 +170,7 @@ class Parser:
         machine's memory; the same again each time from then on.
         """
         if self._error is not None:
-            raise self._error
+            raise errors.copied(self._error)
         self.room = None
         try:
             found: Frame | None = None
@@ -183,7 +183,7 @@ class Parser:
                 self.room = self._room
             return found
         except errors.OpError as error:
-            self._error = error
+            self._error = errors.kept(error)
         except (MemoryError, ValueError) as error:  # what NumPy says to more than there is
             self._error = errors.resource_exhausted(
                 f"a frame came for which there is no memory: {error}"
@@ -193,7 +193,7 @@ class Parser:
             raise
         self._start = self._end = 0
         self._brisk = False
-        raise self._error
+        raise errors.copied(self._error)
 
     def _whole(self) -> Frame | None:
         """A frame that is here already, with nothing but numbers, bools and what is elsewhere.  None: look closer."""

@@ -71,7 +71,10 @@ class Crew:
     def _fail(self, failure: BaseException) -> None:
         """Keep the first failure; one that only repeats why the scope ended is none."""
         ended_by = self.scope.error
-        if ended_by is not None and (failure is ended_by or failure.__cause__ is ended_by):
+        if ended_by is not None and (
+            errors.same(failure, ended_by)
+            or (failure.__cause__ is not None and errors.same(failure.__cause__, ended_by))
+        ):
             return
         with self._lock:
             first = self._failure is None

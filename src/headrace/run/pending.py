@@ -102,7 +102,7 @@ class Pending(Generic[T]):
         """A Pending that has its error from the start."""
         pending: Pending[T] = cls.__new__(cls)
         pending._state = _REJECTED
-        pending._error = error
+        pending._error = errors.kept(error)
         return pending
 
     @property
@@ -112,7 +112,7 @@ class Pending(Generic[T]):
 
     @property
     def error(self) -> errors.OpError | None:
-        """The error it was rejected or abandoned with; None while waiting and after success."""
+        """The error it was rejected or abandoned with; None while waiting and after success.  To raise it, `result`."""
         return self._error if self._state == _REJECTED else None
 
     @property
@@ -128,7 +128,7 @@ class Pending(Generic[T]):
         if self._state == _RESOLVED:
             return self._value
         if self._state == _REJECTED:
-            raise self._error.with_traceback(None)
+            raise errors.copied(self._error)
         raise errors.internal(f"the result was asked for before it was there: {self._wait_info}")
 
     def resolve(self, value: T) -> bool:
@@ -169,7 +169,7 @@ class Pending(Generic[T]):
         with self._lock:
             if self._state:
                 return False
-            self._error = error
+            self._error = errors.kept(error)
             self._state = _REJECTED
             return True
 
@@ -178,6 +178,7 @@ class Pending(Generic[T]):
 
         Once per settle.
         """
+        self._wait_info = self._withdraw = None  # which may hold what waited, and that this
         with self._lock:
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
@@ -190,7 +191,8 @@ class Pending(Generic[T]):
         """
         if self._state:
             return False
-        if self._withdraw is not None and not self._withdraw(self):
+        withdraw = self._withdraw
+        if withdraw is not None and not withdraw(self):
             return False
         return self.reject(error)
 
@@ -247,7 +249,7 @@ class Pending(Generic[T]):
             described.__cause__ = error
             error = described
         if self.abandon(error):
-            raise error.with_traceback(None)
+            raise errors.copied(error)
 
 
 def announce_all(settled: Iterable[Pending[Any]]) -> None:

@@ -61,7 +61,7 @@ class Rendezvous:
         """
         with self._lock:
             if self._error is not None:
-                raise self._error.with_traceback(None)
+                raise errors.copied(self._error)
             slot = self._slots.get(key)
             if slot is None:
                 self._slots[key] = _Sent((value, dead))
@@ -123,7 +123,7 @@ class Rendezvous:
         with self._lock:
             if self._error is not None:
                 return False
-            self._error = error
+            self._error = errors.kept(error)
             waiting = [slot for slot in self._slots.values() if isinstance(slot, Pending)]
             unclaimed = [
                 slot.delivery[0] for slot in self._slots.values() if isinstance(slot, _Sent)

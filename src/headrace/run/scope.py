@@ -116,7 +116,7 @@ class Scope:
 
     @property
     def error(self) -> errors.OpError | None:
-        """Why the scope has ended, None while it goes on.
+        """Why the scope has ended, None while it goes on; to raise it, `check`.
 
         A passed deadline counts as soon as anyone looks.
         """
@@ -157,14 +157,14 @@ class Scope:
             return
         error = self.error
         if error is not None:
-            raise error.with_traceback(None)
+            raise errors.copied(error)
 
     def cancel(self, error: errors.OpError) -> bool:
         """End the scope with `error` and run the callbacks; False if it had ended already."""
         with _ending:
             if self._error is not None:
                 return False
-            self._error = error
+            self._error = errors.kept(error)
         callbacks = self._callbacks
         while callbacks:
             for key in list(callbacks):
@@ -190,9 +190,9 @@ class Scope:
         if self._error is not None and self._callbacks.pop(key, None) is not None:  # see _register
             callback()
 
-    def detach(self, key: object) -> None:
-        """Forget what was attached under `key`, if it was."""
-        self._callbacks.pop(key, None)
+    def detach(self, key: object) -> bool:
+        """Forget what was attached under `key`.  False if that was called, or is being called now."""
+        return self._callbacks.pop(key, None) is not None
 
     def _register(self, key: object, callback: Callback) -> bool:
         """False, and nothing registered, if the scope has ended; then it is the caller's to run.
@@ -234,7 +234,7 @@ class Scope:
         try:
             while not predicate():
                 if self._error is not None:
-                    raise self._error.with_traceback(None)
+                    raise errors.copied(self._error)
                 remaining = self.remaining()
                 if (
                     remaining == 0.0

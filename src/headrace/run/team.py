@@ -91,8 +91,12 @@ class _Job:
             worked = clock()
             self._done.acquire()
             late = clock() - worked > max(worked - began, _PATIENCE_S)
-        if self._error is not None:
-            raise self._error
+        failure, self._error = self._error, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # whose traceback holds this frame
         return late
 
     def _work(self) -> None:

@@ -224,7 +224,7 @@ def _answers(awaited: Sequence[Awaited[T]]) -> list[T]:
     assert error is not None
     missing = [each for each in awaited if not each.answered]
     if len(missing) == 1 or not isinstance(error, errors.UnauthenticatedError):
-        raise error.with_traceback(None)
+        raise errors.copied(error)
     raise errors.unauthenticated(f"these do not serve us: {_names(awaited)}") from error
 
 

@@ -191,10 +191,13 @@ def _handler(service: Any, method: Method) -> Callable[[bytes, grpc.ServicerCont
                 finally:
                     m.release(reply)
             except Exception as error:  # the caller gets every failure
-                found = as_op_error(error, method.name)
-        if stored and method.error_in_reply is not None:
-            return method.error_in_reply(found)
-        _fail(context, found)
+                failure = as_op_error(error, method.name)
+                try:
+                    if stored and method.error_in_reply is not None:
+                        return method.error_in_reply(failure)
+                    _fail(context, failure)
+                finally:
+                    del failure  # whose traceback holds this frame
         return b""
 
     return serve

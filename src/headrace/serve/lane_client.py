@@ -151,7 +151,8 @@ class LanePeer:
             self.drop(connection)
             raise
         finally:
-            scope.detach(connection)
+            if not scope.detach(connection):
+                connection.withdrawn = True  # or will be in a moment
             connection.scope = None
         if connection.told:
             connection.told.clear()  # frames are handled in order: it has all arrived
@@ -159,7 +160,7 @@ class LanePeer:
         if kind is not _REPLY:
             self.after(frame, connection)
             return result_of(frame, method)
-        if socket.has_shared:
+        if socket.has_shared or connection.withdrawn:
             self.give_back(connection)
         else:
             debts.owed.pop(connection, None)
@@ -177,7 +178,7 @@ class LanePeer:
         again: see `call`.  Raises Unreachable, Unavailable.
         """
         connection = self._take(scope, fresh=not again)
-        unregister = scope.on_cancel(connection.withdraw)
+        scope.attach(connection, connection.withdraw)
         try:
             self._send(connection, CODECS[method], request, scope, Kind.ONE_WAY)
         except (OSError, EOFError) as failure:
@@ -190,7 +191,8 @@ class LanePeer:
             self.drop(connection)
             raise
         finally:
-            unregister()
+            if not scope.detach(connection):
+                connection.withdrawn = True
         told = connection.told
         told[request.step_id] = request.rendezvous_key
         if len(told) > _MOST_TOLD:
@@ -242,7 +244,10 @@ class LanePeer:
             self.give_back(connection)
 
     def give_back(self, connection: Connection) -> None:
-        """A call has ended well: the next one may have the connection."""
+        """A call has ended well: the next one may have the connection, if nobody has withdrawn the call meanwhile."""
+        if connection.withdrawn:
+            self.drop(connection)
+            return
         self._debts.settle(connection)
         connection.call = None
         connection.idle_since = now = time.monotonic()
@@ -333,7 +338,7 @@ class LanePeer:
         """
         error = scope.error or connection.error
         if error is not None:
-            return error
+            return errors.copied(error)
         self._report(connection)
         return errors.unavailable(
             f"the connection to {self.name} broke while {method.name} was under way ({failure}): "
@@ -468,7 +473,8 @@ class Call(LinkedCall):
             self._broke(errors.cancelled("interrupted"))
             raise
         finally:  # before anybody else may have the connection
-            scope.detach(connection)
+            if not scope.detach(connection):
+                connection.withdrawn = True
             connection.scope = None
         if frame is not None:
             self._take(frame)
@@ -527,8 +533,7 @@ class Call(LinkedCall):
 
     def _given_up(self) -> bool:
         """The server is told; whoever reads finds out when it has ended the call."""
-        with self._turn:
-            over = self._reader == _OVER
-        if not over:
-            self._connection.withdraw()
+        with self._turn:  # so that a connection is not withdrawn that another call has got
+            if self._reader != _OVER:
+                self._connection.withdraw()
         return True

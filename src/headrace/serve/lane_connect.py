@@ -61,13 +61,13 @@ class Connector:
         attempt = _Attempt()
         self._debts.add(attempt, attempt.stop)
         unregister = scope.on_cancel(lambda: attempt.stop(scope.error))
-        found: OSError | None = None
+        found = ""
         try:
             for family, address in self._addresses():
                 try:
                     sock = socket.socket(family, socket.SOCK_STREAM)
                 except OSError as error:  # no descriptor is left, say
-                    found = error
+                    found = str(error)
                     continue
                 attempt.sock = sock
                 try:
@@ -75,9 +75,9 @@ class Connector:
                 except (OSError, EOFError, errors.OpError) as error:
                     sock.close()
                     if attempt.error is not None:
-                        raise attempt.error from error
+                        raise errors.copied(attempt.error) from error
                     scope.check()
-                    found = error if isinstance(error, OSError) else ConnectionError(str(error))
+                    found = str(error)
                 except BaseException:  # Ctrl-C
                     sock.close()
                     raise

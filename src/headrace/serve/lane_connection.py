@@ -34,12 +34,26 @@ Told = dict[int, str]
 class Connection:
     """A connection: idle, or with one call.  `error`: why it was shut, if the server does not live."""
 
-    __slots__ = ("_peer", "call", "error", "gone", "idle_since", "scope", "socket", "told")
+    __slots__ = (
+        "_peer",
+        "call",
+        "error",
+        "gone",
+        "idle_since",
+        "scope",
+        "socket",
+        "told",
+        "withdrawn",
+    )
 
     def __init__(self, peer: LanePeer, lane: LaneSocket) -> None:
-        """gone: the other side has closed it.  scope: of the call that reads its reply itself."""
+        """gone: the other side has closed it.  withdrawn: this side has begun to, and it takes no more calls.
+
+        scope: of the call that reads its reply itself.
+        """
         self._peer = peer
         self.gone = False
+        self.withdrawn = False
         self.told: Told = {}
         self.socket = lane
         self.call: Call | None = None
@@ -104,6 +118,7 @@ class Connection:
 
     def withdraw(self) -> None:
         """Have the server end the call; who reads finds out when it has, or soon after."""
+        self.withdrawn = True
         self.socket.half_close()
         watcher().later(_CONFIRM_WITHIN_S, self.socket.shut)
 

@@ -353,10 +353,7 @@ class _Connection:
                 reply = reply.wait(scope)
             header, given = encode(reply)
         except Exception as error:  # the caller gets every failure
-            failure = as_op_error(error, what)
-            if asked is _ONE_WAY:
-                _log.warning("%s failed, whose caller waits for no reply: %s", what, failure)
-            kind, header, given = Kind.ERROR, to_detail(failure).SerializeToString(), ()
+            kind, header, given = Kind.ERROR, _told(error, what, asked), ()
         finally:
             self._scope = None
         try:
@@ -444,6 +441,14 @@ class _CalledLink(Link):
             self._connection.lost(errors.cancelled("the caller is gone"))
         except errors.OpError as error:
             self._connection.lost(error)
+
+
+def _told(error: Exception, what: str, asked: Kind) -> bytes:
+    """The failure of a call, as its caller gets it."""
+    failure = as_op_error(error, what)
+    if asked is _ONE_WAY:
+        _log.warning("%s failed, whose caller waits for no reply: %s", what, failure)
+    return to_detail(failure).SerializeToString()
 
 
 def _too_slow() -> None:

@@ -201,12 +201,12 @@ class _Step:
                 for index, pending in self._asked.items():
                     replies[index] = pending.wait(late)
         except errors.OpError as error:
-            found = self._failure(error)
-            raise found from found.__cause__
+            raise errors.copied(self._failure(error))
         except BaseException:  # Ctrl-C in a client of this process
             self._end(errors.cancelled("the step was interrupted"))
             raise
         finally:
+            self._scope.on_long_wait = None  # which would hold this, and all that was asked
             if len(replies) < len(parts):
                 self._drop(replies.values())
         return [replies[index] for index in range(len(parts))]

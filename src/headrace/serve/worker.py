@@ -446,7 +446,8 @@ class Worker(Logged, NoCollectives):
         """
         with self._lock:
             exchange = self._steps.pop(step_id, None)
-            self._ended_steps.setdefault(step_id, error)
+            if step_id not in self._ended_steps:
+                self._ended_steps[step_id] = error and errors.kept(error)
             if len(self._ended_steps) > _ENDED_STEPS:
                 self._ended_steps.popitem(last=False)
         if exchange is not None:
