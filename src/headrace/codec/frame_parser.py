@@ -9,6 +9,7 @@ Does no I/O.  Called by: serve's sockets.  Threads: a Parser belongs to the thre
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Generator
 from struct import Struct
@@ -141,6 +142,17 @@ class Parser:
             self._forms.clear()
             self._tables.clear()
             self._others.clear()
+
+    def close(self) -> None:
+        """Nothing more will come: keep nothing of what has."""
+        with contextlib.suppress(ValueError):  # a thread is still at it
+            self._frames.close()
+        self._target = None
+        self._start = self._end = 0
+        self._inside = False
+        self.rest()
+        if self._error is None:
+            self._error = errors.cancelled("the connection was closed")
 
     def received(self, count: int) -> None:
         """`count` bytes have been written to the beginning of `buffer()`."""

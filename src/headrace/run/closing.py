@@ -15,7 +15,7 @@ _reasons: WeakKeyDictionary[Scope, errors.OpError] = WeakKeyDictionary()
 
 def closes_because(scope: Scope, reason: errors.OpError) -> None:
     """Queues that are closed under `scope` are closed because of `reason`."""
-    _reasons[scope] = reason
+    _reasons[scope] = errors.kept(reason)
 
 
 def reason_of(scope: Scope | None) -> errors.OpError | None:

@@ -225,11 +225,6 @@ class View:
         return self._exchange is not None and self._exchange.abort(error)
 
 
-def over(step_id: int) -> errors.OpError:
-    """The error for whoever comes too late to a step."""
-    return errors.aborted(f"step {step_id} has ended")
-
-
 def _size(value: Any) -> int:
     """Bytes that a value has on the wire, more or less."""
     if value is None:  # dead

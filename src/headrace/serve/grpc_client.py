@@ -125,17 +125,21 @@ class GrpcPeer:
             unregister()
             if debts is not None:
                 debts.settle(pending)
+            if done.code() is not grpc.StatusCode.OK:  # `result` would raise `done`, which then holds this frame
+                if done.cancelled():
+                    failed = errors.cancelled(f"{method.name} to {self.name} was cancelled")
+                else:
+                    failed = self._error(done, method)
+                pending.reject(failed)
+                return
+            if debts is not None:
+                debts.answered()
             try:
-                result = done.result()
-                if debts is not None:
-                    debts.answered()
-                pending.resolve(method.decode_reply(result, INLINE))
-            except grpc.FutureCancelledError:
-                pending.reject(errors.cancelled(f"{method.name} to {self.name} was cancelled"))
-            except grpc.RpcError as failure:
-                pending.reject(self._error(failure, method))
+                reply = method.decode_reply(done.result(), INLINE)
             except Exception as failure:  # a reply that cannot be understood
                 pending.reject(as_op_error(failure, f"{method.name} of {self.name}"))
+            else:
+                pending.resolve(reply)
 
         future.add_done_callback(arrived)
         return pending

@@ -496,7 +496,7 @@ class Call(LinkedCall):
             except (OSError, EOFError) as failure:
                 broken = self._peer.broken(self._connection, self._method, self._scope, failure)
             except errors.OpError as error:
-                broken = error
+                broken = errors.kept(error)
             watcher().arm(
                 self._connection.socket, wants_input=watched and frame is None and broken is None
             )

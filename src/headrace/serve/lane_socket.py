@@ -319,6 +319,7 @@ class LaneSocket:
     def close(self) -> None:
         """Give the socket back to the system; nobody may be reading or writing."""
         self._sock.close()
+        self._parser.close()
         if self._lender is not None:
             self._lender.close()
         if self._borrower is not None:

@@ -279,9 +279,9 @@ class Master:
             try:
                 reply.wait(scope)
             except errors.OpError as error:
-                failed = failed or error
+                failed = failed or errors.kept(error)
         if failed is not None:
-            raise failed
+            raise errors.copied(failed)
         return pb.ResetResponse()
 
     def _close_all(self, error: errors.OpError, scope: Scope) -> None:

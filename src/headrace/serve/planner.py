@@ -305,7 +305,7 @@ class Planner:
             try:
                 handle = reply.wait(scope).graph_handle
             except errors.OpError as error:
-                failed = failed or error
+                failed = failed or errors.kept(error)
                 continue
             registered.append(
                 Part(
@@ -319,7 +319,7 @@ class Planner:
             )
         if failed is not None:
             self.deregister(registered)
-            raise failed
+            raise errors.copied(failed)
         return registered
 
     def deregister(self, parts: Iterable[Part]) -> list[Pending[Any]]:

@@ -12,7 +12,6 @@ import contextlib
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,7 +32,8 @@ from headrace.run.trace import StatsCollector
 from headrace.run.variable import release
 from headrace.serve import messages as m
 from headrace.serve.blocked import of_tasks
-from headrace.serve.exchange import Exchange, View, over
+from headrace.serve.ended_steps import EndedSteps, over
+from headrace.serve.exchange import Exchange, View
 from headrace.serve.inspection import task_state
 from headrace.serve.links import Links
 from headrace.serve.no_collectives import NoCollectives
@@ -45,7 +45,6 @@ from headrace.serve.step_log import Logged
 from headrace.serve.strangers import Stranger
 from headrace.serve.worker_session import Steps, WorkerSession
 
-_ENDED_STEPS = 4096  # remembered, for those who come late
 _UNSTARTED_S = 60.0
 _ENDS_WITHIN_S = 1.0  # a partial run that is over, if it only waits
 
@@ -81,7 +80,7 @@ class Worker(Logged, NoCollectives):
         self._graphs: dict[str, Registered] = {}
         self._steps: dict[int, Exchange] = {}
         self._sessions: dict[str, WorkerSession] = {}
-        self._ended_steps: OrderedDict[int, errors.OpError | None] = OrderedDict()
+        self._ended_steps = EndedSteps()
         self._running: dict[Scope, Steps] = {}
         self._idle = threading.Condition(self._lock)
         self._awaited = False  # whether somebody waits for steps to end
@@ -429,7 +428,7 @@ class Worker(Logged, NoCollectives):
             if exchange is None:
                 self._check_open()
                 if step_id in self._ended_steps:
-                    raise again(self._ended_steps[step_id] or over(step_id))
+                    raise self._ended_steps.error(step_id)
                 if self._refusing is not None:
                     raise again(self._refusing)
                 exchange = self._steps[step_id] = Exchange(step_id)
@@ -446,10 +445,7 @@ class Worker(Logged, NoCollectives):
         """
         with self._lock:
             exchange = self._steps.pop(step_id, None)
-            if step_id not in self._ended_steps:
-                self._ended_steps[step_id] = error and errors.kept(error)
-            if len(self._ended_steps) > _ENDED_STEPS:
-                self._ended_steps.popitem(last=False)
+            self._ended_steps.add(step_id, error)
         if exchange is not None:
             exchange.abort(error or over(step_id))
         return exchange
