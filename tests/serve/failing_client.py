@@ -1,7 +1,7 @@
 """A client whose steps all fail, in one way: `python -m tests.serve.failing_client TARGET KIND ELEMENTS STEPS`.
 
-It says "begun" after a tenth of its steps and "done" after all, and goes on when it reads a line.  Every step is fed
-ELEMENTS floats, which the ps doubles for the worker.
+After each tenth of its steps it says a line, and goes on when it reads one.  Every step is fed ELEMENTS floats, which
+the ps doubles for the worker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headrace.codec import protos as pb
 Step = Callable[[], object]
 
 LIMIT_MS = 20
-ANSWER = "\n"
+TENTHS = 10
 
 
 class Program:
@@ -70,15 +70,13 @@ def fails_on_the_worker(program: Program) -> Step:
 def deadline(program: Program) -> Step:
     """A dequeue that takes too long, between two tasks."""
     options = tf.RunOptions(timeout_in_ms=LIMIT_MS)
-    take = program.has_begun
-
-    def step() -> None:
-        refused(
-            lambda: program.run(program.blocked, options=options), tf.errors.DeadlineExceededError
-        )()
-        program.session.run(take)
-
-    return step
+    with tf.device("/job:ps"), tf.control_dependencies([program.tripled]):
+        waits = program.empty.dequeue()
+    with tf.device("/job:worker"):
+        total = tf.reduce_sum(program.tripled) + waits
+    return refused(
+        lambda: program.run(total, options=options), tf.errors.DeadlineExceededError
+    )
 
 
 def ctrl_c(program: Program) -> Step:
@@ -221,15 +219,14 @@ def main(target: str, kind: str, elements: str, steps: str) -> None:
         count = int(steps)
         for number in range(count):
             step()
-            if number + 1 == count // 10:
-                say("begun")
-        say("done")
+            if (number + 1) % (count // TENTHS) == 0:
+                say(number + 1)
     os._exit(0)
 
 
-def say(word: str) -> None:
+def say(steps: int) -> None:
     """And go on when that was heard."""
-    print(word, flush=True)
+    print(steps, flush=True)
     sys.stdin.readline()
 
 

@@ -112,6 +112,17 @@ class Parser:
         self._frames = self._all()
         self._error: errors.OpError | None = None
 
+    def trust(
+        self,
+        max_bytes: int,
+        elsewhere: Callable[[int, np.dtype[Any], tuple[int, ...]], Array] | None = None,
+    ) -> None:
+        """From the next frame on: see `__init__`."""
+        self._max_bytes = max_bytes
+        self._elsewhere = elsewhere
+        self._brisk = max_bytes >= _BRISK
+        self.room = self._room if self._brisk and self._ahead and self.at_boundary else None
+
     @property
     def at_boundary(self) -> bool:
         """Whether all that was received was whole frames, and `next` has returned them."""

@@ -72,9 +72,9 @@ class LaneSocket:
             self._lender = Lender(_SHARED_BYTES)
             self._borrower = Borrower(min(max_bytes, _SHARED_BYTES))
             self._ancillary = _ANCILLARY
-            self._parser = Parser(max_bytes, self._borrower.array)
+            self._parser.trust(max_bytes, self._borrower.array)
         else:
-            self._parser = Parser(max_bytes)
+            self._parser.trust(max_bytes)
 
     @property
     def shares(self) -> bool:

@@ -1,0 +1,122 @@
+"""However many steps fail, and in whichever way, no process that lives through it keeps anything of them.
+
+A tenth of what `make soak` does, which sets HEADRACE_TEST_FAILURES=10.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.serve.clusters import ProcessCluster, processes
+from tests.serve.failing_client import KINDS, TENTHS
+
+TIMES = int(os.environ.get("HEADRACE_TEST_FAILURES", "1"))
+STEPS = 200 * TIMES
+MOST_KB = 2048
+SMALL, LARGE = 8, 250_000  # floats that each step is fed
+BREATH_S, AT_REST_AFTER = 0.1, 10
+
+# What malloc keeps for the next time is not what this is about: it gives back at once what is free.
+FRUGAL = {
+    "MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_MMAP_THRESHOLD_": "65536",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Has:
+    """What a process has."""
+
+    memory_kb: int
+    descriptors: int
+    threads: int
+
+    @classmethod
+    def now(cls, pid: int) -> Has:
+        """Source: Linux's /proc."""
+        lines = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        status = {words[0]: words[1] for words in lines if len(words) > 1}
+        descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+        return cls(int(status["VmRSS:"]), descriptors, int(status["Threads:"]))
+
+
+def at_rest(pids: dict[str, int]) -> dict[str, Has]:
+    """What each has when no more goes away: what was given up is confirmed a moment later, and freed then."""
+    pause = threading.Event()
+    found = {name: Has.now(pid) for name, pid in pids.items()}
+    for _ in range(AT_REST_AFTER):
+        pause.wait(BREATH_S)
+        before, found = found, {name: Has.now(pid) for name, pid in pids.items()}
+        if before == found:
+            break
+    return found
+
+
+def check(name: str, samples: list[Has]) -> None:
+    """What a process had after each tenth of the steps does not grow.
+
+    A connection more or less at one moment is none of it: what is kept of every step only gets more.
+    """
+    first, last = samples[:3], samples[-3:]
+    story = "\n  ".join(map(str, samples))
+    grown_kb = sorted(s.memory_kb for s in last)[1] - sorted(s.memory_kb for s in first)[1]
+    assert grown_kb < MOST_KB, f"{name} keeps {grown_kb} kB more:\n  {story}"
+    for what in ("descriptors", "threads"):
+        before, after = (max(getattr(s, what) for s in first), min(getattr(s, what) for s in last))
+        assert after <= before, f"{name} has {after - before} more {what}:\n  {story}"
+
+
+@contextlib.contextmanager
+def client(target: str, kind: str, elements: int, steps: int) -> Iterator[subprocess.Popen[str]]:
+    """A failing_client, which is gone after the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.serve.failing_client", target, kind, str(elements), str(steps)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module", params=["unix", "tcp", "off"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
+    """A process each, over one shell (off: gRPC)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADRACE_LANE", request.param)
+        for name, value in FRUGAL.items():
+            patch.setenv(name, value)
+        with processes({"ps": 1, "worker": 1}) as cluster:
+            yield cluster
+
+
+@pytest.mark.timeout(120 * TIMES)
+@pytest.mark.parametrize("elements", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "blocked"])
+def test_nobody_keeps_anything_of_steps_that_fail(
+    cluster: ProcessCluster, kind: str, elements: int
+) -> None:
+    with client(cluster.target("worker:0"), kind, elements, STEPS) as failing:
+        assert failing.stdin is not None
+        assert failing.stdout is not None
+        pids = {task: process.pid for task, process in cluster.processes.items()}
+        pids["client"] = failing.pid
+        samples: dict[str, list[Has]] = {name: [] for name in pids}
+        for _ in range(TENTHS):
+            assert failing.stdout.readline(), "the client has failed"
+            for name, found in at_rest(pids).items():
+                samples[name].append(found)
+            failing.stdin.write("\n")
+            failing.stdin.flush()
+        assert failing.wait(60) == 0
+    for name, found_each in samples.items():
+        check(name, found_each)
