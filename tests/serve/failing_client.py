@@ -6,6 +6,7 @@ the ps doubles for the worker.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -74,9 +75,7 @@ def deadline(program: Program) -> Step:
         waits = program.empty.dequeue()
     with tf.device("/job:worker"):
         total = tf.reduce_sum(program.tripled) + waits
-    return refused(
-        lambda: program.run(total, options=options), tf.errors.DeadlineExceededError
-    )
+    return refused(lambda: program.run(total, options=options), tf.errors.DeadlineExceededError)
 
 
 def ctrl_c(program: Program) -> Step:
@@ -161,15 +160,26 @@ def not_registered(program: Program) -> Step:
 
 
 def blocked(program: Program) -> Step:
-    """A step that waits until somebody else ends it."""
+    """A step that waits until somebody ends this process."""
     return lambda: program.run(program.blocked)
+
+
+def peers_gone(program: Program) -> Step:
+    """Steps that wait until a task's process is ended, which comes back."""
+
+    def step() -> None:
+        with contextlib.suppress(tf.errors.UnavailableError, tf.errors.AbortedError):
+            while True:
+                program.run(program.blocked)
+
+    return step
 
 
 KINDS: dict[str, Callable[[Program], Step]] = {
     kind.__name__: kind
     for kind in (
         fails_on_the_ps, fails_on_the_worker, deadline, ctrl_c, closed, cancelled, wrongly_fed, not_registered,
-        blocked,
+        blocked, peers_gone,
     )
 }  # fmt: skip
 
@@ -187,7 +197,7 @@ def refused(run: Step, kind: type[BaseException]) -> Step:
     return step
 
 
-class acting:  # noqa: N801  (reads as what it does)
+class acting:
     """While the block runs: in a thread, wait until a blocked step has begun, then act."""
 
     def __init__(self, program: Program, act: Callable[[], object]) -> None:
@@ -219,7 +229,7 @@ def main(target: str, kind: str, elements: str, steps: str) -> None:
         count = int(steps)
         for number in range(count):
             step()
-            if (number + 1) % (count // TENTHS) == 0:
+            if (number + 1) % max(count // TENTHS, 1) == 0:
                 say(number + 1)
     os._exit(0)
 

@@ -10,17 +10,20 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import headrace as tf
 from tests.serve.clusters import ProcessCluster, processes
 from tests.serve.failing_client import KINDS, TENTHS
 
 TIMES = int(os.environ.get("HEADRACE_TEST_FAILURES", "1"))
-STEPS = 200 * TIMES
+STEPS, DEATHS = 200 * TIMES, 6 * TIMES
+LANES = ["unix", "tcp", "off"]
+KILL_NOBODY = [kind for kind in KINDS if kind not in ("blocked", "peers_gone")]
 MOST_KB = 2048
 SMALL, LARGE = 8, 250_000  # floats that each step is fed
 BREATH_S, AT_REST_AFTER = 0.1, 10
@@ -88,35 +91,84 @@ def client(target: str, kind: str, elements: int, steps: int) -> Iterator[subpro
         process.communicate()
 
 
-@pytest.fixture(scope="module", params=["unix", "tcp", "off"])
-def cluster(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
-    """A process each, over one shell (off: gRPC)."""
+def next_line(failing: subprocess.Popen[str]) -> None:
+    """Block until the client has done some more."""
+    assert failing.stdout is not None
+    assert failing.stdout.readline(), "the client has failed"
+
+
+def go_on(failing: subprocess.Popen[str]) -> None:
+    """Let it."""
+    assert failing.stdin is not None
+    failing.stdin.write("\n")
+    failing.stdin.flush()
+
+
+@contextlib.contextmanager
+def frugal_processes(lane: str) -> Iterator[ProcessCluster]:
+    """A cluster of processes over one shell (off: gRPC)."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HEADRACE_LANE", request.param)
+        patch.setenv("HEADRACE_LANE", lane)
         for name, value in FRUGAL.items():
             patch.setenv(name, value)
         with processes({"ps": 1, "worker": 1}) as cluster:
             yield cluster
 
 
-@pytest.mark.timeout(120 * TIMES)
+@pytest.fixture(scope="module", params=LANES)
+def cluster(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
+    """See `frugal_processes`."""
+    with frugal_processes(request.param) as cluster:
+        yield cluster
+
+
+@pytest.mark.timeout(180 * TIMES)
 @pytest.mark.parametrize("elements", [SMALL, LARGE], ids=["small", "large"])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "blocked"])
+@pytest.mark.parametrize("kind", KILL_NOBODY)
 def test_nobody_keeps_anything_of_steps_that_fail(
     cluster: ProcessCluster, kind: str, elements: int
 ) -> None:
     with client(cluster.target("worker:0"), kind, elements, STEPS) as failing:
-        assert failing.stdin is not None
-        assert failing.stdout is not None
         pids = {task: process.pid for task, process in cluster.processes.items()}
         pids["client"] = failing.pid
         samples: dict[str, list[Has]] = {name: [] for name in pids}
         for _ in range(TENTHS):
-            assert failing.stdout.readline(), "the client has failed"
+            next_line(failing)
             for name, found in at_rest(pids).items():
                 samples[name].append(found)
-            failing.stdin.write("\n")
-            failing.stdin.flush()
+            go_on(failing)
         assert failing.wait(60) == 0
     for name, found_each in samples.items():
         check(name, found_each)
+
+
+@pytest.mark.timeout(180 * TIMES)
+@pytest.mark.parametrize("lane", LANES)
+def test_nobody_keeps_anything_of_steps_whose_tasks_are_killed(lane: str) -> None:
+    samples: dict[str, list[Has]] = {"ps:0": [], "client": []}
+    with (
+        frugal_processes(lane) as cluster,
+        client(cluster.target("ps:0"), "peers_gone", LARGE, DEATHS) as failing,
+        taking_begun(cluster.target("ps:0")) as wait_for_a_step,
+    ):
+        pids = {"ps:0": cluster.processes["ps:0"].pid, "client": failing.pid}
+        for _ in range(DEATHS):
+            wait_for_a_step()
+            cluster.kill("worker:0")
+            cluster.start("worker:0")
+            next_line(failing)
+            for name, found in at_rest(pids).items():
+                samples[name].append(found)
+            go_on(failing)
+    for name, found_each in samples.items():
+        check(name, found_each)
+
+
+@contextlib.contextmanager
+def taking_begun(target: str) -> Iterator[Callable[[], object]]:
+    """What waits until a step of a failing_client has begun."""
+    with tf.Graph().as_default():
+        with tf.device("/job:ps"):
+            begun = tf.FIFOQueue(1, [tf.int32], [[]], shared_name="began").dequeue()
+        with tf.Session(target) as session:
+            yield lambda: session.run(begun)

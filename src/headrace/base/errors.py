@@ -294,7 +294,8 @@ def make(code: int, message: str, **context: Unpack[FullContext]) -> OpError:
 def copied(error: OpError) -> OpError:
     """A copy, to be raised: fields and causes are the same, but nothing of where `error` was raised.
 
-    It shows its causes, not what was handled where it is raised.  Causes that are not OpErrors become UnknownErrors of the same text.
+    It shows its causes, not what was handled where it is raised.  Causes that are not OpErrors become UnknownErrors
+    of the same text.
     """
     copy = _rebuild(type(error), error.message)
     copy.__dict__.update(error.__dict__)

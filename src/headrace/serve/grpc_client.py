@@ -125,9 +125,13 @@ class GrpcPeer:
             unregister()
             if debts is not None:
                 debts.settle(pending)
-            if done.code() is not grpc.StatusCode.OK:  # `result` would raise `done`, which then holds this frame
+            if (
+                done.code() is not grpc.StatusCode.OK
+            ):  # `result` would raise `done`, which then holds this frame
                 if done.cancelled():
-                    failed = errors.cancelled(f"{method.name} to {self.name} was cancelled")
+                    failed: errors.OpError = errors.cancelled(
+                        f"{method.name} to {self.name} was cancelled"
+                    )
                 else:
                     failed = self._error(done, method)
                 pending.reject(failed)

@@ -201,7 +201,10 @@ class _Step:
                 for index, pending in self._asked.items():
                     replies[index] = pending.wait(late)
         except errors.OpError as error:
-            raise errors.copied(self._failure(error))
+            failure = errors.kept(
+                self._failure(error)
+            )  # which may be `error`, that holds this frame
+            raise errors.copied(failure) from failure.__cause__
         except BaseException:  # Ctrl-C in a client of this process
             self._end(errors.cancelled("the step was interrupted"))
             raise
