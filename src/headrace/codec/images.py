@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.base import errors
+from headrace.base.limits import EXPANDED_BYTES, Growth
 from headrace.codec import plain_png
 
 Array = np.ndarray[Any, Any]
@@ -96,6 +97,9 @@ def _opened(image: Any, kind: str, content: bytes) -> Any:
 
 def _check_size(image: Any, opened: Any) -> None:
     width, height = opened.size
+    EXPANDED_BYTES.check(
+        width * height * len(opened.getbands()), f"an image of {width} x {height} pixels takes"
+    )
     if image.MAX_IMAGE_PIXELS is not None and width * height > image.MAX_IMAGE_PIXELS:
         raise ValueError(
             f"it has {width} x {height} pixels, more than PIL.Image.MAX_IMAGE_PIXELS = {image.MAX_IMAGE_PIXELS}"
@@ -199,12 +203,14 @@ def decode_bmp(content: bytes, channels: int) -> Array:
 
 
 def decode_gif(content: bytes) -> Array:
-    """[frames, height, width, 3] uint8.  Raises InvalidArgument."""
+    """[frames, height, width, 3] uint8.  Raises InvalidArgument, ResourceExhausted."""
     with _reading("GIF", content) as opened:
         frames = []
+        growth = Growth("the frames of a GIF")
         for number in range(getattr(opened, "n_frames", 1)):
             opened.seek(number)
             _check_size(pillow(), opened)  # a frame may make it larger
+            growth.add(opened.size[0] * opened.size[1] * 3)
             frames.append(np.asarray(opened.convert("RGB")))
     return np.stack(frames)
 
