@@ -31,6 +31,8 @@ _FORMATS: Final = (
 )
 _MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _GRAY: Final = np.array([9797, 19234, 3737], np.int64)  # of 2**15: 0.299, 0.587, 0.114
+_PIXEL_BYTES: Final = {"1": 1, "L": 1, "LA": 2, "RGB": 3}
+"""By Pillow's mode; others are made RGBA or have numbers of up to 4 bytes."""
 _WIDE: Final = ("I;16", "I;16B", "I;16L", "I")
 
 
@@ -98,7 +100,8 @@ def _opened(image: Any, kind: str, content: bytes) -> Any:
 def _check_size(image: Any, opened: Any) -> None:
     width, height = opened.size
     EXPANDED_BYTES.check(
-        width * height * len(opened.getbands()), f"an image of {width} x {height} pixels takes"
+        width * height * _PIXEL_BYTES.get(opened.mode, 4),
+        f"an image of {width} x {height} pixels takes",
     )
     if image.MAX_IMAGE_PIXELS is not None and width * height > image.MAX_IMAGE_PIXELS:
         raise ValueError(

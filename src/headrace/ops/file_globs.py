@@ -7,7 +7,7 @@ itself.
 A character is one of UTF-8 or, if the name or the pattern is no UTF-8 or that does not match, a byte.
 The time is at most the length of the name times that of the pattern.
 Called by: ops.io_ops, ops.record_input, training.gfile.  Threads: any.
-Source: POSIX fnmatch; compared with TensorFlow and the C library by tests/oracle/test_file_globs.py
+Source: POSIX fnmatch; compared with TensorFlow and the C library by tests/oracle/test_regular_expressions.py
 """
 
 from __future__ import annotations

@@ -107,7 +107,8 @@ class Server:
         host, port = _host_and_port(addresses[task], task)
         trusting, most = chosen(self._security), max_message_bytes()
         # Said now if they cannot be understood.
-        connect_timeout_s(), frozen_after_s(), check_limits()
+        connect_timeout_s(), frozen_after_s()
+        check_limits()
         bind = os.environ.get("HEADRACE_BIND", "").strip() or host
         try:
             ips = addresses_of(bind)
