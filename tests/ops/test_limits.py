@@ -167,6 +167,14 @@ def test_what_is_no_number_is_refused_in_time_that_grows_with_its_length(text: b
     assert time.thread_time() - began < 1.0  # the square of the length would take minutes
 
 
+@pytest.mark.parametrize("equation", ["a" * 100_000 + "!", "a," + "a..." * 50_000 + "!"])
+def test_what_is_no_equation_is_refused_in_time_that_grows_with_its_length(equation: str) -> None:
+    began = time.thread_time()
+    with pytest.raises(ValueError, match="is no equation"):
+        tf.einsum(equation, tf.ones([2]))
+    assert time.thread_time() - began < 1.0
+
+
 def test_inflating_in_pieces_gives_what_was_packed() -> None:
     content = np.random.default_rng(0).bytes(3_000_000)
     with tf.Graph().as_default(), tf.Session() as session:
