@@ -19,7 +19,7 @@ LAZY = sorted(p for p in PACKAGE.rglob("*.py") if "__getattr__, __dir__ =" in p.
 STAYS_OUT = (
     "headrace.serve headrace.client headrace.plan headrace.training headrace.tools "
     "headrace.codec.protos.framework_pb2 headrace.codec.protos.config_pb2 google.protobuf.descriptor "
-    "google_crc32c grpc logging json hashlib secrets random pathlib shutil fractions statistics pprint "
+    "google_crc32c re2 grpc logging json hashlib secrets random pathlib shutil fractions statistics pprint "
     "concurrent.futures asyncio ssl headrace.flags headrace.app headrace.gfile headrace.train"
 ).split()
 

@@ -312,6 +312,7 @@ from headrace.ops.reductions import (
     reduce_prod,
     reduce_sum,
 )
+from headrace.ops.regular_expressions import regex_replace
 from headrace.ops.scans import arg_max, arg_min, argmax, argmin, cumprod, cumsum
 from headrace.ops.segments import (
     segment_max,
@@ -377,7 +378,7 @@ from headrace.ops.string_ops import (
     string_strip,
     string_to_number,
 )
-from headrace.ops.string_patterns import regex_replace, string_split
+from headrace.ops.string_patterns import string_split
 from headrace.ops.sums import accumulate_n, add_n
 from headrace.ops.template import make_template
 from headrace.ops.tensor_array import TensorArray

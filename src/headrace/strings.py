@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.ops.printing import string_format as format
+from headrace.ops.regular_expressions import regex_full_match, regex_replace
 from headrace.ops.string_bytes import substr
 from headrace.ops.string_ops import as_string, reduce_join
 from headrace.ops.string_ops import string_join as join
@@ -11,7 +12,6 @@ from headrace.ops.string_ops import string_lower as lower
 from headrace.ops.string_ops import string_strip as strip
 from headrace.ops.string_ops import string_to_number as to_number
 from headrace.ops.string_ops import string_upper as upper
-from headrace.ops.string_patterns import regex_full_match, regex_replace
 from headrace.ops.string_patterns import string_split_v2 as split
 
 __all__ = [

@@ -24,6 +24,7 @@ from headrace.ops import (
     partitioning,
     placeholders,
     printing,
+    regular_expressions,
     segments,
     shape_ops,
     slicing,
@@ -382,9 +383,8 @@ ERRORS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("DecodeBase64", (s(b"a+b"),), {}, "invalid character"),
     ("DecodeBase64", (s(b"a"),), {}, "length 1"),
     ("StaticRegexFullMatch", (A,), {"pattern": b"["}, "missing ]"),
-    ("StaticRegexFullMatch", (A,), {"pattern": b"(?=a)"}, "not supported"),
-    ("StaticRegexFullMatch", (A,), {"pattern": rb"(a)\1"}, "not supported"),
-    ("StaticRegexReplace", (A,), {"pattern": b"a", "rewrite": rb"\q", "replace_global": True}, "rewrite"),
+    ("StaticRegexFullMatch", (A,), {"pattern": b"(?=a)"}, "invalid perl operator"),
+    ("StaticRegexFullMatch", (A,), {"pattern": rb"(a)\1"}, "invalid escape sequence"),
     ("StringSplit", (A, B), {"skip_empty": True}, "vector"),
     ("StringFormat", (A,), {"template": b"x", "placeholder": b"{}", "summarize": 3}, "0 placeholders for 1"),
     ("PrintV2", (A,), {"output_stream": b"nowhere", "end": b""}, "nowhere"),
@@ -455,7 +455,7 @@ def test_a_kernel_that_does_not_alias_gives_memory_of_its_own(
 def test_every_op_of_these_families_has_a_case() -> None:
     families = (
         bands, broadcast_ops, constants, diagonals, flow, gathering, joining, packing, padding, tensor_scatter,
-        partitioning, placeholders, printing, segments, shape_ops, slicing, sparse_segments,
+        partitioning, placeholders, printing, regular_expressions, segments, shape_ops, slicing, sparse_segments,
         string_bytes, string_ops, string_patterns, unique,
     )  # fmt: skip
     files = {family.__file__ for family in families}

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.base import errors
+from headrace.base.limits import EXPANDED_BYTES, Growth
 from headrace.codec import plain_png
 
 Array = np.ndarray[Any, Any]
@@ -30,6 +31,8 @@ _FORMATS: Final = (
 )
 _MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _GRAY: Final = np.array([9797, 19234, 3737], np.int64)  # of 2**15: 0.299, 0.587, 0.114
+_PIXEL_BYTES: Final = {"1": 1, "L": 1, "LA": 2, "RGB": 3}
+"""By Pillow's mode; others are made RGBA or have numbers of up to 4 bytes."""
 _WIDE: Final = ("I;16", "I;16B", "I;16L", "I")
 
 
@@ -96,6 +99,10 @@ def _opened(image: Any, kind: str, content: bytes) -> Any:
 
 def _check_size(image: Any, opened: Any) -> None:
     width, height = opened.size
+    EXPANDED_BYTES.check(
+        width * height * _PIXEL_BYTES.get(opened.mode, 4),
+        f"an image of {width} x {height} pixels takes",
+    )
     if image.MAX_IMAGE_PIXELS is not None and width * height > image.MAX_IMAGE_PIXELS:
         raise ValueError(
             f"it has {width} x {height} pixels, more than PIL.Image.MAX_IMAGE_PIXELS = {image.MAX_IMAGE_PIXELS}"
@@ -199,12 +206,14 @@ def decode_bmp(content: bytes, channels: int) -> Array:
 
 
 def decode_gif(content: bytes) -> Array:
-    """[frames, height, width, 3] uint8.  Raises InvalidArgument."""
+    """[frames, height, width, 3] uint8.  Raises InvalidArgument, ResourceExhausted."""
     with _reading("GIF", content) as opened:
         frames = []
+        growth = Growth("the frames of a GIF")
         for number in range(getattr(opened, "n_frames", 1)):
             opened.seek(number)
             _check_size(pillow(), opened)  # a frame may make it larger
+            growth.add(opened.size[0] * opened.size[1] * 3)
             frames.append(np.asarray(opened.convert("RGB")))
     return np.stack(frames)
 

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from headrace.base.limits import EXPANDED_BYTES
+
 Array = np.ndarray[Any, Any]
 
 _START: Final = b"\x89PNG\r\n\x1a\n"
@@ -41,7 +43,8 @@ def decoded(image: Any, content: bytes) -> Array | None:
     row = width * len(mode)
     size = height * (1 + row)
     limit = image.MAX_IMAGE_PIXELS
-    if not row or not height or size > _LARGEST or (limit and width * height > limit):
+    most = min(_LARGEST, EXPANDED_BYTES.value())
+    if not row or not height or size > most or (limit and width * height > limit):
         return None
     inflate = zlib.decompressobj()
     try:

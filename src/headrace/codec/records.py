@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from headrace.base import errors
+from headrace.base.limits import EXPANDED_BYTES, Growth
 
 NONE: Final = ""
 ZLIB: Final = "ZLIB"
@@ -79,20 +80,43 @@ def inflated(pieces: Iterable[bytes], compression: str, name: str) -> Iterator[b
         read += len(piece)
 
 
-def records(pieces: Iterable[bytes], name: str) -> Iterator[tuple[int, bytes]]:
+def inflated_whole(
+    pieces: Iterable[bytes], compression: str, name: str, growth: Growth | None = None
+) -> bytes:
+    """The content of a compressed file at once.  growth: what it counts towards, else it may grow by itself.
+
+    Raises as `inflated` does, and ResourceExhausted.
+    """
+    growth = Growth(f"the content of {name}") if growth is None else growth
+    found = []
+    for piece in inflated(pieces, compression, name):
+        growth.add(len(piece))
+        found.append(piece)
+    return b"".join(found)
+
+
+def records(
+    pieces: Iterable[bytes], name: str, compression: str = NONE
+) -> Iterator[tuple[int, bytes]]:
     """Each record with its offset in the uncompressed file; see `runs`."""
-    for offsets, values in runs(pieces, name):
+    for offsets, values in runs(pieces, name, compression):
         yield from zip(offsets, values, strict=True)
 
 
-def runs(pieces: Iterable[bytes], name: str) -> Iterator[tuple[list[int], list[bytes]]]:
+def runs(
+    pieces: Iterable[bytes], name: str, compression: str = NONE
+) -> Iterator[tuple[list[int], list[bytes]]]:
     """Records that came with one piece, at least one each time: offsets in the uncompressed file, and values.
 
+    pieces: of the file.  If that is compressed, a few of its bytes may stand for any number, so that no record may be
+    larger than EXPANDED_BYTES allows.
+
     Fewer bytes at the end than a header has are the end too, as in TensorFlow: a file that is still being written.
-    Raises DataLoss, naming file and offset, for a wrong checksum or a record that stops short, after the records
-    before it.
+    Raises DataLoss, naming file and offset, for a wrong checksum or a record that stops short, and ResourceExhausted,
+    after the records before it.
     """
-    source = iter(pieces)
+    most = None if compression == NONE else EXPANDED_BYTES.value()
+    source = inflated(pieces, compression, name)
     held, at, base = b"", 0, 0  # `held[at:]` is unread; `held` begins at `base` of the file
     while True:
         base += at
@@ -102,6 +126,10 @@ def runs(pieces: Iterable[bytes], name: str) -> Iterator[tuple[list[int], list[b
         length, crc = _HEADER.unpack_from(held)
         if masked_crc(held[:8]) != crc:
             raise _corrupt(name, base, "the checksum of its length is wrong", base == 0)
+        if most is not None and length > most:
+            raise EXPANDED_BYTES.exceeded(
+                f"{name}: the record at offset {base} of the inflated file has {length} bytes", most
+            )
         whole = _FRAME_BYTES + length
         held = _more(held, whole, source)
         if len(held) < whole:

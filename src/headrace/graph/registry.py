@@ -222,6 +222,7 @@ class OpSpec:
         foldable: bool = True,
         elementwise: bool = False,
         shares: bool = False,
+        polls: bool = False,
         where: str = "",
     ) -> None:
         self.name = name
@@ -248,9 +249,10 @@ class OpSpec:
         self.keeps = False  # whether it keeps inputs that nobody will ever change, without a copy
         self.knowing: Callable[[Any, Sequence[Any]], Callable[..., Any] | None] | None = None
         """(operation, its inputs where they are constants, else None) -> a kernel of all inputs that uses that"""
-        self.foldable = foldable and not stateful and not blocking
+        self.foldable = foldable and not stateful and not blocking and not polls
         self.elementwise = elementwise
         self.shares = shares
+        self.polls = polls
         self.where = where
         self.gradient_fn: Gradient | None = None
         self.differentiable = True
@@ -374,6 +376,7 @@ def op(
     foldable: bool = True,
     elementwise: bool = False,
     shares: bool = False,
+    polls: bool = False,
     differentiable: bool = True,
 ) -> Callable[[Callable[..., Any]], OpSpec]:
     """Decorator over a kernel: registers the op and returns its `OpSpec`.
@@ -389,6 +392,8 @@ def op(
     elementwise: every element of the output is made of the elements at its place alone (inputs broadcast), so that the
     kernel may be called with blocks of arrays (`plan.fuse`).
     shares: the kernel spreads its work over the task's threads where it is large (`run.team`).
+    polls: the kernel may take long, whatever its arrays' sizes, and looks whether the step is to go on while it works
+    (`run.polling`); it runs in steps alone: never folded, never in a pump.
     differentiable=False: gradients stop here silently, as for an integer function.
     """
 
@@ -400,6 +405,7 @@ def op(
             takes_refs=takes_refs, handle=handle,
             allows_uninitialized=allows_uninitialized, commutative=commutative,
             aggregate=aggregate, foldable=foldable, elementwise=elementwise, shares=shares,
+            polls=polls,
             where=f"{code.co_filename}:{code.co_firstlineno}",
         )  # fmt: skip
         spec.differentiable = differentiable

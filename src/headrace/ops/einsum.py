@@ -35,7 +35,7 @@ from headrace.ops.tables import make
 
 __all__ = ["einsum"]
 
-_TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
+_TERM = r"[A-Za-z]*(?:\.\.\.[A-Za-z]*)?"  # in one way only, else what is none takes the square of its length
 _EQUATION = re.compile(rf"({_TERM}(?:,{_TERM})*)(?:->({_TERM}))?")
 DOTS = "..."
 _REST = "."  # an ellipsis as one label

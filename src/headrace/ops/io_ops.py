@@ -6,8 +6,6 @@ Source: TF 1.15 core/ops/io_ops.cc, core/kernels/{whole_file_read_ops,matching_f
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,8 @@ from headrace.base import errors
 from headrace.base.shapes import Shape
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
-from headrace.run.files import Files, file_error
+from headrace.ops.file_globs import matches
+from headrace.run.files import file_error
 from headrace.run.kernel import KernelContext
 
 __all__ = ["matching_files", "read_file", "write_file"]
@@ -96,15 +95,14 @@ def _matching_shape(c: ShapeContext) -> Shape:
     inputs="pattern: string",
     outputs="filenames: string",
     shape=_matching_shape,
-    foldable=False,
+    polls=True,
     differentiable=False,
 )
 def matching_files(ctx: KernelContext, pattern: Array) -> Array:
     """Names of the files that match any of the glob patterns, sorted; one per match.
 
-    pattern [] or [n]; filenames [m].  ``*`` and ``?`` match within one directory, names that begin
-    with a dot too; ``[a-z]`` and ``[!a-z]`` one character of a set; a backslash quotes.
-    Raises PermissionDenied and other errors of directories, InvalidArgument.
+    pattern [] or [n]; filenames [m].  What patterns mean is in `ops.file_globs`.
+    Raises PermissionDenied and other errors of directories, InvalidArgument, and what ends the step meanwhile.
     """
     if pattern.ndim > 1:
         raise errors.invalid_argument(
@@ -114,67 +112,3 @@ def matching_files(ctx: KernelContext, pattern: Array) -> Array:
     names = np.empty(len(found), object)
     names[:] = found
     return names
-
-
-def matches(globs: Iterable[bytes], files: Files) -> list[bytes]:
-    """Names of the files that match any of the patterns; see `matching_files`.
-
-    Raises PermissionDenied and other errors of directories, InvalidArgument.
-    """
-    return sorted(path for glob in globs for path in _expanded(glob, files))
-
-
-_SPECIAL = re.compile(rb"[*?\[\\]")
-
-
-def _expanded(glob: bytes, files: Files) -> list[bytes]:
-    """What exists under a pattern, directory by directory."""
-    fixed = _SPECIAL.search(glob)
-    if fixed is None:
-        return [glob] if glob and files.exists(glob) else []
-    start = glob.rfind(b"/", 0, fixed.start()) + 1
-    prefixes = [glob[:start]]
-    for part in glob[start:].split(b"/"):
-        if not part:
-            continue  # a slash at the end or a doubled one
-        expression = _translated(part)
-        prefixes = [
-            prefix + name + b"/"
-            for prefix in prefixes
-            for name in _entries(prefix, files)
-            if expression.fullmatch(name)
-        ]
-    return [path[:-1] for path in prefixes]
-
-
-def _entries(directory: bytes, files: Files) -> list[bytes]:
-    try:
-        return files.entries(directory or b".")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except (OSError, ValueError) as error:
-        raise file_error(directory, error) from None
-
-
-def _translated(glob: bytes) -> re.Pattern[bytes]:
-    """One path component of a glob as a regular expression."""
-    out = b""
-    at = 0
-    while at < len(glob):
-        char = glob[at : at + 1]
-        at += 1
-        if char == b"*":
-            out += b".*"
-        elif char == b"?":
-            out += b"."
-        elif char == b"\\" and at < len(glob):
-            out += re.escape(glob[at : at + 1])
-            at += 1
-        elif char == b"[" and (end := glob.find(b"]", at + 1 + (glob[at : at + 1] in b"!^"))) > 0:
-            body = glob[at:end].replace(b"\\", b"\\\\").replace(b"[", b"\\[")
-            negated = body[:1] in (b"!", b"^")
-            out += b"[" + (b"^" + body[1:] if negated else body) + b"]"
-            at = end + 1
-        else:
-            out += re.escape(char)
-    return re.compile(out, re.S)

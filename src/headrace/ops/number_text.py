@@ -14,8 +14,9 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 Fields = Sequence[bytes]
 
-_DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
-_HEX = re.compile(rb"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)([pP][+-]?\d+)?\Z")
+# Written so that a string can be read in one way only: else one that is no number takes the square of its length.
+_DECIMAL = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z")
+_HEX = re.compile(rb"[+-]?0[xX]([0-9a-fA-F]+(\.[0-9a-fA-F]*)?|\.[0-9a-fA-F]+)([pP][+-]?\d+)?\Z")
 _SAFE_DIGITS = 17  # a float64 tells decimals of so many digits apart
 _WORD = re.compile(rb"[+-]?(inf|infinity|nan(\(\w*\))?)\Z", re.IGNORECASE)
 

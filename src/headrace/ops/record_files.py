@@ -192,8 +192,7 @@ def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
 def _iterate(path: str, compression: str) -> Iterator[bytes]:
     try:
         with open(path, "rb", buffering=_BUFFER_BYTES) as file:
-            content = records.inflated(pieces(file), compression, path)
-            for _, record in records.records(content, path):
+            for _, record in records.records(pieces(file), path, compression):
                 yield record
     except (OSError, ValueError) as error:
         raise file_error(os.fsencode(path), error) from None

@@ -16,7 +16,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import unknown
 from headrace.graph.tensor import Tensor
-from headrace.ops.io_ops import matches
+from headrace.ops.file_globs import matches
 from headrace.ops.joining import split
 from headrace.ops.shape_ops import reshape
 from headrace.run.kernel import KernelContext

@@ -7,6 +7,7 @@ example_parsing_ops.cc, for behaviour; GraphDefs as 2.21
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
+from headrace.base.limits import Growth
 from headrace.base.shapes import Shape
 from headrace.codec import protos as pb
 from headrace.codec import records
@@ -25,6 +27,7 @@ from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.graph.tensor import Tensor
 from headrace.ops.sparse_maps import checked_sparse, rows_of, stacked
 from headrace.ops.string_ops import mapped
+from headrace.run.files import PIECE_BYTES
 
 __all__ = [
     "decode_compressed",
@@ -327,13 +330,24 @@ def decode_json_example(xp: Any, json_examples: Array) -> Any:
     differentiable=False,
 )
 def decode_compressed_op(xp: Any, bytes: Array, *, compression_type: Any) -> Any:
-    """Each string inflated; '' leaves it.  Raises InvalidArgument, DataLoss."""
+    """Each string inflated; '' leaves it.  Raises InvalidArgument, DataLoss, ResourceExhausted (`base.limits`)."""
     kind = compression_type.decode(errors="replace")
     if kind not in records.COMPRESSIONS:
         raise errors.invalid_argument(
             f"compression_type must be '', 'ZLIB' or 'GZIP' and is {kind!r}"
         )
-    return mapped(lambda text: b"".join(records.inflated([text], kind, "a string")), bytes)
+    if kind == records.NONE:
+        return mapped(lambda text: text, bytes)
+    growth = Growth("the strings that are inflated here")
+    return mapped(
+        lambda text: records.inflated_whole(_pieces(text), kind, "a string", growth), bytes
+    )
+
+
+def _pieces(text: Any) -> Iterator[Any]:
+    """Of a size that zlib gets through in a few calls, since each of them copies what is left."""
+    view = memoryview(text)
+    return (view[at : at + PIECE_BYTES] for at in range(0, len(view), PIECE_BYTES))
 
 
 def decode_compressed(bytes: Any, compression_type: str = "", name: str | None = None) -> Tensor:

@@ -17,6 +17,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
+from headrace.base.limits import Growth
 from headrace.base.shapes import Shape, text
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, unchanged
@@ -97,11 +98,12 @@ def decode_padded_raw_op(
 ) -> Any:
     """DecodeRaw of strings cut or filled with zeros to fixed_length bytes.
 
-    Raises InvalidArgument if that is not positive or no multiple of the type's size.
+    Raises InvalidArgument if that is not positive or no multiple of the type's size, ResourceExhausted (`base.limits`).
     """
     length = int(fixed_length)
     if length <= 0:
         raise errors.invalid_argument(f"fixed_length must be > 0, but is {length}")
+    Growth(f"strings filled with zeros to {length} bytes").add(length * np.size(input_bytes))
     rows = [row[:length].ljust(length, b"\0") for row in np.reshape(input_bytes, -1).tolist()]
     return _decoded(rows, np.shape(input_bytes), length, out_type, little_endian)
 

@@ -17,6 +17,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
+from headrace.base.limits import Growth
 from headrace.base.shapes import Shape
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
@@ -49,6 +50,16 @@ def mapped(function: Callable[[Any], Any], strings: Any, dtype: Any = object) ->
     return found
 
 
+def scalar_string(value: Any, what: str) -> bytes:
+    """The one string of `value`.  Raises InvalidArgument; `what`: the input's name."""
+    if np.ndim(value):
+        raise errors.invalid_argument(
+            f"{what} must be a scalar, but has shape {list(np.shape(value))}"
+        )
+    found: bytes = np.asarray(value).item()
+    return found
+
+
 # -- joining ----------------------------------------------------------------------------------
 
 
@@ -73,7 +84,7 @@ def _join_shape(c: ShapeContext) -> Shape:
 def string_join_op(xp: Any, *inputs: Any, separator: bytes) -> Any:
     """The inputs joined element by element; scalars go with every element.
 
-    Raises InvalidArgument if the others differ in shape.
+    Raises InvalidArgument if the others differ in shape, ResourceExhausted (`base.limits`).
     """
     sizes: tuple[int, ...] = ()
     for item in inputs:
@@ -86,6 +97,11 @@ def string_join_op(xp: Any, *inputs: Any, separator: bytes) -> Any:
     columns = [np.broadcast_to(item, sizes).reshape(-1).tolist() for item in inputs]
     out = np.empty(sizes, object)
     flat = out.reshape(-1)
+    growth = Growth("the strings that are joined here")
+    growth.add(len(separator) * max(0, len(inputs) - 1) * out.size)
+    for item in inputs:
+        if not item.ndim and out.size > 1:  # given once, and made for every element
+            growth.add(len(item.item()) * (out.size - 1))
     for index, parts in enumerate(zip(*columns, strict=True)):
         flat[index] = separator.join(parts)
     if not inputs:
@@ -124,7 +140,8 @@ def reduce_join_op(
 ) -> Any:
     """Strings joined along dimensions, along the first of reduction_indices first.
 
-    Raises OutOfRange on a dimension that does not exist, InvalidArgument on one named twice.
+    Raises OutOfRange on a dimension that does not exist, InvalidArgument on one named twice, ResourceExhausted
+    (`base.limits`).
     """
     named = [int(axis) for axis in np.reshape(reduction_indices, -1)]
     if not all(-inputs.ndim <= axis < inputs.ndim for axis in named):
@@ -143,6 +160,7 @@ def reduce_join_op(
         if inputs.size
         else None
     )
+    Growth("the strings that are joined here").add(len(separator) * inputs.size)
     out = np.empty(sizes, object)
     flat = out.reshape(-1)
     for index in range(flat.size):
@@ -225,9 +243,12 @@ def as_string_op(
 ) -> Any:
     """Each element as text, by C's printf rules; true and false for bools.
 
-    Raises InvalidArgument if an attr does not go with the type.
+    Raises InvalidArgument if an attr does not go with the type, ResourceExhausted (`base.limits`).
     """
     pattern = _format_of(T, precision, scientific, shortest, width, fill.decode()).encode()
+    Growth(f"text of precision {precision} and width {width}").add(
+        max(precision, width, 0) * np.size(input) * (2 if T.is_complex else 1)
+    )
     if T is dtypes.bool:
         return mapped(lambda value: b"true" if value else b"false", input)
     if T.is_complex:

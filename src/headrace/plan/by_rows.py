@@ -178,7 +178,7 @@ _RULES |= dict.fromkeys(
 EACH: Final = frozenset(
     "Abs Acos AddN All Any ArgMax ArgMin AsString Asin Atan Ceil Concat ConcatV2 Cos DecodeBase64 Div Erf Exp Fill "
     "Floor FloorDiv FloorMod GatherV2 Gather Invert IsFinite IsInf IsNan Log Log1p Max Maximum Mean Min Minimum Mod "
-    "MirrorPad OneHot OnesLike Pad PadV2 Pow Prod Range Rank Reciprocal RegexFullMatch RegexReplace Relu Relu6 "
+    "MirrorPad OneHot OnesLike Pad PadV2 Pow Prod Range Rank Reciprocal Relu Relu6 "
     "ReverseV2 Rint Round Rsqrt Select SelectV2 Shape Sigmoid Sign Sin Size Softmax Softplus Split SplitV Sqrt "
     "SquaredDifference Squeeze StopGradient StringJoin StringLength StringLower StringStrip "
     "StringUpper Substr Sum Tan Tanh Tile TruncateDiv TruncateMod Unpack Where ZerosLike".split()

@@ -123,6 +123,7 @@ class Compiler:
         ] = {}  # registers, by the segment that may have them
         self._fed = set(args)
         self._shares = False
+        self._polls = False
         self._pace = Pace()
         self._group_of: dict[Operation, Group] = {}  # of the nodes that run together
         self._shapes: set[Operation] = set()  # nodes that run in groups of those that want them
@@ -149,7 +150,7 @@ class Compiler:
         items = self._items()
         return Program(
             self._template, len(self._args), items, returns, self._preloaded, scalars,
-            self._shares,
+            self._shares, self._polls,
         )  # fmt: skip
 
     def _add_all(self) -> None:
@@ -215,6 +216,7 @@ class Compiler:
                 node=op.name, op_type=op.type, built_at=op.built_at,
             )  # fmt: skip
         self._shares = self._shares or spec.shares
+        self._polls = self._polls or spec.polls
         if spec.blocking:
             outputs = tuple(self._output(tensor) for tensor in op.outputs)
             self._add_waiter(op, spec, node, after, outputs)

@@ -2,7 +2,7 @@
 
 A segment never waits, so nothing in it hears that the caller has gone or that the time limit has passed.  Where much
 may have been done since the last look, one stands before the next node (`run.instructions.look`); steps of small nodes
-have none.  Nothing is cut short: a step ends before a kernel, never in one.
+have none.  Nothing is cut short: a step ends before a kernel, and in one only if that polls (`run.polling`).
 Called by: plan.compile, plan.compile_dataflow.
 """
 

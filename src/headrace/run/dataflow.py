@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any
 
 from headrace.base import errors
-from headrace.run import long_waits
+from headrace.run import long_waits, polling
 from headrace.run.flow_nodes import DEAD, Kind, Node, Outputs
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.keys import child_frame
@@ -134,10 +134,12 @@ class DataflowProgram:
     def run(self, step: StepState, args: Sequence[Any]) -> list[Any]:
         """See `Program.run`.  A dead value cannot leave the step: InvalidArgument."""
         was = hush()
+        before = polling.begin(step.scope)
         try:
             with step.runtime.team:
                 return _Execution(self, step).run(args)
         finally:
+            polling.end(before)
             restore(was)
 
 

@@ -210,8 +210,8 @@ class FixedLengthRecordReader(FileReader):
         file = self.open(work)
         if self._encoding:
             with file:
-                content = records.inflated(pieces(file), self._encoding, os.fsdecode(work))
-                file = io.BytesIO(b"".join(content))
+                name = os.fsdecode(work)
+                file = io.BytesIO(records.inflated_whole(pieces(file), self._encoding, name))
         self._file = file
         size = file.seek(0, io.SEEK_END)
         self._limit = size - self._sizes[3]

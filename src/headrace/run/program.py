@@ -24,7 +24,7 @@ from operator import length_hint
 from typing import Any, Final
 
 from headrace.base import errors
-from headrace.run import long_waits
+from headrace.run import long_waits, polling
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.outcome import explain, leave, lend, lend_all
 from headrace.run.pending import Pending
@@ -112,10 +112,11 @@ class Program:
         preloaded: Sequence[tuple[NodeInfo, tuple[int, ...]]] = (),
         scalars: Sequence[int] = (),
         shares: bool = False,
+        polls: bool = False,
     ) -> None:
         """preloaded: constants, and the registers that hold their outputs.  scalars: registers of arguments that are
         numbers, which reach the kernels as NumPy scalars.
-        shares: some kernels spread large work over the task's threads.
+        shares: some kernels spread large work over the task's threads.  polls: some look at the step's scope.
         """
         self.template = template
         self.num_args = num_args
@@ -127,6 +128,7 @@ class Program:
         self._only = self._lending[0] if len(returns) == 1 else None
         self._scalars = tuple(scalars)
         self.shares = shares
+        self.polls = polls
         for item in items:
             if isinstance(item.work, Segment):
                 item.work.look()
@@ -168,6 +170,7 @@ class Program:
                 spent.clear()
         if self.items:
             was = hush() if self._computes else None
+            before = polling.begin(step.scope) if self.polls else None
             try:
                 if step.stats is not None:
                     self._begin(step, registers)
@@ -179,6 +182,8 @@ class Program:
                 else:
                     self._execute(registers, step, waiting)
             finally:
+                if self.polls:
+                    polling.end(before)
                 if was is not None:
                     restore(was)
         elif step.stats is not None:

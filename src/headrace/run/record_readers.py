@@ -46,8 +46,7 @@ class TFRecordReader(FileReader):
         """Open the file; nothing is read before the first record is asked for."""
         self._file = self.open(work)
         path = os.fsdecode(work)
-        content = records.inflated(pieces(self._file), self._compression, path)
-        self._runs = records.runs(content, path)
+        self._runs = records.runs(pieces(self._file), path, self._compression)
         self._prefix = work + b":"
 
     def fill(self) -> Sequence[bytes]:

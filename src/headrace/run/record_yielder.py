@@ -107,8 +107,7 @@ class RecordYielder(Resource):
         name = os.fsdecode(path)
         try:
             with self._files.open(path, "rb") as file:
-                content = records.inflated(pieces(file), self._compression, name)
-                for _, record in records.records(content, name):
+                for _, record in records.records(pieces(file), name, self._compression):
                     yield record
         except (OSError, ValueError) as error:
             raise file_error(path, error) from None

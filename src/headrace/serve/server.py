@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
+from headrace.base.limits import check_settings as check_limits
 from headrace.codec import protos as pb
 from headrace.run.files import Files, named_roots
 from headrace.run.scope import Scope, wait_until_set
@@ -105,7 +106,9 @@ class Server:
         task = f"/job:{job}/replica:0/task:{index}"
         host, port = _host_and_port(addresses[task], task)
         trusting, most = chosen(self._security), max_message_bytes()
-        connect_timeout_s(), frozen_after_s()  # said now if they cannot be understood
+        # Said now if they cannot be understood.
+        connect_timeout_s(), frozen_after_s()
+        check_limits()
         bind = os.environ.get("HEADRACE_BIND", "").strip() or host
         try:
             ips = addresses_of(bind)

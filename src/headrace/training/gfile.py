@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from headrace.base import errors, text
-from headrace.ops.io_ops import matches
+from headrace.ops.file_globs import matches
 from headrace.run.files import ANYWHERE, file_error
 
 _MODES = ("r", "w", "a", "r+", "w+", "a+")
