@@ -49,7 +49,7 @@ def _elementwise_by_hand(bench: Bench) -> None:
 
 AT_A_TIME = 1 << 18
 THREADS = 2
-BY_NUMPY = Floor(f"the same in NumPy by hand, on {THREADS} threads", _elementwise_by_hand)
+BY_NUMPY = Floor(f"the same calls of NumPy on {THREADS} threads", _elementwise_by_hand)
 
 
 @row(

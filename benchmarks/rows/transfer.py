@@ -61,9 +61,9 @@ def ps_to_worker_1mb(tf: Any, bench: Bench, nbytes: int = MB) -> None:
     floors=[summed(100 * MB), memcpy(100 * MB), bulk(100 * MB)],
     moves="100 MB read where they are, none copied",
 )  # fmt: skip
-def ps_to_worker_100mb(tf: Any, bench: Bench) -> None:
+def ps_to_worker_100mb(tf: Any, bench: Bench, nbytes: int = 100 * MB) -> None:
     """The same with a hundred times as much."""
-    on_ps = _OnPs(tf, bench, 100 * MB)
+    on_ps = _OnPs(tf, bench, nbytes)
     with on_ps.session:
         on_ps.measure(bench, lambda: on_ps.session.run(on_ps.total), updates=False)
 
@@ -72,9 +72,9 @@ def ps_to_worker_100mb(tf: Any, bench: Bench) -> None:
     "100 MB of the ps, updated there", cluster=CLUSTER, faster=1, floors=[added(100 * MB)],
     moves="200 MB read, 100 MB written where they are",
 )  # fmt: skip
-def ps_update_100mb(tf: Any, bench: Bench) -> None:
+def ps_update_100mb(tf: Any, bench: Bench, nbytes: int = 100 * MB) -> None:
     """Add another variable of the parameter server to one that a worker has read before; no update may be lost."""
-    on_ps = _OnPs(tf, bench, 100 * MB)
+    on_ps = _OnPs(tf, bench, nbytes)
     with on_ps.session:
         on_ps.measure(bench, lambda: on_ps.session.run(on_ps.update), updates=True)
 
@@ -84,9 +84,9 @@ def ps_update_100mb(tf: Any, bench: Bench) -> None:
     floors=[added(100 * MB, then_summed=True)],
     moves="300 MB read, 100 MB written where they are; none copied",
 )  # fmt: skip
-def ps_update_and_sum_100mb(tf: Any, bench: Bench) -> None:
+def ps_update_and_sum_100mb(tf: Any, bench: Bench, nbytes: int = 100 * MB) -> None:
     """Both in turn, as a training program does: the worker always gets a value that it has not seen."""
-    on_ps = _OnPs(tf, bench, 100 * MB)
+    on_ps = _OnPs(tf, bench, nbytes)
     with on_ps.session:
 
         def step() -> object:
@@ -101,9 +101,9 @@ def ps_update_and_sum_100mb(tf: Any, bench: Bench) -> None:
     floors=[added(100 * MB, then_summed=True)],
     moves="200 MB read, 100 MB written; none copied",
 )  # fmt: skip
-def ps_scale_and_sum_100mb(tf: Any, bench: Bench) -> None:
+def ps_scale_and_sum_100mb(tf: Any, bench: Bench, nbytes: int = 100 * MB) -> None:
     """x = x * -1 on the parameter server, and then its sum on the worker, in one step."""
-    count = 100 * MB // 4
+    count = nbytes // 4
     with tf.device("/job:ps/task:0"):
         x = tf.Variable(tf.ones([count]))
         scaled = tf.assign(x, x * -1.0)
