@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from headrace.ops.blocks import LARGE
+from headrace.ops.state import ASSIGNS
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
-from headrace.plan.fuse import ASSIGNS, Blocked, Group, Step, row_of, steps_of
+from headrace.plan.fuse import Blocked, Group, Step, row_of, steps_of
 from headrace.plan.op_by_op import op_by_op
 from headrace.run.kernel import NodeInfo
 from headrace.run.outcome import explain

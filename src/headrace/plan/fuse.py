@@ -25,6 +25,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.ops.blocks import BLOCK, LARGE, over_blocks
 from headrace.ops.scratch import scratch
+from headrace.ops.state import ASSIGNS
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
 from headrace.plan.op_by_op import op_by_op
@@ -32,12 +33,6 @@ from headrace.run.kernel import NodeInfo
 from headrace.run.program import Instruction, Registers
 
 _SUMS = frozenset(("Sum", "Mean"))
-ASSIGNS: dict[str, np.ufunc | None] = {
-    "Assign": None,
-    "AssignAdd": np.add,
-    "AssignSub": np.subtract,
-}
-"""Operations (reference, value) and what they make of the variable and the value; None: the value."""
 _FIRST_SLOT = 16  # of scratch memory; kernels number theirs from 0
 _LONE = 4  # blocks at a time of what makes nothing in between
 
