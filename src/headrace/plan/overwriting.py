@@ -8,7 +8,7 @@ Called by: plan.compile.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
@@ -19,22 +19,27 @@ from headrace.run.straight import Recipe
 
 
 def overwritable(
-    ops: Iterable[Operation], apart: AbstractSet[Operation] | Mapping[Operation, object],
+    ops: Sequence[Operation], apart: AbstractSet[Operation] | Mapping[Operation, object],
     returned: Iterable[Tensor], fed: AbstractSet[Tensor], same: Mapping[Tensor, Tensor],
 ) -> set[Tensor]:  # fmt: skip
     """Tensors whose arrays only ufuncs look at, once they are made by one.
 
     apart: nodes that run together with others; same: which tensors are others, made before.
     """
-    found: set[Tensor] = set()
+    found = {
+        op.outputs[0]
+        for op in ops
+        if len(op.outputs) == 1 and _fits(op.outputs[0]) and op not in apart and _is_ufunc(op)
+    }
+    found -= fed
+    if not found:
+        return found
     looked_at = set(returned)
     for op in ops:
-        if op not in apart and _is_ufunc(op):
-            found.add(op.outputs[0])
-        else:
+        if op in apart or not _is_ufunc(op):
             looked_at.update(op.inputs)
     looked_at |= {same.get(tensor, tensor) for tensor in looked_at}
-    return {t for t in found if t not in looked_at and t not in fed and t not in same and _fits(t)}
+    return {tensor for tensor in found if tensor not in looked_at and tensor not in same}
 
 
 def over_input(recipe: Recipe, op: Operation, gone: Iterable[Tensor], free: AbstractSet[Tensor],
@@ -58,7 +63,7 @@ def over_input(recipe: Recipe, op: Operation, gone: Iterable[Tensor], free: Abst
 
 def _is_ufunc(op: Operation) -> bool:
     spec = op.spec
-    if spec is None or spec.bare is None or len(op.outputs) != 1:
+    if spec is None or spec.bare is None:
         return False
     return isinstance(getattr(np, spec.bare), np.ufunc)
 
@@ -66,5 +71,4 @@ def _is_ufunc(op: Operation) -> bool:
 def _fits(tensor: Tensor) -> bool:
     """Whether it is an array of numbers, of known shape."""
     raw = tensor._raw
-    known = raw is not None and len(raw) > 0 and None not in raw
-    return known and tensor._dtype._base.np.kind in "fiubc"
+    return bool(raw) and None not in raw and tensor._dtype._base.np.kind in "fiubc"  # type: ignore[operator]
