@@ -33,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             monkeypatch.setattr(module, "BLOCK", BLOCK)
         monkeypatch.setattr(module, "LARGE", 3 * BLOCK)
     monkeypatch.setattr("headrace.ops.reductions.LARGE", 3 * BLOCK)
-    monkeypatch.setattr("headrace.plan.compile._LARGEST_FOLDED", 100)
+    monkeypatch.setattr("headrace.plan.folding._LARGEST", 100)
     with tf.Graph().as_default():
         yield
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.graph.const_value import KERNEL_FAILURES, const_array
+from headrace.graph.const_value import const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
@@ -30,6 +30,7 @@ from headrace.plan.binding import (
 from headrace.plan.common import equal_tensors, follow_from_constants
 from headrace.plan.compile_dataflow import compile_dataflow
 from headrace.plan.effort import Pace, is_large
+from headrace.plan.folding import from_constants
 from headrace.plan.image_gradients import ImageGradients
 from headrace.plan.images import ImageGroup, Images
 from headrace.plan.images import instruction as image_instruction
@@ -50,7 +51,6 @@ from headrace.run.straight import Recipe
 Compiled = Program | DataflowProgram
 Group = fuse.Group | ShapeGroup | UpdateGroup | ImageGroup
 _NOTHING: frozenset[int] = frozenset()
-_LARGEST_FOLDED = 1 << 20  # elements; more would hold memory for a value that is soon made
 
 
 def compile_program(
@@ -217,7 +217,10 @@ class Compiler:
         if op.type == "Const":
             self._preload(op, node, after, [const_array(op)])
             return
-        folded = self._folded(op)
+        if not self._fold or self._controls[op]:
+            folded = None
+        else:
+            folded = from_constants(op, self._constants, self._xp)
         if folded is not None:
             self._preload(op, node, after, folded)
             return
@@ -407,37 +410,6 @@ class Compiler:
                 self._register[tensor] = registers[-1]
                 self._constants[tensor] = array
         self._preloaded.append((node, tuple(registers)))
-
-    def _folded(self, op: Operation) -> list[Any] | None:
-        """The outputs of `op` if they follow from constants, else None.
-
-        A kernel that fails is left to the step, which reports it.
-        """
-        spec = op.spec
-        if (
-            not self._fold
-            or spec is None
-            or not spec.foldable
-            or not op.inputs
-            or self._controls[op]
-        ):
-            return None
-        if spec.kernel is None or spec.takes_ctx or spec.keeps_refs:
-            return None
-        if op.inputs[0] not in self._constants:
-            return None
-        values = [self._constants.get(tensor) for tensor in op.inputs]
-        if any(value is None or value.size > _LARGEST_FOLDED for value in values):
-            return None
-        try:
-            with np.errstate(all="ignore"):
-                result = bound_kernel(op, spec, self._xp)(*values)
-        except KERNEL_FAILURES:
-            return None
-        found = [result] if spec.single_output else list(result)
-        if any(np.size(value) > _LARGEST_FOLDED for value in found):
-            return None
-        return found
 
     def _dependencies(self, op: Operation) -> frozenset[int]:
         if not self._waiters:
