@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import datetime
 import difflib
+import os
+import platform
 import sys
 from collections.abc import Sequence
 
-from benchmarks import machine, report
+from benchmarks import kernels, machine, report
 from benchmarks.compare import FULL, QUICK, Effort, Outcome, run
 from benchmarks.libraries import LIBRARIES, Library
 from benchmarks.row import Row
@@ -27,7 +29,10 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--quick", action="store_true", help="one run of a few calls: does it work?")
     add("--runs", type=int, metavar="N", help=f"instead of {FULL.runs}")
     add("--only", choices=list(LIBRARIES), help="leave the other library out")
+    add("--isa", choices=list(kernels.LIMITS), help="limit both sides to these instructions")
     found = parser.parse_args(argv)
+    if found.isa is not None and platform.machine() not in ("x86_64", "AMD64"):
+        parser.error(f"--isa {found.isa} is for processors of x86-64, not {platform.machine()}")
     if found.runs is not None and found.runs < 1:
         parser.error("--runs must be 1 or more")
     for name in found.rows:
@@ -43,11 +48,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = [row for row in by_area(list(TABLE.values())) if not args.rows or row.name in args.rows]
     if args.list:
         for row in rows:
-            print(f"{row.name:<24} {row.title}: {(row.function.__doc__ or '').strip()}")
+            moves = f"  Moves: {row.moves}." if row.moves else ""
+            print(f"{row.name:<24} {row.title}: {(row.function.__doc__ or '').strip()}{moves}")
         return 0
     libraries = [lib for lib in LIBRARIES.values() if args.only in (None, lib.name)]
+    os.environ.pop(kernels.ISA_VARIABLE, None)
+    if args.isa is not None:
+        os.environ[kernels.ISA_VARIABLE] = args.isa
     try:
         about = [machine.hardware(), *map(machine.versions, libraries)]
+        about += [*map(machine.kernels, libraries), *kernels.about()]
     except LookupError as error:
         print(error, file=sys.stderr)
         return 2
@@ -60,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     outcomes = measure(rows, libraries, effort)
     if any(outcome.failures for outcome in outcomes):
         return 1
-    if not args.rows and not args.quick and not args.only:
+    if not args.rows and not args.quick and not args.only and not args.isa:
         write(outcomes, about, effort)
     return 0
 

@@ -139,6 +139,35 @@ def memcpy(nbytes: int) -> Floor:
     return Floor(f"memcpy of {nbytes / 1e6:g} MB", measure)
 
 
+def summed(nbytes: int) -> Floor:
+    """The sum of so many bytes of floats, on one thread."""
+
+    def measure(bench: Bench) -> None:
+        values = np.ones(nbytes // 4, np.float32)
+        bench.expect(values.sum(), np.float32(len(values)))
+        bench.time(values.sum)
+
+    return Floor(f"sum of {nbytes / 1e6:g} MB", measure)
+
+
+def added(nbytes: int, then_summed: bool = False) -> Floor:
+    """So many bytes of floats added to others where they are, on one thread; and the sum of them."""
+
+    def measure(bench: Bench) -> None:
+        values, more = np.zeros(nbytes // 4, np.float32), np.ones(nbytes // 4, np.float32)
+
+        def step() -> object:
+            np.add(values, more, out=values)
+            return values.sum() if then_summed else None
+
+        step()
+        bench.expect((values.min(), values.max()), (1, 1))
+        bench.time(step)
+
+    what = f"{nbytes / 1e6:g} MB added to {nbytes / 1e6:g} MB"
+    return Floor(f"{what} and summed" if then_summed else what, measure)
+
+
 def round_trips(count: int) -> tuple[Floor, Floor]:
     """So many 64-byte messages and their replies between two processes: over a raw socket, over grpcio."""
     return (

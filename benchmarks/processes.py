@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks import kernels
 from benchmarks.libraries import Library
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -99,9 +100,9 @@ class Process:
 
 
 def environment() -> dict[str, str]:
-    """Ours, with .pyc files written and TensorFlow quiet and on the CPU."""
+    """Ours, with .pyc files written, TensorFlow quiet and on the CPU, and no kernels forced (`benchmarks.kernels`)."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+    return {**kernels.adjusted(kept), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
 @contextmanager

@@ -16,6 +16,7 @@ README = Path(__file__).with_name("README.md")
 BEGIN = "<!-- results: written by make bench -->"
 END = "<!-- end of results -->"
 HEADER = ("row", "", "headrace", "TensorFlow", "ratio", "target", "floor")
+MOVES = "a step of headrace moves"
 NONE = "–"  # noqa: RUF001
 WIDTHS = (23, 12, 12, 22, 22)
 
@@ -126,9 +127,16 @@ def markdown(
     lines += ["", *(f"- {fact}" for fact in about), ""]
     for area, of_area in outcomes.items():
         lines += [f"### {area.capitalize()}", ""]
-        lines += ["| " + " | ".join(HEADER) + " |", "|---|---|--:|--:|--:|---|---|"]
+        moving = any(outcome.row.moves for outcome in of_area)
+        header = (*HEADER, MOVES) if moving else HEADER
+        lines += [
+            "| " + " | ".join(header) + " |",
+            "|---|---|--:|--:|--:|---|---|" + "---|" * moving,
+        ]
         for outcome in of_area:
             row = (outcome.row.title, f"`{outcome.row.name}`", *cells(outcome))
+            if moving:
+                row = (*row, outcome.row.moves or NONE)
             lines.append("| " + " | ".join(row) + " |")
         lines.append("")
     return "\n".join(lines)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks import machine, report
+from benchmarks import kernels, machine, report
 from benchmarks.compare import QUICK, Effort, run_series
 from benchmarks.libraries import LIBRARIES, Library
 from benchmarks.processes import ProcessFailed
@@ -311,6 +311,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     libraries = [lib for lib in LIBRARIES.values() if args.only in (None, lib.name)]
     try:
         about = [machine.hardware(), *map(machine.versions, libraries)]
+        about += [*map(machine.kernels, libraries), *kernels.about()]
     except LookupError as error:
         print(error, file=sys.stderr)
         return 2

@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks import mlp
-from benchmarks.floors import ARRAY_ADD, ARRAY_COPY, COUNTING, LOCKED_DEQUE, LOOPS, memcpy
+from benchmarks.floors import (
+    ARRAY_ADD,
+    ARRAY_COPY,
+    COUNTING,
+    LOCKED_DEQUE,
+    LOOPS,
+    added,
+    memcpy,
+    summed,
+)
 from benchmarks.row import Bench, Floor, row
 
 
@@ -81,35 +90,55 @@ def cond(tf: Any, bench: Bench) -> None:
         bench.time(lambda: session.run(chosen, {pred: True, x: 3.0}))
 
 
-def _many(tf: Any, bench: Bench, width: int) -> None:
-    """100 elements of so many floats, made in the graph, in and out of a queue; fetches one number."""
-    elements = np.arange(100 * width, dtype=np.float32).reshape(100, width)
+def _many(tf: Any, bench: Bench, width: int, updates: bool) -> None:
+    """100 elements of so many floats, of a variable, in and out of a queue; what comes out is summed."""
+    elements = np.random.default_rng(0).random((100, width), np.float32)
     kept = tf.Variable(elements)
+    update = tf.assign(kept, kept * -1.0).op
     queue = tf.FIFOQueue(1000, [tf.float32], shapes=[[width]])
-    put, last = queue.enqueue_many([kept]), queue.dequeue_many(100)[-1, -1]
+    put, total = queue.enqueue_many([kept]), tf.reduce_sum(queue.dequeue_many(100))
 
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
 
         def step() -> Any:
+            if updates:
+                session.run(update)
             session.run(put)
-            return session.run(last)
+            return session.run(total)
 
-        bench.expect(step(), elements[-1, -1])
+        for sign in (-1, 1):
+            wanted = elements.sum(dtype=np.float64) * (sign if updates else 1)
+            bench.expect(step(), wanted, relative=1e-4)
         bench.time(step)
         bench.expect(session.run(queue.size()), 0)
 
 
 @row("enqueue_many + dequeue_many, 100 of 2 floats", faster=15)
 def enqueue_dequeue_many(tf: Any, bench: Bench) -> None:
-    """100 small elements into a queue and out again, in two steps."""
-    _many(tf, bench, 2)
+    """100 small elements into a queue and out again, in two steps; they are summed."""
+    _many(tf, bench, 2, updates=False)
 
 
-@row("enqueue_many + dequeue_many, 100 of 40 kB", faster=15, floors=[memcpy(2 * 100 * 40_000)])
+MANY = 100 * 40_000  # bytes
+
+
+@row(
+    "enqueue_many + dequeue_many, 100 of 40 kB, summed", faster=4, floors=[memcpy(2 * MANY), summed(MANY)],
+    moves="4 MB read where they are, none copied",
+)  # fmt: skip
 def enqueue_dequeue_many_large(tf: Any, bench: Bench) -> None:
-    """100 elements of 10,000 floats into a queue and out again, in two steps."""
-    _many(tf, bench, 10_000)
+    """100 elements of 10,000 floats into a queue and out again, in two steps; all of them are summed."""
+    _many(tf, bench, 10_000, updates=False)
+
+
+@row(
+    "the same, of a variable that changes each time", faster=3, floors=[added(MANY, then_summed=True)],
+    moves="8 MB read, 4 MB written; none copied",
+)  # fmt: skip
+def enqueue_dequeue_many_updated(tf: Any, bench: Bench) -> None:
+    """The variable is scaled, 100 elements of it go into a queue, come out and are summed, in three steps."""
+    _many(tf, bench, 10_000, updates=True)
 
 
 @row("shuffle queue of 1e6, 100 at a time", faster=10)

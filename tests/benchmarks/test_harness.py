@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import socket
 import threading
 from collections import deque
@@ -11,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import mlp, report
+import benchmarks.rows  # noqa: F401  registers every row
+from benchmarks import kernels, machine, mlp, report
 from benchmarks.__main__ import arguments
 from benchmarks.child import measure
 from benchmarks.compare import QUICK, Effort, Outcome, run
@@ -38,6 +40,7 @@ def made(**fields: object) -> Row:
         "at_most": None,
         "of_floor": None,
         "of_package": True,
+        "moves": "",
     }
     return Row(**{**given, **fields})  # type: ignore[arg-type]
 
@@ -197,6 +200,30 @@ class TestReadme:
         cells = "an example | `example` | 1.00 µs | 100 µs | 100{0} | ≥ 10{0}: met | 1.00 µs (the least)"
         assert f"| {cells.format(TIMES)} |" in self.SECTION
 
+    def test_what_rows_move_stands_beside_them_where_any_says_so(self) -> None:
+        silent, telling = outcome([1.0], [2.0]), outcome([1.0], [2.0], moves="4 MB read")
+        made = report.markdown(
+            {"local": [silent], "transfer": [silent, telling]},
+            [],
+            Effort(1, 1.0, 60.0),
+            "2020-01-31",
+        )
+        local, transfer = made.split("### Transfer")
+        assert report.MOVES not in local
+        heading, rule, first, second = transfer.strip().splitlines()
+        assert heading.endswith(f"| {report.MOVES} |")
+        assert first.endswith(f"| {report.NONE} |")
+        assert second.endswith("| 4 MB read |")
+        assert len({line.count("|") for line in (heading, rule, first, second)}) == 1
+
+    @pytest.mark.parametrize("name", [*TABLE])
+    def test_the_real_table_has_every_row(self, name: str) -> None:
+        lines = [line for line in report.README.read_text().splitlines() if f"| `{name}` |" in line]
+        assert len(lines) == 1
+        title, moves = TABLE[name].title, TABLE[name].moves
+        assert lines[0].startswith(f"| {title} |")
+        assert not moves or lines[0].endswith(f"| {moves} |")
+
     def test_the_table_is_replaced_between_its_markers(self, tmp_path: Path) -> None:
         path = tmp_path / "README.md"
         path.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
@@ -267,6 +294,100 @@ def test_a_failure_of_one_subject_is_that_subject_s(monkeypatch: pytest.MonkeyPa
 def test_children_write_their_pyc_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     assert "PYTHONDONTWRITEBYTECODE" not in environment()
+
+
+class TestKernels:
+    """Nobody's shell chooses them, and `--isa` does for all."""
+
+    FORCE = ("OPENBLAS_CORETYPE", "Prescott"), ("NPY_DISABLE_CPU_FEATURES", "X86_V4 AVX512_SKX")
+
+    @pytest.fixture
+    def forced(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in (
+            *self.FORCE,
+            ("OPENBLAS_L2_SIZE", "512"),
+            ("ONEDNN_MAX_CPU_ISA", "SSE41"),
+        ):
+            monkeypatch.setenv(name, value)
+
+    @pytest.fixture
+    def limited(self, monkeypatch: pytest.MonkeyPatch) -> kernels.Limit:
+        monkeypatch.setenv(kernels.ISA_VARIABLE, "avx2")
+        return kernels.LIMITS["avx2"]
+
+    def test_no_process_sees_what_forces_them(self, forced: None) -> None:
+        assert set(kernels.forced()) == {
+            "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NPY_DISABLE_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA",
+        }  # fmt: skip
+        assert not set(environment()) & set(kernels.FORCED)
+        (said,) = kernels.about()
+        assert "OPENBLAS_CORETYPE" in said
+
+    def test_what_processes_compute_with_is_what_they_would_without(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in kernels.FORCED:
+            monkeypatch.delenv(name, raising=False)
+        free = machine.kernels(HEADRACE)
+        for name, value in self.FORCE:
+            monkeypatch.setenv(name, value)
+        assert machine.kernels(HEADRACE) == free
+        assert "NumPy" in free
+
+    def test_a_limit_reaches_every_process_and_those_that_it_starts(
+        self, forced: None, limited: kernels.Limit, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = environment()
+        for name in [*os.environ]:
+            if name not in first:
+                monkeypatch.delenv(name)
+        for name, value in first.items():
+            monkeypatch.setenv(name, value)
+        for each in (first, environment()):
+            assert limited.variables.items() <= each.items()
+            assert "OPENBLAS_L2_SIZE" not in each
+
+    def test_it_is_said_what_is_limited_and_what_is_not(self, limited: kernels.Limit) -> None:
+        *_, said = kernels.about()
+        assert said.startswith("limited to AVX2: ")
+        assert limited.reaches in said
+        assert "not limited: Eigen in TensorFlow" in said
+
+    @pytest.mark.skipif(platform.machine() != "x86_64", reason="x86-64 instructions")
+    def test_a_limited_process_computes_with_less(self, limited: kernels.Limit) -> None:
+        said = machine.kernels(HEADRACE)
+        assert "(Haswell)" in said or "openblas" not in said
+        assert "AVX512" not in said
+        assert "X86_V4" not in said
+
+    def test_a_processor_without_those_instructions_is_refused(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+        with pytest.raises(SystemExit):
+            arguments(["--isa", "avx2"])
+        assert "x86-64, not aarch64" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("flags", "text"),
+        [
+            ("fpu avx avx2 avx512f", " with vectors of 512 bits (AVX-512)"),
+            ("fpu avx avx2", " with vectors of 256 bits (AVX2)"),
+            ("fpu sse2", ""),
+        ],
+    )
+    def test_the_table_names_the_width_of_vectors(
+        self, flags: str, text: str, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "cpuinfo"
+        path.write_text(f"model name\t: Some CPU\nflags\t\t: {flags}\n")
+        assert machine.vectors(str(path)) == text
+
+
+def test_a_transfer_says_what_it_moves_and_all_that_moves_is_read() -> None:
+    for each in TABLE.values():
+        if each.area == "transfer":
+            assert "MB" in each.moves, each.name
 
 
 def test_without_a_python_that_has_tensorflow_it_says_what_to_do(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -19,13 +20,14 @@ import headrace as tf
 from benchmarks.child import measure
 from benchmarks.compare import floor_name
 from benchmarks.libraries import HEADRACE
-from benchmarks.row import Bench, Unit
+from benchmarks.row import Bench, Row, Unit
 from benchmarks.rows import AREAS, TABLE
 from headrace.serve import registry
 from tests.serve.clusters import in_process
 
 ROOT = Path(__file__).resolve().parents[2]
 GONE_WITHIN_S = 30.0
+MB = 1_000_000
 
 OF_PROCESSES = [
     row.name for row in TABLE.values() if row.area == "footprint" or row.unit is Unit.BYTES
@@ -49,6 +51,12 @@ def test_a_row_measured_from_the_command_line_yields_a_figure(name: str) -> None
     assert re.match(rf"{name}\s+[\d.,]+ (ns|µs|ms|s|B|kB|MB|GB|/s)\s", line)
 
 
+def smaller(row: Row) -> dict[str, int]:
+    """Arguments with which its program is the same, and its tensors are not that large."""
+    taken = inspect.signature(row.function).parameters
+    return {"nbytes": MB} if "nbytes" in taken and taken["nbytes"].default > MB else {}
+
+
 @pytest.mark.parametrize("name", [name for name in TABLE if name not in OF_PROCESSES])
 def test_a_row_verifies_its_result_and_yields_a_figure(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -56,7 +64,7 @@ def test_a_row_verifies_its_result_and_yields_a_figure(
     row = TABLE[name]
     monkeypatch.setattr(registry, "find", lambda address: None)  # through sockets, as in the table
     with in_process(row.cluster) as cluster, tf.Graph().as_default():
-        assert measure(row, HEADRACE.name, Bench(0.0, cluster.spec)) > 0
+        assert measure(row, HEADRACE.name, Bench(0.0, cluster.spec), smaller(row)) > 0
 
 
 FLOORS = {

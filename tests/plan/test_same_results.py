@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import headrace as tf
+from headrace.plan import check
 from headrace.plan.compile import Compiler
 from headrace.plan.prune import needed
 from headrace.run import program, straight
@@ -109,9 +110,10 @@ def same(a: Any, b: Any) -> bool:
     recipe=recipes,
     wanted=st.lists(st.integers(0, 60), min_size=1, max_size=5),
     override=st.integers(0, 60),
+    checked=st.booleans(),
 )
 def test_random_graphs_give_what_they_give_as_written(
-    part: int, recipe: Recipe, wanted: list[int], override: int
+    part: int, recipe: Recipe, wanted: list[int], override: int, checked: bool
 ) -> None:
     built = Built(recipe)
     fetches = [built.values[i % len(built.values)] for i in wanted]
@@ -126,6 +128,7 @@ def test_random_graphs_give_what_they_give_as_written(
     ):
         for session in (quick, plain):
             session.run(built.init)
+        patch.setattr(check, "enabled", checked)  # a checked kernel writes into no input
         # The second run is of rows, the others are compiled part by part.
         patch.setattr(program, "HOT", 2)
         patch.setattr(program, "is_worth_it", lambda recipes, count: len(recipes) == count)

@@ -249,6 +249,8 @@ class OpSpec:
         self.keeps = False  # whether it keeps inputs that nobody will ever change, without a copy
         self.knowing: Callable[[Any, Sequence[Any]], Callable[..., Any] | None] | None = None
         """(operation, its inputs where they are constants, else None) -> a kernel of all inputs that uses that"""
+        self.alike: Callable[..., Any] | None = None
+        """a kernel whose result, of equal elements, has one of them in memory (strides of 0), for who can use that"""
         self.foldable = foldable and not stateful and not blocking and not polls
         self.elementwise = elementwise
         self.shares = shares

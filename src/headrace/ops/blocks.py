@@ -15,19 +15,14 @@ from headrace.run.team import spread
 
 __all__: list[str] = []
 
-BLOCK = (
-    65536  # elements: a few blocks fit into a processor's cache, and a call costs little beside one
-)
-LARGE = 4 * BLOCK  # elements from which an operation is worth sharing
-_AT_A_TIME = 2  # blocks
+BLOCK = 131072
+"""Elements: a few blocks fit into a processor's cache, and threads seldom wait for the interpreter between two."""
+LARGE = 2 * BLOCK  # elements from which an operation is worth sharing
 
 
-def over_blocks(count: int, work: Callable[[range], object]) -> None:
-    """work(numbers) for a few of `count` blocks at a time."""
-    spread(
-        lambda first: work(range(first, min(first + _AT_A_TIME, count))),
-        range(0, count, _AT_A_TIME),
-    )
+def over_blocks(count: int, work: Callable[[int], object]) -> None:
+    """work(number) for each of `count` blocks."""
+    spread(work, range(count))
 
 
 def summed_in_blocks(x: Any) -> Any:
@@ -40,9 +35,8 @@ def total(x: Any) -> Any:
     flat = x.reshape(-1)
     sums = np.empty(-(-flat.size // BLOCK), x.dtype)
 
-    def some(numbers: range) -> None:
-        for number in numbers:
-            sums[number] = np.add.reduce(flat[number * BLOCK : (number + 1) * BLOCK])
+    def one(number: int) -> None:
+        sums[number] = np.add.reduce(flat[number * BLOCK : (number + 1) * BLOCK])
 
-    over_blocks(len(sums), some)
+    over_blocks(len(sums), one)
     return np.add.reduce(sums)

@@ -168,14 +168,24 @@ def fill_op(xp: Any, dims: Any, value: Any) -> Any:
     Raises InvalidArgument if value is not a scalar or a size is negative.
     Source: TF 1.15 core/kernels/constant_op.cc
     """
+    alike = _alike(dims, value)
+    out = np.empty(alike.shape, alike.dtype)
+    out[...] = alike
+    return out
+
+
+def _alike(dims: Any, value: Any) -> Any:
+    """As `fill_op`; one element in memory, read-only."""
     sizes = checked_sizes(dims, "dims")
     if np.ndim(value) > 1 or np.size(value) != 1:
         raise errors.invalid_argument(
             f"value must be a scalar, but has shape {list(np.shape(value))}"
         )
-    out = np.empty(sizes, value.dtype)
-    out[...] = np.reshape(value, ())  # a vector of one element counts as a scalar
-    return out
+    # A vector of one element counts as a scalar.
+    return np.broadcast_to(np.array(value).reshape(()), sizes)
+
+
+fill_op.alike = _alike
 
 
 @fill_op.gradient

@@ -181,6 +181,14 @@ def assign_sub_op(xp: Any, ref: Variable, value: Array) -> Variable:
     return update(ref, value, np.subtract, "assign_sub", operator.sub)
 
 
+ASSIGNS: dict[str, np.ufunc | None] = {
+    "Assign": None,
+    "AssignAdd": np.add,
+    "AssignSub": np.subtract,
+}
+"""Operations (reference, value) and what they make of the variable and the value; None: the value."""
+
+
 # -- scattering rows --------------------------------------------------------------------------
 
 

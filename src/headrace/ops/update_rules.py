@@ -43,7 +43,9 @@ _T = (
     "T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
     "bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64}; "
 )
-_BLOCK = 65536  # elements; smaller ones have the threads wait for the interpreter's lock more often
+_BLOCK = (
+    131072  # elements; smaller ones have the threads wait for the interpreter's lock more often
+)
 _ROOM_FROM = 2048  # elements; for less, memory is found as soon as what was kept
 _PRODUCT = 0  # slot of scratch memory
 _WORTH_SHARING = 1 << 20  # elements of all arrays; below, another thread costs what it saves

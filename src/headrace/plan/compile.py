@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.graph.const_value import KERNEL_FAILURES, const_array
+from headrace.graph.const_value import const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
-from headrace.plan import check, fuse, sending
+from headrace.plan import assigned, check, fuse, sending
 from headrace.plan.binding import (
     SCALAR_KINDS,
     bound_kernel,
@@ -30,10 +30,13 @@ from headrace.plan.binding import (
 from headrace.plan.common import equal_tensors, follow_from_constants
 from headrace.plan.compile_dataflow import compile_dataflow
 from headrace.plan.effort import Pace, is_large
+from headrace.plan.folding import from_constants
 from headrace.plan.image_gradients import ImageGradients
 from headrace.plan.images import ImageGroup, Images
 from headrace.plan.images import instruction as image_instruction
 from headrace.plan.live import live_tensors, references_in
+from headrace.plan.ordering import items_in_order
+from headrace.plan.overwriting import over_input, overwritable
 from headrace.plan.prune import CONTROL_FLOW, Pruned
 from headrace.plan.shape_nodes import ShapeGroup, shape_groups
 from headrace.plan.shape_nodes import instruction as shape_instruction
@@ -42,13 +45,12 @@ from headrace.plan.updates import instruction as update_instruction
 from headrace.run import instructions as make
 from headrace.run.dataflow import DataflowProgram
 from headrace.run.kernel import Memos, NodeInfo
-from headrace.run.program import Instruction, Item, Program, Return, Segment, Waiter
+from headrace.run.program import Instruction, Program, Return, Segment, Waiter
 from headrace.run.straight import Recipe
 
 Compiled = Program | DataflowProgram
 Group = fuse.Group | ShapeGroup | UpdateGroup | ImageGroup
 _NOTHING: frozenset[int] = frozenset()
-_LARGEST_FOLDED = 1 << 20  # elements; more would hold memory for a value that is soon made
 
 
 def compile_program(
@@ -127,6 +129,8 @@ class Compiler:
         self._pace = Pace()
         self._group_of: dict[Operation, Group] = {}  # of the nodes that run together
         self._shapes: set[Operation] = set()  # nodes that run in groups of those that want them
+        self._overwritable: set[Tensor] = set()
+        self._alike: set[Operation] = set()
         references = references_in(pruned.ops)
         self._live = live_tensors(pruned.ops, references)
         self._changing = self._live | references
@@ -139,15 +143,22 @@ class Compiler:
             self._register[tensor] = self._new_register()
         if self._fold and self._fuses and self._xp is np:
             self._find_groups()
+            self._alike = fuse.alike(self._ops, self._group_of, self._returned, self._same)
+            self._overwritable = overwritable(
+                self._ops,
+                self._group_of.keys() | self._shapes,
+                self._returned,
+                self._fed,
+                self._same,
+            )
         self._find_last_uses()
         self._add_all()
         returns = [self._return(tensor) for tensor in self._returned]
         scalars = [
-            self._register[tensor]
-            for tensor in self._args
+            self._register[tensor] for tensor in self._args
             if tensor._raw == () and tensor._dtype._base.np.kind in SCALAR_KINDS
-        ]
-        items = self._items()
+        ]  # fmt: skip
+        items = items_in_order(self._segments, self._waiters)
         return Program(
             self._template, len(self._args), items, returns, self._preloaded, scalars,
             self._shares, self._polls,
@@ -206,7 +217,10 @@ class Compiler:
         if op.type == "Const":
             self._preload(op, node, after, [const_array(op)])
             return
-        folded = self._folded(op)
+        if not self._fold or self._controls[op]:
+            folded = None
+        else:
+            folded = from_constants(op, self._constants, self._xp)
         if folded is not None:
             self._preload(op, node, after, folded)
             return
@@ -240,6 +254,9 @@ class Compiler:
                 self._fresh.add(tensor)
         segment.computes |= not spec.handle
         work, recipe = self._instruction(op, spec, node, inputs, outputs)
+        if recipe is not None and self._overwritable:
+            gone = self._gone(op, op.inputs)
+            recipe = over_input(recipe, op, gone, self._overwritable, self._same)
         self._append(segment, work, node, inputs, outputs, recipe)
         self._release(op, op.inputs, segment, node)
 
@@ -320,6 +337,11 @@ class Compiler:
             self._fresh.update(group.outputs)
             self._shares = True
             work = image_instruction(group, registers, outputs, nodes)
+        elif group.target is not None:
+            self._references.update(op.outputs)
+            self._shares = True
+            registers = [*registers, self._register[group.target]]
+            work = assigned.instruction(group, registers, outputs[0], nodes)
         else:
             self._fresh.add(op.outputs[0])
             self._shares = True
@@ -389,37 +411,6 @@ class Compiler:
                 self._constants[tensor] = array
         self._preloaded.append((node, tuple(registers)))
 
-    def _folded(self, op: Operation) -> list[Any] | None:
-        """The outputs of `op` if they follow from constants, else None.
-
-        A kernel that fails is left to the step, which reports it.
-        """
-        spec = op.spec
-        if (
-            not self._fold
-            or spec is None
-            or not spec.foldable
-            or not op.inputs
-            or self._controls[op]
-        ):
-            return None
-        if spec.kernel is None or spec.takes_ctx or spec.keeps_refs:
-            return None
-        if op.inputs[0] not in self._constants:
-            return None
-        values = [self._constants.get(tensor) for tensor in op.inputs]
-        if any(value is None or value.size > _LARGEST_FOLDED for value in values):
-            return None
-        try:
-            with np.errstate(all="ignore"):
-                result = bound_kernel(op, spec, self._xp)(*values)
-        except KERNEL_FAILURES:
-            return None
-        found = [result] if spec.single_output else list(result)
-        if any(np.size(value) > _LARGEST_FOLDED for value in found):
-            return None
-        return found
-
     def _dependencies(self, op: Operation) -> frozenset[int]:
         if not self._waiters:
             return _NOTHING
@@ -468,6 +459,8 @@ class Compiler:
         if spec.knowing is not None:
             kernel = spec.knowing(op, [self._constants.get(t) for t in op.inputs]) or kernel
         single = spec.single_output
+        if op in self._alike and spec.alike is not None:
+            kernel = spec.alike
         if spec.handle and not inputs:
             return make.handle(kernel, node, outputs[0]), None
         if check.enabled:
@@ -501,8 +494,17 @@ class Compiler:
         the only segment that there is so far: other tasks may wait for its memory.
         """
         after = self._after[op]
+        if gone := self._gone(op, inputs):
+            large = tuple(self._register[tensor] for tensor in gone if is_large(tensor))
+            if large:
+                self._append(segment, make.release(large), node, (), (), (None, large, ()))
+            self._free.setdefault(after, []).extend(self._register[tensor] for tensor in gone)
+
+    def _gone(self, op: Operation, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The inputs that nobody uses after this node, made in the same segment."""
+        after = self._after[op]
         nothing_waits = self._fuses and not self._waiters
-        gone = [
+        return [
             tensor
             for tensor in dict.fromkeys([self._same.get(tensor, tensor) for tensor in inputs])
             if self._last_use.get(tensor) is op
@@ -511,11 +513,6 @@ class Compiler:
             and tensor not in self._constants
             and (nothing_waits if tensor in self._fed else self._after.get(tensor.op) == after)
         ]
-        if gone:
-            large = tuple(self._register[tensor] for tensor in gone if is_large(tensor))
-            if large:
-                self._append(segment, make.release(large), node, (), (), (None, large, ()))
-            self._free.setdefault(after, []).extend(self._register[tensor] for tensor in gone)
 
     # -- waiting ----------------------------------------------------------------------------
 
@@ -574,18 +571,3 @@ class Compiler:
             return False
         used = [*self._returned, *(each for op in self._ops for each in op.inputs)]
         return sum(first is same.get(each, each) for each in used) == 1
-
-    def _items(self) -> list[Item]:
-        """Segments and waiters in dependency order: fewer waiters before, segments before waiters."""
-        pending: list[tuple[int, int, frozenset[int], Segment | Waiter, int]] = []
-        for after, segment in self._segments.items():
-            pending.append((len(after), 0, after, segment, -1))
-        for number, (waiter, after) in enumerate(self._waiters):
-            pending.append((len(after), 1, after, waiter, number))
-        pending.sort(key=lambda entry: entry[:2])
-        items = [Item(work, len(after)) for _, _, after, work, _ in pending]
-        position = {number: i for i, (*_, number) in enumerate(pending) if number >= 0}
-        for index, (_, _, after, _, _) in enumerate(pending):
-            for number in after:
-                items[position[number]].wakes.append(index)
-        return items

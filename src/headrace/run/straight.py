@@ -4,6 +4,7 @@ A closure an instruction is made with the plan.  From its second run on a segmen
 (kernel, its registers), which one loop calls: 100 ns less for each.  From its `HOT`th run on, each run compiles one
 more *part* of it, `PART` instructions, to source, one line an instruction, values in local variables: ``v3 = v2 * v5``.
 That is another 40 to 80 ns less, but compiling takes as long as 50 runs gain of operators and 250 of calls.
+A ufunc whose input nobody wants any more may write into that (`plan.overwriting`): ``v3 = k1(v2, v5, v2)``.
 A register keeps its value in ``r`` only where something else than the lines of its part looks at it.  Only what is
 known to be a plain call or a release becomes a line of its own; all else is called with ``r``, as before.
 Called by: run.program.  Threads: any; two that compile the same part at once do so for nothing.
@@ -16,13 +17,18 @@ from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
 from typing import Any
 
+import numpy as np
+
 HOT = 128
 PART = 500
 FEWEST = 8  # instructions; fewer gain nothing
 
 Registers = list[Any]
 Recipe = tuple[Callable[..., Any] | None, tuple[int, ...], tuple[int, ...]]
-"""(kernel of one result or None for a release, input registers, output registers)"""
+"""(kernel of one result or None for a release, input registers, output registers).
+
+Of a ufunc there may be one input register more than it has inputs: one of those, whose memory takes the result.
+"""
 Row = tuple[Callable[..., Any], Any, Any, Any]
 """(kernel, input register, another one or None, output register), or (what is called with all registers, 3 x None)"""
 
@@ -39,6 +45,8 @@ def rows_of(
     rows: list[Row] = []
     for instruction, recipe in zip(instructions, recipes, strict=True):
         kernel, read, written = recipe or (None, (), ())
+        if isinstance(kernel, np.ufunc):
+            read = read[: kernel.nin]
         if kernel is None or not 1 <= len(read) <= 2:
             rows.append((instruction, None, None, None))
         else:
@@ -112,7 +120,7 @@ class Part:
             loads = "".join(f"v{n} = r[{n}]; " for n in dict.fromkeys(read) if n not in local)
             local.update(read)
             given = [f"v{n}" for n in read]
-            self._given.append([*given])
+            self._given.append([*given[: kernel.nin if isinstance(kernel, np.ufunc) else None]])
             (out,) = written
             keep = f"r[{out}] = " if index in kept else ""
             if len(given) == 2 and (sign := _SIGNS.get(kernel)) is not None:
