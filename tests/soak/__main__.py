@@ -3,7 +3,7 @@ queues whose clients are killed, has the contract of servers tested over connect
 scripts of the interop matrix over every shell.
 
 python -m tests.soak --seconds 7200                                                two hours
-python -m tests.soak --seed 7 --seconds 0 --cycles 0 --histories 0 --contract 0    one run again
+python -m tests.soak --seed 7 --seconds 0 --cycles 0 --histories 0 --contract 0 --failures 0    one run again
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 import traceback
 from collections import Counter
 
+from tests.serve.test_failed_steps import FRUGAL
 from tests.soak import cycles
 from tests.soak.chaos import Run
 
@@ -24,6 +25,7 @@ SECONDS = 600.0
 CYCLES = 1000
 HISTORIES = 200
 FAULTS = 10  # of a run
+FAILURES = 10
 
 
 def main() -> int:
@@ -37,6 +39,8 @@ def main() -> int:
             cycles.run(options.cycles, show)
         if options.histories:
             histories(seed, options.histories)
+        if options.failures:
+            failures(options.failures)
         for number in range(options.contract):
             contract(seed + 100 * number)
         if options.contract:
@@ -72,6 +76,12 @@ def arguments() -> argparse.Namespace:
         default=1,
         help="times the contract, over connections that dawdle and break; 0: no scripts, too (%(default)d)",
     )
+    add(
+        "--failures",
+        type=int,
+        default=FAILURES,
+        help="times the steps that fail in the tests; 0: none (%(default)d)",
+    )
     return parser.parse_args()
 
 
@@ -88,7 +98,7 @@ def chaos(seed: int, seconds: float, faults: int) -> None:
         except AssertionError:
             say(
                 f'again: make soak ARGS="--seed {seed} --seconds 0 --faults {faults} '
-                '--cycles 0 --histories 0 --contract 0"'
+                '--cycles 0 --histories 0 --contract 0 --failures 0"'
             )
             raise
         say("  " + ", ".join(f"{count} {how}" for how, count in outcomes.most_common()))
@@ -116,6 +126,17 @@ def scripts() -> None:
         env={**os.environ, "HEADRACE_TEST_SHELLS": "all"}, check=False,
     )  # fmt: skip
     assert done.returncode == 0, "a script failed: HEADRACE_TEST_SHELLS=all"
+
+
+def failures(times: int) -> None:
+    """Steps that fail by the thousand, and what is left of them: ten times what the tests do."""
+    say(f"steps that fail, {times} times as many as the tests make")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "tests/serve/test_failed_steps.py",
+         "tests/serve/test_failed_steps_let_go.py"],
+        env={**os.environ, **FRUGAL, "HEADRACE_TEST_FAILURES": str(times)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"something was left: HEADRACE_TEST_FAILURES={times}"
 
 
 def histories(seed: int, count: int) -> None:

@@ -121,7 +121,10 @@ class Parser:
         self._max_bytes = max_bytes
         self._elsewhere = elsewhere
         self._brisk = max_bytes >= _BRISK
-        self.room = self._room if self._brisk and self._ahead and self.at_boundary else None
+        self.room = None
+        if self.at_boundary and self._ahead:
+            self._start = self._end = 0
+            self.room = self._room if self._brisk else None
 
     @property
     def at_boundary(self) -> bool:
