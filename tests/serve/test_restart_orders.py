@@ -11,7 +11,7 @@ import pytest
 
 import headrace as tf
 from headrace.codec import protos as pb
-from headrace.serve import cluster_view, waiting
+from headrace.serve import verdict
 from tests.serve.clusters import Cluster
 
 Uses = dict[str, Callable[[], Any]]
@@ -85,8 +85,7 @@ def heard(use: Callable[[], Any]) -> list[str]:
 @pytest.fixture(autouse=True)
 def no_task_answers_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine is busy."""
-    monkeypatch.setattr(waiting, "BACK_WITHIN_S", 0.0)
-    monkeypatch.setattr(cluster_view, "BACK_WITHIN_S", 0.0)
+    monkeypatch.setattr(verdict, "BACK_WITHIN_S", 0.0)
 
 
 def hears_once(
