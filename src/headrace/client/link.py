@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from headrace.base import errors
@@ -53,7 +54,7 @@ class Link:
         config: pb.ConfigProto,
         scope: Scope,
         pool: GrowingPool,
-        starts: Mapping[str, int],
+        starts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """scope: the session's.  starts: of tasks that were used through earlier links."""
         self._pool = pool

@@ -415,8 +415,8 @@ class RemoteEngine:
             found = self._master_verdict(link, scope)
             if found is True:
                 told = errors.aborted(
-                    f"the server at {_address(self._target)} was restarted: it does not know the session any more. Variables there are "
-                    "uninitialized, queues empty; the next step makes the session anew"
+                    f"the server at {_address(self._target)} was restarted: it does not know the session any more. "
+                    "Variables there are uninitialized, queues empty; the next step makes the session anew"
                 )
             lost = found is None
         if told is not None:
