@@ -98,12 +98,18 @@ class ClusterView:
     def incarnations(
         self, devices: Iterable[str], scope: Scope
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """The numbers of the devices' starts, and those of their tasks.  Each task is asked once.
+        """The numbers of the starts of devices, and those of their tasks.  A task of ours is asked once; one that would
+        take what is meant for another start of it each time.
 
         Waits for tasks that are not up yet.  Raises Unavailable naming the task.
         """
         wanted = set(devices)
         tasks = sorted({task_of(device) for device in wanted})
+        with self._lock:
+            trusted = {
+                t: e for t, e in self._reported.items() if t in self._pushing or t not in tasks
+            }
+            self._reported = trusted
         reported = self._ask(tasks, scope)
         known = {d.name: d.incarnation for task in tasks for d in reported[task]}
         starts = {task: reported[task][0].incarnation for task in tasks if reported[task]}

@@ -444,7 +444,7 @@ def _raise_lost(tasks: Sequence[str], error: errors.OpError, scope: Scope) -> No
     if tasks and isinstance(error, errors.AbortedError):
         scope.check()
         raise errors.unavailable(
-            f"{', '.join(tasks)} was restarted while a step of the session was under way"
+            f"{', '.join(f'{task} was restarted' for task in tasks)} while a step of the session was under way"
         ) from error
 
 

@@ -64,8 +64,8 @@ class Starts:
 def restarted(tasks: list[str]) -> RestartedError:
     """What the session's client is told."""
     error = RestartedError.of(
-        f"{', '.join(tasks)} was restarted: another incarnation answers than the one that the session knew. "
-        "Variables there are uninitialized, queues empty; the next step uses the new one"
+        f"{', '.join(f'{task} was restarted' for task in tasks)}: another incarnation answers than the one that the "
+        "session knew. Variables there are uninitialized, queues empty; the next step uses the new one"
     )
     error.tasks = tuple(tasks)
     return error
