@@ -193,3 +193,25 @@ def test_a_direct_step_that_loses_its_task_is_told_of_its_restart(
                 session.run(read)
         session.run(program.inits["ps:0"], {program.given: 4})
         assert session.run(read) == 4
+
+
+@pytest.mark.parametrize("shell", ["direct", "grpc", "unix"], indirect=True)
+@pytest.mark.parametrize("told_by", ["its next piece", "a step"])
+def test_a_partial_run_that_was_under_way_is_over(cluster: Cluster, told_by: str) -> None:
+    with tf.device("/job:ps"):
+        first, second = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])
+        doubled, sum_ = first * 2.0, first + second
+    with tf.Session(cluster.target("worker:0")) as session:
+        handle = session.partial_run_setup([doubled, sum_], [first, second])
+        assert session.partial_run(handle, doubled, {first: 1.0}) == 2.0
+        cluster.servers["ps:0"].stop()
+        cluster.start("ps:0")
+        whole = {first: 1.0, second: 2.0}
+        told, lost = tf.errors.AbortedError, tf.errors.UnavailableError
+        if told_by == "a step":
+            with pytest.raises(told, match="ps/replica:0/task:0 was restarted"):
+                session.run(sum_, whole)
+            assert session.run(sum_, whole) == 3.0
+        with pytest.raises(lost if told_by == "a step" else told, match="was restarted"):
+            session.partial_run(handle, sum_, {second: 2.0})
+        assert session.run(sum_, whole) == 3.0
