@@ -14,6 +14,7 @@ from headrace.codec.frame_parser import Parser
 from headrace.serve.lane_client import LanePeer
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security
+from headrace.serve.unix_socket import address_of
 from tests.serve.clusters import Cluster
 
 
@@ -30,7 +31,8 @@ def connected(lane: pb.LaneAddress) -> socket.socket:
         return socket.create_connection(("127.0.0.1", lane.tcp_port), 30)
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(30)
-    sock.connect(lane.unix_path)
+    with address_of(lane.unix_path) as where:
+        sock.connect(where)
     return sock
 
 

@@ -42,6 +42,7 @@ from headrace.serve.lane_socket import LaneSocket, NothingSent
 from headrace.serve.lane_wire import NUMBERS
 from headrace.serve.routed import RoutedPeer
 from headrace.serve.security import Security
+from headrace.serve.unix_socket import address_of
 from headrace.serve.watcher import watcher
 from headrace.serve.worker import Worker
 from tests.serve.clusters import Cluster, addresses, in_process
@@ -488,7 +489,11 @@ def raw(cluster: Cluster, lane: str) -> socket.socket:
     family = socket.AF_UNIX if lane == "unix" else socket.AF_INET
     sock = socket.socket(family)
     sock.settimeout(WITHIN_S)
-    sock.connect(address.unix_path if lane == "unix" else ("127.0.0.1", address.tcp_port))
+    if lane == "unix":
+        with address_of(address.unix_path) as where:
+            sock.connect(where)
+    else:
+        sock.connect(("127.0.0.1", address.tcp_port))
     parser = Parser(1 << 20)
     while parser.next() is None:
         parser.received(sock.recv_into(parser.buffer()))

@@ -30,6 +30,7 @@ from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.lane_wire import NUMBERS
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security
+from headrace.serve.unix_socket import address_of
 from tests.serve.clusters import ProcessCluster, in_process, processes
 from tests.serve.conftest import SHELLS
 
@@ -82,7 +83,8 @@ def client(lane: pb.LaneAddress) -> LaneSocket:
     """A connection that has asked one thing and has nothing more to say."""
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(WITHIN_S)
-    sock.connect(lane.unix_path)
+    with address_of(lane.unix_path) as where:
+        sock.connect(where)
     connection = LaneSocket(sock, 1 << 20)
     for _ in range(2):  # the greeting, and an answer
         assert connection.read(WITHIN_S) is not None

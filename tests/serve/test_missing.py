@@ -145,7 +145,7 @@ def test_one_that_is_behind_a_firewall(monkeypatch: pytest.MonkeyPatch) -> None:
     def swallowed(*_: object) -> None:
         raise TimeoutError("timed out")
 
-    monkeypatch.setattr(unreachable, "_connected", swallowed)
+    monkeypatch.setattr(unreachable, "connected", swallowed)
     assert "no answer: the host is down" in why("127.0.0.1:1", Security(), Scope(WITHIN_S))
 
 

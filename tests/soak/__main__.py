@@ -1,9 +1,9 @@
-"""Lets chaos loose on clusters of real processes for a while, starts and stops servers very often, makes histories of
-queues whose clients are killed, has the contract of servers tested over connections that dawdle and break, and runs the
-scripts of the interop matrix over every shell.
+"""Lets chaos loose on clusters of real processes for a while, starts and stops servers very often, restarts tasks by
+the hundred under sessions that use them, makes histories of queues whose clients are killed, has the contract of
+servers tested over connections that dawdle and break, and runs the scripts of the interop matrix over every shell.
 
-python -m tests.soak --seconds 7200                                                two hours
-python -m tests.soak --seed 7 --seconds 0 --cycles 0 --histories 0 --contract 0 --failures 0    one run again
+python -m tests.soak --seconds 7200                  two hours
+python -m tests.soak --seed 7 --seconds 0 --only-chaos    one run again
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import traceback
 from collections import Counter
 
 from tests.serve.test_failed_steps import FRUGAL
-from tests.soak import cycles
+from tests.soak import cycles, restarts
 from tests.soak.chaos import Run
 
 SECONDS = 600.0
 CYCLES = 1000
+RESTARTS = 100
 HISTORIES = 200
 FAULTS = 10  # of a run
 FAILURES = 10
@@ -35,8 +36,15 @@ def main() -> int:
     print(f"seed {seed}, {options.seconds:.0f} s of chaos, {options.cycles} cycles", flush=True)
     try:
         chaos(seed, options.seconds, options.faults)
+        if options.only_chaos:
+            return 0
         if options.cycles:
             cycles.run(options.cycles, show)
+        if options.restarts:
+            say(f"{options.restarts} restarts of a ps under two clients")
+            restarts.run(options.restarts, show_all)
+            restarts.generated(seed, max(1, options.restarts // 10), say)
+            told_once(seed, options.restarts)
         if options.histories:
             histories(seed, options.histories)
         if options.failures:
@@ -60,9 +68,16 @@ def arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--seconds", type=float, default=SECONDS, help="of chaos, one run at least (%(default).0f)")
     add("--seed", type=int, help="of the first run; the next one's is one more (a new one)")
+    add("--only-chaos", action="store_true", help="nothing of what is below but --faults")
     add("--faults", type=int, default=FAULTS, help="in a run (%(default)d)")
     add(
         "--cycles", type=int, default=CYCLES, help="of a server that starts and stops (%(default)d)"
+    )
+    add(
+        "--restarts",
+        type=int,
+        default=RESTARTS,
+        help="of a ps under two clients, and half as many clusters with restarts out of a seed (%(default)d)",
     )
     add(
         "--histories",
@@ -96,10 +111,7 @@ def chaos(seed: int, seconds: float, faults: int) -> None:
         try:
             outcomes: Counter[str] = Run(seed, faults, say)()
         except AssertionError:
-            say(
-                f'again: make soak ARGS="--seed {seed} --seconds 0 --faults {faults} '
-                '--cycles 0 --histories 0 --contract 0 --failures 0"'
-            )
+            say(f'again: make soak ARGS="--seed {seed} --seconds 0 --faults {faults} --only-chaos"')
             raise
         say("  " + ", ".join(f"{count} {how}" for how, count in outcomes.most_common()))
         seed += 1
@@ -147,6 +159,26 @@ def histories(seed: int, count: int) -> None:
         env={**os.environ, "HEADRACE_TEST_HISTORIES": f"{seed}:{count}"}, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"a history was wrong: HEADRACE_TEST_HISTORIES={seed}:{count}"
+
+
+def told_once(seed: int, count: int) -> None:
+    """More of those clusters that the tests make a few of."""
+    say(f"{count // 2} clusters with restarts, of each kind, with seed {seed}")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-k", "told_once_and", "tests/serve/test_told_once.py"],
+        env={**os.environ, "HEADRACE_TEST_RESTARTS": f"{seed}:{count // 2}"}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, (
+        f"a restart was not told once: HEADRACE_TEST_RESTARTS={seed}:{count // 2}"
+    )
+
+
+def show_all(done: int, survivors: dict[str, cycles.Kept]) -> None:
+    for name, kept in survivors.items():
+        say(
+            f"{done} restarts, {name}: {kept.descriptors} descriptors, {kept.all_threads} threads, "
+            f"{kept.memory_kb / 1024:.0f} MB"
+        )
 
 
 def show(done: int, kept: cycles.Kept) -> None:

@@ -27,7 +27,7 @@ NOISE = 8  # descriptors or threads, however many cycles
 
 @dataclass(frozen=True)
 class Kept:
-    """What this process has."""
+    """What a process has.  threads: Python's, which only this process can count."""
 
     descriptors: int
     threads: int
@@ -36,27 +36,33 @@ class Kept:
 
     @classmethod
     def now(cls) -> Kept:
-        status = Path("/proc/self/status").read_text()
+        return cls.of(os.getpid())
+
+    @classmethod
+    def of(cls, pid: int) -> Kept:
+        process = Path(f"/proc/{pid}")
+        status = (process / "status").read_text()
         resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return cls(
-            len(os.listdir("/proc/self/fd")),
-            threading.active_count(),
-            len(os.listdir("/proc/self/task")),
+            len(os.listdir(process / "fd")),
+            threading.active_count() if pid == os.getpid() else 0,
+            len(os.listdir(process / "task")),
             int(resident.split()[1]),
         )
 
 
-def settled(most: Kept | None) -> Kept:
-    """What is left when no more goes away, or no more than `most`."""
+def settled(most: Kept | None, pid: int | None = None) -> Kept:
+    """What this process, or that of `pid`, is left with when no more goes away, or no more than `most`."""
+    whose = os.getpid() if pid is None else pid
     pause = threading.Event()
     end = time.monotonic() + SETTLED_WITHIN_S
     gc.collect()
-    found = Kept.now()
+    found = Kept.of(whose)
     while time.monotonic() < end:
         if most is not None and not more(found, most):
             break
         pause.wait(0.2)
-        before, found = found, Kept.now()
+        before, found = found, Kept.of(whose)
         if most is None and not more(before, found):
             break
     return found

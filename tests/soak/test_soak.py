@@ -1,4 +1,4 @@
-"""A short run of the chaos, a hundred starts and stops, and that the books would show what is wrong."""
+"""A short run of the chaos, a hundred starts and stops, some restarts, and that the books would show what is wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.soak import cycles
+from tests.soak import cycles, restarts
 from tests.soak.chaos import TASKS, Run, plan
 from tests.soak.journal import Step, check_errors, check_queue, check_training
 
@@ -24,6 +24,10 @@ def test_nothing_is_applied_twice_and_nothing_hangs_while_processes_die_and_free
 
 def test_a_hundred_starts_and_stops_on_one_port_leave_nothing_behind() -> None:
     cycles.run(100)
+
+
+def test_two_restarts_of_a_ps_are_told_once_each_to_the_sessions_of_two_clients() -> None:
+    restarts.run(2)
 
 
 def test_what_is_left_behind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,11 @@ class Task:
 
         self._debts = Debts(self._name, probe)
 
+    @property
+    def silent(self) -> bool:
+        """Whether it was found not to live, and has not been heard of since."""
+        return self._debts.silent
+
     def use(self) -> LanePeer | None:
         """The lane; if there is none, it is looked for, for steps to come."""
         lane = self.lane

@@ -11,8 +11,9 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from headrace.base import errors
@@ -53,8 +54,9 @@ class Link:
         config: pb.ConfigProto,
         scope: Scope,
         pool: GrowingPool,
+        starts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """scope: the session's."""
+        """scope: the session's.  starts: of tasks that were used through earlier links."""
         self._pool = pool
         self.master = master
         self.handle = ""
@@ -64,6 +66,7 @@ class Link:
         self._graph = graph
         self._config = config
         self._scope = scope
+        self._starts = starts
         self._lock = threading.RLock()  # a reply may come while its request is being sent
         self._version = 0
         self._shipped = 0
@@ -99,7 +102,7 @@ class Link:
         request = pb.CreateSessionRequest(
             graph_def=graph_def(self._graph, ops=ops), config=self._config, target=self._target,
             headrace_client=_who(),
-            headrace_attends=self.master.remote,
+            headrace_attends=self.master.remote, headrace_starts=self._starts,
         )  # fmt: skip
         asked = self.master.call(wire.CREATE_SESSION, request, self._scope, wait_for_ready=True)
 

@@ -29,7 +29,6 @@ from headrace.graph.tensor import Tensor
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import registry, wire
-from headrace.serve.awaited import wait_for_server
 from headrace.serve.lane_connect import Unreachable
 from headrace.serve.lane_options import direct_steps
 from headrace.serve.overview import add_owed
@@ -38,14 +37,16 @@ from headrace.serve.persistent import insist
 from headrace.serve.placement_log import log_placement
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security
-from headrace.serve.status import ForgottenStepError, UnattendedError
-from headrace.serve.waiting import follow, time_to_answer
+from headrace.serve.status import ForgottenStepError, RestartedError, UnattendedError
+from headrace.serve.verdict import verdict
+from headrace.serve.waiting import follow
 
 if TYPE_CHECKING:
     from headrace.client.direct import Route, Tasks
     from headrace.serve.lane_client import LanePeer
 
 _INSPECT_WITHIN_S = 10.0
+_CHECK_WITHIN_S = 10.0  # longer than the master asks the task
 
 
 def _address(target: str) -> str:
@@ -56,7 +57,8 @@ def _address(target: str) -> str:
     return target[len("grpc://") :].rstrip("/")
 
 
-def _master(target: str, pool: GrowingPool, security: Security | None) -> Peer:
+def master_at(target: str, pool: GrowingPool, security: Security | None) -> Peer:
+    """The master at ``grpc://host:port``.  Raises NotFound for a target that is none."""
     address = _address(target)
     return connect(address, "master", pool, "the server", security)
 
@@ -83,6 +85,10 @@ class RemoteEngine:
         self._under_way = UnderWay()
         self._lock = threading.Lock()
         self._known: Link | None = None
+        self._starts: dict[
+            str, int
+        ] = {}  # of tasks that were used, for a master that is started anew
+        self._valid = object()  # another one after each restart; steps are named again then
         self._closed = False
         self._goes_direct = direct_steps()
         self._tasks: Tasks | None = None  # that are asked for steps without the master
@@ -112,7 +118,7 @@ class RemoteEngine:
         def plain(values: Sequence[Any], options: pb.RunOptions | None = None) -> list[Any]:
             nonlocal known
             now = known
-            if now is None or now.link is not self._known:
+            if now is None or now.valid is not self._valid:
                 return run(values, options, None)
             step = object()
             steps[step] = get_ident()
@@ -139,7 +145,7 @@ class RemoteEngine:
             nonlocal known
             link = self._link()
             is_plain = metadata is None and not (options and _asks_for_more(options))
-            if is_plain and known is not None and known.link is link:
+            if is_plain and known is not None and known.valid is self._valid:
                 return plain(values, options)
             with self._under_way, self._limited(options) as scope, self._minding(link, scope):
                 link.ship(scope)
@@ -155,7 +161,9 @@ class RemoteEngine:
                     target_names,
                     sent,
                 )
+                valid = self._valid
                 reply: m.RunStepReply = link.master.call_now(wire.RUN_STEP, request, scope)
+                self._uses(link, reply.starts)
             if log_now and reply.metadata is not None:
                 self._log_placement(reply.metadata)
                 logged.append(True)
@@ -165,6 +173,7 @@ class RemoteEngine:
             if reply.signature and is_plain and not log_now:
                 known = _Known(
                     link,
+                    valid,
                     m.RunKnownRequest(link.handle, reply.signature, []),
                     self._route(reply.direct, fetch_names),
                 )
@@ -189,7 +198,7 @@ class RemoteEngine:
                     scope = direct
                     if timeout_ms or route.timeout_ms:
                         scope = _limit(timeout_ms or route.timeout_ms, direct)
-                    return self._run_direct(route, lane, values, scope)
+                    return self._run_direct(link, route, lane, values, scope)
             if timeout_ms or not link.master.remote:
                 scope = _limit(timeout_ms, self._scope)
             request = known.request
@@ -201,8 +210,9 @@ class RemoteEngine:
             raise
         return done.fetches
 
-    @staticmethod
-    def _run_direct(route: Route, lane: LanePeer, values: Sequence[Any], scope: Scope) -> list[Any]:
+    def _run_direct(
+        self, link: Link, route: Route, lane: LanePeer, values: Sequence[Any], scope: Scope
+    ) -> list[Any]:
         try:
             return route.run(lane, values, scope)
         except Unreachable as error:
@@ -210,7 +220,27 @@ class RemoteEngine:
             raise ForgottenStepError.of(str(error)) from error
         except errors.UnavailableError:
             route.to.leave()
+            self._have_checked(link, route, scope)
             raise
+
+    def _have_checked(self, link: Link, route: Route, scope: Scope) -> None:
+        """Have the master see whether a task that was lost in a direct step was restarted.  Raises Restarted if so, and
+        the session has not been told yet.
+        """
+        if route.to.silent:
+            return
+        left_s = scope.remaining()
+        within_s = _CHECK_WITHIN_S if left_s is None else min(left_s, _CHECK_WITHIN_S)
+        request = pb.CheckTaskRequest(
+            session_handle=link.handle, task=route.task, start=route.to.start
+        )
+        with Scope(within_s, self._scope) as asking:
+            try:
+                link.master.call_now(wire.CHECK_TASK, request, asking)
+            except RestartedError:
+                raise
+            except errors.OpError:  # the master is gone, say, which is found out elsewhere
+                return
 
     def _route(self, offer: pb.DirectStep | None, makes: Sequence[str]) -> Route | None:
         """The way to its task that the master offers for a step, if it is to be gone."""
@@ -283,6 +313,7 @@ class RemoteEngine:
                 self._sent_options(None, scope), handle,
             )  # fmt: skip
             reply: m.RunStepReply = link.master.call_now(wire.RUN_STEP, request, scope)
+            self._uses(link, reply.starts)
         found = dict(reply.tensors)
         return [_writable(found[name]) for name in fetches]
 
@@ -323,6 +354,7 @@ class RemoteEngine:
                     reply: m.RunCallableReply = current.master.call_now(
                         wire.RUN_CALLABLE, request, scope
                     )
+                    self._uses(current, reply.starts)
             _fill(metadata, reply.metadata)
             return [_writable(value) for value in reply.fetches]
 
@@ -342,12 +374,19 @@ class RemoteEngine:
                 self._scope.check()
                 link = self._known
                 if link is None:
-                    master = _master(self._target, self._pool, self._security)
-                    link = Link(
-                        master, self._target, self._graph, self._config, self._scope, self._pool
-                    )
-                    self._known = link
+                    master = master_at(self._target, self._pool, self._security)
+                    link = self._known = self._new_link(master)
         return link
+
+    def _new_link(self, master: Peer) -> Link:
+        return Link(
+            master, self._target, self._graph, self._config, self._scope, self._pool, self._starts
+        )
+
+    def _uses(self, link: Link, starts: Mapping[str, int]) -> None:
+        """A step has run on tasks in these starts."""
+        if starts and self._known is link:
+            self._starts.update(starts)
 
     def _minding(self, link: Link, scope: Scope) -> _Minding:
         """Around a call: see `_check_restarted`."""
@@ -355,49 +394,67 @@ class RemoteEngine:
 
     def _check_restarted(self, link: Link, error: errors.OpError, scope: Scope) -> None:
         """If `error` came of the master's having been restarted, or having given the session up, raise Aborted
-        that says so.  That is found out by the step's deadline, if at all.
+        that says so: once, and Unavailable instead of what else is Aborted because of that.  That is found out by the
+        step's deadline, if at all.
 
         The session is made anew by the next step.
         """
-        master = link.master
-        if isinstance(error, UnattendedError):
-            self._renew(link)
-            raise errors.aborted(
+        if isinstance(error, RestartedError):  # as the master tells
+            for task in error.tasks:
+                self._starts.pop(task, None)
+            self._valid = object()
+            raise errors.aborted(error.message) from error.__cause__
+        told: errors.OpError | None = None
+        lost = self._known is not link  # of which another step has told
+        if not lost and isinstance(error, UnattendedError):
+            told = errors.aborted(
                 f"{error.message}. Steps that were under way were cancelled, queues of this session alone are gone; "
                 "variables are as they were, and the next step makes the session anew"
-            ) from error
-        if master.remote:
-            if not link.incarnation:
-                return  # TensorFlow's, or the session was never there
-            within_s = time_to_answer(isinstance(error, errors.AbortedError), scope)
-            with Scope(within_s, self._scope) as asking:
-                try:
-                    asked = master.call(
-                        wire.GET_STATUS, pb.GetStatusRequest(), asking, wait_for_ready=True
-                    )
-                    status = asked.wait(asking)
-                except errors.OpError:
-                    return  # it has gone again, or the session has been closed
-            if any(d.incarnation == link.incarnation for d in status.device_attributes):
-                return
-        elif not (master.stale and registry.find(_address(self._target)) is not None):
-            return
-        self._renew(link)
-        raise errors.aborted(
-            f"{master.name} was restarted: it does not know the session any more. Variables there are "
-            "uninitialized, queues empty; the next step makes the session anew"
-        ) from error
-
-    def _renew(self, link: Link) -> None:
-        """Have the next step make the session anew."""
-        with self._lock:
-            if self._known is link:
-                master = link.master
-                if master.stale:
-                    master = _master(self._target, self._pool, self._security)
-                self._known = Link(
-                    master, self._target, self._graph, self._config, self._scope, self._pool
+            )
+        elif not lost:
+            found = self._master_verdict(link, scope)
+            if found is True:
+                told = errors.aborted(
+                    f"the server at {_address(self._target)} was restarted: it does not know the session any more. "
+                    "Variables there are uninitialized, queues empty; the next step makes the session anew"
                 )
+            lost = found is None
+        if told is not None:
+            if self._renew(link):
+                raise told from error
+            lost = True
+        if lost and isinstance(error, errors.AbortedError):
+            raise errors.unavailable(
+                f"the session on {link.master.name} was lost while a step was under way"
+            ) from error
+
+    def _master_verdict(self, link: Link, scope: Scope) -> bool | None:
+        """Whether the master was restarted; None: it does not answer."""
+        master = link.master
+        if not master.remote:
+            return master.stale and registry.find(_address(self._target)) is not None
+        if not link.incarnation:
+            return False  # TensorFlow's, or the session was never there
+        name = master.name
+        found = verdict({name: master}, {name: link.incarnation}, scope, self._scope)
+        if found.restarted:
+            return True
+        return None if found.silent else False
+
+    def _renew(self, link: Link) -> bool:
+        """Have the next step make the session anew; false if another one has it already."""
+        with self._lock:
+            if self._known is not link:
+                return False
+            master = link.master
+            if master.stale:
+                master = master_at(self._target, self._pool, self._security)
+            for task, start in list(self._starts.items()):
+                if start == link.incarnation:  # the master's own: it is told of now
+                    self._starts.pop(task, None)
+            self._known = self._new_link(master)
+            self._valid = object()
+        return True
 
     @property
     def handle(self) -> str:
@@ -476,10 +533,11 @@ class RemoteEngine:
 class _Known:
     """A step that has been named once: how its master is asked for it, and the way to its one task, if it has one.
 
-    request: without feeds; never changed.
+    request: without feeds; never changed.  valid: the engine's, as long as it is.
     """
 
     link: Link
+    valid: object
     request: m.RunKnownRequest
     route: Route | None
 
@@ -539,25 +597,3 @@ def _close_all() -> None:
     """Sessions that the program leaves open are closed while threads still run."""
     for engine in list(_open_engines):
         engine._close(1.0)
-
-
-def reset(
-    target: str,
-    containers: list[str],
-    config: pb.ConfigProto | None,
-    security: Security | None = None,
-) -> None:
-    """Empty containers on the cluster and close the sessions of the master at `target`."""
-    pool = GrowingPool("headrace reset")
-    master = _master(target, pool, security)
-    filters = list(config.device_filters) if config is not None else []
-    request = pb.ResetRequest(container=containers, device_filters=filters)
-    timeout_ms = config.operation_timeout_in_ms if config is not None else 0
-    try:
-        with Scope(timeout_ms / 1000 if timeout_ms > 0 else None) as scope:
-            wait_for_server(
-                master.call(wire.RESET, request, scope, wait_for_ready=True), master, scope, pool
-            )
-    finally:
-        master.close()
-        pool.shutdown(wait=False)

@@ -529,7 +529,7 @@ class Session(BaseSession):
         if not target or target == "local":
             reset_local()
             return
-        from headrace.client.remote import reset
+        from headrace.client.resetting import reset
 
         reset(target, names, config, security)
 

@@ -23,7 +23,7 @@ from headrace.run.scope import Scope
 from headrace.serve import wire
 from headrace.serve.awaited import Awaited, wait_for_all
 from headrace.serve.peers import Peer, Peers
-from headrace.serve.waiting import BACK_WITHIN_S, follow
+from headrace.serve.verdict import Verdict, verdict
 
 
 class Owing(Protocol):
@@ -40,6 +40,8 @@ class Owing(Protocol):
 
 Owed = dict[int, tuple[Sequence[Owing], float]]
 """By step: the parts that somebody waits for, and since when (time.monotonic seconds)."""
+
+_Devices = Sequence[pb.DeviceAttributes]
 
 
 class ClusterView:
@@ -65,7 +67,7 @@ class ClusterView:
         self.scope = scope
         self.tasks = [task for task in peers.tasks if task == own_task or _seen(task, filters)]
         self._lock = threading.Lock()
-        self._reported: dict[str, Sequence[pb.DeviceAttributes]] = {}
+        self._reported: Mapping[str, _Devices] = {}
         self._waits: dict[int, tuple[float, list[Awaited[pb.GetStatusResponse]]]] = {}
         self._pushing: set[str] = set()
         self.owed: Owed = {}  # to the master
@@ -82,70 +84,72 @@ class ClusterView:
             for task in self.tasks
             if any(_may_be_on(DeviceSpec.from_string(text), task) for text in asking)
         ]
-        self._ask(tasks, scope)
+        reported = self._ask(tasks, scope)
         found = []
         for task in self.tasks:
-            reported = self._reported.get(task) if task in tasks else None
-            found += [d.name for d in reported] if reported else [f"{task}/device:CPU:0"]
+            devices = reported[task] if task in tasks else None
+            found += [d.name for d in devices] if devices else [f"{task}/device:CPU:0"]
         return found
 
     def address(self, task: str) -> str:
         """Where it is, as host:port."""
         return self._peers.address(task)
 
-    def incarnations(self, devices: Iterable[str], scope: Scope) -> dict[str, int]:
-        """The numbers of the devices' starts.  Each task is asked once.
+    def incarnations(
+        self, devices: Iterable[str], scope: Scope
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """The numbers of the starts of devices, and those of their tasks.  A task of ours is asked once; one that would
+        take what is meant for another start of it each time.
 
         Waits for tasks that are not up yet.  Raises Unavailable naming the task.
         """
         wanted = set(devices)
-        self._ask(sorted({task_of(device) for device in wanted}), scope)
-        known = {d.name: d.incarnation for each in self._reported.values() for d in each}
-        return {device: known[device] for device in wanted}
+        tasks = sorted({task_of(device) for device in wanted})
+        with self._lock:
+            trusted = {
+                t: e for t, e in self._reported.items() if t in self._pushing or t not in tasks
+            }
+            self._reported = trusted
+        reported = self._ask(tasks, scope)
+        known = {d.name: d.incarnation for task in tasks for d in reported[task]}
+        starts = {task: reported[task][0].incarnation for task in tasks if reported[task]}
+        return {device: known[device] for device in wanted}, starts
 
     def pushing(self, tasks: Iterable[str]) -> set[str]:
         """Those of `tasks`, which have been asked for their incarnations, that take SendTensor."""
         return self._pushing.intersection(tasks)
 
-    def _ask(self, tasks: Iterable[str], scope: Scope) -> None:
-        unknown = [task for task in tasks if task not in self._reported]
+    def _ask(self, tasks: Iterable[str], scope: Scope) -> Mapping[str, _Devices]:
+        """What tasks report, these at least; they are asked unless they have been."""
+        reported = self._reported
+        unknown = [task for task in tasks if task not in reported]
         if unknown:
             found = self.attributes(unknown, scope)
             with self._lock:
-                self._reported = {**self._reported, **found}
+                reported = self._reported = {**found, **self._reported}
+        return reported
 
-    def starts(self, tasks: Iterable[str]) -> dict[str, int]:
-        """The incarnations of tasks that have been asked for them, as far as is known."""
-        return {task: self._reported[task][0].incarnation for task in tasks if self._reported[task]}
+    def restarted(self, known: Mapping[str, int], scope: Scope) -> Verdict:
+        """Whether tasks are in another start now than the one that is `known`; that is remembered.
 
-    def restarted(self, known: Mapping[str, int], within_s: float) -> list[str]:
-        """Those tasks that are in another start now than the one that is `known`; of them nothing is
-        remembered.  A task that does not answer within that time is not among them.
+        That takes no longer than the step of `scope` may; see serve.verdict.
         """
-        found = []
-        with Scope(within_s, self.scope) as asking:
-            request = pb.GetStatusRequest()
-            asked = {
-                task: self.worker(task).call(wire.GET_STATUS, request, asking, wait_for_ready=True)
-                for task in known
-            }
-            with Scope(BACK_WITHIN_S, asking) as soon:
-                for limit in (soon, asking):
-                    for task, reply in asked.items():
-                        with contextlib.suppress(errors.OpError):
-                            now = follow(reply).wait(limit).device_attributes
-                            if all(device.incarnation != known[task] for device in now):
-                                found.append(task)
-                    if found:
-                        break
-            asking.cancel(errors.cancelled("nobody waits for this any more"))
+        found = verdict({task: self.worker(task) for task in known}, known, scope, self.scope)
         with self._lock:
-            self._reported = {t: each for t, each in self._reported.items() if t not in found}
+            reported = dict(self._reported)
+            for task, status in found.restarted.items():
+                if any(device.incarnation == known[task] for device in reported.get(task, ())):
+                    reported[task] = self._understood(task, status)
+            self._reported = reported
         return found
 
-    def attributes(
-        self, tasks: Iterable[str], scope: Scope
-    ) -> dict[str, Sequence[pb.DeviceAttributes]]:
+    def _understood(self, task: str, status: pb.GetStatusResponse) -> _Devices:
+        """Its devices; and that it takes SendTensor, if it does."""
+        if status.headrace_pushes:
+            self._pushing.add(task)
+        return _as_of(task, status.device_attributes)
+
+    def attributes(self, tasks: Iterable[str], scope: Scope) -> dict[str, _Devices]:
         """The devices that tasks report, by task; as `incarnations`."""
         tasks = list(tasks)
         with Scope(parent=scope) as asking:
@@ -156,11 +160,8 @@ class ClusterView:
             finally:
                 del self._waits[id(awaited)]
                 asking.cancel(errors.cancelled("nobody waits for this any more"))
-        for task, status in zip(tasks, answers, strict=True):
-            if status.headrace_pushes:
-                self._pushing.add(task)
         return {
-            task: _as_of(task, status.device_attributes)
+            task: self._understood(task, status)
             for task, status in zip(tasks, answers, strict=True)
         }
 

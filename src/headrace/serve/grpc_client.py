@@ -18,6 +18,7 @@ from headrace.serve.lane_options import max_message_bytes
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security, chosen
 from headrace.serve.status import as_op_error, from_bytes, from_text
+from headrace.serve.tcp import listens
 from headrace.serve.waiting import passed_deadline, patient
 from headrace.serve.wire import INLINE, Method
 
@@ -52,6 +53,7 @@ class GrpcPeer:
         """
         trusting = chosen(trusting)
         self.name = peer_name(address, name)
+        self._address = address
         self._debts = debts
         options = [
             ("grpc.max_receive_message_length", min(max_message_bytes(), GRPC_MOST_BYTES)),
@@ -181,8 +183,12 @@ class GrpcPeer:
             return errors.unimplemented(f"{self.name} does not implement {method.name}: {text}")
         return from_text(number, str(text))
 
-    def prepare(self) -> None:
+    def prepare(self, start: int = 0) -> None:
         """See `Peer`.  There is one way."""
+
+    def listens(self, scope: Scope) -> bool:
+        """See `Peer`."""
+        return listens(self._address, scope)
 
     def why_silent(self, scope: Scope) -> str:
         """See `Peer`.  It is asked by whoever has the address."""

@@ -18,6 +18,7 @@ from headrace.serve.lane_wire import HELLO, UNTRUSTED_BYTES, greeted, host_id
 from headrace.serve.liveness import Debts
 from headrace.serve.security import Security, new_nonce
 from headrace.serve.status import from_bytes
+from headrace.serve.unix_socket import address_of
 
 _CONNECT_WITHIN_S = 5.0
 _CONNECT_PATIENCE_S = 0.01  # past the deadline, so that it has passed
@@ -89,7 +90,11 @@ class Connector:
     def _greeted(self, sock: socket.socket, address: Any, scope: Scope) -> LaneSocket:
         """Connect to an address and see that it is the server's."""
         sock.settimeout(_within(scope, _CONNECT_WITHIN_S))
-        sock.connect(address)
+        if sock.family == socket.AF_UNIX:
+            with address_of(address) as where:
+                sock.connect(where)
+        else:
+            sock.connect(address)
         lane = LaneSocket(sock, UNTRUSTED_BYTES)
         self._introduce(lane, scope)
         lane.trust(self._max_message_bytes)

@@ -41,6 +41,7 @@ from headrace.serve.links import Deliver, Link
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import NONCE_BYTES, Security, new_nonce
 from headrace.serve.status import as_op_error, to_detail
+from headrace.serve.unix_socket import address_of
 from headrace.serve.watcher import watcher
 from headrace.serve.wire import RUN_PART, Method
 
@@ -89,16 +90,18 @@ class LaneShell:
     def listen(self, host: str, port: int | None, unix: bool) -> pb.LaneAddress:
         """Begin; returns what peers need to know.
 
-        port: of TCP, 0 for one that the system chooses, None for none.  Raises OSError.
+        port: of TCP, 0 for one that the system chooses, None for none.  Raises OSError for it; where there can be no
+        unix socket, that is logged.
         """
         address = pb.LaneAddress(version=VERSION, server=self.server)
         if unix:
-            self._folder = tempfile.mkdtemp(prefix="headrace-")  # for this user only
-            path = os.path.join(self._folder, "lane")
-            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self._listeners.append(listener)
-            listener.bind(path)
-            address.unix_path, address.host = path, host_id()
+            try:
+                address.unix_path, address.host = self._bind_unix(), host_id()
+            except OSError as error:
+                _log.warning(
+                    "there is no unix socket for peers on this host, who use what is slower: %s; TMPDIR can name a "
+                    "folder for it", error,
+                )  # fmt: skip
         if port is not None:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
@@ -109,6 +112,20 @@ class LaneShell:
             listener.setblocking(False)
             watcher().add(listener, _Accepting(self, listener), wants_input=True)
         return address
+
+    def _bind_unix(self) -> str:
+        """The path of a socket in a folder that only this user can enter.  Raises OSError."""
+        self._folder = tempfile.mkdtemp(prefix="headrace-")
+        path = os.path.join(self._folder, "lane")
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with address_of(path) as where:
+                listener.bind(where)
+        except BaseException:
+            listener.close()
+            raise
+        self._listeners.append(listener)
+        return path
 
     def accept(self, sock: socket.socket) -> None:
         """Take a connection: greet it and wait for its first request."""

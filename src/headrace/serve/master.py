@@ -71,7 +71,9 @@ class Master:
         if own_cluster:
             task, peers = self._other_cluster(config.cluster_def, request.target)
         view = ClusterView(peers, task, self._scope, filters, renames=own_cluster)
-        session = MasterSession(handle, config, view, task, peers if own_cluster else None)
+        session = MasterSession(
+            handle, config, view, task, peers if own_cluster else None, request.headrace_starts
+        )
         session.made_by(request.headrace_client)
         if request.headrace_attends and self._offers_direct:
             session.offer_direct()
@@ -192,6 +194,13 @@ class Master:
         self._caretaker.forget(request.session_handle, closed)
         session.close(closed, scope)
         return pb.CloseSessionResponse()
+
+    def check_task(self, request: pb.CheckTaskRequest, scope: Scope) -> pb.CheckTaskResponse:
+        """See whether a task that a session's client has lost was restarted.  Raises Aborted that tells so, once."""
+        self._check_serving()
+        session = self._session(request.session_handle)
+        session.check_task(request.task, request.start, scope)
+        return pb.CheckTaskResponse()
 
     @gives_pending
     def attend_session(

@@ -14,7 +14,8 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from headrace.base import errors
@@ -57,8 +58,9 @@ class MasterSession:
         cluster: ClusterView,
         own_task: str,
         own_peers: Peers | None = None,
+        starts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """own_task: the master's, in this cluster.  own_peers: closed with the session."""
+        """own_task: the master's, in this cluster.  own_peers: closed with the session.  starts: see `Starts`."""
         self.handle = handle
         self.cluster = cluster
         self._config = config
@@ -67,8 +69,9 @@ class MasterSession:
         self._own_peers = own_peers
         self._callables = Callables()
         self._planner = Planner(
-            handle, config, cluster, own_task, self._after_steps, lambda: self._callables.own_plans
-        )
+            handle, config, cluster, own_task, self._after_steps,
+            lambda: self._callables.own_plans, starts,
+        )  # fmt: skip
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._numbers = itertools.count(1)
@@ -196,7 +199,20 @@ class MasterSession:
             direct = None if exact else self._direct(known, plan)
         pairs = zip(known.given, known.fetches, strict=True)
         values = [(given, found[name]) for given, name in pairs]
-        return m.RunStepReply(values, metadata, known.number, direct)
+        return m.RunStepReply(values, metadata, known.number, direct, self._told(plan))
+
+    def _told(self, plan: Plan) -> Mapping[str, int]:
+        """The starts of the tasks of a step, for a client that makes its session anew if this master is restarted."""
+        return plan.starts if self.client else {}
+
+    def check_task(self, task: str, start: int, scope: Scope) -> None:
+        """The client has lost a task that had this start in a step of its own.
+
+        Raises Restarted if it was restarted and this is the first to tell.
+        """
+        with self._step(None, scope) as running:
+            lost = errors.unavailable(f"the client has lost {task}")
+            self._planner.check_restarted({task: start}, lost, running)
 
     def _direct(self, known: Known, plan: Plan) -> pb.DirectStep | None:
         """How the client may ask for such a step by itself, if that lies on one other task of ours."""
@@ -291,7 +307,7 @@ class MasterSession:
         replies, plan = self._partials.step(handle, feeds, wanted, request, scope)
         found = _found(plan, replies)
         values = [(given, found[name]) for given, name in zip(request.fetches, wanted, strict=True)]
-        return m.RunStepReply(values, _metadata(replies))
+        return m.RunStepReply(values, _metadata(replies), starts=self._told(plan))
 
     def _known(self, request: m.RunStepRequest) -> Known:
         """The names of a request, and the number that stands for them from now on."""
@@ -375,7 +391,7 @@ class MasterSession:
         scope: Scope,
         insists: bool = False,
     ) -> None:
-        """Clean up after a step.  Raises Aborted if it failed because a task was restarted."""
+        """Clean up after a step.  Raises as `Planner.check_restarted`."""
         self._clean_up(plan, step_id, insists)
         if isinstance(error, (errors.AbortedError, errors.UnavailableError)):
             self._planner.check_restarted(plan.starts, error, scope)
@@ -404,8 +420,11 @@ class MasterSession:
         self._clean_up(plan, step_id, insists=True)
         self._planner.unpin(plan)
 
-    def _partial_failed(self, plan: Plan, step_id: int, error: BaseException, scope: Scope) -> None:
-        self._planner.unpin(plan)
+    def _partial_failed(
+        self, plan: Plan, step_id: int, error: BaseException, scope: Scope, first: bool
+    ) -> None:
+        if first:
+            self._planner.unpin(plan)
         self._failed(plan, step_id, error, scope, insists=True)
 
     # -- partial runs and callables -------------------------------------------------------------
@@ -438,13 +457,14 @@ class MasterSession:
                 f"{len(request.feeds)} were given"
             )
         with self._step(called.options, scope) as running:
-            if called.plan.stale:
+            if called.plan.stale or self._planner.is_over(called.plan):
                 called.plan = called.make(running)
             feeds = dict(zip(called.feeds, request.feeds, strict=True))
             found, metadata = self._run_plan(
                 called.plan, feeds, called.options, running, request.takes_leases
             )
-        return m.RunCallableReply([found[name] for name in called.fetches], metadata)
+        values = [found[name] for name in called.fetches]
+        return m.RunCallableReply(values, metadata, self._told(called.plan))
 
     def release_callable(self, number: int) -> None:
         """Forget a callable.  Raises InvalidArgument if it is not known."""

@@ -10,8 +10,8 @@ on their way and when they never will be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headrace.codec import protos as pb
@@ -70,13 +70,14 @@ class RunStepReply(Reply):
     """Values of the fetches by name, and the metadata if it was asked for.
 
     signature: a number for the request's names, for RunKnown; 0 for none.  direct: the task that may be asked for the
-    step by RunDirect.
+    step by RunDirect.  starts: incarnations of the tasks that took part, if the client is to know them.
     """
 
     tensors: Named
     metadata: pb.RunMetadata | None = None
     signature: int = 0
     direct: pb.DirectStep | None = None
+    starts: Mapping[str, int] = field(default_factory=dict)
 
     def values(self) -> Iterable[Any]:
         """See `Reply`."""
@@ -218,10 +219,11 @@ class RunCallableRequest:
 
 @dataclass(slots=True)
 class RunCallableReply(Reply):
-    """Values of the fetches in order, and the metadata if its options ask for them."""
+    """Values of the fetches in order, and the metadata if its options ask for them.  starts: as of `RunStepReply`."""
 
     fetches: list[Any]
     metadata: pb.RunMetadata | None = None
+    starts: Mapping[str, int] = field(default_factory=dict)
 
     def values(self) -> Iterable[Any]:
         """See `Reply`."""

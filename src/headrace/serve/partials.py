@@ -20,7 +20,7 @@ from headrace.serve import messages as m
 from headrace.serve.plans import Plan
 
 RunParts = Callable[[Plan, Sequence[m.RunGraphRequest], Scope], list[m.RunGraphReply]]
-Failed = Callable[[Plan, int, BaseException, Scope], None]
+Failed = Callable[[Plan, int, BaseException, Scope, bool], None]
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Partials:
         failed: Failed,
     ) -> None:
         """run(plan, a request per part, scope) -> replies; clean_up(plan, step_id) ends a step, and so does
-        failed(plan, step_id, its error, scope), which may raise what explains the error.
+        failed(plan, step_id, its error, scope, whether it is the run's first), which may raise what explains the error.
         """
         self._session_handle = session_handle
         self._run_parts = run
@@ -90,8 +90,8 @@ class Partials:
         try:
             replies = self._run_parts(run.plan, requests, scope)
         except BaseException as error:
-            if self._forget(handle):
-                self._failed(run.plan, run.step_id, error, scope)
+            first = self._forget(handle) is not None
+            self._failed(run.plan, run.step_id, error, scope, first)
             raise
         if last:
             self._end(handle)

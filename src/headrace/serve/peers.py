@@ -57,8 +57,17 @@ class Peer(Protocol):
         Unavailable.
         """
 
-    def prepare(self) -> None:
-        """It will be asked soon: have the best way there looked for, behind the caller's back."""
+    def prepare(self, start: int = 0) -> None:
+        """It will be asked soon: have the best way there looked for, behind the caller's back.
+
+        start: its incarnation, if that is known: what leads to an earlier one is given up.
+        """
+
+    def listens(self, scope: Scope) -> bool:
+        """Whether somebody takes connections at its address, found out by trying; false if it is known not to live.
+
+        Raises the scope's error.
+        """
 
     def why_silent(self, scope: Scope) -> str:
         """Why it does not answer, found out by trying; "" if it does.
@@ -136,8 +145,12 @@ class DirectPeer:
         self.call_now(method, request, scope)
         return True
 
-    def prepare(self) -> None:
+    def prepare(self, start: int = 0) -> None:
         """See `Peer`.  There is one way."""
+
+    def listens(self, scope: Scope) -> bool:
+        """See `Peer`.  It is here."""
+        return not self.stale
 
     def why_silent(self, scope: Scope) -> str:
         """See `Peer`.  It answers."""

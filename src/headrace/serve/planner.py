@@ -32,8 +32,9 @@ from headrace.serve.kept import Kept
 from headrace.serve.persistent import insist
 from headrace.serve.placement_log import MASTER, log_placement
 from headrace.serve.plans import Part, Plan, Signature, tensor_name
+from headrace.serve.starts import Starts, restarted
 from headrace.serve.status import again, to_detail
-from headrace.serve.waiting import follow, time_to_answer
+from headrace.serve.waiting import follow
 from headrace.serve.worker_sessions import WorkerSessions
 
 _MOST_PLANS = 1024
@@ -50,8 +51,9 @@ class Planner:
         own_task: str,
         after_steps: Callable[[Callable[[], object]], None],
         other_plans: Callable[[], Iterable[Plan]],
+        known: Mapping[str, int],
     ) -> None:
-        """own_task: the master's, in this cluster.
+        """own_task: the master's, in this cluster.  known: see `Starts`.
 
         after_steps(do): calls do() when the steps that are under way now have ended.  other_plans(): those that are
         kept elsewhere.
@@ -71,6 +73,7 @@ class Planner:
         self._placed: set[str] = set()  # nodes whose placement has been logged
         self._closed: errors.OpError | None = None
         self._workers = WorkerSessions(handle, config, cluster)
+        self._starts = Starts(known)
         self._reached: set[str] = set()  # tasks that may know something of the session
 
     def _new_graph(self, earlier: pb.GraphDef | None) -> None:
@@ -175,7 +178,11 @@ class Planner:
         with self._lock:
             if self._closed is None:
                 plan.pins += pinned
-                fallen = [other for _, other in self._plans.add(signature, plan)]
+                plan.stale = self.is_over(
+                    plan
+                )  # since a moment: one step of it fails as those under way do
+                kept = [] if plan.stale else self._plans.add(signature, plan)
+                fallen = [other for _, other in kept]
                 for other in fallen:
                     other.stale = True
         if fallen is not None:
@@ -186,8 +193,39 @@ class Planner:
         self._check_open()
         raise AssertionError("a closed session stays closed")
 
+    def is_over(self, plan: Plan) -> bool:
+        """Whether a task of it was restarted and the session's client has been told."""
+        return bool(self._starts.over(plan.starts))
+
     def new_plan(self, graph: Graph, signature: Signature, scope: Scope) -> Plan:
-        """A plan that is not kept here.  Raises what `plan` raises."""
+        """A plan that is not kept here.  Raises what `plan` raises.
+
+        Its tasks take it in the very starts that the session uses from then on, however often they are restarted.
+        """
+        while True:
+            version = self._starts.version
+            pruned, feeds, fetches, devices = self._placed_nodes(graph, signature, scope)
+            incarnations, starts = self._cluster.incarnations(devices.values(), scope)
+            self._tell(self._starts.earlier(starts), scope)
+            parts = partition(pruned, feeds, fetches, devices, incarnations.__getitem__)
+            has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
+            alive = len(parts) == 1 or all_alive(pruned, feeds, devices)
+            try:
+                plan = self._registered(
+                    parts, has_control_flow, alive, signature[-1], starts, scope
+                )
+            except (errors.AbortedError, errors.UnavailableError) as error:
+                if not self._may_be_made_anew(starts, version, error, scope):
+                    raise
+            else:
+                if self._starts.use(starts, version):
+                    return plan
+                self.deregister(plan.parts)
+
+    def _placed_nodes(
+        self, graph: Graph, signature: Signature, scope: Scope
+    ) -> tuple[Pruned, list[Tensor], list[Tensor], Mapping[Operation, str]]:
+        """What a signature runs, its feeds, its fetches, and the devices of all."""
         with self._lock:  # the graph must not grow meanwhile
             pruned, feeds, fetches = _pruned(graph, signature)
             everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
@@ -210,47 +248,86 @@ class Planner:
                 log_placement(placed, self._placed, MASTER)
         if not signature[-1]:
             devices = fed_where_used(pruned, feeds, devices)
-        incarnations = self._cluster.incarnations(devices.values(), scope)
-        parts: Sequence[Partition] = partition(
-            pruned, feeds, fetches, devices, incarnations.__getitem__
-        )
+        return pruned, feeds, fetches, devices
+
+    def _registered(
+        self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, exact: bool,
+        starts: Mapping[str, int], scope: Scope,
+    ) -> Plan:  # fmt: skip
+        """The plan of these partitions, which their tasks have then.  See `_register`."""
         created = self._workers.create([part.task for part in parts], scope)
-        has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
-        alive = len(parts) == 1 or all_alive(pruned, feeds, devices)
         tasks = {part.task for part in parts}
-        starts = self._cluster.starts(tasks)
         pushing = tasks == self._cluster.pushing(tasks)
         stages: Stages | None = None
-        if pushing and not (has_control_flow or signature[-1]):
+        if pushing and not (has_control_flow or exact):
             found = relay(parts, self._own_task)
             if found is not None:
                 parts, stages = found
         linked = pushing and stages is None and len(tasks) > 1 and self._own_task in tasks
-        try:
-            registered = self._register(
-                parts, has_control_flow, alive, linked, signature[-1], created, scope
-            )
-        except errors.AbortedError as error:
-            self.check_restarted(starts, error, scope)
-            raise
-        return Plan(registered, created, pushing, linked, stages, starts)
+        used = {task: starts[task] for task in tasks if task in starts}
+        registered = self._register(
+            parts, has_control_flow, alive, linked, exact, created, used, scope
+        )
+        return Plan(registered, created, pushing, linked, stages, used)
 
-    def check_restarted(self, starts: dict[str, int], error: errors.OpError, scope: Scope) -> None:
-        """Find out whether `error` came of a task that was restarted since it had the incarnation in
-        `starts`, by the scope's deadline.  If so, forget the plans that it has a part in, and raise Aborted naming it.
+    def _may_be_made_anew(
+        self, starts: Mapping[str, int], version: int, error: errors.OpError, scope: Scope
+    ) -> bool:
+        """Whether a plan failed because a task was restarted while it was made, and nothing is to be told of that.
+
+        Raises as `check_restarted`.
+        """
+        if self._closed is not None:
+            return False
+        found = self._cluster.restarted(starts, scope)
+        self._tell({task: starts[task] for task in found.restarted}, scope, error)
+        if found.restarted or version != self._starts.version:
+            scope.check()
+            return True
+        _raise_lost(found.silent, error, scope)
+        return False
+
+    def check_restarted(
+        self, starts: Mapping[str, int], error: errors.OpError, scope: Scope
+    ) -> None:
+        """A step on these starts has failed with `error`: find out by its deadline whether that came of a restart.
+
+        Raises Restarted if nobody has told the session's client of it; else Unavailable instead of an Aborted that
+        came of a restart, of which another step tells, or nobody yet.
         """
         if self._closed is not None:
             return
-        lives = isinstance(error, errors.AbortedError)
-        gone = self._cluster.restarted(starts, time_to_answer(lives, scope))
+        silent: list[str] = []
+        if not self._starts.over(starts):
+            found = self._cluster.restarted(starts, scope)
+            self._tell({task: starts[task] for task in found.restarted}, scope, error)
+            silent = found.silent
+        _raise_lost(self._starts.over(starts) or silent, error, scope)
+
+    def _tell(
+        self, gone: Mapping[str, int], scope: Scope, error: errors.OpError | None = None
+    ) -> None:
+        """These starts are over: forget what was planned for them, and raise what tells the session's client, if it is
+        the caller's to tell and there is time left to do so.
+        """
         if not gone:
             return
+        self._forget_plans(gone)
+        scope.check()
+        told = self._starts.take(gone)
+        self._forget_plans(gone)  # those too that were finished just now
+        if told:
+            raise restarted(told) from error
+
+    def _forget_plans(self, gone: Mapping[str, int]) -> None:
+        """Use no plan again that was made for these starts."""
         others = self._other_plans()
         with self._lock:
             stale = [
                 plan
                 for plan in [*(plan for _, plan in self._plans.items()), *others]
-                if any(plan.starts.get(task) == starts[task] for task in gone)
+                if any(plan.starts.get(task) == start for task, start in gone.items())
+                and not plan.stale
             ]
             for plan in stale:
                 plan.stale = True
@@ -259,14 +336,10 @@ class Planner:
                     self._plans.pop(signature)
         self._workers.forget(gone)
         self.deregister(part for plan in stale for part in plan.parts if part.task not in gone)
-        raise errors.aborted(
-            f"{', '.join(gone)} was restarted: another incarnation answers than the one that the session knew. "
-            "Variables there are uninitialized, queues empty; the next step uses the new one"
-        ) from error
 
     def _register(
         self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, linked: bool,
-        exact: bool, created: bool, scope: Scope,
+        exact: bool, created: bool, starts: Mapping[str, int], scope: Scope,
     ) -> list[Part]:  # fmt: skip
         """Register every partition on its task; if one fails, none stays.
 
@@ -295,6 +368,7 @@ class Planner:
                 headrace_fetch_keys=[*part.fetches.values(), *part.given],
                 headrace_linked_to=self._own_task if linked and part.task != self._own_task else "",
                 headrace_reported=True,
+                headrace_starts=starts,
                 create_worker_session_called=created,
                 config_proto=self._config,
             )
@@ -363,6 +437,15 @@ class Planner:
             worker = self._cluster.worker(task)
             asked.append(insist(worker, wire.DELETE_WORKER_SESSION, forget, self._cluster.scope))
         return asked
+
+
+def _raise_lost(tasks: Sequence[str], error: errors.OpError, scope: Scope) -> None:
+    """An Aborted of tasks that were restarted, or are gone again, is not the one that tells so."""
+    if tasks and isinstance(error, errors.AbortedError):
+        scope.check()
+        raise errors.unavailable(
+            f"{', '.join(f'{task} was restarted' for task in tasks)} while a step of the session was under way"
+        ) from error
 
 
 def _pruned(graph: Graph, signature: Signature) -> tuple[Pruned, list[Tensor], list[Tensor]]:

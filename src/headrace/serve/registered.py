@@ -83,7 +83,7 @@ class Registered:
         pushed_to = receivers & self.routes.pushes_to
         self.alone = pushed_to == receivers and not any(op.type in _TRANSFERS for op in others)
         for task in pushed_to:  # so that the first value need not go the long way
-            self.session.peers.get(task).prepare()
+            self.session.peers.get(task).prepare(request.headrace_starts.get(task, 0))
         self._kinds = [tensor._dtype.base_dtype for tensor in arg_tensors]
         # The dtype of each feed, if there is nothing more to be seen to.
         plain = dtypes.resource not in self._kinds

@@ -21,6 +21,7 @@ from headrace.serve.lane_wire import VERSION
 from headrace.serve.liveness import Debts, Revived
 from headrace.serve.persistent import insist
 from headrace.serve.security import Security, chosen
+from headrace.serve.tcp import listens
 from headrace.serve.unreachable import why
 from headrace.serve.waiting import patient
 from headrace.serve.wire import ATTEND_SESSION, CREATE_SESSION, GET_STATUS, PUSHES_LOST, Method
@@ -65,7 +66,8 @@ class RoutedPeer:
         silent = self._debts.silent
         if silent and not wait_for_ready:
             return Revived(self, self._debts, method, request, scope)
-        lane = None if method is ATTEND_SESSION else self._lane  # it would keep a connection
+        # The one would keep a connection; who waits for the server to be ready may have an old one.
+        lane = None if method is ATTEND_SESSION or wait_for_ready else self._lane
         if not silent and lane is not None:
             try:
                 return lane.call(method, request, scope, watched)
@@ -105,10 +107,18 @@ class RoutedPeer:
                 self._give_up(lane, error)
         return False
 
-    def prepare(self) -> None:
+    def prepare(self, start: int = 0) -> None:
         """See `Peer`."""
+        lane = self._lane
+        if start and lane is not None and lane.lane.server != start:
+            self._drop(lane)
+            self._asked = False
         if not self._asked:
             self._ask()
+
+    def listens(self, scope: Scope) -> bool:
+        """See `Peer`."""
+        return not self._debts.silent and listens(self._address, scope)
 
     def why_silent(self, scope: Scope) -> str:
         """See `Peer`."""
@@ -149,15 +159,16 @@ class RoutedPeer:
 
     def _give_up(self, lane: LanePeer, error: Unreachable) -> None:
         """Back to gRPC.  It is said once, and only if gRPC does lead to that server."""
-        if self._lane is not lane:
+        if not self._drop(lane):
             return
-        self._lane = None
         self._unreachable = lane.lane.server
-        lane.close()
 
         def answered(reply: Pending[Any]) -> None:
             if reply.error is not None:
-                return  # it is gone, which is said where it matters
+                self._asked = (
+                    False  # it is gone, which is said where it matters; its next start is asked
+                )
+                return
             if reply.result().headrace_lane.server == lane.lane.server:
                 _log.warning("%s; going on over gRPC, which is slower", error)
             else:
@@ -165,6 +176,14 @@ class RoutedPeer:
 
         asking = Scope(_ASK_WITHIN_S)
         self._grpc.call(GET_STATUS, pb.GetStatusRequest(), asking).on_done(answered)
+
+    def _drop(self, lane: LanePeer) -> bool:
+        """Use it no longer; false if that was so already."""
+        if self._lane is not lane:
+            return False
+        self._lane = None
+        lane.close()
+        return True
 
     def _lost(self, told: Told) -> None:
         """Tell a worker for which steps it may wait in vain."""

@@ -21,6 +21,12 @@ class ForgottenStepError(errors.NotFoundError):
     """A master does not know the number of a step any more: nothing of it was begun, say its names again."""
 
 
+class RestartedError(errors.AbortedError):
+    """What tells a session's client, once, that `tasks` were restarted, by full name.  Users see an AbortedError."""
+
+    tasks: tuple[str, ...] = ()
+
+
 class UnattendedError(errors.AbortedError):
     """A master has closed a session because its client seemed to be gone; who is there makes another."""
 
@@ -37,6 +43,7 @@ def _detail(error: errors.OpError, most_causes: int) -> pb.ErrorDetail:
         code=error.error_code, message=error.message,
         forgotten=isinstance(error, ForgottenStepError),
         gave_up=isinstance(error, UnattendedError),
+        restarted=error.tasks if isinstance(error, RestartedError) else (),
     )  # fmt: skip
     cause = error.__cause__
     while cause is not None and len(detail.chain) < most_causes:
@@ -54,7 +61,13 @@ def from_detail(detail: pb.ErrorDetail) -> errors.OpError:
         return ForgottenStepError.of(detail.message)
     if detail.gave_up:
         return UnattendedError.of(detail.message)
-    error = errors.make(detail.code or errors.UNKNOWN, detail.message).with_context(
+    error: errors.OpError
+    if detail.restarted:
+        error = told = RestartedError.of(detail.message)
+        told.tasks = tuple(detail.restarted)
+    else:
+        error = errors.make(detail.code or errors.UNKNOWN, detail.message)
+    error.with_context(
         node=detail.node or None, op_type=detail.op_type or None, device=detail.device or None,
         step=detail.step or None, built_at=detail.built_at or None,
     )  # fmt: skip

@@ -15,13 +15,13 @@ from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve.grpc_client import GrpcPeer
 from headrace.serve.security import Security
+from headrace.serve.tcp import connected, resolved
 from headrace.serve.wire import GET_STATUS
 
 SILENT = (
     "connections are accepted and nothing is answered: its process is stopped or frozen, or it is neither a "
     "headrace nor a TensorFlow server"
 )
-_CONNECT_WITHIN_S = 1.0
 _NO_TLS = "WRONG_VERSION_NUMBER"  # what OpenSSL says of bytes that are none
 _HANDSHAKE_WITHIN_S = 60.0  # longer than a look lasts: who says nothing is told from who hangs up
 
@@ -31,17 +31,16 @@ def why(address: str, trusting: Security, scope: Scope) -> str:
 
     Raises Unauthenticated if one side does not take the other's credentials, and the scope's error.
     """
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
     try:
-        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        found = resolved(address)
     except (OSError, ValueError) as error:
+        host = address.rpartition(":")[0].strip("[]")
         return f"the name {host!r} is not resolved: {getattr(error, 'strerror', None) or error}"
     said = ""
-    for family, _, _, _, where in found:
+    for at in found:
         scope.check()
         try:
-            return _tried(address, (family, where), trusting, scope)
+            return _tried(address, at, trusting, scope)
         except ConnectionRefusedError:
             said = "connection refused: nothing listens there"
         except TimeoutError:
@@ -51,27 +50,15 @@ def why(address: str, trusting: Security, scope: Scope) -> str:
     return said
 
 
-def _connected(family: int, where: Any, scope: Scope) -> socket.socket:
-    remaining = scope.remaining()
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.settimeout(_CONNECT_WITHIN_S if remaining is None else min(_CONNECT_WITHIN_S, remaining))
-    try:
-        sock.connect(where)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
-
-
 def _tried(address: str, at: tuple[int, Any], trusting: Security, scope: Scope) -> str:
     """What comes of a connection and a question.  Raises OSError, and what `why` raises."""
     # A server that takes no certificate of ours ends the connection without a word, as one does that ends itself.
     for _ in range(2):
-        _connected(*at, scope).close()
+        connected(*at, scope).close()
         said, ended = _asked(address, trusting, scope)
         if not ended:
             return said
-        with _connected(*at, scope) as sock:
+        with connected(*at, scope) as sock:
             said = _tls_problem(sock, address, trusting) if trusting.tls else _wants_tls(sock, said)
         if said:
             return said

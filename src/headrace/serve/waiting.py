@@ -14,10 +14,6 @@ from headrace.run.scope import Scope
 
 T = TypeVar("T")
 
-BACK_WITHIN_S = 0.4  # a server that was lost; more than the pause between two attempts to connect
-_ANSWERS_WITHIN_S = 5.0  # one that lives, on a busy machine
-_AFTER_ALL_S = 0.03  # past the deadline
-
 
 @contextmanager
 def patient(scope: Scope, extra_s: float) -> Iterator[Scope]:
@@ -41,16 +37,6 @@ def patient(scope: Scope, extra_s: float) -> Iterator[Scope]:
         yield late
     finally:
         unregister()
-
-
-def time_to_answer(lives: bool, scope: Scope) -> float:
-    """How long to ask a server whether it was restarted, for a step of that scope.
-
-    lives: it has just been heard of.
-    """
-    within_s = _ANSWERS_WITHIN_S if lives else BACK_WITHIN_S
-    left_s = scope.remaining()
-    return within_s if left_s is None else min(within_s, max(left_s, _AFTER_ALL_S))
 
 
 def passed_deadline(scope: Scope) -> bool:

@@ -144,7 +144,7 @@ def _decode_run_step(data: bytes, t: Tensors) -> m.RunStepRequest:
 
 
 def _encode_run_step_reply(r: m.RunStepReply, t: Tensors) -> bytes:
-    proto = pb.RunStepResponse(headrace_signature=r.signature)
+    proto = pb.RunStepResponse(headrace_signature=r.signature, headrace_starts=r.starts)
     _put_named(r.tensors, proto.tensor, t)
     if r.metadata is not None:
         proto.metadata.CopyFrom(r.metadata)
@@ -160,7 +160,8 @@ def _decode_run_step_reply(data: bytes, t: Tensors) -> m.RunStepReply:
     values = _unnamed(proto.tensor, t, writable=True)
     metadata = proto.metadata if proto.HasField("metadata") else None
     direct = proto.headrace_direct if proto.HasField("headrace_direct") else None
-    return m.RunStepReply(values, metadata, proto.headrace_signature, direct)
+    starts = dict(proto.headrace_starts)
+    return m.RunStepReply(values, metadata, proto.headrace_signature, direct, starts)
 
 
 def _raise_stored(proto: Any) -> None:
@@ -290,7 +291,7 @@ def _decode_run_callable(data: bytes, t: Tensors) -> m.RunCallableRequest:
 
 
 def _encode_run_callable_reply(r: m.RunCallableReply, t: Tensors) -> bytes:
-    proto = pb.RunCallableResponse()
+    proto = pb.RunCallableResponse(headrace_starts=r.starts)
     for value in r.fetches:
         t.put(value, proto.fetch.add())
     if r.metadata is not None:
@@ -303,6 +304,7 @@ def _decode_run_callable_reply(data: bytes, t: Tensors) -> m.RunCallableReply:
     return m.RunCallableReply(
         t.get(proto.fetch, writable=True),
         proto.metadata if proto.HasField("metadata") else None,
+        dict(proto.headrace_starts),
     )
 
 
@@ -381,6 +383,7 @@ EXTEND_SESSION = _plain(
 CLOSE_SESSION = _plain(
     _MASTER, "CloseSession", "close_session", pb.CloseSessionRequest, pb.CloseSessionResponse
 )
+CHECK_TASK = _plain(_MASTER, "CheckTask", "check_task", pb.CheckTaskRequest, pb.CheckTaskResponse)
 ATTEND_SESSION = _plain(
     _MASTER, "AttendSession", "attend_session", pb.AttendSessionRequest, pb.AttendSessionResponse,
     lasting=True,
@@ -485,6 +488,7 @@ INSPECT_CLUSTER, INSPECT_TASK = (
 MASTER_METHODS = (
     CREATE_SESSION, EXTEND_SESSION, PARTIAL_RUN_SETUP, RUN_STEP, CLOSE_SESSION, LIST_DEVICES, RESET,
     MAKE_CALLABLE, RUN_CALLABLE, RELEASE_CALLABLE, RUN_KNOWN, ATTEND_SESSION, INSPECT_CLUSTER,
+    CHECK_TASK,
 )  # fmt: skip
 WORKER_METHODS = (
     GET_STATUS, CREATE_WORKER_SESSION, DELETE_WORKER_SESSION, REGISTER_GRAPH, DEREGISTER_GRAPH, RUN_GRAPH,

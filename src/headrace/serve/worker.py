@@ -181,8 +181,9 @@ class Worker(Logged, NoCollectives):
     ) -> pb.RegisterGraphResponse:
         """Compile a partition.
 
-        Raises NotFound (unknown op), InvalidArgument, Unimplemented, Aborted (unknown session).
+        Raises NotFound (unknown op), InvalidArgument, Unimplemented, Aborted (unknown session; another start is meant).
         """
+        self._check_start(request)
         session = self._session(request.session_handle, request.create_worker_session_called)
         registered = Registered(request, session)
         if not request.headrace_reported and session.stranger is None:
@@ -194,6 +195,14 @@ class Worker(Logged, NoCollectives):
         with self._lock:
             self._graphs[handle] = registered
         return pb.RegisterGraphResponse(graph_handle=handle)
+
+    def _check_start(self, request: pb.RegisterGraphRequest) -> None:
+        """Raises Aborted if the master takes this for another start of the task."""
+        starts = request.headrace_starts
+        if starts and self.incarnation not in starts.values():
+            raise errors.aborted(
+                f"the partition is for another start of {self.task}, which has been restarted since"
+            )
 
     def deregister_graph(
         self, request: pb.DeregisterGraphRequest, scope: Scope

@@ -23,7 +23,7 @@ from headrace.serve.caretaker import Caretaker
 from headrace.serve.peers import Peer, connect
 from headrace.serve.pool import GrowingPool
 from headrace.serve.routed import RoutedPeer
-from headrace.serve.status import ForgottenStepError
+from headrace.serve.status import ForgottenStepError, RestartedError
 from headrace.serve.worker import Worker
 from tests.serve.clusters import Cluster
 
@@ -736,6 +736,51 @@ def test_a_step_is_run_for_the_sessions_client(ask: Asker, cluster: Cluster) -> 
         ask(wire.RUN_DIRECT, m.RunDirectRequest(handle, 43, []))
     with pytest.raises(ForgottenStepError, match="does not know the step any more"):
         ask(wire.RUN_DIRECT, m.RunDirectRequest("nothing", 44, []))
+
+
+def test_a_partition_for_another_start_of_the_task_is_refused(ask: Asker) -> None:
+    (device,) = ask(wire.GET_STATUS, pb.GetStatusRequest()).device_attributes
+    request = in_order()
+    request.headrace_starts["/job:ps/replica:0/task:0"] = device.incarnation
+    handle = ask(wire.REGISTER_GRAPH, request).graph_handle
+    assert ask(wire.RUN_PART, m.RunPartRequest(handle, 61, [np.float32(3)])).fetches == [6.0]
+    request.headrace_starts["/job:ps/replica:0/task:0"] = device.incarnation - 1
+    with pytest.raises(errors.AbortedError, match="another start of /job:ps/replica:0/task:0"):
+        ask(wire.REGISTER_GRAPH, request)
+
+
+def test_a_master_says_once_that_a_task_was_restarted_since_a_session_used_it(
+    ask: Asker, graph: tf.Graph, cluster: Cluster
+) -> None:
+    with tf.device("/job:worker/task:1"):
+        tf.identity(tf.constant(1.0), name="one")
+    making = pb.CreateSessionRequest(graph_def=graph.as_graph_def(), headrace_client="a test")
+    handle = ask(wire.CREATE_SESSION, making).session_handle
+    task = "/job:worker/replica:0/task:1"
+    starts = ask(wire.RUN_STEP, m.RunStepRequest(handle, [], ["one"], [])).starts
+    assert list(starts) == [task]
+    checking = pb.CheckTaskRequest(session_handle=handle, task=task, start=starts[task])
+    assert ask(wire.CHECK_TASK, checking) == pb.CheckTaskResponse()
+    cluster.servers["worker:1"].stop()
+    cluster.start("worker:1")
+    with pytest.raises(RestartedError, match=f"{task} was restarted") as raised:
+        ask(wire.CHECK_TASK, checking)
+    assert raised.value.tasks == (task,)
+    assert ask(wire.CHECK_TASK, checking) == pb.CheckTaskResponse()
+    assert run(ask, handle, "one") == [1.0]
+
+
+def test_a_session_is_told_of_tasks_that_an_earlier_one_of_its_client_has_used(
+    ask: Asker, graph: tf.Graph
+) -> None:
+    with tf.device("/job:worker/task:1"):
+        tf.identity(tf.constant(1.0), name="one")
+    making = pb.CreateSessionRequest(graph_def=graph.as_graph_def())
+    making.headrace_starts["/job:worker/replica:0/task:1"] = 5
+    handle = ask(wire.CREATE_SESSION, making).session_handle
+    with pytest.raises(RestartedError, match="/job:worker/replica:0/task:1 was restarted"):
+        run(ask, handle, "one")
+    assert run(ask, handle, "one") == [1.0]
 
 
 def test_steps_of_a_session_that_ends_are_refused_with_the_reason(ask: Asker) -> None:

@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ErrorDetail(_message.Message):
-    __slots__ = ("node", "op_type", "device", "step", "built_at", "chain", "code", "message", "cause", "forgotten", "gave_up")
+    __slots__ = ("node", "op_type", "device", "step", "built_at", "chain", "code", "message", "cause", "forgotten", "gave_up", "restarted")
     NODE_FIELD_NUMBER: _ClassVar[int]
     OP_TYPE_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,7 @@ class ErrorDetail(_message.Message):
     CAUSE_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
     GAVE_UP_FIELD_NUMBER: _ClassVar[int]
+    RESTARTED_FIELD_NUMBER: _ClassVar[int]
     node: str
     op_type: str
     device: str
@@ -33,7 +34,8 @@ class ErrorDetail(_message.Message):
     cause: ErrorDetail
     forgotten: bool
     gave_up: bool
-    def __init__(self, node: _Optional[str] = ..., op_type: _Optional[str] = ..., device: _Optional[str] = ..., step: _Optional[int] = ..., built_at: _Optional[str] = ..., chain: _Optional[_Iterable[str]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., cause: _Optional[_Union[ErrorDetail, _Mapping]] = ..., forgotten: bool = ..., gave_up: bool = ...) -> None: ...
+    restarted: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node: _Optional[str] = ..., op_type: _Optional[str] = ..., device: _Optional[str] = ..., step: _Optional[int] = ..., built_at: _Optional[str] = ..., chain: _Optional[_Iterable[str]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., cause: _Optional[_Union[ErrorDetail, _Mapping]] = ..., forgotten: bool = ..., gave_up: bool = ..., restarted: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LaneAddress(_message.Message):
     __slots__ = ("version", "server", "host", "unix_path", "tcp_port", "nonce")
@@ -52,18 +54,27 @@ class LaneAddress(_message.Message):
     def __init__(self, version: _Optional[int] = ..., server: _Optional[int] = ..., host: _Optional[str] = ..., unix_path: _Optional[str] = ..., tcp_port: _Optional[int] = ..., nonce: _Optional[bytes] = ...) -> None: ...
 
 class CreateSessionRequest(_message.Message):
-    __slots__ = ("graph_def", "config", "target", "headrace_client", "headrace_attends")
+    __slots__ = ("graph_def", "config", "target", "headrace_client", "headrace_attends", "headrace_starts")
+    class HeadraceStartsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     GRAPH_DEF_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_CLIENT_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_ATTENDS_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_STARTS_FIELD_NUMBER: _ClassVar[int]
     graph_def: _framework_pb2.GraphDef
     config: _config_pb2.ConfigProto
     target: str
     headrace_client: str
     headrace_attends: bool
-    def __init__(self, graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., config: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., target: _Optional[str] = ..., headrace_client: _Optional[str] = ..., headrace_attends: bool = ...) -> None: ...
+    headrace_starts: _containers.ScalarMap[str, int]
+    def __init__(self, graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., config: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., target: _Optional[str] = ..., headrace_client: _Optional[str] = ..., headrace_attends: bool = ..., headrace_starts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class CreateSessionResponse(_message.Message):
     __slots__ = ("session_handle", "graph_version", "headrace_lane")
@@ -112,7 +123,14 @@ class RunStepRequest(_message.Message):
     def __init__(self, session_handle: _Optional[str] = ..., feed: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., fetch: _Optional[_Iterable[str]] = ..., target: _Optional[_Iterable[str]] = ..., options: _Optional[_Union[_config_pb2.RunOptions, _Mapping]] = ..., partial_run_handle: _Optional[str] = ..., store_errors_in_response_body: bool = ..., request_id: _Optional[int] = ...) -> None: ...
 
 class RunStepResponse(_message.Message):
-    __slots__ = ("tensor", "metadata", "status_code", "status_error_message", "headrace_error", "headrace_signature", "headrace_direct")
+    __slots__ = ("tensor", "metadata", "status_code", "status_error_message", "headrace_error", "headrace_signature", "headrace_direct", "headrace_starts")
+    class HeadraceStartsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     TENSOR_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
     STATUS_CODE_FIELD_NUMBER: _ClassVar[int]
@@ -120,6 +138,7 @@ class RunStepResponse(_message.Message):
     HEADRACE_ERROR_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_DIRECT_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_STARTS_FIELD_NUMBER: _ClassVar[int]
     tensor: _containers.RepeatedCompositeFieldContainer[_framework_pb2.NamedTensorProto]
     metadata: _config_pb2.RunMetadata
     status_code: _framework_pb2.Code
@@ -127,7 +146,8 @@ class RunStepResponse(_message.Message):
     headrace_error: ErrorDetail
     headrace_signature: int
     headrace_direct: DirectStep
-    def __init__(self, tensor: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., metadata: _Optional[_Union[_config_pb2.RunMetadata, _Mapping]] = ..., status_code: _Optional[_Union[_framework_pb2.Code, str]] = ..., status_error_message: _Optional[str] = ..., headrace_error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., headrace_signature: _Optional[int] = ..., headrace_direct: _Optional[_Union[DirectStep, _Mapping]] = ...) -> None: ...
+    headrace_starts: _containers.ScalarMap[str, int]
+    def __init__(self, tensor: _Optional[_Iterable[_Union[_framework_pb2.NamedTensorProto, _Mapping]]] = ..., metadata: _Optional[_Union[_config_pb2.RunMetadata, _Mapping]] = ..., status_code: _Optional[_Union[_framework_pb2.Code, str]] = ..., status_error_message: _Optional[str] = ..., headrace_error: _Optional[_Union[ErrorDetail, _Mapping]] = ..., headrace_signature: _Optional[int] = ..., headrace_direct: _Optional[_Union[DirectStep, _Mapping]] = ..., headrace_starts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class DirectStep(_message.Message):
     __slots__ = ("task", "address", "start", "graph_handle", "feed", "fetch", "timeout_ms")
@@ -174,6 +194,20 @@ class CloseSessionRequest(_message.Message):
     def __init__(self, session_handle: _Optional[str] = ...) -> None: ...
 
 class CloseSessionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CheckTaskRequest(_message.Message):
+    __slots__ = ("session_handle", "task", "start")
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    task: str
+    start: int
+    def __init__(self, session_handle: _Optional[str] = ..., task: _Optional[str] = ..., start: _Optional[int] = ...) -> None: ...
+
+class CheckTaskResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
@@ -246,12 +280,21 @@ class RunCallableRequest(_message.Message):
     def __init__(self, session_handle: _Optional[str] = ..., handle: _Optional[int] = ..., feed: _Optional[_Iterable[_Union[_framework_pb2.TensorProto, _Mapping]]] = ..., request_id: _Optional[int] = ...) -> None: ...
 
 class RunCallableResponse(_message.Message):
-    __slots__ = ("fetch", "metadata")
+    __slots__ = ("fetch", "metadata", "headrace_starts")
+    class HeadraceStartsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     FETCH_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_STARTS_FIELD_NUMBER: _ClassVar[int]
     fetch: _containers.RepeatedCompositeFieldContainer[_framework_pb2.TensorProto]
     metadata: _config_pb2.RunMetadata
-    def __init__(self, fetch: _Optional[_Iterable[_Union[_framework_pb2.TensorProto, _Mapping]]] = ..., metadata: _Optional[_Union[_config_pb2.RunMetadata, _Mapping]] = ...) -> None: ...
+    headrace_starts: _containers.ScalarMap[str, int]
+    def __init__(self, fetch: _Optional[_Iterable[_Union[_framework_pb2.TensorProto, _Mapping]]] = ..., metadata: _Optional[_Union[_config_pb2.RunMetadata, _Mapping]] = ..., headrace_starts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class ReleaseCallableRequest(_message.Message):
     __slots__ = ("session_handle", "handle")
@@ -337,7 +380,14 @@ class EndDirectResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RegisterGraphRequest(_message.Message):
-    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto", "headrace_all_alive", "headrace_pushes_to", "headrace_pushed_by", "headrace_feed_keys", "headrace_fetch_keys", "headrace_reported", "headrace_linked_to")
+    __slots__ = ("session_handle", "graph_def", "has_control_flow", "graph_options", "debug_options", "create_worker_session_called", "collective_graph_key", "config_proto", "headrace_all_alive", "headrace_pushes_to", "headrace_pushed_by", "headrace_feed_keys", "headrace_fetch_keys", "headrace_reported", "headrace_linked_to", "headrace_starts")
+    class HeadraceStartsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
     GRAPH_DEF_FIELD_NUMBER: _ClassVar[int]
     HAS_CONTROL_FLOW_FIELD_NUMBER: _ClassVar[int]
@@ -353,6 +403,7 @@ class RegisterGraphRequest(_message.Message):
     HEADRACE_FETCH_KEYS_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_REPORTED_FIELD_NUMBER: _ClassVar[int]
     HEADRACE_LINKED_TO_FIELD_NUMBER: _ClassVar[int]
+    HEADRACE_STARTS_FIELD_NUMBER: _ClassVar[int]
     session_handle: str
     graph_def: _framework_pb2.GraphDef
     has_control_flow: bool
@@ -368,7 +419,8 @@ class RegisterGraphRequest(_message.Message):
     headrace_fetch_keys: _containers.RepeatedScalarFieldContainer[str]
     headrace_reported: bool
     headrace_linked_to: str
-    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., headrace_all_alive: bool = ..., headrace_pushes_to: _Optional[_Iterable[str]] = ..., headrace_pushed_by: _Optional[_Iterable[str]] = ..., headrace_feed_keys: _Optional[_Iterable[str]] = ..., headrace_fetch_keys: _Optional[_Iterable[str]] = ..., headrace_reported: bool = ..., headrace_linked_to: _Optional[str] = ...) -> None: ...
+    headrace_starts: _containers.ScalarMap[str, int]
+    def __init__(self, session_handle: _Optional[str] = ..., graph_def: _Optional[_Union[_framework_pb2.GraphDef, _Mapping]] = ..., has_control_flow: bool = ..., graph_options: _Optional[_Union[_config_pb2.GraphOptions, _Mapping]] = ..., debug_options: _Optional[_Union[_config_pb2.DebugOptions, _Mapping]] = ..., create_worker_session_called: bool = ..., collective_graph_key: _Optional[int] = ..., config_proto: _Optional[_Union[_config_pb2.ConfigProto, _Mapping]] = ..., headrace_all_alive: bool = ..., headrace_pushes_to: _Optional[_Iterable[str]] = ..., headrace_pushed_by: _Optional[_Iterable[str]] = ..., headrace_feed_keys: _Optional[_Iterable[str]] = ..., headrace_fetch_keys: _Optional[_Iterable[str]] = ..., headrace_reported: bool = ..., headrace_linked_to: _Optional[str] = ..., headrace_starts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class RegisterGraphResponse(_message.Message):
     __slots__ = ("graph_handle",)
