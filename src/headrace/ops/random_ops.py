@@ -225,7 +225,8 @@ def _poisson(
     largest, highest = float(limits.max), float(rates.max(initial=0.0))
     if highest + _FAR_OFF * highest**0.5 > largest:
         raise errors.invalid_argument(
-            f"counts of a Poisson distribution of rate {highest:g} do not fit {dtype.name}, whose largest value is {largest:g}"
+            f"counts of a Poisson distribution of rate {highest:g} do not fit {dtype.name}, "
+            f"whose largest value is {largest:g}"
         )
     stream = stream_of(ctx, seed, seed2)
     if not stream.seeded and highest < _LARGEST_OF_NUMPY:
@@ -252,7 +253,7 @@ def _shape_and(arg: str) -> Any:
 def random_poisson_op(
     ctx: KernelContext, shape: Array, rate: Any, *, dtype: DType, seed: int, seed2: int
 ) -> Array:
-    """shape + rate.shape of counts.  Raises InvalidArgument on a negative or infinite rate, or one too large for dtype."""
+    """shape + rate.shape of counts.  Raises InvalidArgument on a rate that is negative, infinite or too large."""
     return _poisson(ctx, shape, rate, dtype, seed, seed2)
 
 
@@ -267,7 +268,7 @@ def random_poisson_op(
 def random_poisson_v2_op(
     ctx: KernelContext, shape: Array, rate: Any, *, dtype: DType, seed: int, seed2: int
 ) -> Array:
-    """shape + rate.shape of counts.  Raises InvalidArgument on a negative or infinite rate, or one too large for dtype."""
+    """shape + rate.shape of counts.  Raises InvalidArgument on a rate that is negative, infinite or too large."""
     return _poisson(ctx, shape, rate, dtype, seed, seed2)
 
 
