@@ -9,6 +9,7 @@ timeout, and leaves the session usable (but for `close`).
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.client import feeds as feed_rules
+from headrace.client import leaving
 from headrace.client.engine import (
     CallFunction,
     Engine,
@@ -185,6 +187,7 @@ class BaseSession:
         return _Prepared(resolved.build, step, feed_rules.string_positions(feeds), returned)
 
     def _with_operation(self, error: errors.OpError) -> errors.OpError:
+        leaving.stay()
         if error.op is None and error.node is not None:
             op = self._graph._ops.get(error.node)
             if op is not None:
@@ -374,7 +377,9 @@ class BaseSession:
         """Context manager: the default session of this thread inside; not closed on leaving."""
         return _default(self)
 
-    def __del__(self) -> None:
+    def __del__(self, _is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if _is_finalizing():  # everything ends now, and nothing that this would need may be there
+            return
         if getattr(self, "_engine", None) is not None and not self._closed:
             self._closed = True
             self._end_reports()
@@ -479,8 +484,9 @@ class OptionsCallable:
         except errors.OpError as error:
             raise self._session._with_operation(error) from error.__cause__
 
-    def __del__(self) -> None:
-        self._release()
+    def __del__(self, _is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not _is_finalizing():
+            self._release()
 
 
 class _default:
