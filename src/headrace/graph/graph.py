@@ -255,6 +255,8 @@ class Graph:
         wanted = " or ".join(
             kind for kind, ok in (("Tensor", allow_tensor), ("Operation", allow_operation)) if ok
         )
+        if not wanted:
+            raise ValueError("allow_tensor and allow_operation cannot both be False")
         if hasattr(obj, "_as_graph_element"):
             obj = obj._as_graph_element()
         if isinstance(obj, str):
