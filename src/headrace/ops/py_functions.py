@@ -24,6 +24,7 @@ from headrace.graph.build import apply_op
 from headrace.graph.graph import Graph
 from headrace.graph.registry import op
 from headrace.run.kernel import KernelContext
+from headrace.run.outcome import stopped
 
 __all__ = ["numpy_function", "py_func"]
 
@@ -73,6 +74,8 @@ def _returned(value: Any, wanted: DType, number: int) -> Any:
 def _called(ctx: KernelContext, *input: Any, token: bytes, Tout: Sequence[DType]) -> Any:
     """What `_results` says, now or, where the function is called in a thread of its own, later."""
     step = ctx.step
+    if step.scope.error is not None:  # nobody waits for the result any more
+        raise stopped(step.scope.error, ctx.node) from step.scope.error
 
     def call() -> list[Any]:
         return _results(input, token, Tout)
