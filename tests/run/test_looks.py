@@ -238,7 +238,7 @@ def test_a_step_that_has_ended_calls_no_other_function_of_the_user() -> None:
         y = tf.constant(1.0)
         for number in range(3):
             y = tf.py_func(call, [y, number], tf.float32, name=f"call_{number}")
-        with pytest.raises(tf.errors.CancelledError, match="enough.*call_2"):
+        with pytest.raises(tf.errors.CancelledError, match=r"enough.*call_2"):
             session.run(y)
     assert called == [0, 1]
 
