@@ -179,11 +179,30 @@ def test_lists_of_tensors_and_variables_become_tensors(session: Any) -> None:
         tf.convert_to_tensor([x[0], tf.constant(1)])
 
 
-def test_a_tensor_of_known_length_can_be_iterated_over(session: Any) -> None:
-    a, b = tf.constant([5, 6])
-    assert session.run([b, a]) == [6, 5]
-    with pytest.raises(TypeError, match=r"tf\.unstack"):
-        list(tf.placeholder(tf.float32, [None]))
+PYTHON_ASKS = [
+    (bool, tf.errors.OperatorNotAllowedInGraphError, "as a Python `bool`"),
+    (list, tf.errors.OperatorNotAllowedInGraphError, r"Iterating over .*tf\.unstack"),
+    (len, TypeError, "len is not well defined"),
+    (lambda x: 1 in x, TypeError, "not iterable"),
+    (np.array, NotImplementedError, "symbolic"),
+]
+
+
+@pytest.mark.parametrize("make", [lambda: tf.constant([5, 6]), lambda: tf.placeholder(tf.float32)])
+@pytest.mark.parametrize(("ask", "error", "says"), PYTHON_ASKS)
+def test_python_is_refused_what_only_a_step_knows(
+    ask: Any, error: type[Exception], says: str, make: Any
+) -> None:
+    with tf.Graph().as_default(), pytest.raises(error, match=says):
+        ask(make())
+
+
+def test_programs_keep_what_they_like_on_tensors_and_operations() -> None:
+    x = tf.identity(1.0)
+    x.note, x.op.note = "of the tensor", "of the operation"
+    same = x.graph.get_tensor_by_name(x.name)
+    assert (same.note, same.op.note) == ("of the tensor", "of the operation")
+    assert not hasattr(tf.identity(2.0), "note")
 
 
 def test_indexed_slices_become_dense_and_rows_of_one_index_add_up(session: Any) -> None:

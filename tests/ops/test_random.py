@@ -43,6 +43,9 @@ def session_values(make: Any, runs: int = 1) -> list[Any]:
 # What TensorFlow 2.21 gives for seed=5, seed2=9 in a session's first run.
 FIRST = [
     (lambda: raw("RandomUniform", [3]), [0.85900664, 0.21150982, 0.17018116]),
+    (lambda: raw("RandomPoissonV2", [3], 0.5), [0, 0, 0]),
+    (lambda: raw("RandomPoissonV2", [3], 9.99), [10, 6, 8]),
+    (lambda: raw("RandomPoissonV2", [3], 20.0), [18, 15, 14]),
 ]
 
 
@@ -111,6 +114,14 @@ def test_moments_and_ranges_are_the_distributions(dtype: str, seed: int) -> None
     assert abs(truncated.std() - 0.8796) < 0.02
 
 
+@pytest.mark.parametrize("seed", [1, 3])
+@pytest.mark.parametrize("rate", [0.3, 9.9, 10.0, 50.0, 1e6])
+def test_counts_have_the_mean_and_the_variance_of_their_rate(rate: float, seed: int) -> None:
+    counts = session_values(lambda: tf.random_poisson(rate, [20_000], tf.float64, seed=seed))[0]
+    assert abs(counts.mean() / rate - 1) < 0.05
+    assert abs(counts.var() / rate - 1) < 0.05
+
+
 @pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.parametrize(("low", "high", "kind"), [
     (-3, 4, np.int32), (-(2**31), 2**31 - 1, np.int32), (-(2**63), 2**63 - 1, np.int64), (5, 6, np.int64),
@@ -161,6 +172,9 @@ REFUSED = [
     lambda: tf.random_uniform([2], 3, 3, tf.int32),
     lambda: tf.random_uniform(tf.placeholder_with_default([-1], [1])),
     lambda: tf.random_poisson(-1.0, [2]),
+    lambda: tf.random_poisson(np.nan, [2], seed=1),
+    lambda: tf.random_poisson(np.inf, [2], seed=1),
+    lambda: tf.random_poisson(1e5, [2], tf.float16, seed=1),  # none of its counts fits
     lambda: tf.multinomial(np.zeros((1, 0), np.float32), 2),
 ]
 

@@ -142,7 +142,7 @@ REFUSED = [
     (lambda: tf.Variable(1.0, constraint=3), ValueError, "constraint"),
     (lambda: tf.Variable(1.0, collections="x"), ValueError, "collections"),
     (lambda: tf.Variable([1.0]).assign([1.0, 2.0]), ValueError, "compatible"),
-    (lambda: iter(tf.Variable([1.0])), TypeError, "iterated"),
+    (lambda: iter(tf.Variable([1.0])), TypeError, "Iterating over a symbolic"),
     (lambda: tf.Variable([1.0]).scatter_add(3), TypeError, "IndexedSlices"),
     (lambda: tf.convert_to_tensor(tf.Variable(1.0), tf.int32), ValueError, "cast"),
     (lambda: tf.assign(tf.constant(1.0), 2.0), TypeError, "reference"),

@@ -1,9 +1,10 @@
 """Small programs, run under headrace and under TensorFlow: the same graphs, values and errors.
 
 The programs are the blocks of programs/*.txt, separated by lines of dashes.  A program has `tf`, `np`,
-`P(shape, dtype)` (a placeholder) and `A(*sizes)` (the same random array on both sides), and may set
+`P(shape, dtype)` (a placeholder), `A(*sizes)` (the same random array on both sides) and `tried(function, …)` (what a
+call gives, or the class of its error), and may set
 
-    result   data, tensors, variables: compared as data, with names in the place of graph elements
+    result   data, arrays, tensors, variables: compared as data, with names in the place of graph elements
     first    operations to run, one after the other, before `fetch`
     fetch    tensors to compare the values of (bit for bit for integers, and floats if `exact` is set)
 
@@ -52,9 +53,22 @@ def plain(value):
         return None if value.ndims is None else value.as_list()
     if isinstance(value, tf.DType):
         return value.name
-    if value is None or isinstance(value, (bool, int, float, str, dict)):
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return "array", str(value.dtype), value.shape, plain(value.tolist()), value.flags.writeable
+    if isinstance(value, np.generic):
+        return type(value).__name__, repr(value.item())
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return value
     return type(value).__name__ if not hasattr(value, "name") else value.name
+
+def tried(function, *args, **kwargs):
+    """What a call gives, or the class of its error."""
+    try:
+        return function(*args, **kwargs)
+    except Exception as error:
+        return "raises " + type(error).__name__
 
 def attr(value):
     kind = value.WhichOneof("value")
@@ -86,6 +100,7 @@ def outcome_of(source):
         "tf": tf, "np": np,
         "P": lambda shape, dtype=tf.float32: tf.placeholder(dtype, shape, name="x"),
         "A": lambda *sizes: random.randn(*sizes).astype(np.float32),
+        "tried": tried,
     }
     try:
         exec(source, names)

@@ -225,18 +225,22 @@ def test_a_step_looks_before_each_large_node_but_the_first(programs: list[Progra
     assert looks(program) == ["product_1", "product_2", "product_3"]
 
 
-def test_a_step_looks_before_each_function_of_the_user_but_the_first(
-    programs: list[Program],
-) -> None:
+def test_a_step_that_has_ended_calls_no_other_function_of_the_user() -> None:
+    called: list[int] = []
     with tf.Graph().as_default(), tf.Session() as session:
+
+        def call(x: Any, number: Any) -> Any:
+            called.append(int(number))
+            if number == 1:
+                session._engine.scope.cancel(tf.errors.CancelledError(None, None, "enough"))
+            return x
+
         y = tf.constant(1.0)
         for number in range(3):
-            y = tf.py_func(lambda x: x, [y], tf.float32, name=f"call_{number}")
-            y.set_shape([])
-        programs.clear()
-        session.run(y)
-    (program,) = programs
-    assert looks(program) == ["call_1", "call_2"]
+            y = tf.py_func(call, [y, number], tf.float32, name=f"call_{number}")
+        with pytest.raises(tf.errors.CancelledError, match=r"enough.*call_2"):
+            session.run(y)
+    assert called == [0, 1]
 
 
 def test_many_nodes_of_some_size_are_looked_between_now_and_then(programs: list[Program]) -> None:

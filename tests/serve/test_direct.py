@@ -368,7 +368,7 @@ def test_sessions_with_something_of_their_own(
     elif kind == "filtered":
         config.device_filters[:] = ["/job:ps", "/job:worker/task:0"]
     else:
-        spec = {"worker": [cluster.address("worker:0")], "ps": [cluster.address("ps:0")]}
+        spec = {"worker": {9: cluster.address("worker:0")}, "ps": [cluster.address("ps:0")]}
         config.cluster_def.CopyFrom(tf.train.ClusterSpec(spec).as_cluster_def())
     with (
         tf.Session(cluster.target("worker:0")) as other,
@@ -376,7 +376,7 @@ def test_sessions_with_something_of_their_own(
     ):
         other.run(program.init)
         assert ways.of(session, program.add) == 2.0
-        assert other.run(program.variable) == (1.0 if kind == "isolated" else 2.0)
+        assert other.run(program.variable) == (2.0 if kind == "filtered" else 1.0)
 
 
 @pytest.mark.parametrize("kind", ["secret", "tls"])

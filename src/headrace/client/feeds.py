@@ -6,7 +6,7 @@ Source of rules and error classes: TF 1.15 behaviour, checked against the oracle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ def register_feed_conversion(
 
 
 def resolve(graph: Graph, feed_dict: Mapping[Any, Any]) -> dict[Tensor, Any]:
-    """Tensors of `graph` and their values as arrays.
+    """Tensors of `graph` and their values as arrays; strings still as they were given (see `encoded`).
 
     Raises TypeError (a key that is no tensor, a value that is one or cannot be converted),
     ValueError (a shape or value that cannot be the tensor's).
@@ -89,7 +89,7 @@ def _expand(key: Any, value: Any) -> list[tuple[Any, Any]]:
         return _parts(key, [key.indices, key.values, key.dense_shape], value)
     if isinstance(key, IndexedSlices):
         shape = [] if key.dense_shape is None else [key.dense_shape]
-        return _parts(key, [key.values, key.indices, *shape], value)
+        return _parts(key, [key.values, key.indices, *shape], value)  # a pair leaves the shape open
     if isinstance(key, tuple):
         wanted = f"the feed for a tuple of {len(key)} tensors must be {len(key)} values"
         if not isinstance(value, (list, tuple)) or len(value) != len(key):
@@ -99,8 +99,8 @@ def _expand(key: Any, value: Any) -> list[tuple[Any, Any]]:
 
 
 def _parts(key: Any, tensors: list[Tensor], value: Any) -> list[tuple[Any, Any]]:
-    """Each tensor of a bundle with its value.  Raises TypeError."""
-    if not isinstance(value, (list, tuple)) or len(value) < len(tensors):
+    """Each tensor of a bundle with its value, as far as there are any.  Raises TypeError."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
         kind = type(key).__name__
         names = ", ".join(tensor.name for tensor in tensors)
         raise TypeError(
@@ -121,7 +121,7 @@ def _tensor(graph: Graph, key: Any) -> Tensor:
 
 
 def to_array(tensor: Tensor, value: Any) -> Any:
-    """`value` as an array of the tensor's dtype, of a shape that fits.
+    """`value` as an array of the tensor's dtype, of a shape that fits; strings still as they were given.
 
     An array of the right dtype is used as it is, not copied.
     """
@@ -140,9 +140,9 @@ def to_array(tensor: Tensor, value: Any) -> Any:
     if kind.base_dtype is dtypes.variant:
         raise TypeError(f"{tensor.name} is a {kind.base_dtype.name}, which cannot be fed")
     try:
-        array = (
-            strings(value) if kind.base_dtype is dtypes.string else np.asarray(value, dtype=kind.np)
-        )
+        array = np.asarray(value, dtype=kind.np)
+        if kind.base_dtype is dtypes.string:
+            _check_strings(array)
     except (TypeError, ValueError, OverflowError) as error:
         kind_of_error = TypeError if isinstance(error, OverflowError) else type(error)
         raise kind_of_error(
@@ -182,18 +182,34 @@ def _describe(value: Any) -> str:
     return type(value).__name__
 
 
+def _check_strings(array: np.ndarray[Any, Any]) -> None:
+    """Raises TypeError if an element is no string."""
+    for item in array.reshape(-1):
+        if not isinstance(item, (str, bytes, bytearray)):
+            raise TypeError(f"element {item!r:.40} is not a string")
+
+
 def strings(value: Any) -> np.ndarray[Any, Any]:
     """An object array of bytes; str is encoded as UTF-8.  Raises TypeError on other elements."""
     array = np.asarray(value, dtype=object)
     flat = array.reshape(-1)
     if all(type(item) is bytes for item in flat):
         return array
+    _check_strings(array)
     encoded = np.empty(flat.shape, object)
     for index, item in enumerate(flat):
-        if isinstance(item, str):
-            encoded[index] = item.encode()
-        elif isinstance(item, (bytes, bytearray, np.bytes_)):
-            encoded[index] = bytes(item)
-        else:
-            raise TypeError(f"element {item!r:.40} is not a string")
+        encoded[index] = item.encode() if isinstance(item, str) else bytes(item)
     return encoded.reshape(array.shape)
+
+
+def string_positions(feeds: Sequence[Tensor]) -> tuple[int, ...]:
+    """Which of `feeds` are strings."""
+    return tuple(at for at, t in enumerate(feeds) if t._dtype._base is dtypes.string)
+
+
+def encoded(values: Sequence[Any], positions: Iterable[int]) -> list[Any]:
+    """`values` with those at `positions` as arrays of bytes, which is what steps want."""
+    found = list(values)
+    for at in positions:
+        found[at] = strings(found[at])
+    return found

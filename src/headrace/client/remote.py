@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.base import errors
+from headrace.client import leaving
 from headrace.client.engine import CallFunction, PumpFunction, Release, Step, StepFunction
 from headrace.client.link import CLOSE_WITHIN_S, Link
 from headrace.client.missing import Missing
@@ -595,5 +596,6 @@ _open_engines: weakref.WeakSet[RemoteEngine] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     """Sessions that the program leaves open are closed while threads still run."""
+    leaving.begin()
     for engine in list(_open_engines):
         engine._close(1.0)

@@ -9,6 +9,7 @@ timeout, and leaves the session usable (but for `close`).
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.client import feeds as feed_rules
+from headrace.client import leaving
 from headrace.client.engine import (
     CallFunction,
     Engine,
@@ -114,7 +116,8 @@ class BaseSession:
         """Run one step; returns the nest `fetches` with values in place of tensors.
 
         Blocks until done.  Arrays are the caller's own and writable; scalars are NumPy scalars,
-        strings are bytes, operations give None.
+        strings are bytes, operations give None.  A fetch that is fed comes back as the array that was given, or made
+        of what was given: a scalar is an array of no dimensions, a str stays one.
         options: timeout_in_ms, trace_level.  run_metadata: filled with step_stats when traced.
         Raises: RuntimeError (closed session, empty graph), TypeError and ValueError (feeds, fetches),
         and the tf.errors class of whatever fails in the step, with node, device and step.
@@ -146,9 +149,7 @@ class BaseSession:
                 f"run_metadata must be a tf.RunMetadata, not {type(run_metadata).__name__}"
             )
         try:
-            if options is None and run_metadata is None and known.plain is not None:
-                return known.build(presented(known.plain(values)))
-            return known.build(presented(known.step(values, options, run_metadata)))
+            return known.run(values, options, run_metadata)
         except errors.OpError as error:
             raise self._with_operation(error) from error.__cause__
 
@@ -164,10 +165,9 @@ class BaseSession:
             raise RuntimeError("the session's graph is empty: add operations to it before run()")
         resolved = Fetches(self._graph, fetches)
         try:
-            step = self._step(feeds, resolved.tensors, resolved.targets)
+            known = self._prepare(feeds, resolved)
         except errors.OpError as error:
             raise self._with_operation(error) from error.__cause__
-        known = _Prepared(resolved.build, step)
         if key is not None:
             if len(self._steps) >= _MOST_PLANS:
                 self._quick.clear()
@@ -177,22 +177,17 @@ class BaseSession:
                 self._quick[fetches] = _quickly(resolved, known.plain)
         return known
 
-    def _step(
-        self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
-    ) -> StepFunction:
-        """A step in which fetches that are fed come straight from the feeds."""
+    def _prepare(self, feeds: Sequence[Tensor], resolved: Fetches) -> _Prepared:
         fed = {tensor: index for index, tensor in enumerate(feeds)}
-        if not any(tensor in fed for tensor in fetches):
-            return self._engine.step(feeds, fetches, targets)
-        inner = self._engine.step(feeds, [t for t in fetches if t not in fed], targets)
-
-        def run(values: Sequence[Any], options: Any, metadata: Any) -> list[Any]:
-            computed = iter(inner(values, options, metadata))
-            return [values[fed[t]].copy() if t in fed else next(computed) for t in fetches]
-
-        return run
+        returned = [(at, fed[t]) for at, t in enumerate(resolved.tensors) if t in fed]
+        computed = [t for t in resolved.tensors if t not in fed] if returned else resolved.tensors
+        step = None
+        if computed or resolved.targets or not returned:
+            step = self._engine.step(feeds, computed, resolved.targets)
+        return _Prepared(resolved.build, step, feed_rules.string_positions(feeds), returned)
 
     def _with_operation(self, error: errors.OpError) -> errors.OpError:
+        leaving.stay()
         if error.op is None and error.node is not None:
             op = self._graph._ops.get(error.node)
             if op is not None:
@@ -222,8 +217,7 @@ class BaseSession:
         self._check_not_cancelled()
         tensors = [feed_rules._tensor(self._graph, item) for item in feed_list or ()]
         resolved = Fetches(self._graph, fetches)
-        step = self._step(tensors, resolved.tensors, resolved.targets)
-        plain: PlainFunction | None = getattr(step, "plain", None)
+        known = self._prepare(tensors, resolved)
 
         def call(*values: Any, options: Any = None, run_metadata: Any = None) -> Any:
             if self._closed:
@@ -236,15 +230,13 @@ class BaseSession:
                 raise TypeError("pass accept_options=True to make_callable to use options")
             arrays = [*map(feed_rules.to_array, tensors, values)]
             try:
-                if plain is not None and options is None and run_metadata is None:
-                    return resolved.build(presented(plain(arrays)))
-                return resolved.build(presented(step(arrays, options, run_metadata)))
+                return known.run(arrays, options, run_metadata)
             except errors.OpError as error:
                 raise self._with_operation(error) from error.__cause__
 
-        if tensors or accept_options or not resolved.single or plain is None:
+        if tensors or accept_options or not resolved.single or known.plain is None:
             return call
-        quick = _quickly(resolved, plain)
+        quick = _quickly(resolved, known.plain)
 
         def call_quickly() -> Any:
             if self._closed:
@@ -330,10 +322,16 @@ class BaseSession:
                 f"partial_run fetches tensors; give the operation {resolved.targets[0].name!r} to "
                 "partial_run_setup"
             )
-        values = {tensor.name: value for tensor, value in fed.items()}
-        names = [tensor.name for tensor in resolved.tensors]
+        strings = feed_rules.string_positions(list(fed))
+        steps_values = feed_rules.encoded(list(fed.values()), strings)
+        values = {tensor.name: value for tensor, value in zip(fed, steps_values, strict=True)}
+        names = [tensor.name for tensor in resolved.tensors if tensor not in fed]
         try:
-            return resolved.build(presented(self._engine.partial_step(handle, values, names)))
+            found = presented(self._engine.partial_step(handle, values, names))
+            computed = iter(found)
+            return resolved.build(
+                [fed[t] if t in fed else next(computed) for t in resolved.tensors]
+            )
         except errors.OpError as error:
             raise self._with_operation(error) from error.__cause__
 
@@ -379,7 +377,9 @@ class BaseSession:
         """Context manager: the default session of this thread inside; not closed on leaving."""
         return _default(self)
 
-    def __del__(self) -> None:
+    def __del__(self, _is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if _is_finalizing():  # everything ends now, and nothing that this would need may be there
+            return
         if getattr(self, "_engine", None) is not None and not self._closed:
             self._closed = True
             self._end_reports()
@@ -415,12 +415,38 @@ def _teller(session: weakref.ref[BaseSession]) -> Callable[[float], None]:
 class _Prepared:
     """A signature: how to run it, without options too, and how to put the values together."""
 
-    __slots__ = ("build", "plain", "step")
+    __slots__ = ("_build", "_returned", "_step", "_strings", "plain")
 
-    def __init__(self, build: Callable[[list[Any]], Any], step: StepFunction) -> None:
-        self.build = build
-        self.step = step
+    def __init__(
+        self,
+        build: Callable[[list[Any]], Any],
+        step: StepFunction | None,
+        strings: Sequence[int],
+        returned: Sequence[tuple[int, int]],
+    ) -> None:
+        """step: None where there is nothing to compute.  strings: which feeds are.
+
+        returned: fetches that are fed, in order, and which feed each is: it comes back as it was given.
+        """
+        self._build = build
+        self._step = step
+        self._strings = strings
+        self._returned = returned
         self.plain: PlainFunction | None = getattr(step, "plain", None)
+
+    def run(
+        self, given: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
+    ) -> Any:
+        values = feed_rules.encoded(given, self._strings) if self._strings else given
+        if options is None and metadata is None and self.plain is not None:
+            found = presented(self.plain(values))
+        elif self._step is not None:
+            found = presented(self._step(values, options, metadata))
+        else:
+            found = []
+        for at, feed in self._returned:
+            found.insert(at, given[feed])
+        return self._build(found)
 
 
 def _quickly(resolved: Fetches, plain: PlainFunction) -> Callable[[], Any]:
@@ -458,8 +484,9 @@ class OptionsCallable:
         except errors.OpError as error:
             raise self._session._with_operation(error) from error.__cause__
 
-    def __del__(self) -> None:
-        self._release()
+    def __del__(self, _is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not _is_finalizing():
+            self._release()
 
 
 class _default:

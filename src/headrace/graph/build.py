@@ -59,7 +59,14 @@ def apply_op(
             f"({', '.join(d.name for d in definitions)}), not {len(inputs)}"
         )
     tensors, graph = _single_graph(inputs)
-    wanted = name or spec.name
+    if name.__class__ is not str and name is not None:
+        name = _text(name)
+    if spec.name != "Const":
+        wanted = name or spec.name
+        if wanted is name:
+            graph.check_scope_name(wanted)
+    else:
+        wanted = spec.name if name is None else name
     scope = wanted[:-1] if wanted.endswith("/") else graph.unique_name(wanted)
     known: dict[str, Any] = {}
     for key, value in attrs.items():
@@ -91,6 +98,14 @@ def apply_op(
             return add_node(graph, spec, scope, flat, known)
     finally:
         graph._name_stack = outer
+
+
+def _text(name: Any) -> str:
+    if isinstance(name, bytes):
+        return name.decode()
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a node is a string, not {name!r:.80}")
+    return name
 
 
 def _single_graph(inputs: tuple[Any, ...]) -> tuple[bool, Graph]:

@@ -31,6 +31,13 @@ GRAPH_DEF_VERSION_MIN_PRODUCER = 0
 
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*\Z")
 _SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\\/>-]*\Z")
+_CHARACTERS = "letters, digits, '_', '.', '-', '/', '\\' and '>'"
+_FIRST = f"it begins with a letter, a digit or '.', and goes on with {_CHARACTERS}"
+
+
+def is_node_name(name: str) -> bool:
+    """Whether a node of a program may be called so."""
+    return _NAME.match(name) is not None
 
 
 class _Controller:
@@ -69,6 +76,7 @@ class Graph:
         self._control_flow_context: Any = None
         self.infer_shapes = True
         self.strict_shapes = True  # False: a node whose shapes cannot fit fails when it runs
+        self.has_runtime_names = False  # names that begin with '_', which programs cannot give
         self.version = 0
         self.seed: int | None = None
         self._implicit_seeds = 0
@@ -96,8 +104,8 @@ class Graph:
         """
         if self._finalized:
             raise RuntimeError("the graph is finalized and cannot be modified any more")
-        if not _NAME.match(name) and not name.startswith("_"):
-            raise ValueError(f"{name!r} is not a valid node name")
+        if not _NAME.match(name) and not (self.has_runtime_names or op_type.startswith("_")):
+            raise ValueError(f"{name!r} is not a valid node name: {_FIRST}")
         with self._lock:
             if name in self._ops:
                 raise ValueError(f"the graph already has a node named {name!r}")
@@ -135,6 +143,17 @@ class Graph:
             if apply_scopes:
                 self._place_in_control_flow(op)
             return op
+
+    def forget_operations_since(self, count: int) -> None:
+        """Take back all nodes but the first `count`, which nothing has used yet."""
+        with self._lock:
+            for op in self._order[count:]:
+                del self._ops[op.name]
+                for tensor in op.inputs:
+                    if tensor is not None and op in tensor._consumers:
+                        tensor._consumers.remove(op)
+            del self._order[count:]
+            self.version += 1
 
     def _place_in_control_flow(self, op: Operation) -> None:
         """Let the branch or loop that is being built take `op` in.  Raises ValueError."""
@@ -236,6 +255,8 @@ class Graph:
         wanted = " or ".join(
             kind for kind, ok in (("Tensor", allow_tensor), ("Operation", allow_operation)) if ok
         )
+        if not wanted:
+            raise ValueError("allow_tensor and allow_operation cannot both be False")
         if hasattr(obj, "_as_graph_element"):
             obj = obj._as_graph_element()
         if isinstance(obj, str):
@@ -318,14 +339,26 @@ class Graph:
         """The scope that `name_scope(name)` is about to open."""
         if not name:
             return ""
-        valid = _SCOPE_NAME if self._name_stack else _NAME
-        if not valid.match(name):
-            raise ValueError(f"{name!r} is not a valid scope name")
+        self.check_scope_name(name)
         return name[:-1] if name.endswith("/") else self.unique_name(name)
+
+    def check_scope_name(self, name: str) -> None:
+        """Raises ValueError unless a scope may be called so inside the current one."""
+        if not self._name_stack:
+            if not _NAME.match(name):
+                raise ValueError(f"{name!r} is not a valid root scope name: {_FIRST}")
+        elif not _SCOPE_NAME.match(name):
+            raise ValueError(f"{name!r} is not a valid scope name: it consists of {_CHARACTERS}")
 
     def get_name_scope(self) -> str:
         """The current scope, without the trailing '/'."""
         return self._name_stack
+
+    def names_and_scopes(self, prefix: str) -> set[str]:
+        """Those of nodes below `prefix` ('' or ending in '/'), and of the scopes that they are in, without it."""
+        start = len(prefix)
+        found = {name[start:] for name in self._ops if name.startswith(prefix)}
+        return found | {name[:at] for name in found for at, c in enumerate(name) if c == "/"}
 
     def is_name_used(self, name: str) -> bool:
         """Whether a node of that name exists."""

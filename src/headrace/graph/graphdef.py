@@ -9,7 +9,7 @@ Called by: client (shipping), serve (receiving), users (import_graph_def).  Thre
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from headrace.base import dtypes, errors
@@ -22,7 +22,7 @@ from headrace.codec import tensors as codec
 from headrace.graph import attrs as attr_values
 from headrace.graph import scopes
 from headrace.graph.build import _completed, arg_types
-from headrace.graph.graph import Graph, Operation
+from headrace.graph.graph import Graph, Operation, is_node_name
 from headrace.graph.operation import infer_shapes
 from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec
 from headrace.graph.tensor import Tensor
@@ -120,8 +120,10 @@ def import_graph_def(
         raise TypeError(f"graph_def must be a GraphDef proto, not {type(graph_def).__name__}")
     graph = scopes.get_default_graph()
     scope = "import" if name is None else name
+    if input_map is not None and not isinstance(input_map, Mapping):
+        raise TypeError(f"input_map is a dict from names to tensors, not {input_map!r:.80}")
     mapping = {_normal(key): value for key, value in (input_map or {}).items()}
-    wanted = None if return_elements is None else list(return_elements)
+    wanted = None if return_elements is None else _element_names(return_elements)
     with graph.name_scope(scope) as prefix:
         for key, value in list(mapping.items()):
             if not isinstance(value, (Tensor, Operation)):
@@ -130,15 +132,20 @@ def import_graph_def(
                 with graph.name_scope("_inputs"):
                     mapping[key] = convert(value)
         importer = Importer(graph, prefix, mapping)
-        importer.add(graph_def)
+        found = importer.add(graph_def, wanted or ())
     unused = importer.unused()
     if unused:
         raise ValueError(
             f"input_map has names that the GraphDef does not use: {', '.join(sorted(unused))}"
         )
-    if wanted is None:
-        return None
-    return [importer.element(item) for item in wanted]
+    return None if wanted is None else found
+
+
+def _element_names(names: Any) -> list[str]:
+    texts = [name.decode() if isinstance(name, bytes) else name for name in names]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"return_elements are names of the GraphDef, not {names!r:.80}")
+    return texts
 
 
 def _normal(name: Any) -> str:
@@ -151,9 +158,11 @@ def _normal(name: Any) -> str:
 class Importer:
     """Adds GraphDefs to one graph; keeps where each imported name went.
 
-    prefix: put before every node name, '' or ending in '/'.
+    prefix: put before every node name, '' or ending in '/'.  A node whose name is taken, or a scope's of other nodes,
+    gets ``_1``, ``_2``, … appended.
     allow_unknown: keep nodes of unknown ops (`spec` None, one output per use) instead of raising.
-    origins: note the importing line as the one that built the nodes; a server's is of no use to anyone.
+    origins: note the importing line as the one that built the nodes; a server's is of no use to anyone, and its nodes
+    keep their names.
     """
 
     def __init__(
@@ -172,22 +181,54 @@ class Importer:
         self._origins = origins
         self.ops: dict[str, Operation] = {}
         self._used: set[str] = set()
+        self._renamed: dict[str, str] = {}
+        graph.has_runtime_names = graph.has_runtime_names or not origins
 
-    def add(self, graph_def: Any) -> None:
-        """Add every node of `graph_def`.  On an error the graph may hold part of it."""
+    def add(self, graph_def: Any, wanted: Iterable[str] = ()) -> list[Tensor | Operation]:
+        """Add every node of `graph_def`; what its names `wanted` became.  On an error nothing was added."""
         nodes = list(graph_def.node)
         if graph_def.HasField("versions"):
             self._check_versions(graph_def.versions)
         names = {node.name for node in nodes}
         if len(names) != len(nodes):
             twice = Counter(node.name for node in nodes).most_common(1)[0][0]
-            raise ValueError(f"the GraphDef has two nodes named {twice!r}")
+            raise ValueError(f"Node {twice!r} is not unique: the GraphDef has two of that name")
+        if self._origins:
+            self._choose_names([node.name for node in nodes])
+        before = len(self.graph)
         backward: list[tuple[Operation, int, str]] = []
-        for node in _topological(nodes, names):
-            backward.extend(self._add_node(node, names))
-        for op, index, text in backward:
-            op.inputs[index] = None  # type: ignore[call-overload]
-            op._update_input(index, self._tensor(text, op.name))
+        try:
+            for node in _topological(nodes, names):
+                backward.extend(self._add_node(node, names))
+            for op, index, text in backward:
+                op.inputs[index] = None  # type: ignore[call-overload]
+                op._update_input(index, self._tensor(text, op.name))
+            found = [self.element(name) for name in wanted]
+        except BaseException:
+            self.graph.forget_operations_since(before)
+            raise
+        if self._origins:
+            for op in self.graph.operations_since(before):
+                self.graph._names.setdefault(op.name.lower(), 1)
+        return found
+
+    def _choose_names(self, names: Sequence[str]) -> None:
+        """Note which nodes cannot have the name they ask for.  Raises ValueError if it is none."""
+        for name in names:
+            if not is_node_name(name):
+                raise ValueError(f"Node {name!r}: Node name contains invalid characters")
+        there = self.graph.names_and_scopes(self.prefix)
+        if there.isdisjoint(names):
+            return
+        asked = {*names, *(name[:at] for name in names for at, c in enumerate(name) if c == "/")}
+        for name in names:
+            chosen, count = name, 0
+            while chosen in there or (count and chosen in asked):
+                count += 1
+                chosen = f"{name}_{count}"
+            if count:
+                self._renamed[name] = chosen
+                asked.add(chosen)
 
     def _check_versions(self, versions: Any) -> None:
         from headrace.graph.graph import GRAPH_DEF_VERSION
@@ -231,10 +272,9 @@ class Importer:
             self._check_inputs(node, spec, attrs, inputs)
         else:
             types = []
-        if self.prefix and "_class" in attrs:
+        if (self.prefix or self._renamed) and "_class" in attrs:
             attrs["_class"] = [self._moved_group(group) for group in attrs["_class"]]
-        name = self.prefix + node.name
-        self.graph._names.setdefault(name.lower(), 1)
+        name = self.prefix + self._renamed.get(node.name, node.name)
         device = canonical(node.device)  # ValueError where it makes no sense
         if not self._origins:
             device = node.device
@@ -263,7 +303,8 @@ class Importer:
 
     def _moved_group(self, group: Any) -> Any:
         if isinstance(group, bytes) and group.startswith(b"loc:@"):
-            return b"loc:@" + self.prefix.encode() + group[5:]
+            name = group[5:].decode()
+            return b"loc:@" + (self.prefix + self._renamed.get(name, name)).encode()
         return group
 
     def _check_inputs(
@@ -327,10 +368,12 @@ class Importer:
 
     def unused(self) -> set[str]:
         """Names of the input map that nothing used and that the GraphDef does not have."""
-        return {
-            key for key in self.input_map
-            if key not in self._used and self._node_of(key.lstrip("^")) not in self.ops
-        }  # fmt: skip
+        return {key for key in self.input_map if key not in self._used and not self._has(key)}
+
+    def _has(self, key: str) -> bool:
+        node, _, index = key.lstrip("^").partition(":")
+        op = self.ops.get(node)
+        return op is not None and (key.startswith("^") or int(index) < len(op.outputs))
 
     def element(self, name: Any) -> Tensor | Operation:
         """The imported tensor or operation that `name` of the GraphDef became."""

@@ -21,8 +21,13 @@ class name_scope:
     """
 
     def __init__(
-        self, name: str | None, default_name: str | None = None, values: Sequence[Any] | None = None
+        self,
+        name: str | bytes | None,
+        default_name: str | None = None,
+        values: Sequence[Any] | None = None,
     ) -> None:
+        if isinstance(name, bytes):
+            name = name.decode()
         if name is not None and not isinstance(name, str):
             raise TypeError(f"the name of a name_scope is a string, not {name!r}")
         if default_name is None and values is not None and name is None:

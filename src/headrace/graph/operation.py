@@ -50,7 +50,7 @@ class Operation:
     """A node.  `spec` is None only for ops that this process does not know (see graphdef)."""
 
     __slots__ = (
-        "__weakref__", "_control_flow_context", "_where", "attrs", "control_inputs", "device",
+        "__dict__", "__weakref__", "_control_flow_context", "_where", "attrs", "control_inputs", "device",
         "graph", "id", "inputs", "name", "outputs", "spec", "type",
     )  # fmt: skip
 

@@ -7,12 +7,15 @@ default where nobody set one is the process's.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from headrace.graph.graph import Graph
+
+
+T = TypeVar("T")
 
 
 class _Stacks(threading.local):
@@ -100,6 +103,16 @@ def pop_session(session: Any) -> None:
         if _stacks.sessions[index] is session:
             del _stacks.sessions[index]
             return
+
+
+def called_apart(function: Callable[[], T]) -> T:
+    """What `function` gives, called where nothing is this thread's default, as in a thread of its own."""
+    there = _stacks.graphs, _stacks.device_stacks, _stacks.sessions
+    _stacks.graphs, _stacks.device_stacks, _stacks.sessions = [], [], []
+    try:
+        return function()
+    finally:
+        _stacks.graphs, _stacks.device_stacks, _stacks.sessions = there
 
 
 def require_session(session: Any, what: str) -> Any:

@@ -7,11 +7,12 @@ Threads: built by the graph's thread; reading is free.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from headrace.base import dtypes
 from headrace.base import shapes as shape_rules
+from headrace.base.errors import OperatorNotAllowedInGraphError
 from headrace.base.reference import Reference
 from headrace.base.shapes import Shape, TensorShape
 
@@ -36,7 +37,10 @@ def operator(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 class Tensor:
     """Output `value_index` of `op`: a symbol, with a dtype and what is known of its shape."""
 
-    __slots__ = ("__weakref__", "_consumers", "_dtype", "_folded", "_raw", "op", "value_index")
+    __slots__ = (
+        "__dict__",  # for attributes that programs put on tensors; it costs nothing until there is one
+        "__weakref__", "_consumers", "_dtype", "_folded", "_raw", "op", "value_index",
+    )  # fmt: skip
     __array_priority__ = 100
 
     def __init__(self, op: Operation, value_index: int, dtype: dtypes.DType) -> None:
@@ -123,21 +127,21 @@ class Tensor:
         return self is not other
 
     def __bool__(self) -> bool:
-        raise TypeError(
-            f"the value of {self.name} is not known while the graph is built, so it cannot be used "
-            "as a Python bool; use `is not None`, tf.cond, or session.run it first"
+        raise OperatorNotAllowedInGraphError(
+            f"Using a symbolic `tf.Tensor` as a Python `bool` is not allowed: the value of {self.name} is not known "
+            "while the graph is built; use `is not None`, tf.cond, or session.run it first"
         )
 
     def __len__(self) -> int:
-        raise TypeError(f"len() of {self.name} is not known while the graph is built; use tf.shape")
+        raise TypeError(
+            f"len is not well defined for a symbolic Tensor ({self.name}); use its shape, or tf.shape"
+        )
 
-    def __iter__(self) -> Iterator[Tensor]:
-        if self._raw is None or not self._raw or self._raw[0] is None:
-            raise TypeError(
-                f"{self.name} cannot be iterated over: its first dimension is not known statically "
-                f"(shape {shape_rules.text(self._raw)}); use tf.unstack with num, or tf.map_fn"
-            )
-        return iter([self[index] for index in range(self._raw[0])])
+    def __iter__(self) -> NoReturn:
+        raise OperatorNotAllowedInGraphError(
+            f"Iterating over a symbolic `tf.Tensor` is not allowed: the rows of {self.name} are not known while the "
+            "graph is built; use tf.unstack, tf.map_fn, or session.run it first"
+        )
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(

@@ -1,7 +1,9 @@
 """py_func: a Python function as a node, in the process that made it.
 
 The node holds a token that no other process has; the function lives as long as the graph that it was made in.
-Called by: programs.  Threads: any; the function is called by whichever thread runs the step.
+It may wait for whatever it likes, another function of the same step too: unless nothing else of the step could begin
+or end meanwhile, it is called in a thread of its own (`run.callers`).
+Called by: programs.  Threads: any.
 Source: TF 1.15 behaviour (python/ops/script_ops.py, lib/core/py_func.cc), whose tokens two processes may share
 """
 
@@ -17,9 +19,12 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
+from headrace.graph import scopes
 from headrace.graph.build import apply_op
 from headrace.graph.graph import Graph
 from headrace.graph.registry import op
+from headrace.run.kernel import KernelContext
+from headrace.run.outcome import stopped
 
 __all__ = ["numpy_function", "py_func"]
 
@@ -66,8 +71,22 @@ def _returned(value: Any, wanted: DType, number: int) -> Any:
     return array.copy()
 
 
-def _called(xp: Any, *input: Any, token: bytes, Tout: Sequence[DType]) -> list[Any]:
-    """What the function of `token` returns for `input`: an array of each dtype of Tout.
+def _called(ctx: KernelContext, *input: Any, token: bytes, Tout: Sequence[DType]) -> Any:
+    """What `_results` says, now or, where the function is called in a thread of its own, later."""
+    step = ctx.step
+    if step.scope.error is not None:  # nobody waits for the result any more
+        raise stopped(step.scope.error, ctx.node) from step.scope.error
+
+    def call() -> list[Any]:
+        return _results(input, token, Tout)
+
+    if ctx.node.alone and step.rendezvous is None and step.scope.deadline is None:
+        return scopes.called_apart(call)
+    return step.runtime.team.callers.call(call, ctx.node.name)
+
+
+def _results(given: Sequence[Any], token: bytes, Tout: Sequence[DType]) -> list[Any]:
+    """What the function of `token` returns for `given`: an array of each dtype of Tout.
 
     Raises InvalidArgument in another process, and for what was not promised; what the function raises becomes
     InvalidArgument (TypeError, ValueError), OutOfRange (StopIteration), ResourceExhausted, Unimplemented or Unknown.
@@ -79,8 +98,8 @@ def _called(xp: Any, *input: Any, token: bytes, Tout: Sequence[DType]) -> list[A
             "process that made it, so place the node on a task there, or feed its results or enqueue them"
         )
     try:
-        result = found.call(*map(_given, input))
-    except Exception as error:
+        result = found.call(*map(_given, given))
+    except (Exception, SystemExit) as error:
         for kind, make in _RAISED:
             if isinstance(error, kind):
                 raise make(f"{type(error).__name__}: {error}") from error
@@ -99,7 +118,7 @@ _ARGUMENTS: dict[str, Any] = {
     "inputs": "input: Tin",
     "outputs": "output: Tout",
     "attrs": "token: string; Tin: list(type) >= 0; Tout: list(type) >= 0",
-    "foldable": False,
+    "blocking": True,
     "differentiable": False,
 }
 py_func_op = op("PyFunc", stateful=True, **_ARGUMENTS)(_called)
@@ -114,6 +133,12 @@ def py_func(
     Tout: the dtype of what it returns, or a list of them; a tensor or a list of tensors accordingly, the Operation for
     an empty list.  stateful=False: equal nodes may run once.  It runs in this process only: in local sessions, and on
     servers that this process has.  No gradient.  Raises ValueError if func is not callable.
+
+    The functions of one step run side by side, each in a thread of its own, as far as they do not need each other's
+    results; so they may wait for each other.  No graph or session of the caller's is the default in them.  A step that
+    is cancelled or reaches its time limit ends at once; the function, which nothing can stop, goes on until it ends by
+    itself.  In a local session and without a time limit the only function of a step is called in the step's own thread:
+    Ctrl-C interrupts it, and `Session.close` in another thread waits for it.
     """
     if not callable(func):
         raise ValueError(f"py_func needs a function, and not {func!r:.80}")

@@ -1,7 +1,7 @@
 """Random ops: uniform, normal, truncated normal, integers, shuffles, draws from categories.
 
 With seeds a node gives TensorFlow's numbers, run after run, and starts over in a new session; see
-random_streams for how.  RandomGamma and RandomPoisson are repeatable but have numbers of their own.
+random_streams and poisson for how.
 Called by: initializers, dropout, programs.  Threads: as graph; kernels any.
 Source: TF 1.15 core/ops/random_ops.cc, core/kernels/{random_op,multinomial_op}.cc; nodes and
 numbers checked against the oracle
@@ -24,6 +24,7 @@ from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
 from headrace.ops import random_streams
 from headrace.ops.constants import checked_sizes
+from headrace.ops.poisson import poisson
 from headrace.ops.random_streams import Stream
 from headrace.ops.tables import make
 from headrace.run.kernel import KernelContext
@@ -209,6 +210,8 @@ def _picked(logits: Array, drawn: Array) -> Array:
 
 
 _WHOLE = "{half, float, double, int32, int64}"
+_LARGEST_OF_NUMPY = 9e18
+_FAR_OFF = 20.0  # standard deviations that a count is never away from its rate
 
 
 def _poisson(
@@ -216,10 +219,20 @@ def _poisson(
 ) -> Array:
     sizes = checked_sizes(shape, "shape")
     rates = np.asarray(rate, np.float64)
-    if np.any(~(rates >= 0)):
-        raise errors.invalid_argument("rates of a Poisson distribution must not be negative or NaN")
-    generator = stream_of(ctx, seed, seed2).numpy
-    return generator.poisson(rates, sizes + rates.shape).astype(dtype.np)
+    if not np.all((rates >= 0) & (rates < np.inf)):
+        raise errors.invalid_argument("rates of a Poisson distribution are finite and not negative")
+    limits = np.finfo(dtype.np) if dtype.is_floating else np.iinfo(dtype.np)
+    largest, highest = float(limits.max), float(rates.max(initial=0.0))
+    if highest + _FAR_OFF * highest**0.5 > largest:
+        raise errors.invalid_argument(
+            f"counts of a Poisson distribution of rate {highest:g} do not fit {dtype.name}, "
+            f"whose largest value is {largest:g}"
+        )
+    stream = stream_of(ctx, seed, seed2)
+    if not stream.seeded and highest < _LARGEST_OF_NUMPY:
+        return stream.numpy.poisson(rates, sizes + rates.shape).astype(dtype.np)
+    made = poisson(stream, shape_rules.num_elements(sizes) or 0, rates.ravel(), largest)
+    return made.astype(dtype.np).reshape(sizes + rates.shape)
 
 
 def _shape_and(arg: str) -> Any:
@@ -240,7 +253,7 @@ def _shape_and(arg: str) -> Any:
 def random_poisson_op(
     ctx: KernelContext, shape: Array, rate: Any, *, dtype: DType, seed: int, seed2: int
 ) -> Array:
-    """shape + rate.shape of counts.  Raises InvalidArgument on a negative rate."""
+    """shape + rate.shape of counts.  Raises InvalidArgument on a rate that is negative, infinite or too large."""
     return _poisson(ctx, shape, rate, dtype, seed, seed2)
 
 
@@ -255,7 +268,7 @@ def random_poisson_op(
 def random_poisson_v2_op(
     ctx: KernelContext, shape: Array, rate: Any, *, dtype: DType, seed: int, seed2: int
 ) -> Array:
-    """shape + rate.shape of counts.  Raises InvalidArgument on a negative rate."""
+    """shape + rate.shape of counts.  Raises InvalidArgument on a rate that is negative, infinite or too large."""
     return _poisson(ctx, shape, rate, dtype, seed, seed2)
 
 
@@ -411,7 +424,7 @@ def random_poisson(
 ) -> Tensor:
     """shape + lam.shape of counts drawn from Poisson distributions of these rates."""
     with name_scope(name, "random_poisson", [lam, shape]):
-        sizes = convert(shape, None, "shape", dtypes.int32)
+        sizes = convert(shape, dtypes.int32, "shape")
         return _tensor(
             make.RandomPoissonV2(sizes, lam, dtype=dtypes.as_dtype(dtype), **seeds_of(seed))
         )

@@ -134,8 +134,12 @@ def uniform_int(stream: Stream, size: int, low: int, high: int, dtype: np.dtype[
 
 def doubles(stream: Stream, first: int, size: int) -> Array:
     """[size] float64 in [0, 1), two to a block, from block `first` on."""
-    words = stream.words(first, -(-size // 2))
-    return _float64(words[:, 0::2].ravel(), words[:, 1::2].ravel())[:size]
+    return doubles_of(stream.words(first, -(-size // 2))).ravel()[:size]
+
+
+def doubles_of(words: Array) -> Array:
+    """float64 [n, 2] in [0, 1) from [n, 4] words."""
+    return _float64(words[:, 0::2], words[:, 1::2])
 
 
 # -- normal numbers ---------------------------------------------------------------------------

@@ -364,7 +364,7 @@ class ResourceVariable(Variable):
     # -- as Python sees it --------------------------------------------------------------------
 
     def __bool__(self) -> bool:
-        return bool(self._graph_element)
+        return bool(self.read_value())
 
     def numpy(self) -> Any:
         """Raises NotImplementedError: a variable of a graph has values in sessions."""

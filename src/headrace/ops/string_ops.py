@@ -110,7 +110,9 @@ def string_join_op(xp: Any, *inputs: Any, separator: bytes) -> Any:
 
 
 def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Tensor:
-    """The tensors of `inputs` joined element by element, with `separator` between them."""
+    """The tensors of `inputs` joined element by element, with `separator` between them.  Raises TypeError on a str."""
+    if isinstance(inputs, (str, bytes)):
+        raise TypeError(f"the inputs of a string join are a list of tensors, not {inputs!r:.80}")
     made: Tensor = string_join_op(list(inputs), separator=separator, name=name)
     return made
 

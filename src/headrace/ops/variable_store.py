@@ -17,6 +17,7 @@ from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert
 from headrace.graph.names import init_scope
 from headrace.graph.registry import get as op_spec
+from headrace.graph.tensor import Tensor
 from headrace.ops import initializers
 from headrace.ops.partitioned import PartitionedVariable, PartitionInfo, axis_and_count, slices
 from headrace.ops.variables import Variable
@@ -168,7 +169,10 @@ class VariableStore:
         reuse: Any,
         **others: Any,
     ) -> PartitionedVariable:
-        """The variable of that full name in parts, cut as `partitioner` says; others: see `get_variable`."""
+        """The variable of that full name in parts, cut as `partitioner` says; others: see `get_variable`.
+
+        The shape must be given where the initializer is no tensor.  A tensor as initializer decides the dtype.
+        """
         dtype = dtypes.as_dtype(dtype).base_dtype
         if name in self._variables:
             raise ValueError(
@@ -177,8 +181,7 @@ class VariableStore:
             )
         constant = initializer is not None and not callable(initializer)
         whole = as_shape(shape)
-        if constant:
-            initializer = convert(initializer, dtype)
+        if isinstance(initializer, Tensor):
             whole = whole.merge_with(initializer.shape)
         partitions = _asked(partitioner, name, whole, dtype)
         if name in self._partitioned:
@@ -190,6 +193,8 @@ class VariableStore:
             return self._found_parts(name, whole, dtype, partitions)
         if reuse is True:
             raise _absent(name)
+        if isinstance(initializer, Tensor):
+            dtype = initializer.dtype.base_dtype
         sizes: list[int] = whole.as_list()  # type: ignore[assignment]
         axis, count = axis_and_count(partitions)
         parts = []
@@ -197,7 +202,9 @@ class VariableStore:
             part, part_shape, part_name = initializer, size, f"{name}/part_{index}"
             if constant:
                 with scopes.get_default_graph().name_scope(f"{part_name}/PartitionedInitializer"):
-                    part, part_shape = op_spec("Slice")(initializer, offset, size), None  # type: ignore[assignment]
+                    value = convert(initializer, dtype)
+                    whole.assert_is_compatible_with(value.shape)
+                    part, part_shape = op_spec("Slice")(value, offset, size), None  # type: ignore[assignment]
             made = self._get_one(
                 part_name,
                 part_shape,

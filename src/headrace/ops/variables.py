@@ -486,7 +486,8 @@ class Variable(metaclass=Created):
         return sliced
 
     def __iter__(self) -> NoReturn:
-        raise TypeError(f"variable {self.name} cannot be iterated over; tf.unstack gives its rows")
+        iter(self.read_value())  # raises OperatorNotAllowedInGraphError
+        raise AssertionError("a tensor was iterated over")
 
     def ref(self) -> Reference[Variable]:
         """A hashable stand-in, equal to that of the same variable only; `deref()` gives the variable."""

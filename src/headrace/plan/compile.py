@@ -20,6 +20,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.plan import assigned, check, fuse, sending
+from headrace.plan.alone import alone
 from headrace.plan.binding import (
     SCALAR_KINDS,
     bound_kernel,
@@ -127,6 +128,7 @@ class Compiler:
         self._shares = False
         self._polls = False
         self._pace = Pace()
+        self._alone = alone(pruned.ops, pruned.controls)
         self._group_of: dict[Operation, Group] = {}  # of the nodes that run together
         self._shapes: set[Operation] = set()  # nodes that run in groups of those that want them
         self._overwritable: set[Tensor] = set()
@@ -198,7 +200,7 @@ class Compiler:
         return NodeInfo(
             op.name, op.type, self._devices.get(op, op.device), op.attrs, op._where,
             self._memos.setdefault(op.name, {}) if remembers else {},
-            partial(input_names, op, controls),
+            partial(input_names, op, controls), op in self._alone,
         )  # fmt: skip
 
     def _add(self, op: Operation) -> None:

@@ -16,6 +16,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
+from headrace.plan.alone import alone
 from headrace.plan.binding import bound_kernel, input_names, returns_value, wants_reference
 from headrace.plan.effort import MUCH, effort
 from headrace.plan.live import live_tensors, references_in
@@ -52,10 +53,15 @@ def compile_dataflow(
     nodes: dict[Operation, Node] = {}
     references = references_in(ops)
     live = live_tensors(ops, references)
+    repeats = any(
+        op.type in NEXT_ITERATIONS for op in ops
+    )  # and several times of it may be under way
+    may_stay = set() if repeats else alone(ops, pruned.controls)
     for op in ops:
         info = NodeInfo(
             op.name, op.type, devices.get(op, op.device), op.attrs, op._where,
             memos.setdefault(op.name, {}), partial(input_names, op, pruned.controls[op]),
+            op in may_stay,
         )  # fmt: skip
         nodes[op] = _node(len(args) + len(nodes), op, info, references, live, xp)
     for op in ops:

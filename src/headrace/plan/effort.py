@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
+from headrace.plan.alone import USERS_OWN
 
 MUCH = 1 << 16  # elements: 10 µs of the quickest kernels, some milliseconds of a product
 _SMALL = 1024  # elements
@@ -20,7 +21,6 @@ _UNKNOWN = 256  # elements along a dimension
 _UNKNOWN_RANK = 1 << 12
 _ASKING = frozenset(("Shape", "ShapeN", "Size", "Rank"))
 _AT_ONCE = frozenset(("Const", "NoOp", "LoopCond"))
-_USERS_OWN = frozenset(("PyFunc", "PyFuncStateless"))  # which may do anything
 
 
 def effort(op: Operation) -> int:
@@ -28,7 +28,7 @@ def effort(op: Operation) -> int:
     spec = op.spec
     if spec is None or spec.aliases or spec.handle or op.type in _ASKING or op.type in _AT_ONCE:
         return 0
-    if op.type in _USERS_OWN:
+    if op.type in USERS_OWN:
         return MUCH
     elementwise = spec.elementwise or spec.bare is not None
     most = _most(op.inputs, op.outputs, _UNKNOWN_RANK if elementwise else MUCH)

@@ -50,7 +50,7 @@ class NodeInfo:
     `memo` belongs to the node in one compiled session: random generators, counters, caches.
     """
 
-    __slots__ = ("_built_at", "_inputs", "attrs", "device", "memo", "name", "op")
+    __slots__ = ("_built_at", "_inputs", "alone", "attrs", "device", "memo", "name", "op")
 
     def __init__(
         self,
@@ -61,8 +61,12 @@ class NodeInfo:
         built_at: tuple[str, int] | str | None,
         memo: dict[str, Any],
         inputs: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
+        alone: bool = False,
     ) -> None:
-        """built_at: file and line, as a pair or as text.  inputs: their names, or what gives them; only traces ask."""
+        """built_at: file and line, as a pair or as text.  inputs: their names, or what gives them; only traces ask.
+
+        alone: nothing else of its step could begin or end while it runs (`plan.alone`).
+        """
         self.name = name
         self.op = op
         self.device = device
@@ -70,6 +74,7 @@ class NodeInfo:
         self._built_at = built_at
         self.memo = memo
         self._inputs = inputs
+        self.alone = alone
 
     @property
     def inputs(self) -> tuple[str, ...]:

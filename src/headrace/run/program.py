@@ -140,7 +140,10 @@ class Program:
         self._early = [
             index
             for index, item in enumerate(items)
-            if isinstance(item.work, Waiter) and item.waits_for == 0 and not item.work.inputs
+            if isinstance(item.work, Waiter)
+            and item.waits_for == 0
+            and not item.work.inputs
+            and not item.work.node.op.startswith("PyFunc")  # whose control inputs may compute
         ]
         self._straight: list[_InOrder] | None = None if self._early else _in_order(items)
         self.stays = not self._early and not any(_exchanges(item.work) for item in items)

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from headrace.run import blas
+from headrace.run.callers import Callers
 
 _Inbox = queue.SimpleQueue["_Job | None"]
 _PATIENCE_S = 0.0002  # helpers of a small product may come so late
@@ -143,6 +144,8 @@ class Team:
         self._inbox: _Inbox = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._closed = False
+        self.callers = Callers()
+        """Threads for users' functions; they end with the team's."""
         weakref.finalize(self, _end, self._inbox, self._threads)
 
     def spread(
@@ -200,6 +203,7 @@ class Team:
         for thread in threads:
             if thread is not threading.current_thread():
                 thread.join()
+        self.callers.close()
 
     @property
     def started(self) -> int:

@@ -91,7 +91,8 @@ class Master:
     def _other_cluster(self, cluster: pb.ClusterDef, target: str) -> tuple[str, Peers]:
         """This task's name in a cluster that a client brings, and the tasks of that.
 
-        Raises InvalidArgument if `target`, the client's address of this task, is not exactly one of them.
+        Raises InvalidArgument if `target`, the client's address of this task, is not exactly one of them, or the task
+        has the name there that it has anyway: its state in the two clusters is not the same.
         """
         addresses = ClusterSpec(cluster).task_names()
         own = normal(target.removeprefix("grpc://"))
@@ -100,6 +101,12 @@ class Master:
             raise errors.invalid_argument(
                 f"the cluster_def must name the session's target {target!r} as one of its tasks; "
                 f"it has it {len(found)} times"
+            )
+        if found[0] == self._worker.task:
+            raise errors.invalid_argument(
+                f"the cluster_def names this task {found[0]}, and so does the server's own cluster: a session with a "
+                "cluster of its own has state of its own; give the task another job name or index in the cluster_def, "
+                "or leave out the cluster_def to share the server's variables and queues"
             )
         return found[0], Peers(
             addresses, found[0], self._worker, self._worker.pool, self._worker.peers.trusting

@@ -1,6 +1,6 @@
 """The worker sessions of a session that has something of its own on the tasks.
 
-That is state that no other session sees (`isolate_session_state`), or a cluster that the client has
+That is state that no other session sees (`isolate_session_state`), and with it a cluster that the client has
 named (`cluster_def`).  Other sessions need not be created there: they use what the tasks have.
 Called by: serve.master_session.  Threads: any.
 """
@@ -85,7 +85,8 @@ class WorkerSessions:
 
     def _request(self, task: str) -> pb.CreateWorkerSessionRequest:
         request = pb.CreateWorkerSessionRequest(
-            session_handle=self._handle, isolate_session_state=self._config.isolate_session_state
+            session_handle=self._handle,
+            isolate_session_state=True,  # a cluster_def asks for it, too, as TensorFlow's masters see it
         )
         if self._config.cluster_def.job:
             spec = DeviceSpec.from_string(task)

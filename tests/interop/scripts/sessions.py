@@ -209,6 +209,50 @@ def a_session_may_bring_a_cluster(tf: Any, here: Here) -> Any:
         return [session.run(total), sorted(tasks)]
 
 
+@TABLE.gives(
+    [2.0, 5.0, 1, "FailedPreconditionError", "FailedPreconditionError", "InvalidArgumentError"]
+)
+def a_session_with_a_cluster_of_its_own_has_state_of_its_own(tf: Any, here: Here) -> Any:
+    addresses = [target[len("grpc://") :] for target in (here.worker, here.ps)]
+    spec = tf.train.ClusterSpec({"left": {0: addresses[0]}, "right": {3: addresses[1]}})
+    config = tf.ConfigProto(cluster_def=spec.as_cluster_def())
+    same = tf.train.ClusterSpec({"worker": {0: addresses[0]}})
+    graphs = {}
+    for name, device in (("own", "/job:right/task:3"), ("shared", "/job:ps/task:0")):
+        graphs[name] = tf.Graph()
+        with graphs[name].as_default(), tf.device(device):
+            v = tf.Variable(2.0, name="v")
+            queue = tf.FIFOQueue(3, tf.float32, [[]], shared_name="queue_of_clusters")
+            graphs[name].steps = [v, v.initializer, v.assign(5.0), queue.enqueue(1.0), queue.size()]
+
+    def ends_with(step, graph, **options):
+        with tf.Session(here.worker, graph=graphs[graph], **options) as session:
+            try:
+                session.run(step)
+            except tf.errors.OpError as error:
+                return type(error).__name__
+
+    v, init, _, put, _ = graphs["shared"].steps
+    own_v, own_init, own_assign, own_put, own_size = graphs["own"].steps
+    with (
+        tf.Session(here.worker, graph=graphs["shared"]) as shared,
+        tf.Session(here.worker, graph=graphs["own"], config=config) as own,
+    ):
+        shared.run([init, put])
+        own.run(own_init)
+        own.run(own_assign)
+        own.run(own_put)
+        seen = [shared.run(v), own.run(own_v), int(own.run(own_size))]
+        other = ends_with(own_v, "own", config=config)
+    after = ends_with(own_v, "own", config=config)
+    return [
+        *seen,
+        other,
+        after,
+        ends_with(v, "shared", config=tf.ConfigProto(cluster_def=same.as_cluster_def())),
+    ]
+
+
 @TABLE.gives([3.0, 9.0, 12.0])
 def a_graph_grows_under_a_callable_and_a_partial_run(tf: Any, here: Here) -> Any:
     a, b, c, first, second = sums(tf)

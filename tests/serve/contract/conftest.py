@@ -31,6 +31,8 @@ AT_ONCE = {  # look at what a session left the moment it closed; where connectio
     "test_closing_a_session_leaves_nothing_of_it_on_the_cluster",
     "test_isolated_sessions_share_no_state",
     "test_a_session_may_bring_a_cluster_in_which_tasks_have_other_names",
+    "test_a_session_with_a_cluster_of_its_own_has_state_of_its_own",
+    "test_a_task_has_another_name_in_the_cluster_that_a_session_brings",
 }
 MOST_BYTES_APART = {"grpc": 8_000, "tcp": 5_000}
 TRIAL = pytest.StashKey[Trial]()

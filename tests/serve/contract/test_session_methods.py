@@ -409,7 +409,7 @@ def test_a_session_may_bring_a_cluster_in_which_tasks_have_other_names(cluster: 
         session.run(variable.initializer)
         assert session.run([more, tripled]) == [7.0, 6.0]
     with tf.Session(cluster.target("ps:0"), config=config) as session:
-        assert session.run(more) == 7.0  # the state is the tasks', by whatever name
+        assert session.run(tripled, {variable: 3.0}) == 9.0
     with (
         tf.Session(cluster.target("worker:0"), config=config) as session,
         pytest.raises(tf.errors.InvalidArgumentError, match="cluster_def"),
@@ -417,6 +417,44 @@ def test_a_session_may_bring_a_cluster_in_which_tasks_have_other_names(cluster: 
         session.run(more)
     for server in cluster.servers.values():
         assert not server.worker._sessions
+
+
+def test_a_session_with_a_cluster_of_its_own_has_state_of_its_own(cluster: Cluster) -> None:
+    spec = {"mine": [cluster.address("worker:1")], "other": [cluster.address("ps:0")]}
+    config = tf.ConfigProto(cluster_def=ClusterSpec(spec).as_cluster_def())
+    variable = tf.Variable(2.0, name="v")
+    queue = tf.FIFOQueue(9, tf.float32, [[]], shared_name="q")
+    target = cluster.target("worker:1")
+    with (
+        tf.Session(target) as shared,
+        tf.Session(target, config=config) as one,
+        tf.Session(target, config=config) as two,
+    ):
+        for count, session in enumerate([shared, one, two]):
+            with pytest.raises(tf.errors.FailedPreconditionError):
+                session.run(variable)
+            session.run([variable.initializer, queue.enqueue_many([[1.0] * count])])
+            session.run(variable.assign_add(float(count)))
+        sessions = (shared, one, two)
+        assert [session.run(variable) for session in sessions] == [2.0, 3.0, 4.0]
+        assert [session.run(queue.size()) for session in sessions] == [0, 1, 2]
+    with (
+        tf.Session(target, config=config) as again,
+        pytest.raises(tf.errors.FailedPreconditionError),
+    ):
+        again.run(variable)
+    for server in cluster.servers.values():
+        assert not server.worker._sessions
+
+
+def test_a_task_has_another_name_in_the_cluster_that_a_session_brings(cluster: Cluster) -> None:
+    spec = {"worker": {1: cluster.address("worker:1")}, "ps": [cluster.address("ps:0")]}
+    config = tf.ConfigProto(cluster_def=ClusterSpec(spec).as_cluster_def())
+    with (
+        tf.Session(cluster.target("worker:1"), config=config) as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match="another job name"),
+    ):
+        session.run(tf.constant(1) + 1)
 
 
 def test_thread_counts_are_accepted(target: str, sums: Sums) -> None:
