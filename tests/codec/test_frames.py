@@ -334,6 +334,31 @@ def test_a_piece_is_not_taken_for_the_frame_that_was_there_before() -> None:
     assert frame.values[0] == 2.0
 
 
+@pytest.mark.parametrize("first", [0, 1, 3])
+def test_a_parser_that_is_trusted_after_some_frames_goes_on_from_there(first: int) -> None:
+    data = [stream(*pack(*sent)) for sent in SENT[:first]]
+    later = stream(*(part for sent in SENT for part in pack(*sent)))
+    for cut in range(0, len(later), 7):
+        parser = Parser(1 << 12)
+        before = [frame for each in data for frame in fed(parser, each)]
+        parser.trust(CAP)
+        after = [*fed(parser, later[:cut]), *fed(parser, later[cut:])]
+        assert all(map(same, before, SENT[:first]))
+        assert len(after) == len(SENT)
+        assert all(map(same, after, SENT))
+
+
+def test_a_parser_that_is_closed_keeps_nothing_and_says_so() -> None:
+    parser = Parser(CAP)
+    data = stream(*pack(Kind.REQUEST, 0, 0, b"", [np.zeros(50_000)], 0))
+    assert not list(fed(parser, data[: len(data) // 2]))
+    target = weakref.ref(parser.buffer().obj)
+    parser.close()
+    assert target() is None
+    with pytest.raises(errors.CancelledError, match="closed"):
+        parser.next()
+
+
 # -- every cut ------------------------------------------------------------------------------------
 
 
