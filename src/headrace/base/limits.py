@@ -55,7 +55,11 @@ PATTERN_BYTES: Final = Limit("HEADRACE_MAX_PATTERN_BYTES", 1 << 14, "bytes")
 while it compiles: for 0.4 s at worst with 16 KiB, and for up to four times as long with twice as much."""
 PATTERN_STEPS: Final = Limit("HEADRACE_MAX_PATTERN_STEPS", 10**11, "steps")
 """What one search may take at worst: instructions of the compiled pattern times bytes of the string."""
-_ALL: Final = (EXPANDED_BYTES, PATTERN_BYTES, PATTERN_STEPS)
+UNCLAIMED_BYTES: Final = Limit("HEADRACE_MAX_UNCLAIMED_BYTES", 1 << 32, "bytes")
+"""What other tasks may have sent to a task for steps that nobody has begun there."""
+PARTIAL_RUNS: Final = Limit("HEADRACE_MAX_PARTIAL_RUNS", 1000, "partial runs")
+"""Those of one session that have begun and not ended."""
+_ALL: Final = (EXPANDED_BYTES, PATTERN_BYTES, PATTERN_STEPS, UNCLAIMED_BYTES, PARTIAL_RUNS)
 
 
 def check_settings() -> None:

@@ -51,9 +51,8 @@ class Routes:
 class Exchange:
     """The rendezvous of one step on one task; a `View` adds what other tasks send.
 
-    partitions: how many of the step run here now; started: whether any has been; partials: its
-    partial runs, by graph handle, with their statistics.  All are the worker's to keep, under its
-    lock.
+    partitions: how many of the step run here now; started: whether any has been; unclaimed: bytes that came before;
+    partials: its partial runs, by graph handle, with their statistics.  All are the worker's to keep, under its lock.
     """
 
     def __init__(self, step_id: int) -> None:
@@ -61,6 +60,7 @@ class Exchange:
         self.scope = Scope()
         self.partitions = 0
         self.started = False
+        self.unclaimed = 0
         self.since = time.monotonic()
         self.partials: dict[str, tuple[PartialRun, StatsCollector | None]] = {}
         self.step_id = step_id
@@ -175,7 +175,7 @@ class View:
         """Send a value by a call, which does not wait until there is room for it: this does.  Raises as `send`."""
         if isinstance(request.value, Lease):
             request.value = request.value.detach()
-        size = _CALL_BYTES + _size(request.value)
+        size = _CALL_BYTES + size_of(request.value)
         while self._sent and self._on_the_way + size > _MOST_ON_THE_WAY:
             oldest, its_size = self._sent[0]
             if not oldest.done:
@@ -225,10 +225,12 @@ class View:
         return self._exchange is not None and self._exchange.abort(error)
 
 
-def _size(value: Any) -> int:
+def size_of(value: Any) -> int:
     """Bytes that a value has on the wire, more or less."""
     if value is None:  # dead
         return 0
+    if isinstance(value, Lease):
+        return value.nbytes
     if value.dtype == object:
         return sum(len(each) if isinstance(each, bytes) else 64 for each in value.flat)
     return int(value.nbytes)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.base import errors
+from headrace.base.limits import PARTIAL_RUNS
 from headrace.plan.progress import Progress, unknown_handle
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
@@ -51,7 +52,12 @@ class Partials:
         self._runs: dict[str, _Partial] = {}
 
     def begin(self, plan: Plan, progress: Progress) -> str:
-        """A new run; its handle."""
+        """A new run; its handle.  Raises ResourceExhausted if too many have not ended."""
+        PARTIAL_RUNS.check(
+            len(self._runs) + 1,
+            "a partial run ends with its last feed and fetch, or with an error; this session would have begun and not "
+            "ended",
+        )
         handle = f"{secrets.randbits(64):016x}"
         with self._lock:
             self._runs[handle] = _Partial(plan, progress, secrets.randbits(56) | 1)

@@ -31,6 +31,7 @@ from headrace.run.team import Team
 from headrace.run.trace import StatsCollector
 from headrace.run.variable import release
 from headrace.serve import messages as m
+from headrace.serve import unclaimed
 from headrace.serve.blocked import of_tasks
 from headrace.serve.ended_steps import EndedSteps, over
 from headrace.serve.exchange import Exchange, View
@@ -45,7 +46,6 @@ from headrace.serve.step_log import Logged
 from headrace.serve.strangers import Stranger
 from headrace.serve.worker_session import Steps, WorkerSession
 
-_UNSTARTED_S = 60.0
 _ENDS_WITHIN_S = 1.0  # a partial run that is over, if it only waits
 
 
@@ -497,8 +497,15 @@ class Worker(Logged, NoCollectives):
                 self._check_open()
                 exchange = self._steps.get(request.step_id)
                 if exchange is None:  # its partition here has not been started yet
-                    self._forget_unstarted()
+                    unclaimed.forget_old(self._steps)
                     exchange = self._steps[request.step_id] = Exchange(request.step_id)
+                if not exchange.started:
+                    try:
+                        unclaimed.count(self._steps, exchange, request.value, self.task)
+                    except errors.ResourceExhaustedError as error:
+                        del self._steps[request.step_id]
+                        self._ended_steps.add(request.step_id, error)
+                        raise
         if exchange is not None:
             exchange.deliver(request)
         return pb.SendTensorResponse()
@@ -512,17 +519,6 @@ class Worker(Logged, NoCollectives):
             )
             self._end_step(step_id, error)
         return pb.PushesLostResponse()
-
-    def _forget_unstarted(self) -> None:
-        """Drop what was sent for steps that nobody began here for long: their masters are gone."""
-        oldest = time.monotonic() - _UNSTARTED_S
-        stale = [
-            step_id
-            for step_id, exchange in self._steps.items()
-            if not exchange.started and exchange.since < oldest
-        ]
-        for step_id in stale:
-            del self._steps[step_id]
 
     def cleanup_graph(
         self, request: pb.CleanupGraphRequest, scope: Scope

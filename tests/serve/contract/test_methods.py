@@ -443,10 +443,26 @@ def test_a_value_is_sent_once(ask: Asker) -> None:
 def test_values_for_steps_that_never_begin_are_forgotten(
     ask: Asker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.serve.worker._UNSTARTED_S", 0.0)
+    monkeypatch.setattr("headrace.serve.unclaimed._UNSTARTED_S", 0.0)
     for step in (25, 26):
         ask(wire.SEND_TENSOR, m.SendTensorRequest(step, PUSHED, np.float32(5)))
     assert list(cluster.servers["ps:0"].worker._steps) == [26]
+
+
+def test_values_for_steps_that_nobody_has_begun_are_bounded(
+    ask: Asker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_MAX_UNCLAIMED_BYTES", "10000")
+    for step in (41, 42):
+        ask(wire.SEND_TENSOR, m.SendTensorRequest(step, PUSHED, np.zeros(1000, np.float32)))
+    with pytest.raises(errors.ResourceExhaustedError, match=r"3 steps .* 12000 bytes.*UNCLAIMED"):
+        ask(wire.SEND_TENSOR, m.SendTensorRequest(43, PUSHED, np.zeros(1000, np.float32)))
+    assert list(cluster.servers["ps:0"].worker._steps) == [41, 42]
+    handle = ask(wire.REGISTER_GRAPH, receiving()).graph_handle
+    with pytest.raises(errors.ResourceExhaustedError, match="UNCLAIMED"):
+        ask(wire.RUN_GRAPH, m.RunGraphRequest(handle, 43, [], [the_key("out")]))
+    for step in (41, 42):
+        ask(wire.CLEANUP_GRAPH, pb.CleanupGraphRequest(step_id=step))
 
 
 def test_a_step_is_forgotten_with_its_last_partition_if_that_ends_it(

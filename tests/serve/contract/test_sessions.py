@@ -353,3 +353,17 @@ def test_a_cluster_spec_may_be_read_back_from_a_server(cluster: Cluster) -> None
     server = cluster.servers["worker:1"]
     assert ClusterSpec(server.server_def.cluster).as_dict() == cluster.spec
     assert server.target == cluster.target("worker:1")
+
+
+def test_partial_runs_that_nobody_ends_are_bounded(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_MAX_PARTIAL_RUNS", "3")
+    x = tf.placeholder(tf.float32, [])
+    y = x * 2.0
+    with tf.Session(cluster.target("worker:0")) as session:
+        handles = [session.partial_run_setup([y], [x]) for _ in range(3)]
+        with pytest.raises(tf.errors.ResourceExhaustedError, match="4 partial runs.*MAX_PARTIAL"):
+            session.partial_run_setup([y], [x])
+        assert session.partial_run(handles[0], y, {x: 1.0}) == 2.0
+        assert session.partial_run(session.partial_run_setup([y], [x]), y, {x: 2.0}) == 4.0
