@@ -363,7 +363,7 @@ def test_partial_runs_that_nobody_ends_are_bounded(
     y = x * 2.0
     with tf.Session(cluster.target("worker:0")) as session:
         handles = [session.partial_run_setup([y], [x]) for _ in range(3)]
-        with pytest.raises(tf.errors.ResourceExhaustedError, match="4 partial runs.*MAX_PARTIAL"):
+        with pytest.raises(tf.errors.ResourceExhaustedError, match=r"4 partial runs.*MAX_PARTIAL"):
             session.partial_run_setup([y], [x])
         assert session.partial_run(handles[0], y, {x: 1.0}) == 2.0
         assert session.partial_run(session.partial_run_setup([y], [x]), y, {x: 2.0}) == 4.0
