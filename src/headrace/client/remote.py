@@ -23,6 +23,7 @@ from headrace.client import leaving
 from headrace.client.engine import CallFunction, PumpFunction, Release, Step, StepFunction
 from headrace.client.link import CLOSE_WITHIN_S, Link
 from headrace.client.missing import Missing
+from headrace.client.target import address_of, master_at
 from headrace.client.underway import UnderWay
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
@@ -33,7 +34,7 @@ from headrace.serve import registry, wire
 from headrace.serve.lane_connect import Unreachable
 from headrace.serve.lane_options import direct_steps
 from headrace.serve.overview import add_owed
-from headrace.serve.peers import Peer, connect
+from headrace.serve.peers import Peer
 from headrace.serve.persistent import insist
 from headrace.serve.placement_log import log_placement
 from headrace.serve.pool import GrowingPool
@@ -50,20 +51,6 @@ _INSPECT_WITHIN_S = 10.0
 _CHECK_WITHIN_S = 10.0  # longer than the master asks the task
 
 
-def _address(target: str) -> str:
-    if not target.startswith("grpc://") or ":" not in target[len("grpc://") :]:
-        raise errors.not_found(
-            f"session target {target!r} is not understood; use '' for this process or 'grpc://host:port'"
-        )
-    return target[len("grpc://") :].rstrip("/")
-
-
-def master_at(target: str, pool: GrowingPool, security: Security | None) -> Peer:
-    """The master at ``grpc://host:port``.  Raises NotFound for a target that is none."""
-    address = _address(target)
-    return connect(address, "master", pool, "the server", security)
-
-
 class RemoteEngine:
     """An `Engine` on a cluster."""
 
@@ -74,7 +61,7 @@ class RemoteEngine:
         config: pb.ConfigProto | None,
         security: Security | None = None,
     ) -> None:
-        _address(target)
+        address_of(target)
         self._security = security
         self._target = target
         self._graph = graph
@@ -95,7 +82,7 @@ class RemoteEngine:
         self._tasks: Tasks | None = None  # that are asked for steps without the master
         self._placed: set[str] = set()  # nodes whose placement has been logged
         self._logs_placement = self._config.log_device_placement and (
-            registry.find(_address(target)) is None  # else the master does, for the same reader
+            registry.find(address_of(target)) is None  # else the master does, for the same reader
         )
         _open_engines.add(self)
 
@@ -416,7 +403,7 @@ class RemoteEngine:
             found = self._master_verdict(link, scope)
             if found is True:
                 told = errors.aborted(
-                    f"the server at {_address(self._target)} was restarted: it does not know the session any more. "
+                    f"the server at {address_of(self._target)} was restarted: it does not know the session any more. "
                     "Variables there are uninitialized, queues empty; the next step makes the session anew"
                 )
             lost = found is None
@@ -433,7 +420,7 @@ class RemoteEngine:
         """Whether the master was restarted; None: it does not answer."""
         master = link.master
         if not master.remote:
-            return master.stale and registry.find(_address(self._target)) is not None
+            return master.stale and registry.find(address_of(self._target)) is not None
         if not link.incarnation:
             return False  # TensorFlow's, or the session was never there
         name = master.name
@@ -520,7 +507,12 @@ class RemoteEngine:
         if asked is None or asked.done:
             self._disconnect(wait=wait_s > 0)
         else:
-            asked.on_done(lambda _: self._disconnect(wait=False))
+            asked.on_done(self._disconnect_soon)
+
+    def _disconnect_soon(self, _: object) -> None:
+        """From a thread that may be gRPC's own, which must not close its channel."""
+        with contextlib.suppress(RuntimeError):  # no thread is to be had; the interpreter ends
+            self._pool.submit(self._disconnect, wait=False)
 
     def _disconnect(self, wait: bool) -> None:
         if self._tasks is not None:

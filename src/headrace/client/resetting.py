@@ -5,7 +5,7 @@ Called by: client.session.  Threads: any.
 
 from __future__ import annotations
 
-from headrace.client.remote import master_at
+from headrace.client.target import master_at
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve import wire
