@@ -250,9 +250,9 @@ def divide_at(array: Array, where: Any, updates: Array) -> None:
     if array.dtype.kind not in "iu":
         in_place(np.divide)(array, where, updates)
         return
-    if not np.all(updates):
-        raise errors.invalid_argument("integer division by zero in scatter_div")
     numbers = np.arange(array.size).reshape(array.shape)[where]
+    if numbers.size and not np.all(updates):
+        raise errors.invalid_argument("integer division by zero in scatter_div")
     flat = array.reshape(-1)
     for at, divisor in zip(numbers.flat, np.broadcast_to(updates, numbers.shape).flat, strict=True):
         quotient = abs(int(flat[at])) // abs(int(divisor))  # C's division: towards zero
