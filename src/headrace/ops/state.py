@@ -10,6 +10,7 @@ count_up_to_op}.cc; behaviour checked against the oracle
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -349,9 +350,12 @@ def scatter_nd(ref: Ref, indices: Array, updates: Array, apply: Callable[..., No
     indices, updates = np.asarray(indices), np.asarray(updates)
     with ref.lock:
         array = ref.writable(sparse=True)
+        if indices.ndim == 1 and indices.size:
+            indices = indices[:, None]  # each is a coordinate of its own
         coordinates = _coordinates(ref, array, indices, updates)
         if indices.ndim and indices.shape[-1] == 0:
-            for update in updates.reshape((-1, *array.shape)):
+            times = math.prod(indices.shape[:-1])
+            for update in updates.reshape((times, *array.shape)):
                 apply(array, (), update)
         elif updates.size:
             apply(array, coordinates, updates)

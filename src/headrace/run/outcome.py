@@ -105,9 +105,10 @@ def cause(error: Exception) -> BaseException | None:
     return error.__cause__ if isinstance(error, errors.OpError) else error
 
 
-_REFUSED: Final = (ValueError, TypeError, IndexError, ArithmeticError)
 _TOO_LARGE: Final = ("array is too big", "Maximum allowed")
 """How NumPy's ValueErrors begin where more is wanted than there are addresses."""
+_NO_LOOP: Final = ("ufunc ", "Cannot cast ufunc ")
+"""How NumPy's TypeErrors begin where a function is not for a type."""
 
 
 def _typed(error: Exception, node: NodeInfo, inputs: Sequence[Any]) -> errors.OpError:
@@ -115,11 +116,23 @@ def _typed(error: Exception, node: NodeInfo, inputs: Sequence[Any]) -> errors.Op
     text = f"{node.op} {node.name!r}: {error or type(error).__name__}; its inputs were {shown}"
     if isinstance(error, MemoryError) or str(error).startswith(_TOO_LARGE):
         return errors.resource_exhausted(f"out of memory in {text}")
-    if isinstance(error, _REFUSED):
+    if isinstance(error, ValueError):  # NumPy's for shapes that do not fit
         return errors.invalid_argument(text)
+    if isinstance(error, TypeError) and (
+        str(error).startswith(_NO_LOOP) or any(map(_is_text, inputs))
+    ):
+        return errors.invalid_argument(
+            f"{node.op} {node.name!r} has no kernel for inputs of these types: {shown} ({error})"
+        )
     return errors.internal(
         f"{text} ({type(error).__name__}): this is a bug of headrace; please report it with this text"
     )
+
+
+def _is_text(value: Any) -> bool:
+    if isinstance(value, Variable):
+        value = value.array
+    return isinstance(value, np.ndarray) and value.dtype == object
 
 
 def stopped(error: errors.OpError, node: NodeInfo) -> errors.OpError:
