@@ -21,6 +21,7 @@ import numpy as np
 import headrace as tf
 from headrace.base import dtypes
 from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec, get
+from tests.ops.shaped_operands import shaped
 
 Operands = tuple[Any, ...]
 
@@ -39,11 +40,10 @@ MOST, MOST_OF_VARIABLES = 60, 20
 # Files of ops which are no functions of what is fed: they start, end, wait, pass on to others or print, and what they
 # do with the values is in tests of their own (test_queues, test_staging, test_record_files, ...).
 ELSEWHERE = {
-    "accumulators", "barriers", "control_flow", "flow", "control_flow_ops", "functional", "lookups", "printing", "py_functions", "queue_ops",
-    "queues", "readers", "record_files", "record_input", "sparse_maps", "staging", "staging_ops", "stacks",
-    "temporary", "tensor_array", "tensor_array_ops", "sending",
+    "accumulators", "barriers", "control_flow_ops", "flow", "printing", "py_functions", "queue_ops", "readers",
+    "record_input", "sparse_maps", "stack_ops", "staging_ops", "temporary", "tensor_array_ops",
 }  # fmt: skip
-NAMES_ELSEWHERE = {"_Send", "_Recv", "_HostSend", "_HostRecv", "Const", "Placeholder", "WriteFile", "MatchingFiles"}
+NAMES_ELSEWHERE = {"WriteFile", "MatchingFiles", "_ReadVariablesOp", "_Send", "_HostSend"}
 
 
 @dataclass
@@ -57,11 +57,6 @@ class Recipe:
     lists: list[int | None]  # of each argument: how many tensors, None for one that is no list
     seed: int = 0
     operands: list[Operands] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        shown = [f"{key}={_shown(value)}" for key, value in self.attrs.items()]
-        return f"{self.op}({', '.join(t.name for t in self.types)}; {', '.join(shown)})"
 
     def build(self) -> tuple[list[tf.Tensor], list[tf.Tensor], tf.Operation]:
         """Add it to the default graph: the placeholders, the values that are wanted, the node."""
@@ -99,18 +94,17 @@ class Recipe:
         return tf.get_default_graph().get_operation_by_name("it")
 
 
-def _shown(value: Any) -> str:
-    return value.name if isinstance(value, dtypes.DType) else str(value)
+def recipes(spec: OpSpec, most: int = MOST) -> Iterator[Recipe]:
+    """Recipes of an op, for several types."""
+    for kind in _variants(spec):
+        recipe = _recipe(spec, kind)
+        recipe.operands = _operands(recipe, min(most, MOST_OF_VARIABLES) if any(recipe.held) else most)
+        yield recipe
 
 
-def recipes(most: int = MOST) -> Iterator[Recipe]:
-    """Recipes of all ops, in the order of the registry, of each op for several types."""
-    for spec in OPS.values():
-        if covered(spec):
-            for kind in _variants(spec):
-                recipe = _recipe(spec, kind)
-                recipe.operands = _operands(recipe, min(most, MOST_OF_VARIABLES) if any(recipe.held) else most)
-                yield recipe
+def every_op() -> list[OpSpec]:
+    """Those that are covered, in the order of the registry."""
+    return [spec for spec in OPS.values() if covered(spec)]
 
 
 def covered(spec: OpSpec) -> bool:
@@ -158,7 +152,9 @@ def _value(spec: OpSpec, attr: AttrDef, kind: dtypes.DType | None) -> Any:
         if attr is _main(spec) and kind is not None:
             return kind
         allowed = attr.allowed
-        return dtypes.float32 if allowed is None else (dtypes.int32 if dtypes.int32 in allowed else allowed[0])
+        wanted = (kind, dtypes.float32, dtypes.int32)
+        likely = [each for each in wanted if each is not None and (allowed is None or each in allowed)]
+        return likely[0] if likely else (allowed or ())[0]
     if attr.kind == "list(int)":
         return [1] * (attr.minimum or (5 if "3D" in spec.name else 4))
     plain: dict[str, Any] = {
@@ -167,7 +163,7 @@ def _value(spec: OpSpec, attr: AttrDef, kind: dtypes.DType | None) -> Any:
         "float": 1.0,
         "shape": tf.TensorShape(None),
         "string": attr.allowed[0] if attr.allowed else _TEXTS.get(attr.name, b""),
-        "list(type)": [dtypes.float32],
+        "list(type)": [dtypes.float32 if attr.allowed is None or dtypes.float32 in attr.allowed else attr.allowed[0]],
         "list(shape)": [tf.TensorShape([])],
         "list(string)": [b"k"],
     }
@@ -242,7 +238,32 @@ def is_index(recipe: Recipe, at: int) -> bool:
 
 
 def _operands(recipe: Recipe, most: int) -> list[Operands]:
-    """All combinations where there are few; else a sample, in which many inputs are of one shape."""
+    """Some that fit, then all combinations where there are few; else a sample, in which many inputs are of one shape."""
+    return [*_fitting(recipe), *_drawn(recipe, most)]
+
+
+def _fitting(recipe: Recipe) -> list[Operands]:
+    """See `shaped_operands`; of an update of variables, a gradient of their shape, and small positive numbers."""
+    rows: list[tuple[Any, ...]] = [row for row in shaped(recipe.op) if len(row) == len(recipe.types)]
+    names = [arg.name for arg in get(recipe.op).inputs]
+    if "grad" in names and any(recipe.held):
+        indexed = "indices" in names
+        for rest in ((3,), (0,), (2, 2)):
+            shapes = {"grad": (2, *rest) if indexed else (3, *rest), "indices": [0, 2], "global_step": 1}
+            rows.append(tuple(
+                (3, *rest) if held else shapes.get(name, 0.5)
+                for name, held in zip(names, recipe.held, strict=True)
+            ))  # fmt: skip
+    return [
+        tuple(
+            array(kind, entry) if isinstance(entry, tuple) else np.array(entry).astype(kind.np)
+            for kind, entry in zip(recipe.types, row, strict=True)
+        )
+        for row in rows
+    ]
+
+
+def _drawn(recipe: Recipe, most: int) -> list[Operands]:
     pools = [_pool(recipe, at) for at in range(len(recipe.types))]
     if np.prod([len(pool) for pool in pools], dtype=float) <= most:
         return list(itertools.product(*pools))
@@ -261,3 +282,24 @@ def _operands(recipe: Recipe, most: int) -> list[Operands]:
             chosen[at] = array(recipe.types[at], () if bare else shape)
         found.append(tuple(chosen))
     return found
+
+
+# -- hostile values ---------------------------------------------------------------------------
+
+
+HOSTILE = {
+    dtypes.int32: [-(2**31), -7, 2**16, 2**31 - 1],
+    dtypes.int64: [-(2**63), -7, 2**31, 2**50, 2**62, 2**63 - 1],
+}
+"""Sizes, axes, counts and indices that nobody means."""
+
+
+def hostile(recipe: Recipe, good: Operands) -> Iterator[Operands]:
+    """`good` with one element of one index, size or axis in turn replaced by a hostile one."""
+    for at, value in enumerate(good):
+        if recipe.held[at] or not is_index(recipe, at) or not value.size:
+            continue
+        for number in HOSTILE.get(recipe.types[at], []):
+            changed = value.copy()
+            changed.reshape(-1)[-1] = number
+            yield (*good[:at], changed, *good[at + 1 :])

@@ -7,6 +7,7 @@ done in forks of this process, so that it goes on after a crash; so no session m
 
 import os
 import pickle
+import resource
 import struct
 
 import numpy as np
@@ -32,9 +33,9 @@ def evaluated(cases):
         child = os.fork()
         if child == 0:
             os.close(read)
+            _limit_memory()
             with os.fdopen(write, "wb") as replies:
                 _run_from(cases, case, len(found[case]), replies)
-                replies.flush()
             os._exit(0)
         os.close(write)
         with os.fdopen(read, "rb") as replies:
@@ -50,6 +51,13 @@ def evaluated(cases):
         if len(found[case]) == len(cases[case]["rows"]):
             case += 1
     return found
+
+
+def _limit_memory():
+    """What wants more than there is fails, and the machine stays as it is."""
+    pages = int(open("/proc/self/statm").read().split()[0])
+    limit = pages * resource.getpagesize() + (1 << 31)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _run_from(cases, first, row, replies):
@@ -91,4 +99,4 @@ def _outcome(run, row):
         return "error", type(error).__name__, error.message[:300]
     except Exception as error:
         return "untyped", type(error).__name__, str(error)[:300]
-    return "value", [np.asarray(each) for each in values or []]
+    return "value", [np.asarray(each) for each in values or [] if each is not None]

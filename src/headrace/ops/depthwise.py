@@ -132,6 +132,10 @@ def depthwise_backprop_input_op(
     Raises InvalidArgument if dout is not what the convolution gives for that shape.
     """
     check_ranks(dout, filters, data_format)
+    if np.shape(input_sizes) != (4,):
+        raise errors.invalid_argument(
+            f"input_sizes must have 4 elements, not {np.asarray(input_sizes).tolist()}"
+        )
     weights = single(filters)
     like = to_last(
         np.broadcast_to(np.zeros((), weights.dtype), checked_sizes(input_sizes, "input_sizes")),
@@ -169,6 +173,8 @@ def depthwise_backprop_filter_op(
     """The gradient of DepthwiseConv2dNative with respect to its filter, of shape filter_sizes [4].  Raises as above."""
     check_ranks(x, dout, data_format)
     given, sizes = to_last(single(x), data_format), checked_sizes(filter_sizes, "filter_sizes")
+    if len(sizes) != 4:
+        raise errors.invalid_argument(f"filter_sizes must have 4 elements, not {list(sizes)}")
     where = _prepared(
         given.shape, sizes, strides, padding, data_format, dilations, explicit_paddings
     )

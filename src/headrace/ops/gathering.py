@@ -327,10 +327,6 @@ def gather_nd_op(xp: Any, params: Any, indices: Any, *, bad_indices_policy: byte
         raise errors.invalid_argument(
             f"indices of depth {depth} cannot index params of shape {list(params.shape)}"
         )
-    if not params.size and _product(indices.shape[:-1]):
-        raise errors.invalid_argument(
-            f"params of shape {list(params.shape)} are empty, and {_product(indices.shape[:-1])} slices are asked for"
-        )
     if depth == 0:
         return np.broadcast_to(params, indices.shape[:-1] + params.shape).copy()
     index, bad = coordinates(indices, params.shape, bad_indices_policy, "param shape")
@@ -428,6 +424,8 @@ def scatter_nd(
     index, bad = coordinates(indices, sizes, bad_indices_policy, "shape")
     if bad is not None:
         index, updates = tuple(part[~bad] for part in index), updates[~bad]
+    if not depth:
+        return whole + updates.sum(axis=tuple(range(indices.ndim - 1)), dtype=whole.dtype)
     np.add.at(whole, (*index, Ellipsis), updates)
     return whole
 

@@ -215,12 +215,14 @@ def _unsorted(
                 f"data.shape = {list(data.shape)} does not start with segment_ids.shape = {list(ids.shape)}"
             )
         rows, flat = data.reshape(ids.size, *data.shape[ids.ndim :]), ids.reshape(-1)
-        if flat.size and flat.max() >= count:
+        if rows.size and flat.max() >= count:
             at = np.argwhere(ids >= count)[0].tolist()
             raise errors.invalid_argument(
                 f"segment_ids{at} = {int(ids[tuple(at)])} is out of range [0, {count})"
             )
-        if flat.size and flat.min() < 0:
+        if not rows.size:
+            flat, rows = flat[:0], rows[:0]
+        elif flat.min() < 0:
             rows, flat = rows[flat >= 0], flat[flat >= 0]
         return reduced(ufunc, rows, flat, count, empty(data.dtype))
 

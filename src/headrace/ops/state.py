@@ -363,7 +363,7 @@ def scatter_nd(ref: Ref, indices: Array, updates: Array, apply: Callable[..., No
 
 
 def _coordinates(ref: State, array: Array, indices: Array, updates: Array) -> tuple[Array, ...]:
-    if indices.ndim < 1 or indices.shape[-1] > array.ndim:
+    if not array.ndim or indices.ndim < 1 or indices.shape[-1] > array.ndim:
         raise errors.invalid_argument(
             f"indices of shape {shapes.text(indices.shape)} do not address variable {ref.name} "
             f"of shape {shapes.text(array.shape)}: their last dimension is the number of axes"
