@@ -65,30 +65,45 @@ class Recipe:
         for at, (tensor, held) in enumerate(zip(fed, self.held, strict=True)):
             given = tensor
             if held == "ref":
-                given = get("VariableV2")(shape=tf.TensorShape(None), dtype=tensor.dtype, name=f"v{at}")
+                given = get("VariableV2")(
+                    shape=tf.TensorShape(None), dtype=tensor.dtype, name=f"v{at}"
+                )
                 assigned.append(get("Assign")(given, tensor, validate_shape=False, name=f"a{at}"))
             elif held == "var":
                 given = get("VarHandleOp")(
-                    shape=tf.TensorShape(None), dtype=tensor.dtype, shared_name=f"v{at}", name=f"v{at}"
+                    shape=tf.TensorShape(None),
+                    dtype=tensor.dtype,
+                    shared_name=f"v{at}",
+                    name=f"v{at}",
                 )
                 assigned.append(get("AssignVariableOp")(given, tensor, name=f"a{at}"))
             inputs.append(given)
         with tf.control_dependencies(assigned):
             node = self._node(inputs)
-        wanted = [each for each in node.outputs if each.dtype.base_dtype not in (dtypes.resource, dtypes.variant)]
+        wanted = [
+            each
+            for each in node.outputs
+            if each.dtype.base_dtype not in (dtypes.resource, dtypes.variant)
+        ]
         with tf.control_dependencies([node]):
             for at, held in enumerate(self.held):
                 if held == "ref":
                     wanted.append(get("Identity")(inputs[at], name=f"r{at}"))
                 elif held == "var":
-                    wanted.append(get("ReadVariableOp")(inputs[at], dtype=self.types[at], name=f"r{at}"))
+                    wanted.append(
+                        get("ReadVariableOp")(inputs[at], dtype=self.types[at], name=f"r{at}")
+                    )
         return fed, wanted, node
 
     def _node(self, inputs: list[tf.Tensor]) -> tf.Operation:
         rest = iter(inputs)
         given = [next(rest) if n is None else [next(rest) for _ in range(n)] for n in self.lists]
         spec = get(self.op)
-        told = {getattr(a, k) for a in spec.inputs for k in ("type_attr", "number_attr", "type_list_attr")}
+        told = {
+            getattr(a, k)
+            for a in spec.inputs
+            for k in ("type_attr", "number_attr", "type_list_attr")
+        }
         attrs = {name: value for name, value in self.attrs.items() if name not in told}
         spec(*given, name="it", **attrs)
         return tf.get_default_graph().get_operation_by_name("it")
@@ -98,7 +113,9 @@ def recipes(spec: OpSpec, most: int = MOST) -> Iterator[Recipe]:
     """Recipes of an op, for several types."""
     for kind in _variants(spec):
         recipe = _recipe(spec, kind)
-        recipe.operands = _operands(recipe, min(most, MOST_OF_VARIABLES) if any(recipe.held) else most)
+        recipe.operands = _operands(
+            recipe, min(most, MOST_OF_VARIABLES) if any(recipe.held) else most
+        )
         yield recipe
 
 
@@ -110,7 +127,13 @@ def every_op() -> list[OpSpec]:
 def covered(spec: OpSpec) -> bool:
     """Whether the op is a function of arrays, variables and attrs."""
     file = Path(spec.where.rpartition(":")[0]).stem
-    if spec.kernel is None or file in ELSEWHERE or spec.name in NAMES_ELSEWHERE or spec.blocking or not spec.inputs:
+    if (
+        spec.kernel is None
+        or file in ELSEWHERE
+        or spec.name in NAMES_ELSEWHERE
+        or spec.blocking
+        or not spec.inputs
+    ):
         return False
     return not any(arg.is_ref and arg.type is dtypes.string for arg in spec.inputs)
 
@@ -153,7 +176,9 @@ def _value(spec: OpSpec, attr: AttrDef, kind: dtypes.DType | None) -> Any:
             return kind
         allowed = attr.allowed
         wanted = (kind, dtypes.float32, dtypes.int32)
-        likely = [each for each in wanted if each is not None and (allowed is None or each in allowed)]
+        likely = [
+            each for each in wanted if each is not None and (allowed is None or each in allowed)
+        ]
         return likely[0] if likely else (allowed or ())[0]
     if attr.kind == "list(int)":
         return [1] * (attr.minimum or (5 if "3D" in spec.name else 4))
@@ -163,7 +188,11 @@ def _value(spec: OpSpec, attr: AttrDef, kind: dtypes.DType | None) -> Any:
         "float": 1.0,
         "shape": tf.TensorShape(None),
         "string": attr.allowed[0] if attr.allowed else _TEXTS.get(attr.name, b""),
-        "list(type)": [dtypes.float32 if attr.allowed is None or dtypes.float32 in attr.allowed else attr.allowed[0]],
+        "list(type)": [
+            dtypes.float32
+            if attr.allowed is None or dtypes.float32 in attr.allowed
+            else attr.allowed[0]
+        ],
         "list(shape)": [tf.TensorShape([])],
         "list(string)": [b"k"],
     }
@@ -238,18 +267,25 @@ def is_index(recipe: Recipe, at: int) -> bool:
 
 
 def _operands(recipe: Recipe, most: int) -> list[Operands]:
-    """Some that fit, then all combinations where there are few; else a sample, in which many inputs are of one shape."""
+    """Some that fit; then all combinations where there are few, else a sample with many inputs of one shape."""
     return [*_fitting(recipe), *_drawn(recipe, most)]
 
 
 def _fitting(recipe: Recipe) -> list[Operands]:
     """See `shaped_operands`; of an update of variables, a gradient of their shape, and small positive numbers."""
-    rows: list[tuple[Any, ...]] = [row for row in shaped(recipe.op) if len(row) == len(recipe.types)]
+    rows: list[tuple[Any, ...]] = [
+        row for row in shaped(recipe.op) if len(row) == len(recipe.types)
+    ]
     names = [arg.name for arg in get(recipe.op).inputs]
     if "grad" in names and any(recipe.held):
         indexed = "indices" in names
         for rest in ((3,), (0,), (2, 2)):
-            shapes = {"grad": (2, *rest) if indexed else (3, *rest), "indices": [0, 2], "global_step": 1}
+            shapes = {
+                "grad": (2, *rest) if indexed else (3, *rest),
+                "indices": [0, 2],
+                "global_step": 1,
+                "lr_power": -0.5,
+            }
             rows.append(tuple(
                 (3, *rest) if held else shapes.get(name, 0.5)
                 for name, held in zip(names, recipe.held, strict=True)

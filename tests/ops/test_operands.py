@@ -1,4 +1,4 @@
-"""Every op, and its gradient, with empty, scalar and broadcast operands, and with hostile sizes: a value or a typed error.
+"""Every op, and its gradient, with empty, scalar, broadcast and hostile operands: a value or a typed error.
 
 The operands are made from the registry (operands.py), so a new op is covered when it is registered.  TensorFlow's
 answers to the same questions are in tests/oracle/test_operands.py.
@@ -13,12 +13,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import headrace as tf
 from headrace.graph.registry import OPS, OpSpec
-from tests.ops.operands import ELSEWHERE, NAMES_ELSEWHERE, Operands, Recipe, covered, every_op, hostile, recipes
+from tests.ops.operands import (
+    ELSEWHERE,
+    NAMES_ELSEWHERE,
+    Operands,
+    Recipe,
+    covered,
+    every_op,
+    hostile,
+    recipes,
+)
 
 NAMES = [spec.name for spec in every_op()]
 DIFFERENTIABLE = [spec.name for spec in every_op() if spec.gradient_fn is not None]
@@ -60,7 +68,10 @@ def feeds(fed: list[tf.Tensor], operands: Operands) -> dict[tf.Tensor, Any]:
 
 
 def shown(operands: Operands) -> str:
-    return ", ".join(f"{value.dtype}{list(value.shape)}{value.tolist() if value.size < 5 else ''}" for value in operands)
+    return ", ".join(
+        f"{value.dtype}{list(value.shape)}{value.tolist() if value.size < 5 else ''}"
+        for value in operands
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -107,14 +118,24 @@ def test_a_gradient_has_the_shape_of_what_it_is_of(name: str) -> None:
     assert not found, f"{len(found)} of {name}:\n" + "\n".join(found[:5])
 
 
-def with_gradients(recipe: Recipe) -> tuple[list[tf.Tensor], list[tf.Tensor], list[tf.Tensor], list[tf.Tensor]]:
+def with_gradients(
+    recipe: Recipe,
+) -> tuple[list[tf.Tensor], list[tf.Tensor], list[tf.Tensor], list[tf.Tensor]]:
     """What is fed, the node's floats, and of which of those fed there are gradients, dense ones."""
     fed, _, node = recipe.build()
     ys = [each for each in node.outputs if each.dtype.base_dtype.is_floating]
-    xs = [each for each, held in zip(fed, recipe.held, strict=True) if each.dtype.is_floating and not held]
+    xs = [
+        each
+        for each, held in zip(fed, recipe.held, strict=True)
+        if each.dtype.is_floating and not held
+    ]
     if not xs or not ys:
         return fed, ys, [], []
-    found = [(x, tf.convert_to_tensor(dx)) for x, dx in zip(xs, tf.gradients(ys, xs), strict=True) if dx is not None]
+    found = [
+        (x, tf.convert_to_tensor(dx))
+        for x, dx in zip(xs, tf.gradients(ys, xs), strict=True)
+        if dx is not None
+    ]
     return fed, ys, [x for x, _ in found], [dx for _, dx in found]
 
 
@@ -135,7 +156,9 @@ def little_memory() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def good_operands(recipe: Recipe, session: tf.Session, fed: list[tf.Tensor], wanted: Any) -> list[Operands]:
+def good_operands(
+    recipe: Recipe, session: tf.Session, fed: list[tf.Tensor], wanted: Any
+) -> list[Operands]:
     """The first few that give values, with something in them."""
     found: list[Operands] = []
     for operands in recipe.operands:

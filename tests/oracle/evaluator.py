@@ -1,19 +1,22 @@
 """The oracle's half of test_operands.py: runs in TensorFlow's process, never in headrace's.
 
-`evaluated(cases)`: for each case (a GraphDef, what to feed and fetch, rows of values) an outcome for each row: ("value",
-arrays), ("error", class name, message), or ("crash", signal or status) where TensorFlow's process ended.  The work is
+`evaluated(cases)`: for each case (a GraphDef, what to feed and fetch, rows of values) an outcome for each row:
+("value", arrays), ("error", class name, message), or ("crash", status) where TensorFlow's process ended.  The work is
 done in forks of this process, so that it goes on after a crash; so no session may have run in this process before.
 """
 
 import os
+import pathlib
 import pickle
 import resource
+import signal
 import struct
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
 
+LIMIT_S = 5
 PLAIN = tf.ConfigProto(
     intra_op_parallelism_threads=1,
     inter_op_parallelism_threads=1,
@@ -55,7 +58,7 @@ def evaluated(cases):
 
 def _limit_memory():
     """What wants more than there is fails, and the machine stays as it is."""
-    pages = int(open("/proc/self/statm").read().split()[0])
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + (1 << 31)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
@@ -80,6 +83,7 @@ def _outcomes(case, first):
         yield from [("build", type(error).__name__, str(error)[:300])] * len(rows)
         return
     for row in rows:
+        signal.alarm(LIMIT_S)  # ends the process
         yield _outcome(run, row)
 
 

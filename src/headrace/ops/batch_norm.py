@@ -55,7 +55,7 @@ def batch_norm(
         if len(rows):
             new_mean, biased = rows.mean(0), rows.var(0)
         else:
-            new_mean = biased = np.full(rows.shape[1:], np.nan, rows.dtype)
+            new_mean = biased = np.zeros(rows.shape[1:], rows.dtype)
         y = normalized(given, scale, offset, new_mean, biased, epsilon)
         unbiased = biased * np.asarray(len(rows) / max(len(rows) - 1, 1), biased.dtype)
         weight = np.asarray(average, biased.dtype)

@@ -36,7 +36,8 @@ __all__ = [
 # -- Gather -----------------------------------------------------------------------------------
 
 
-def _check_indices(indices: Any, limit: int) -> None:
+def check_indices(indices: Any, limit: int) -> None:
+    """Raises InvalidArgument if one is not in [0, limit)."""
     if not indices.size or (indices.min() >= 0 and indices.max() < limit):
         return
     at = np.argwhere((indices < 0) | (indices >= limit))[0].tolist()
@@ -49,7 +50,7 @@ def _taken(params: Any, indices: Any, axis: int) -> Any:
     before, after = params.shape[:axis], params.shape[axis + 1 :]
     if 0 in before or 0 in after:  # nothing is looked up
         return np.empty(before + indices.shape + after, params.dtype)
-    _check_indices(indices, params.shape[axis])
+    check_indices(indices, params.shape[axis])
     if indices.ndim:
         return params.take(indices, axis=axis)
     # An index of rank 0 would give a bare element of an array of strings.
@@ -139,7 +140,7 @@ def gather_v2_op(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: i
     made = params.shape[:at] + indices.shape[batch:] + params.shape[at + 1 :]
     if 0 in made:
         return np.empty(made, params.dtype)
-    _check_indices(indices, params.shape[at])
+    check_indices(indices, params.shape[at])
     count, rows = (
         _product(params.shape[:batch]),
         indices.reshape(_product(indices.shape[:batch]), -1),

@@ -82,7 +82,9 @@ def _family(
 def _checked(whole: Any, indices: Any, updates: Any, policy: bytes) -> tuple[Any, Any]:
     """Where the updates go, and those that go somewhere."""
     if not whole.ndim:
-        raise errors.invalid_argument("slices are scattered into a tensor of rank 1 or more, not into a scalar")
+        raise errors.invalid_argument(
+            "slices are scattered into a tensor of rank 1 or more, not into a scalar"
+        )
     if np.ndim(indices) < 1 or indices.shape[-1] > whole.ndim:
         raise errors.invalid_argument(
             f"indices of shape {list(np.shape(indices))} do not address a tensor of shape {list(whole.shape)}: "
