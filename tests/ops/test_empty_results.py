@@ -13,8 +13,8 @@ from headrace.graph.registry import get
 
 DIVISIONS = ["FloorMod", "FloorDiv", "Div", "TruncateDiv", "TruncateMod", "Mod"]
 EMPTY: list[tuple[Any, Any, tuple[int, ...]]] = [
-    ([], 0, (0,)), ([], [0], (0,)), (np.zeros((0, 1)), [0, 0], (0, 2)), (np.zeros((3, 0)), [[0]], (3, 0)), (1, [], (0,)),
-    ([0], np.zeros((0, 1)), (0, 1)),
+    ([], 0, (0,)), ([], [0], (0,)), (np.zeros((0, 1)), [0, 0], (0, 2)), (np.zeros((3, 0)), [[0]], (3, 0)),
+    (1, [], (0,)), ([0], np.zeros((0, 1)), (0, 1)),
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
 
-LIMIT_S = 5
+LIMIT_S = 2
 PLAIN = tf.ConfigProto(
     intra_op_parallelism_threads=1,
     inter_op_parallelism_threads=1,

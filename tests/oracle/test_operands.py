@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,12 @@ DIFFERENT: dict[str, str] = {
     "Reverse": "TensorFlow does not look at dims of a scalar, and refuses what has no rows",
     "(Resource)?ApplyFtrl(V2)?": "NaN stays NaN; TensorFlow makes 0 of it",
 }  # fmt: skip
+
+# Those with sizes, counts and axes that programs compute.
+HOSTILE_OPS = frozenset(
+    "Fill Range Tile BroadcastTo Reshape Slice Split ExpandDims Sum GatherV2 Transpose ReverseV2".split()
+)
+AT_TIMES = {"SparseSegment.*"}  # what the memory holds may be right
 
 
 @dataclass
@@ -115,17 +121,17 @@ def asked_of_gradients(recipe: Recipe) -> Iterator[tuple[Case, hr.Session, list[
 Asked = Callable[[Recipe], Iterator[tuple[Case, hr.Session, list[hr.Tensor], Any]]]
 
 
-def cases(ask: Asked, most: int, with_hostile: bool = False) -> list[Case]:
-    """A case for each recipe, with our outcomes."""
+def cases(ask: Asked, most: int, hostile_for: Collection[str] = ()) -> list[Case]:
+    """A case for each recipe, with our outcomes; of hostile operands for the ops of these names, if there are any."""
     found = []
     for spec in every_op():
-        if not spec.name.startswith(OF_GRAPPLER):
+        if not spec.name.startswith(OF_GRAPPLER) and (not hostile_for or spec.name in hostile_for):
             for recipe in recipes(spec, most):
                 with hr.Graph().as_default():
                     for case, session, fed, wanted in ask(recipe):
                         limit: Any = contextlib.nullcontext()
                         case.rows = recipe.operands
-                        if with_hostile:
+                        if hostile_for:
                             good = good_operands(recipe, session, fed, wanted)[:HOSTILE_ROWS]
                             case.rows = [each for row in good for each in hostile(recipe, row)]
                             limit = little_memory()
@@ -219,4 +225,13 @@ def test_operands_give_what_tensorflow_gives(ask: Callable[..., Any]) -> None:
     everything = cases(asked, MOST) + cases(asked_of_gradients, MOST_GRADIENTS)
     found, needed = compared(everything, ask(everything))
     assert not found, f"{len(found)} differences:\n" + "\n".join(found)
-    assert needed.keys() == DIFFERENT.keys(), f"not needed: {DIFFERENT.keys() - needed.keys()}"
+    assert DIFFERENT.keys() - needed.keys() <= AT_TIMES, (
+        f"not needed: {DIFFERENT.keys() - needed.keys()}"
+    )
+
+
+@pytest.mark.timeout(300)
+def test_hostile_numbers_give_what_tensorflow_gives(ask: Callable[..., Any]) -> None:
+    everything = cases(asked, MOST, HOSTILE_OPS)
+    found, _ = compared(everything, ask(everything))
+    assert not found, f"{len(found)} differences:\n" + "\n".join(found)
