@@ -37,6 +37,7 @@ class Oracle:
     Error = OracleError
 
     def __init__(self, python: str) -> None:
+        self.python = python
         env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
         self._process = subprocess.Popen(
             [python, str(PEER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env

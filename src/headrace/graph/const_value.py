@@ -20,7 +20,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.handles import behind
 from headrace.graph.tensor import Tensor
 
-KERNEL_FAILURES = (OpError, ValueError, TypeError, IndexError, ArithmeticError)
+KERNEL_FAILURES = (OpError, ValueError, TypeError, IndexError, ArithmeticError, MemoryError)
 _LARGEST = 4096  # elements; folding is for shapes and axes, not for data
 _DEEPEST = 64
 

@@ -151,9 +151,14 @@ def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
         return product
 
 
-def check_divisor(y: Any) -> None:
-    """Raises InvalidArgument if an integer array holds a 0."""
-    if y.dtype.kind in "iu" and not y.all():
+def _is_empty(x: Any, y: Any) -> bool:
+    """Whether what x and y broadcast to has no elements, so that nothing is done with either's."""
+    return 0 in np.broadcast_shapes(x.shape, y.shape)
+
+
+def check_divisor(x: Any, y: Any) -> None:
+    """Raises InvalidArgument if an element of x is divided by a 0 in y, an integer array."""
+    if y.dtype.kind in "iu" and not y.all() and not _is_empty(x, y):
         raise errors.invalid_argument(
             f"division by zero: y ({y.dtype}, shape {list(y.shape)}) holds a 0"
         )
@@ -217,7 +222,7 @@ def _(op: Operation, dout: Any) -> tuple[Any, Any]:
 
 def _truncated(xp: Any, x: Any, y: Any) -> Any:
     """Integer division towards zero."""
-    check_divisor(y)
+    check_divisor(x, y)
     quotient = xp.floor_divide(x, y)
     if x.dtype.kind == "u":
         return quotient
@@ -260,7 +265,7 @@ def floor_div(xp: Any, x: Any, y: Any) -> Any:
     Source: TF 1.15 core/kernels/cwise_op_floor_div.cc
     """
     if x.dtype.kind in "iu":
-        check_divisor(y)
+        check_divisor(x, y)
         return xp.floor_divide(x, y)
     _no_complex(x, "FloorDiv")
     return xp.floor(xp.divide(x, y))
@@ -273,7 +278,7 @@ def floormod(xp: Any, x: Any, y: Any) -> Any:
     Raises InvalidArgument on an integer division by zero.
     Source: TF 1.15 core/kernels/cwise_op_floor_mod.cc
     """
-    check_divisor(y)
+    check_divisor(x, y)
     return xp.remainder(x, y)
 
 
@@ -290,7 +295,7 @@ def _truncated_remainder(xp: Any, x: Any, y: Any) -> Any:
     Raises InvalidArgument on an integer division by zero.
     Source: TF 1.15 core/kernels/cwise_op_mod.cc
     """
-    check_divisor(y)
+    check_divisor(x, y)
     return np.fmod(x, y)
 
 
@@ -397,7 +402,7 @@ def pow(xp: Any, x: Any, y: Any) -> Any:
     Raises InvalidArgument for an integer to a negative power.
     Source: TF 1.15 core/kernels/cwise_op_pow.cc
     """
-    if y.dtype.kind == "i" and (y < 0).any():
+    if y.dtype.kind == "i" and (y < 0).any() and not _is_empty(x, y):
         raise errors.invalid_argument(
             "integers to negative integer powers are not allowed; cast x to a float"
         )

@@ -118,7 +118,7 @@ def diag_part_op(xp: Any, input: Any) -> Any:
     """
     sizes = np.shape(input)
     middle = len(sizes) // 2
-    if not sizes or len(sizes) % 2 or sizes[:middle] != sizes[middle:]:
+    if len(sizes) % 2 or sizes[:middle] != sizes[middle:]:
         raise errors.invalid_argument(
             f"the shape of the input must be twice the same sizes, but is {list(sizes)}"
         )

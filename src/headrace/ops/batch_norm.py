@@ -6,6 +6,7 @@ Source: TF 1.15 core/kernels/fused_batch_norm_op.cc, of 2.21 the third version; 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,11 @@ def batch_norm(
         y = normalized(given, scale, offset, mean, variance, epsilon)
         kept = mean.copy(), variance.copy(), mean.copy(), variance.copy()
     else:
-        rows = given.reshape(-1, given.shape[-1])
-        new_mean, biased = rows.mean(0), rows.var(0)
+        rows = given.reshape(math.prod(given.shape[:-1]), given.shape[-1])
+        if len(rows):
+            new_mean, biased = rows.mean(0), rows.var(0)
+        else:
+            new_mean = biased = np.zeros(rows.shape[1:], rows.dtype)
         y = normalized(given, scale, offset, new_mean, biased, epsilon)
         unbiased = biased * np.asarray(len(rows) / max(len(rows) - 1, 1), biased.dtype)
         weight = np.asarray(average, biased.dtype)

@@ -6,6 +6,7 @@ Source: TF 1.15 core/ops/nn_ops.cc, core/kernels/bias_op.cc
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,8 @@ def bias_add_grad_op(xp: Any, out_backprop: Array, *, data_format: bytes) -> Any
     kind = out_backprop.dtype
     values = single(out_backprop)
     if at == out_backprop.ndim - 1 and values.flags.c_contiguous:
-        return sum_of_rows(values.reshape(-1, values.shape[-1])).astype(kind, copy=False)
+        rows = math.prod(values.shape[:-1])
+        return sum_of_rows(values.reshape(rows, values.shape[-1])).astype(kind, copy=False)
     axes = tuple(axis for axis in range(out_backprop.ndim) if axis != at)
     return values.sum(axis=axes, dtype=values.dtype).astype(kind, copy=False)
 

@@ -21,7 +21,7 @@ from headrace.graph.operation import Operation
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops.constants import constant
+from headrace.ops.constants import checked_sizes, constant
 from headrace.ops.shape_ops import all_axes, expand_dims, reshape, shape
 
 __all__ = ["broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to", "sequence_mask"]
@@ -55,7 +55,7 @@ def broadcast_to_op(xp: Any, input: Any, shape: Any) -> Any:
     shape [r].  Raises InvalidArgument if the input does not broadcast to it.
     Source: TF 1.15 core/kernels/broadcast_to_op.cc
     """
-    sizes = tuple(int(size) for size in np.reshape(shape, -1))
+    sizes = checked_sizes(shape, "shape")
     try:
         return xp.broadcast_to(input, sizes).copy()
     except ValueError:

@@ -209,6 +209,10 @@ def compute_accidental_hits_op(
         raise errors.invalid_argument(
             f"true_classes must be [batch, {num_true}], and has shape {list(true_classes.shape)}"
         )
+    if sampled_candidates.ndim != 1:
+        raise errors.invalid_argument(
+            f"sampled_candidates must be a vector, and has shape {list(sampled_candidates.shape)}"
+        )
     places = {found: at for at, found in enumerate(sampled_candidates.tolist())}
     hits = [
         (row, places[each])

@@ -50,6 +50,8 @@ __all__ = [
 def clip_by_value_op(xp: Any, t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
     """t, but not below the minimum nor above the maximum; these are scalars or of t's shape.
 
+    Where the minimum is above the maximum it is what stands.
+
     Raises InvalidArgument for other shapes.
     Source: TF 1.15 core/kernels/cwise_op_clip.cc
     """
@@ -58,7 +60,7 @@ def clip_by_value_op(xp: Any, t: Any, clip_value_min: Any, clip_value_max: Any) 
             raise errors.invalid_argument(
                 f"{name} must be a scalar or have the shape of t, {list(t.shape)}, but has {list(bound.shape)}"
             )
-    return xp.minimum(xp.maximum(t, clip_value_min), clip_value_max)
+    return xp.maximum(xp.minimum(t, clip_value_max), clip_value_min)
 
 
 @clip_by_value_op.gradient

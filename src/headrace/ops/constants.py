@@ -176,7 +176,9 @@ def fill_op(xp: Any, dims: Any, value: Any) -> Any:
 
 def _alike(dims: Any, value: Any) -> Any:
     """As `fill_op`; one element in memory, read-only."""
-    sizes = checked_sizes(dims, "dims")
+    sizes = checked_sizes(
+        np.reshape(dims, -1) if not np.ndim(dims) else dims, "dims"
+    )  # of old producers a scalar
     if np.ndim(value) > 1 or np.size(value) != 1:
         raise errors.invalid_argument(
             f"value must be a scalar, but has shape {list(np.shape(value))}"

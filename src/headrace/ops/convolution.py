@@ -14,6 +14,7 @@ from headrace.base.shapes import Shape
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
+from headrace.ops.constants import checked_sizes
 from headrace.ops.convolving import backprop_filter, backprop_input, convolved
 from headrace.ops.shape_ops import shape as shape_of
 from headrace.ops.shape_ops import shape_n
@@ -107,7 +108,7 @@ def conv2d_backprop_input_op(
 
     Raises InvalidArgument if dout is not what Conv2D gives for that shape.
     """
-    sizes = [int(n) for n in input_sizes]
+    sizes = checked_sizes(input_sizes, "input_sizes")
     return backprop_input(
         sizes, filters, dout, strides, padding, data_format, dilations, explicit_paddings
     )
@@ -126,7 +127,7 @@ def conv2d_backprop_filter_op(
     explicit_paddings: list[int], data_format: bytes, dilations: list[int],
 ) -> Any:  # fmt: skip
     """The gradient of Conv2D with respect to its filter, of shape filter_sizes [4].  Raises as above."""
-    sizes = [int(n) for n in filter_sizes]
+    sizes = checked_sizes(filter_sizes, "filter_sizes")
     return backprop_filter(
         x, sizes, dout, strides, padding, data_format, dilations, explicit_paddings
     )
@@ -211,7 +212,7 @@ def conv3d_backprop_input_op(
     data_format: bytes, dilations: list[int],
 ) -> Any:  # fmt: skip
     """The gradient of Conv3D with respect to its input, of shape input_sizes [5].  Raises as Conv2D's."""
-    sizes = [int(n) for n in input_sizes]
+    sizes = checked_sizes(input_sizes, "input_sizes")
     return backprop_input(sizes, filters, dout, strides, padding, data_format, dilations)
 
 
@@ -228,7 +229,7 @@ def conv3d_backprop_filter_op(
     data_format: bytes, dilations: list[int],
 ) -> Any:  # fmt: skip
     """The gradient of Conv3D with respect to its filter, of shape filter_sizes [5].  Raises as Conv2D's."""
-    sizes = [int(n) for n in filter_sizes]
+    sizes = checked_sizes(filter_sizes, "filter_sizes")
     return backprop_filter(x, sizes, dout, strides, padding, data_format, dilations)
 
 

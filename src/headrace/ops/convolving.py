@@ -66,6 +66,8 @@ def convolved(
     """
     check_ranks(x, filters, data_format)
     given, weights = to_last(single(x), data_format), single(filters)
+    if not filters.size:
+        raise errors.invalid_argument(f"the filter {text(filters.shape)} has no elements")
     taken, made = filters.shape[-2:]
     groups = given.shape[-1] // taken if taken else 0
     if not taken or given.shape[-1] % taken or (made % groups if groups else made):

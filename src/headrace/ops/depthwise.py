@@ -16,6 +16,7 @@ from headrace.base import errors
 from headrace.base.shapes import text
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
+from headrace.ops.constants import checked_sizes
 from headrace.ops.convolution import (
     DILATIONS,
     PADDING,
@@ -131,9 +132,14 @@ def depthwise_backprop_input_op(
     Raises InvalidArgument if dout is not what the convolution gives for that shape.
     """
     check_ranks(dout, filters, data_format)
+    if np.shape(input_sizes) != (4,):
+        raise errors.invalid_argument(
+            f"input_sizes must have 4 elements, not {np.asarray(input_sizes).tolist()}"
+        )
     weights = single(filters)
     like = to_last(
-        np.broadcast_to(np.zeros((), weights.dtype), [int(n) for n in input_sizes]), data_format
+        np.broadcast_to(np.zeros((), weights.dtype), checked_sizes(input_sizes, "input_sizes")),
+        data_format,
     )
     where = _prepared(
         like.shape, filters.shape, strides, padding, data_format, dilations, explicit_paddings
@@ -166,7 +172,9 @@ def depthwise_backprop_filter_op(
 ) -> Any:  # fmt: skip
     """The gradient of DepthwiseConv2dNative with respect to its filter, of shape filter_sizes [4].  Raises as above."""
     check_ranks(x, dout, data_format)
-    given, sizes = to_last(single(x), data_format), [int(n) for n in filter_sizes]
+    given, sizes = to_last(single(x), data_format), checked_sizes(filter_sizes, "filter_sizes")
+    if len(sizes) != 4:
+        raise errors.invalid_argument(f"filter_sizes must have 4 elements, not {list(sizes)}")
     where = _prepared(
         given.shape, sizes, strides, padding, data_format, dilations, explicit_paddings
     )

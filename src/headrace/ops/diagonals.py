@@ -22,6 +22,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops.axes import checked_scalar
 from headrace.ops.constants import ones, zeros, zeros_like
 from headrace.ops.joining import concat
 from headrace.ops.tables import make
@@ -115,11 +116,20 @@ def _part_shape(c: ShapeContext) -> Shape:
     return (*whole[:-2], *middle, longest)
 
 
+def _filler(value: Any) -> Any:
+    """Raises InvalidArgument if it is no scalar."""
+    if np.ndim(value):
+        raise errors.invalid_argument(
+            f"padding_value must be a scalar, but has shape {list(np.shape(value))}"
+        )
+    return value
+
+
 def _part(input: Any, k: Any, padding_value: Any, align: bytes) -> Any:
     band = _band(input.shape, k)
     count = band.high - band.low + 1
     out = np.empty((*input.shape[:-2], count, band.longest), input.dtype)
-    out[...] = padding_value
+    out[...] = _filler(padding_value)
     m, n, i, j = band.places(align)
     out[..., m, n] = input[..., i, j]
     return out[..., 0, :] if count == 1 else out
@@ -226,12 +236,13 @@ def _diag(
             f"diagonal has {diagonal.shape[-2]} rows, but k from {low} to {high} needs {high - low + 1}"
         )
     try:
-        rows, cols = _sizes(diagonal.shape[-1], low, high, int(num_rows), int(num_cols))
+        wanted = checked_scalar(num_rows, "num_rows"), checked_scalar(num_cols, "num_cols")
+        rows, cols = _sizes(diagonal.shape[-1], low, high, *wanted)
     except ValueError as error:
         raise errors.invalid_argument(str(error)) from None
     stored = diagonal[..., None, :] if low == high else diagonal
     out = np.empty((*stored.shape[:-2], rows, cols), diagonal.dtype)
-    out[...] = padding_value
+    out[...] = _filler(padding_value)
     m, n, i, j = _Band(rows, cols, low, high).places(align)
     out[..., i, j] = stored[..., m, n]
     return out

@@ -32,6 +32,13 @@ _TYPES = "{float, int64, string}"
 # -- what the ops have in common --------------------------------------------------------------
 
 
+def _checked_scalar(serialized: Array) -> None:
+    if serialized.ndim:
+        raise errors.invalid_argument(
+            f"serialized must be a scalar, but has shape {list(serialized.shape)}"
+        )
+
+
 def _batch(serialized: Array, names: Array) -> Batch:
     """Raises InvalidArgument."""
     if serialized.ndim > 1:
@@ -43,6 +50,15 @@ def _batch(serialized: Array, names: Array) -> Batch:
             f"there are {serialized.size} serialized messages and {names.size} names; give one each, or none"
         )
     return Batch(serialized.reshape(-1).tolist(), names.reshape(-1).tolist())
+
+
+def _checked_counts(what: str, first: Sequence[Any], *others: Sequence[Any]) -> None:
+    """Raises InvalidArgument unless there is as much of each."""
+    counts = [len(first), *map(len, others)]
+    if len(set(counts)) > 1:
+        raise errors.invalid_argument(
+            f"{what} features need a key, a type and whatever else is said of each; there are {counts} of them"
+        )
 
 
 def _texts(keys: Any) -> list[str]:
@@ -61,6 +77,7 @@ def _dense_specs(
 ) -> list[DenseSpec]:
     """Raises InvalidArgument for defaults of another size."""
     found = []
+    _checked_counts("dense", keys, types, shapes, defaults)
     for key, kind, shape, default in zip(keys, types, shapes, defaults, strict=True):
         raw = shape._raw or ()
         varies = bool(raw) and raw[0] is None
@@ -80,6 +97,7 @@ def _dense_specs(
 
 
 def _sparse_specs(keys: Sequence[str], types: Sequence[DType]) -> list[SparseSpec]:
+    _checked_counts("sparse", keys, types)
     return [SparseSpec(key, kind) for key, kind in zip(keys, types, strict=True)]
 
 
@@ -122,6 +140,7 @@ def _list_specs(
     shapes: Sequence[TensorShape],
     optional: Sequence[bool],
 ) -> list[ListSpec]:
+    _checked_counts("sequence", keys, types, shapes, optional)
     return [
         ListSpec(key, kind, tuple(size or 0 for size in shape._raw or ()), maybe)
         for key, kind, shape, maybe in zip(keys, types, shapes, optional, strict=True)
@@ -260,6 +279,7 @@ def parse_single_example_op(
     dense_shapes: list[TensorShape],
 ) -> list[Array]:
     """serialized []; see codec.examples.  Raises InvalidArgument."""
+    _checked_scalar(serialized)
     sparse = _sparse_specs(_texts(sparse_keys), sparse_types)
     dense = _dense_specs(_texts(dense_keys), Tdense, dense_shapes, dense_defaults)
     return _parsed(_batch(serialized, np.empty(0, object)), sparse, dense, False)
@@ -353,6 +373,12 @@ def parse_single_sequence_example_op(
     feature_list_dense_shapes: list[TensorShape],
 ) -> list[Array]:
     """serialized []; see codec.examples.  Raises InvalidArgument."""
+    _checked_scalar(serialized)
+    if feature_list_dense_missing_assumed_empty.ndim != 1:
+        raise errors.invalid_argument(
+            "feature_list_dense_missing_assumed_empty must be a vector, but has shape "
+            f"{list(feature_list_dense_missing_assumed_empty.shape)}"
+        )
     keys: list[list[str]] = []
     at = 0
     for count in (Ncontext_sparse, Ncontext_dense, Nfeature_list_sparse, Nfeature_list_dense):

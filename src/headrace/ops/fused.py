@@ -18,6 +18,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.graph.registry import OPS, op
 from headrace.graph.shape_fns import unchanged, unknown
+from headrace.ops.axes import checked_axis
 from headrace.ops.batch_norm import batch_norm, batch_norm_shape, normalized
 from headrace.ops.convolution import conv_shape
 from headrace.ops.convolving import convolved
@@ -258,6 +259,17 @@ def fused_batch_norm_ex_op(
     return (y.astype(x.dtype, copy=False), *others)
 
 
+def _checked_norm(x: Array, axes: tuple[int, ...], scale: Array, offset: Array) -> None:
+    """Raises InvalidArgument unless there is something along each of the distinct axes, and parameters are vectors."""
+    if len(set(axes)) < len(axes) or scale.ndim != 1 or scale.shape != offset.shape:
+        raise errors.invalid_argument(
+            f"axes {list(axes)} must be distinct, scale and offset vectors of one size, not of shapes "
+            f"{list(scale.shape)} and {list(offset.shape)}"
+        )
+    if not x.size:
+        raise errors.invalid_argument(f"x of shape {list(x.shape)} has no mean: it is empty")
+
+
 @op(
     "_MklFusedInstanceNorm",
     inputs="x: T; gamma: T; beta: T",
@@ -273,8 +285,9 @@ def fused_instance_norm_op(
 
     Channels are the last axis, or the second if the last one is reduced.
     """
-    axes = tuple(axis % x.ndim for axis in reduction_axes)
+    axes = tuple(checked_axis(axis, x.ndim, "reduction axis") for axis in reduction_axes)
     given = single(x)
+    _checked_norm(given, axes, gamma, beta)
     mean, variance = given.mean(axes, keepdims=True), given.var(axes, keepdims=True)
     channels = [1] * x.ndim
     channels[1 if x.ndim - 1 in axes else -1] = -1
@@ -293,6 +306,7 @@ def fused_instance_norm_op(
 def layer_norm_op(xp: Any, x: Array, scale: Array, offset: Array, *, epsilon: float) -> Any:
     """x with mean 0 and variance 1 along its last axis, scaled and moved, both [size of that axis]."""
     given = single(x)
+    _checked_norm(given, (checked_axis(-1, x.ndim),), scale, offset)
     mean, variance = given.mean(-1, keepdims=True), given.var(-1, keepdims=True)
     y = normalized(given, single(scale), single(offset), mean, variance, epsilon)
     return y.astype(x.dtype, copy=False)

@@ -23,7 +23,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops.axes import static_axis
+from headrace.ops.axes import checked_axis, static_axis
 from headrace.ops.constants import checked_sizes, ones, zeros
 from headrace.ops.joining import concat
 from headrace.ops.shape_ops import expand_dims, rank, reshape, shape, size, squeeze, transpose
@@ -36,7 +36,8 @@ __all__ = [
 # -- Gather -----------------------------------------------------------------------------------
 
 
-def _check_indices(indices: Any, limit: int) -> None:
+def check_indices(indices: Any, limit: int) -> None:
+    """Raises InvalidArgument if one is not in [0, limit)."""
     if not indices.size or (indices.min() >= 0 and indices.max() < limit):
         return
     at = np.argwhere((indices < 0) | (indices >= limit))[0].tolist()
@@ -46,13 +47,14 @@ def _check_indices(indices: Any, limit: int) -> None:
 
 
 def _taken(params: Any, indices: Any, axis: int) -> Any:
-    _check_indices(indices, params.shape[axis])
+    before, after = params.shape[:axis], params.shape[axis + 1 :]
+    if 0 in before or 0 in after:  # nothing is looked up
+        return np.empty(before + indices.shape + after, params.dtype)
+    check_indices(indices, params.shape[axis])
     if indices.ndim:
         return params.take(indices, axis=axis)
     # An index of rank 0 would give a bare element of an array of strings.
-    return params.take(indices.reshape(1), axis=axis).reshape(
-        params.shape[:axis] + params.shape[axis + 1 :]
-    )
+    return params.take(indices.reshape(1), axis=axis).reshape(before + after)
 
 
 @op(
@@ -126,12 +128,7 @@ def gather_v2_op(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: i
     params, indices = np.asarray(params), np.asarray(indices)
     if params.ndim < 1:
         raise errors.invalid_argument("params must be at least 1 dimensional")
-    at = int(axis)
-    if not -params.ndim <= at < params.ndim:
-        raise errors.invalid_argument(
-            f"axis must be in [-{params.ndim}, {params.ndim}), but is {at}"
-        )
-    at %= params.ndim
+    at = checked_axis(axis, params.ndim)
     batch = batch_dims + indices.ndim if batch_dims < 0 else batch_dims
     if not batch:
         return _taken(params, indices, at)
@@ -140,14 +137,17 @@ def gather_v2_op(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: i
             f"batch_dims {batch} must be <= axis {at}, and the first {batch} sizes of params {list(params.shape)} "
             f"and indices {list(indices.shape)} must be equal"
         )
-    _check_indices(indices, params.shape[at])
+    made = params.shape[:at] + indices.shape[batch:] + params.shape[at + 1 :]
+    if 0 in made:
+        return np.empty(made, params.dtype)
+    check_indices(indices, params.shape[at])
     count, rows = (
         _product(params.shape[:batch]),
         indices.reshape(_product(indices.shape[:batch]), -1),
     )
     flat = params.reshape(count, _product(params.shape[batch:at]), params.shape[at], -1)
     taken = np.moveaxis(flat[np.arange(count)[:, None], :, rows], 1, 2)
-    return taken.reshape(params.shape[:at] + indices.shape[batch:] + params.shape[at + 1 :])
+    return taken.reshape(made)
 
 
 def _product(sizes: tuple[int, ...]) -> int:
@@ -425,6 +425,8 @@ def scatter_nd(
     index, bad = coordinates(indices, sizes, bad_indices_policy, "shape")
     if bad is not None:
         index, updates = tuple(part[~bad] for part in index), updates[~bad]
+    if not depth:
+        return whole + updates.sum(axis=tuple(range(indices.ndim - 1)), dtype=whole.dtype)
     np.add.at(whole, (*index, Ellipsis), updates)
     return whole
 

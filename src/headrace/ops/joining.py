@@ -75,6 +75,8 @@ def _concatenated(xp: Any, values: Sequence[Any], axis: Any) -> Any:
     first = np.shape(values[0])
     if not first:
         raise errors.invalid_argument("scalars cannot be concatenated (use tf.stack instead)")
+    if np.size(axis) == 1:  # a vector of one will do, as in graphs of old producers
+        axis = np.reshape(axis, ())
     at = checked_axis(axis, len(first), "concat axis")
     for index, value in enumerate(values[1:], 1):
         shape = np.shape(value)

@@ -369,6 +369,8 @@ def reverse_v2_op(xp: Any, tensor: Any, axis: Any) -> Any:
 
     axis [k] in [-rank, rank).  Raises InvalidArgument outside, or if one is named twice.
     """
+    if not np.ndim(tensor) or not tensor.size:
+        return np.array(tensor)
     if np.ndim(axis) != 1:
         raise errors.invalid_argument(
             f"axis must be a vector, but has shape {list(np.shape(axis))}"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.base import errors
 from headrace.ops.update_rules import Array, Room, rule
 
 __all__: list[str] = []
@@ -48,6 +49,10 @@ def proximal_adagrad(
     room: Room, var: Array, accum: Array, grad: Array, *, lr: Any, l1: Any, l2: Any
 ) -> None:
     """accum += grad^2; as ProximalGradientDescent with alpha = lr / sqrt(accum) for each element."""
+    if not (lr > 0 and l1 >= 0 and l2 >= 0):
+        raise errors.invalid_argument(
+            f"lr must be positive, l1 and l2 must not be negative, but they are {lr}, {l1} and {l2}"
+        )
     step, rate = room(0), room(1)
     np.multiply(grad, grad, out=step)
     np.add(accum, step, out=accum)

@@ -187,7 +187,7 @@ def multinomial_op(
     samples, (batch, classes) = int(num_samples), logits.shape
     if samples < 0:
         raise errors.invalid_argument(f"num_samples must not be negative, not {samples}")
-    if classes < 1 and samples and batch:
+    if classes < 1:
         raise errors.invalid_argument(f"there must be at least one class, not {classes}")
     out = np.empty((batch, samples), output_dtype.np)
     if out.size:

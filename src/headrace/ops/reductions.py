@@ -73,6 +73,8 @@ def _reduction(
                 if reduction_indices.ndim == 1
                 else tuple(reduction_indices.ravel().tolist())
             )
+        if axes != () and not input.ndim:
+            raise errors.invalid_argument(f"reduction_indices {axes} of a scalar: it has no axis")
         try:
             return compute(input, axes, keep_dims)
         except ValueError as error:

@@ -27,7 +27,7 @@ from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.registry import ShapeFn, op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.ops import state
-from headrace.ops.gathering import gather_nd_op, gather_v2_op, scatter_nd
+from headrace.ops.gathering import check_indices, gather_nd_op, gather_v2_op, scatter_nd
 from headrace.ops.joining import concat
 from headrace.ops.shape_ops import expand_dims, reshape, size, squeeze
 from headrace.ops.slicing import strided_slice_assign_op
@@ -365,7 +365,10 @@ def resource_gather_op(
     kernel = gather_v2_op.kernel
     assert kernel is not None
     with variable.lock:
-        return kernel(xp, variable.require(), indices, np.int32(batch_dims), batch_dims=batch_dims)
+        params = variable.require()
+        if params.ndim > batch_dims >= 0 and not params.size:
+            check_indices(np.asarray(indices), params.shape[batch_dims])
+        return kernel(xp, params, indices, np.int32(batch_dims), batch_dims=batch_dims)
 
 
 @resource_gather_op.gradient

@@ -21,6 +21,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec, get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops.axes import checked_scalar
 from headrace.ops.constants import ones, ones_like, shape_tensor, zeros_like
 from headrace.ops.gathering import gather
 from headrace.ops.joining import concat
@@ -206,22 +207,22 @@ def _unsorted(
 ) -> OpSpec:
     def kernel(xp: Any, data: Any, segment_ids: Any, num_segments: Any) -> Any:
         data, ids = np.asarray(data), np.asarray(segment_ids)
-        count = int(num_segments)
-        if np.ndim(num_segments) or count < 0:
+        count = checked_scalar(num_segments, "num_segments")
+        if count < 0:
             raise errors.invalid_argument(f"num_segments must be a scalar >= 0, not {num_segments}")
         if data.shape[: ids.ndim] != ids.shape:
             raise errors.invalid_argument(
                 f"data.shape = {list(data.shape)} does not start with segment_ids.shape = {list(ids.shape)}"
             )
-        rows, flat = data.reshape(-1, *data.shape[ids.ndim :]), ids.reshape(-1)
-        if not flat.size:
-            rows = np.empty((0, *data.shape[ids.ndim :]), data.dtype)
-        if flat.size and flat.max() >= count:
+        rows, flat = data.reshape(ids.size, *data.shape[ids.ndim :]), ids.reshape(-1)
+        if rows.size and flat.max() >= count:
             at = np.argwhere(ids >= count)[0].tolist()
             raise errors.invalid_argument(
                 f"segment_ids{at} = {int(ids[tuple(at)])} is out of range [0, {count})"
             )
-        if flat.size and flat.min() < 0:
+        if not rows.size:
+            flat, rows = flat[:0], rows[:0]
+        elif flat.min() < 0:
             rows, flat = rows[flat >= 0], flat[flat >= 0]
         return reduced(ufunc, rows, flat, count, empty(data.dtype))
 

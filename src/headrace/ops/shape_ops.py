@@ -194,11 +194,11 @@ def reshape_op(xp: Any, tensor: Any, shape: Any) -> Any:
     shape [r]; one size may be -1 and takes what is left.
     Raises InvalidArgument if the numbers of elements differ.
     """
-    if shape.ndim != 1:
+    if shape.ndim > 1:
         raise errors.invalid_argument(
             f"shape must be a vector of sizes, but has shape {list(np.shape(shape))}"
         )
-    wanted = shape.tolist()
+    wanted = shape.reshape(-1).tolist()  # of old producers a scalar
     if wanted.count(-1) > 1:
         raise errors.invalid_argument(f"only one size may be -1, not {wanted.count(-1)}: {wanted}")
     if wanted and min(wanted) < -1:

@@ -267,6 +267,8 @@ def strided_slice_grad_op(
     Raises InvalidArgument if dy has not the shape of the slice.
     """
     whole = xp.zeros(checked_sizes(shape, "shape"), dtype=dy.dtype)
+    if dy.dtype == object:
+        whole[...] = b""
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     part = _part(whole, begin, end, strides, masks)
     if part.shape != np.shape(dy):

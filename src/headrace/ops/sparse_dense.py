@@ -298,7 +298,7 @@ def sparse_tensor_dense_add_op(
     xp: Any, a_indices: Array, a_values: Any, a_shape: Any, b: Any
 ) -> Any:
     """b with the elements of a sparse tensor of its shape added.  Raises InvalidArgument."""
-    if tuple(a_shape.tolist()) != np.shape(b):
+    if a_shape.ndim != 1 or tuple(a_shape.tolist()) != np.shape(b):
         raise errors.invalid_argument(
             f"a and b must have one shape, but a's is {a_shape.tolist()} and b's {list(np.shape(b))}"
         )
@@ -346,9 +346,13 @@ def sparse_add_op(
 
     Raises InvalidArgument if the parts or shapes do not fit.
     """
-    if a_shape.tolist() != b_shape.tolist():
+    if a_shape.ndim != 1 or a_shape.tolist() != b_shape.tolist():
         raise errors.invalid_argument(
             f"a and b must have one shape, but have {a_shape.tolist()} and {b_shape.tolist()}"
+        )
+    if np.ndim(thresh):
+        raise errors.invalid_argument(
+            f"thresh must be a scalar, but has shape {list(thresh.shape)}"
         )
     _checked_parts(a_indices, a_values, len(a_shape))
     _checked_parts(b_indices, b_values, len(b_shape))
@@ -384,6 +388,11 @@ def sparse_add_grad_op(
 
     Raises InvalidArgument if the parts do not fit.
     """
+    if not sum_indices.ndim == a_indices.ndim == b_indices.ndim == 2:
+        raise errors.invalid_argument(
+            f"indices must be matrices, but have shapes {list(a_indices.shape)}, {list(b_indices.shape)} and "
+            f"{list(sum_indices.shape)}"
+        )
     _checked_parts(sum_indices, backprop_val_grad, sum_indices.shape[-1])
     if not a_indices.shape[1:] == b_indices.shape[1:] == sum_indices.shape[1:]:
         raise errors.invalid_argument(

@@ -18,6 +18,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops.axes import checked_scalar
 from headrace.ops.segments import checked_ids, means, reduced
 from headrace.ops.shape_ops import shape
 
@@ -73,12 +74,17 @@ def _family(name: str, types: str, reduce: Reduce, what: str) -> tuple[OpSpec, O
     def kernel_with_count(
         xp: Any, data: Any, indices: Any, segment_ids: Any, num_segments: Any
     ) -> Any:
-        count = _checked(data, indices, segment_ids)
-        if count > num_segments:
+        count, wanted = (
+            _checked(data, indices, segment_ids),
+            checked_scalar(num_segments, "num_segments"),
+        )
+        if wanted < 0:
+            raise errors.invalid_argument(f"num_segments must be >= 0, not {wanted}")
+        if count > wanted:
             raise errors.invalid_argument(
-                f"segment id {count - 1} must be < num_segments, {int(num_segments)}"
+                f"segment id {count - 1} must be < num_segments, {wanted}"
             )
-        return reduce(_rows(data, indices), segment_ids, int(num_segments))
+        return reduce(_rows(data, indices), segment_ids, wanted)
 
     kernel.__doc__ = f"""The {what} of the rows of data at the indices whose segment id is i, as row i.
 
@@ -116,12 +122,15 @@ def _gradient_op(name: str, power: float, what: str) -> OpSpec:
             raise errors.invalid_argument(
                 f"segment id {count - 1} is out of range [0, {len(grad)})"
             )
-        _rows(np.empty(int(output_dim0)), indices)
+        rows = checked_scalar(output_dim0, "output_dim0")
+        if rows < 0:
+            raise errors.invalid_argument(f"output_dim0 must be >= 0, not {rows}")
+        _rows(np.broadcast_to(np.int8(0), (rows,)), indices)
         parts = grad[segment_ids]
         if power:
             numbers = np.bincount(segment_ids, minlength=count)[segment_ids] ** power
             parts = parts / numbers.reshape(-1, *[1] * (parts.ndim - 1)).astype(parts.dtype)
-        return reduced(np.add, parts.astype(grad.dtype), indices, int(output_dim0), 0)
+        return reduced(np.add, parts.astype(grad.dtype), indices, rows, 0)
 
     kernel.__doc__ = f"""The gradient of {what} with respect to data.
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
@@ -16,6 +18,17 @@ from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, unknown
 from headrace.run.kernel import KernelContext
 from headrace.run.stacks import Stack
+
+
+def _stack_of(handle: Any) -> Stack:
+    """The stack behind a handle.  Raises InvalidArgument."""
+    if isinstance(handle, np.ndarray) and handle.ndim == 0:
+        handle = handle[()]
+    if not isinstance(handle, Stack):
+        raise errors.invalid_argument(
+            f"a stack operation was given a {type(handle).__name__} instead of a stack's handle"
+        )
+    return handle
 
 
 def _pair(c: ShapeContext) -> Shape:
@@ -40,37 +53,39 @@ def stack_op(ctx: KernelContext, max_size: Any, *, elem_type: DType, stack_name:
 @op("StackPushV2", inputs="handle: resource; elem: T", outputs="output: T",
     attrs="T: type; swap_memory: bool = false", stateful=True, aliases=True, snapshots=True, shape=_pushed,
     differentiable=False)  # fmt: skip
-def stack_push_op(xp: Any, handle: Stack, elem: Any, *, T: DType) -> Any:
+def stack_push_op(xp: Any, handle: Any, elem: Any, *, T: DType) -> Any:
     """elem, which is now on the stack.
 
     Raises InvalidArgument if the stack is full, closed or of another dtype.
     """
-    if T is not handle.dtype:
+    stack = _stack_of(handle)
+    if T is not stack.dtype:
         raise errors.invalid_argument(
-            f"stack {handle.name!r} holds {handle.dtype.name}, not {T.name}"
+            f"stack {stack.name!r} holds {stack.dtype.name}, not {T.name}"
         )
-    handle.push(elem)
+    stack.push(elem)
     return elem
 
 
 @op("StackPopV2", inputs="handle: resource", outputs="elem: elem_type", attrs="elem_type: type", stateful=True,
     aliases=True, shape=unknown, differentiable=False)  # fmt: skip
-def stack_pop_op(xp: Any, handle: Stack, *, elem_type: DType) -> Any:
+def stack_pop_op(xp: Any, handle: Any, *, elem_type: DType) -> Any:
     """The value that was pushed last, which is gone from the stack.
 
     Raises InvalidArgument if the stack is empty, closed or of another dtype.
     """
-    if elem_type is not handle.dtype:
+    stack = _stack_of(handle)
+    if elem_type is not stack.dtype:
         raise errors.invalid_argument(
-            f"stack {handle.name!r} holds {handle.dtype.name}, not {elem_type.name}"
+            f"stack {stack.name!r} holds {stack.dtype.name}, not {elem_type.name}"
         )
-    return handle.pop()
+    return stack.pop()
 
 
 @op("StackCloseV2", inputs="handle: resource", stateful=True, differentiable=False)
-def stack_close_op(xp: Any, handle: Stack) -> None:
+def stack_close_op(xp: Any, handle: Any) -> None:
     """Nothing; the stack is empty and refuses values."""
-    handle.close()
+    _stack_of(handle).close()
 
 
 # -- the first generation: handles are string references, and there is no max_size ----------------

@@ -10,6 +10,7 @@ count_up_to_op}.cc; behaviour checked against the oracle
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -250,9 +251,9 @@ def divide_at(array: Array, where: Any, updates: Array) -> None:
     if array.dtype.kind not in "iu":
         in_place(np.divide)(array, where, updates)
         return
-    if not np.all(updates):
-        raise errors.invalid_argument("integer division by zero in scatter_div")
     numbers = np.arange(array.size).reshape(array.shape)[where]
+    if numbers.size and not np.all(updates):
+        raise errors.invalid_argument("integer division by zero in scatter_div")
     flat = array.reshape(-1)
     for at, divisor in zip(numbers.flat, np.broadcast_to(updates, numbers.shape).flat, strict=True):
         quotient = abs(int(flat[at])) // abs(int(divisor))  # C's division: towards zero
@@ -349,9 +350,12 @@ def scatter_nd(ref: Ref, indices: Array, updates: Array, apply: Callable[..., No
     indices, updates = np.asarray(indices), np.asarray(updates)
     with ref.lock:
         array = ref.writable(sparse=True)
+        if indices.ndim == 1 and indices.size:
+            indices = indices[:, None]  # each is a coordinate of its own
         coordinates = _coordinates(ref, array, indices, updates)
         if indices.ndim and indices.shape[-1] == 0:
-            for update in updates.reshape((-1, *array.shape)):
+            times = math.prod(indices.shape[:-1])
+            for update in updates.reshape((times, *array.shape)):
                 apply(array, (), update)
         elif updates.size:
             apply(array, coordinates, updates)
@@ -359,7 +363,7 @@ def scatter_nd(ref: Ref, indices: Array, updates: Array, apply: Callable[..., No
 
 
 def _coordinates(ref: State, array: Array, indices: Array, updates: Array) -> tuple[Array, ...]:
-    if indices.ndim < 1 or indices.shape[-1] > array.ndim:
+    if not array.ndim or indices.ndim < 1 or indices.shape[-1] > array.ndim:
         raise errors.invalid_argument(
             f"indices of shape {shapes.text(indices.shape)} do not address variable {ref.name} "
             f"of shape {shapes.text(array.shape)}: their last dimension is the number of axes"

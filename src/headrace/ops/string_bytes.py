@@ -22,6 +22,7 @@ from headrace.base.shapes import Shape, text
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
+from headrace.ops.axes import checked_scalar
 from headrace.ops.string_ops import mapped
 
 __all__ = ["decode_base64", "decode_raw", "encode_base64", "substr"]
@@ -100,7 +101,7 @@ def decode_padded_raw_op(
 
     Raises InvalidArgument if that is not positive or no multiple of the type's size, ResourceExhausted (`base.limits`).
     """
-    length = int(fixed_length)
+    length = checked_scalar(fixed_length, "fixed_length")
     if length <= 0:
         raise errors.invalid_argument(f"fixed_length must be > 0, but is {length}")
     Growth(f"strings filled with zeros to {length} bytes").add(length * np.size(input_bytes))

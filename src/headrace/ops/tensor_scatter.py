@@ -6,6 +6,7 @@ Source: TF 1.15 core/kernels/scatter_nd_op.cc; values, nodes and errors checked 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -57,7 +58,8 @@ def _family(
         whole = np.array(tensor)
         where, updates = _checked(whole, indices, updates, bad_indices_policy)
         if where == ():
-            for update in updates.reshape((-1, *whole.shape)):
+            times = math.prod(updates.shape[: updates.ndim - whole.ndim])
+            for update in updates.reshape((times, *whole.shape)):
                 apply(whole, (), update)
         elif updates.size:
             apply(whole, where, updates)
@@ -79,6 +81,10 @@ def _family(
 
 def _checked(whole: Any, indices: Any, updates: Any, policy: bytes) -> tuple[Any, Any]:
     """Where the updates go, and those that go somewhere."""
+    if not whole.ndim:
+        raise errors.invalid_argument(
+            "slices are scattered into a tensor of rank 1 or more, not into a scalar"
+        )
     if np.ndim(indices) < 1 or indices.shape[-1] > whole.ndim:
         raise errors.invalid_argument(
             f"indices of shape {list(np.shape(indices))} do not address a tensor of shape {list(whole.shape)}: "
@@ -114,7 +120,16 @@ tensor_scatter_nd_sub = tensor_scatter_sub
 tensor_scatter_nd_min, tensor_scatter_nd_max = tensor_scatter_min, tensor_scatter_max
 
 
-# TensorScatterAdd of older graphs.
+def _non_aliasing_add(
+    xp: Any, input: Any, indices: Any, updates: Any, *, bad_indices_policy: bytes
+) -> Any:
+    """TensorScatterAdd of older graphs; a vector of indices has a coordinate in each element, as with variables."""
+    if np.ndim(indices) == 1 and np.size(indices):
+        indices = indices[:, None]
+    add = cast("Callable[..., Any]", tensor_scatter_add.kernel)
+    return add(xp, input, indices, updates, bad_indices_policy=bad_indices_policy)
+
+
 scatter_nd_non_aliasing_add = op(
     "ScatterNdNonAliasingAdd",
     inputs="input: T; indices: Tindices; updates: T",
@@ -123,7 +138,7 @@ scatter_nd_non_aliasing_add = op(
     "quint16, uint16, complex128, half, uint32, uint64, bool}; Tindices: {int32, int64}; "
     "bad_indices_policy: string = ''",
     shape=lambda c: _into(c, "input"),
-)(cast("Callable[..., Any]", tensor_scatter_add.kernel))
+)(_non_aliasing_add)
 
 
 @tensor_scatter_update.gradient

@@ -23,7 +23,7 @@ from headrace.plan.binding import bound_kernel
 from headrace.plan.fuse import Blocked, Group, Step, row_of, steps_of
 from headrace.plan.op_by_op import op_by_op
 from headrace.run.kernel import NodeInfo
-from headrace.run.outcome import explain
+from headrace.run.outcome import cause, explain
 from headrace.run.program import Instruction, Registers
 from headrace.run.variable import State
 
@@ -57,7 +57,7 @@ def instruction(
                 assign(variable, values[value_at])
             except Exception as error:  # becomes an error that names its node, as in run.program
                 given = [variable, values[value_at]]
-                raise explain(error, node, given, r[0]) from error.__cause__
+                raise explain(error, node, given, r[0]) from cause(error)
         r[out] = variable
 
     return run

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.graph.graph import Operation
 from headrace.plan import check
 from headrace.run.kernel import NodeInfo, StepState
-from headrace.run.outcome import explain
+from headrace.run.outcome import cause, explain
 
 Work = tuple[Operation, Callable[..., Any], Sequence[int]]
 """A node, its kernel and the places of what that takes: those of the group's inputs come first, then the results."""
@@ -38,7 +38,7 @@ def op_by_op(
                 given = picked(values)
                 values.append(kernel(*given))
         except Exception as error:  # becomes an error that names its node, as in run.program
-            raise explain(error, nodes[len(values) - outside], given, step) from error.__cause__
+            raise explain(error, nodes[len(values) - outside], given, step) from cause(error)
 
     return run
 

@@ -22,7 +22,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
 from headrace.run.kernel import NodeInfo
-from headrace.run.outcome import explain
+from headrace.run.outcome import cause, explain
 from headrace.run.program import Instruction, Registers
 
 _ASKING = frozenset(("Shape", "ShapeN", "Size", "Rank"))
@@ -142,7 +142,7 @@ def instruction(
                 else:
                     values.extend(found)
         except Exception as error:  # becomes an error that names its node, as in run.program
-            raise explain(error, node, given, r[0]) from error.__cause__
+            raise explain(error, node, given, r[0]) from cause(error)
         return values[-count:]
 
     def run(r: Registers) -> None:

@@ -23,7 +23,7 @@ from headrace.ops.update_rules import DENSE, Product
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, wants_reference
 from headrace.run.kernel import NodeInfo
-from headrace.run.outcome import explain
+from headrace.run.outcome import cause, explain
 from headrace.run.program import Instruction, Registers
 
 _FEWEST = 1 << 15  # elements; a smaller gradient stays in the cache anyway
@@ -116,7 +116,7 @@ def instruction(
             try:
                 grad = multiply(a, b)
             except Exception as error:  # becomes an error that names its node, as in run.program
-                raise explain(error, nodes[0], [a, b], r[0]) from error.__cause__
+                raise explain(error, nodes[0], [a, b], r[0]) from cause(error)
         given.insert(at, grad)
         found = change(*given)
         if out is not None:

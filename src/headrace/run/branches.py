@@ -16,7 +16,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.run.kernel import NodeInfo
-from headrace.run.outcome import explain
+from headrace.run.outcome import cause, explain
 from headrace.run.program import Instruction, Registers
 from headrace.run.variable import Variable
 
@@ -54,7 +54,7 @@ def guarded(conditions: Conditions, block: Block) -> Instruction:
                 instruction(r)
         except Exception as error:  # every failure of a kernel becomes an error that names its node
             assert instruction is not None
-            raise block.explained(error, instruction, r) from error.__cause__
+            raise block.explained(error, instruction, r) from cause(error)
 
     return run
 
@@ -158,7 +158,7 @@ class Loop:
                     instruction(r)
             except Exception as error:  # as in `guarded`
                 if instruction is None:
-                    raise explain(error, self.node, [], r[0]) from error.__cause__
-                raise part.explained(error, instruction, r) from error.__cause__
+                    raise explain(error, self.node, [], r[0]) from cause(error)
+                raise part.explained(error, instruction, r) from cause(error)
 
         return run

@@ -26,7 +26,7 @@ from headrace.run import long_waits, polling
 from headrace.run.flow_nodes import DEAD, Kind, Node, Outputs
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.keys import child_frame
-from headrace.run.outcome import explain, leave, lend_all, stopped
+from headrace.run.outcome import cause, explain, leave, lend_all, stopped
 from headrace.run.pending import Pending
 from headrace.run.program import LONG_WAIT_S
 from headrace.run.quiet import hush, restore
@@ -240,7 +240,7 @@ class _Execution:
                 except (
                     Exception
                 ) as error:  # every failure of a kernel becomes an error that names its node
-                    raise explain(error, node.info, inputs, step) from error.__cause__
+                    raise explain(error, node.info, inputs, step) from cause(error)
             if node.moves:
                 self._move(node, iteration, outputs, dead)
             else:
@@ -270,7 +270,7 @@ class _Execution:
                     outputs = outputs.result()
                 outputs = node.store(outputs)
         except Exception as error:  # as in `_work`
-            raise explain(error, node.info, inputs, step) from error.__cause__
+            raise explain(error, node.info, inputs, step) from cause(error)
         if stats is not None and node.kind is not Kind.ARGUMENT:
             stats.add(node.info, start, stats.now(), _live(outputs), inputs)
         return outputs
@@ -344,7 +344,7 @@ class _Execution:
         try:
             outputs = node.store(pending.result())
         except Exception as error:  # as in `_work`
-            raise explain(error, node.info, [], self._step) from error.__cause__
+            raise explain(error, node.info, [], self._step) from cause(error)
         stats = self._step.stats
         if stats is not None:
             stats.add(node.info, start, self._ended.pop(ticket), _live(outputs))

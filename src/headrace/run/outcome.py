@@ -6,7 +6,7 @@ Called by: run.program, run.dataflow, run.trace.  Threads: any.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,17 +23,24 @@ def leave(value: Any, shared: bool, node: NodeInfo, step: StepState) -> Any:
     Raises FailedPrecondition for an uninitialized variable.
     """
     if type(value) is np.ndarray:
-        return value.copy() if shared or not value.flags.writeable else value
+        return _copied(value, node, step) if shared or not value.flags.writeable else value
     if isinstance(value, np.generic):
         return value
     if isinstance(value, Variable):
         try:
             return value.fetched()
-        except errors.OpError as error:
-            raise explain(error, node, (), step) from None
+        except (errors.OpError, MemoryError) as error:
+            raise explain(error, node, (), step) from cause(error)
     if isinstance(value, Resource):
         return handles.leaving(value, step.runtime.device)
     return value
+
+
+def _copied(value: Any, node: NodeInfo, step: StepState) -> Any:
+    try:
+        return value.copy()
+    except MemoryError as error:
+        raise explain(error, node, (value,), step) from error
 
 
 def lend(value: Any, live: bool, node: NodeInfo, step: StepState) -> Any:
@@ -44,12 +51,12 @@ def lend(value: Any, live: bool, node: NodeInfo, step: StepState) -> Any:
     if isinstance(value, np.generic):
         return value
     if isinstance(value, np.ndarray):
-        return value.copy() if live else value
+        return _copied(value, node, step) if live else value
     if isinstance(value, Variable):
         try:
             return value.lend()
-        except errors.OpError as error:
-            raise explain(error, node, (), step) from None
+        except (errors.OpError, MemoryError) as error:
+            raise explain(error, node, (), step) from cause(error)
     if isinstance(value, Resource):
         return handles.leaving(value, step.runtime.device)
     return value
@@ -72,20 +79,17 @@ def lend_all(
 def explain(
     error: Exception, node: NodeInfo, inputs: Sequence[Any], step: StepState
 ) -> errors.OpError:
-    """`error` as an OpError that says which node, where, when, and with which inputs."""
+    """`error` as an OpError that says which node, where, when, and with which inputs; raise it from `cause(error)`.
+
+    Kernels raise OpErrors for what their inputs have wrong.  What else comes out of one is typed here: an allocation
+    that failed, what NumPy says to shapes and values that it cannot take, and bugs.
+    """
     if isinstance(error, errors.OpError):
         if error.node is not None:
             return error
         found = error
     else:
-        shown = ", ".join(_describe(value) for value in inputs) or "none"
-        text = f"{node.op} {node.name!r}: {error or type(error).__name__}; its inputs were {shown}"
-        if isinstance(error, MemoryError):
-            found = errors.resource_exhausted(text)
-        elif isinstance(error, (ValueError, TypeError, IndexError, OverflowError)):
-            found = errors.invalid_argument(text)
-        else:
-            found = errors.internal(f"{text} ({type(error).__name__})")
+        found = _typed(error, node, inputs)
         found.__cause__ = error
     return found.with_context(
         node=node.name,
@@ -94,6 +98,41 @@ def explain(
         step=step.step_id or None,
         built_at=node.built_at,
     )
+
+
+def cause(error: Exception) -> BaseException | None:
+    """What the explained `error` is raised from: its own cause if it was an OpError before, else itself."""
+    return error.__cause__ if isinstance(error, errors.OpError) else error
+
+
+_TOO_LARGE: Final = ("array is too big", "Maximum allowed")
+"""How NumPy's ValueErrors begin where more is wanted than there are addresses."""
+_NO_LOOP: Final = ("ufunc ", "Cannot cast ufunc ")
+"""How NumPy's TypeErrors begin where a function is not for a type."""
+
+
+def _typed(error: Exception, node: NodeInfo, inputs: Sequence[Any]) -> errors.OpError:
+    shown = ", ".join(_describe(value) for value in inputs) or "none"
+    text = f"{node.op} {node.name!r}: {error or type(error).__name__}; its inputs were {shown}"
+    if isinstance(error, MemoryError) or str(error).startswith(_TOO_LARGE):
+        return errors.resource_exhausted(f"out of memory in {text}")
+    if isinstance(error, ValueError):  # NumPy's for shapes that do not fit
+        return errors.invalid_argument(text)
+    if isinstance(error, TypeError) and (
+        str(error).startswith(_NO_LOOP) or any(map(_is_text, inputs))
+    ):
+        return errors.invalid_argument(
+            f"{node.op} {node.name!r} has no kernel for inputs of these types: {shown} ({error})"
+        )
+    return errors.internal(
+        f"{text} ({type(error).__name__}): this is a bug of headrace; please report it with this text"
+    )
+
+
+def _is_text(value: Any) -> bool:
+    if isinstance(value, Variable):
+        value = value.array
+    return isinstance(value, np.ndarray) and value.dtype == object
 
 
 def stopped(error: errors.OpError, node: NodeInfo) -> errors.OpError:

@@ -26,7 +26,7 @@ from typing import Any, Final
 from headrace.base import errors
 from headrace.run import long_waits, polling
 from headrace.run.kernel import NodeInfo, StepState
-from headrace.run.outcome import explain, leave, lend, lend_all
+from headrace.run.outcome import cause, explain, leave, lend, lend_all
 from headrace.run.pending import Pending
 from headrace.run.quiet import hush, restore
 from headrace.run.straight import FEWEST, HOT, Part, Recipe, Row, is_worth_it, rows_of, run_rows
@@ -250,7 +250,7 @@ class Program:
             else:
                 index = work.instructions.index(instruction)
                 node, inputs = work.nodes[index], work.inputs[index]
-            raise explain(error, node, [registers[i] for i in inputs], step) from error.__cause__
+            raise explain(error, node, [registers[i] for i in inputs], step) from cause(error)
         return None
 
     def _begin(self, step: StepState, registers: Registers) -> None:
@@ -309,7 +309,7 @@ def run_segment(segment: Segment, registers: Registers, step: StepState) -> None
             index = segment.instructions.index(instruction)  # type: ignore[arg-type]
             raise explain(
                 error, segment.nodes[index], [registers[i] for i in segment.inputs[index]], step
-            ) from error.__cause__
+            ) from cause(error)
     segment.runs += 1
     if segment.runs >= segment.changes_after:
         _make_quicker(segment)
@@ -335,7 +335,7 @@ def _run_rows(segment: Segment, start: int, registers: Registers, step: StepStat
     except Exception as error:  # as in run_segment
         index = len(segment.rows) - length_hint(rows) - 1
         given = [registers[i] for i in segment.inputs[index]]
-        raise explain(error, segment.nodes[index], given, step) from error.__cause__
+        raise explain(error, segment.nodes[index], given, step) from cause(error)
 
 
 def _run_parts(segment: Segment, registers: Registers, step: StepState) -> None:
@@ -347,7 +347,7 @@ def _run_parts(segment: Segment, registers: Registers, step: StepState) -> None:
             part.function(registers)
     except Exception as error:  # as in run_segment
         index, inputs = part.failed(error, registers)
-        raise explain(error, segment.nodes[index], inputs, step) from error.__cause__
+        raise explain(error, segment.nodes[index], inputs, step) from cause(error)
     if part.end < len(segment.instructions):
         _run_rows(segment, part.end, registers, step)
         _compile_part(segment, parts)
@@ -503,7 +503,7 @@ class _Execution:
         except Exception as error:  # as for segments
             raise explain(
                 error, work.node, [self._registers[i] for i in work.inputs], self._step
-            ) from error.__cause__
+            ) from cause(error)
         if not isinstance(pending, Pending):
             pending = Pending.done_with(pending)
         self._outstanding[index] = pending
@@ -525,7 +525,7 @@ class _Execution:
         except Exception as error:  # as for segments
             raise explain(
                 error, work.node, [self._registers[i] for i in work.inputs], self._step
-            ) from error.__cause__
+            ) from cause(error)
         stats = self._step.stats
         if stats is not None:
             made = [(i, self._registers[r]) for i, r in enumerate(work.outputs)]

@@ -24,7 +24,7 @@ from headrace.base import dtypes
 from headrace.codec import protos as pb
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.keys import task_of
-from headrace.run.outcome import explain
+from headrace.run.outcome import cause, explain
 from headrace.run.variable import Variable
 
 ALLOCATOR = "cpu"
@@ -181,7 +181,7 @@ class StatsCollector:
             try:
                 instruction(registers)
             except Exception as error:  # as in run_segment
-                raise explain(error, node, given, step) from error.__cause__
+                raise explain(error, node, given, step) from cause(error)
             end = self.now()
             if node is not current:
                 if current is not None:

@@ -1,0 +1,237 @@
+"""Every op, and its gradient, with empty, scalar, broadcast and hostile operands, beside TensorFlow.
+
+What is asked is made from the registry (tests/ops/operands.py).  Values, dtypes, shapes and classes of errors are
+compared, except where TensorFlow's process ended by the question, or it has no kernel for the type.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as hr
+from headrace.graph.registry import OPS, OpSpec
+from tests.ops.operands import Operands, Recipe, every_op, hostile, recipes
+from tests.ops.test_operands import good_operands, little_memory, shown, with_gradients
+
+MOST, MOST_GRADIENTS, HOSTILE_ROWS = 30, 24, 1
+OF_GRAPPLER = "_"  # ops whose names begin so are made by TensorFlow's optimizer, not by users
+Outcome = tuple[Any, ...]
+
+# Ops, as a pattern of names, and why their outcomes may be others.
+DIFFERENT: dict[str, str] = {
+    "(Resource)?ScatterNd(Update|Add|Sub|Min|Max)|TensorScatter.*|ScatterNdNonAliasingAdd|ScatterNd": (
+        "coordinates of no axes mean all of it, as documented, and into empty slices nothing is scattered; a vector is "
+        "one coordinate of TensorScatter*. TensorFlow refuses these, and resource variables' shapes are not compared"
+    ),
+    "ResourceScatter(Update|Add|Sub|Mul|Div|Min|Max)": "TensorFlow compares no shapes where there are no indices",
+    "GatherNd": "slices of nothing are empty; TensorFlow refuses empty params",
+    "MatrixDiagPartV[23]": "TensorFlow takes the first element of a padding_value that is no scalar",
+    "(Resource)?SparseApply.*": "rows of no elements are updated, which is nothing; TensorFlow refuses some of them",
+    "ResourceApplyAdadelta": "TensorFlow does not compare the shape of every slot",
+    "Truncate(Div|Mod)": "an integer divided by 0 is Internal in TensorFlow, InvalidArgument in its other divisions",
+    "BatchMatrixBandPart|RandomPoisson|TopK": "TensorFlow 2.21 has removed them",
+    "FusedBatchNormV3|FusedBatchNormGradV3": "of empty batches, and the shapes of outputs that nobody reads",
+    "RandomPoissonV2": "TensorFlow draws something for negative rates",
+    "Round": "TensorFlow rounds some negative int32 to 0",
+    "(Tanh|Sigmoid|Sqrt|Rsqrt|Reciprocal|Inv)Grad": "TensorFlow does not compare shapes, and reads too far",
+    "(Depthwise)?Conv[23][dD].*": "wrong ranks and sizes are InvalidArgument, also of empties; oneDNN's are Aborted",
+    "(Max|Avg)Pool.*": "wrong ranks are InvalidArgument, empty batches no errors; TensorFlow's kernels differ",
+    "Softmax|.*SoftmaxCrossEntropyWithLogits": "a scalar is InvalidArgument; oneDNN's is Aborted",
+    "Einsum": "TensorFlow multiplies int32 of unequal sizes if one is empty",
+    "SparseSegment.*": "of no indices: zeros; TensorFlow leaves the memory as it is",
+    "SparseToDense": "the gradient of a scalar of indices; TensorFlow's is refused, or of another shape",
+    "ParseExampleV2|Parse(Single)?SequenceExample(V2)?": "ragged features are Unimplemented",
+    "Substr": "any number of dimensions broadcasts",
+    "Encode(Png|Jpeg)": "no pixels are InvalidArgument, not Internal; PNGs are compressed otherwise",
+    "(SpaceToBatch|BatchToSpace)ND|ParallelConcat": "TensorFlow builds no graph with operands of unknown rank",
+    "MirrorPad": "nothing is added along an axis of size 0, which TensorFlow refuses",
+    "Reverse": "TensorFlow does not look at dims of a scalar, and refuses what has no rows",
+    "(Resource)?ApplyFtrl(V2)?": "NaN stays NaN; TensorFlow makes 0 of it",
+}  # fmt: skip
+
+# Those with sizes, counts and axes that programs compute.
+HOSTILE_OPS = frozenset(
+    "Fill Range Tile BroadcastTo Reshape Slice Split ExpandDims Sum GatherV2 Transpose ReverseV2".split()
+)
+AT_TIMES = {"SparseSegment.*"}  # what the memory holds may be right
+
+
+@dataclass
+class Case:
+    """A graph, what is fed and fetched, for TensorFlow; `ours` beside `rows`."""
+
+    op: str
+    graph: bytes
+    feeds: list[str]
+    fetches: list[str]
+    xs: list[str]
+    gradient: bool
+    rows: list[Operands] = field(default_factory=list)
+    ours: list[Outcome] = field(default_factory=list)
+
+    def request(self) -> dict[str, Any]:
+        names = ("graph", "feeds", "fetches", "xs", "gradient", "rows")
+        return {name: getattr(self, name) for name in names}
+
+
+def asked(recipe: Recipe) -> Iterator[tuple[Case, hr.Session, list[hr.Tensor], Any]]:
+    """The node's own outputs."""
+    fed, wanted, node = recipe.build()
+    graph = node.graph.as_graph_def().SerializeToString()
+    fetches = [each.name for each in wanted] or [node.name]
+    with hr.Session() as session:
+        yield (
+            Case(recipe.op, graph, [p.name for p in fed], fetches, [], False),
+            session,
+            fed,
+            wanted or node,
+        )
+
+
+def asked_of_gradients(recipe: Recipe) -> Iterator[tuple[Case, hr.Session, list[hr.Tensor], Any]]:
+    """The gradients of the node's floats; nothing if there are none."""
+    if OPS[recipe.op].gradient_fn is None:
+        return
+    with hr.Graph().as_default() as plain:
+        recipe.build()
+    fed, ys, xs, dxs = with_gradients(recipe)
+    if dxs:
+        graph = plain.as_graph_def().SerializeToString()
+        case = Case(
+            recipe.op,
+            graph,
+            [p.name for p in fed],
+            [y.name for y in ys],
+            [x.name for x in xs],
+            True,
+        )
+        with hr.Session() as session:
+            yield case, session, fed, dxs
+
+
+Asked = Callable[[Recipe], Iterator[tuple[Case, hr.Session, list[hr.Tensor], Any]]]
+
+
+def cases(ask: Asked, most: int, hostile_for: Collection[str] = ()) -> list[Case]:
+    """A case for each recipe, with our outcomes; of hostile operands for the ops of these names, if there are any."""
+    found = []
+    for spec in every_op():
+        if not spec.name.startswith(OF_GRAPPLER) and (not hostile_for or spec.name in hostile_for):
+            for recipe in recipes(spec, most):
+                with hr.Graph().as_default():
+                    for case, session, fed, wanted in ask(recipe):
+                        limit: Any = contextlib.nullcontext()
+                        case.rows = recipe.operands
+                        if hostile_for:
+                            good = good_operands(recipe, session, fed, wanted)[:HOSTILE_ROWS]
+                            case.rows = [each for row in good for each in hostile(recipe, row)]
+                            limit = little_memory()
+                        with limit:
+                            case.ours = [outcome(session, fed, wanted, row) for row in case.rows]
+                        found.append(case)
+    return found
+
+
+def outcome(session: hr.Session, fed: list[hr.Tensor], wanted: Any, row: Operands) -> Outcome:
+    try:
+        values = session.run(wanted, dict(zip(fed, row, strict=True)))
+    except hr.errors.OpError as error:
+        return "error", type(error).__name__, error.message
+    return "value", [np.asarray(each) for each in values or []]
+
+
+def difference(spec: OpSpec, ours: Outcome, theirs: Outcome) -> str | None:
+    if theirs[0] == "crash" or (
+        theirs[0] == "error" and re.search("No OpKernel|Could not find device", theirs[2])
+    ):
+        return None
+    if theirs[0] != "value" or ours[0] != "value":
+        same = ours[0] == theirs[0] and ours[1] == theirs[1]
+        return None if same else f"{said(ours)} / TensorFlow {said(theirs)}"
+    pairs = zip(ours[1], theirs[1], strict=True)
+    different = [pair for pair in pairs if not alike(*pair, values=not is_random(spec))]
+    return None if not different else f"{different[0][0]!r} / TensorFlow {different[0][1]!r}"
+
+
+def said(outcome: Outcome) -> str:
+    if outcome[0] == "value":
+        return f"value of shape {[list(each.shape) for each in outcome[1]]}"
+    lines = [
+        line
+        for line in outcome[2].splitlines()
+        if line and not re.match(r"Graph exec|Detected|Node:|\s", line)
+    ]
+    return f"{outcome[1]} ({' '.join(lines)[:160]})"
+
+
+def is_random(spec: OpSpec) -> bool:
+    return spec.stateful and "seed" in spec.attrs
+
+
+def alike(a: Any, b: Any, values: bool) -> bool:
+    if a.dtype.kind in "OS" and b.dtype.kind in "OS":
+        return a.shape == b.shape and (not values or a.tolist() == b.tolist())
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if not values:
+        return True
+    if a.dtype.kind in "fc":
+        return np.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
+    return bool((a == b).all())
+
+
+@pytest.fixture(scope="module")
+def ask(oracle: Any) -> Iterator[Callable[[list[Case]], list[list[Outcome]]]]:
+    """The outcomes of cases, in a process in which no session has run: it is forked (evaluator.py)."""
+    source = Path(__file__).with_name("evaluator.py").read_text()
+    process = type(oracle)(oracle.python)
+
+    def ask(asked: list[Case]) -> list[list[Outcome]]:
+        found: list[list[Outcome]] = process.run(
+            f"{source}\nresult = evaluated(cases)", cases=[case.request() for case in asked]
+        )
+        return found
+
+    yield ask
+    process.close()
+
+
+def compared(asked: list[Case], theirs: list[list[Outcome]]) -> tuple[list[str], Counter[str]]:
+    """What differs without a reason, and how often each reason was needed."""
+    found, needed = [], Counter[str]()
+    for case, answers in zip(asked, theirs, strict=True):
+        reason = next((each for each in DIFFERENT if re.fullmatch(each, case.op)), None)
+        for row, ours, answer in zip(case.rows, case.ours, answers, strict=True):
+            if text := difference(OPS[case.op], ours, answer):
+                if reason is None:
+                    found.append(f"{case.op} of {shown(row)}: {text}")
+                else:
+                    needed[reason] += 1
+    return found, needed
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore:the IndexedSlices:UserWarning")
+def test_operands_give_what_tensorflow_gives(ask: Callable[..., Any]) -> None:
+    everything = cases(asked, MOST) + cases(asked_of_gradients, MOST_GRADIENTS)
+    found, needed = compared(everything, ask(everything))
+    assert not found, f"{len(found)} differences:\n" + "\n".join(found)
+    assert DIFFERENT.keys() - needed.keys() <= AT_TIMES, (
+        f"not needed: {DIFFERENT.keys() - needed.keys()}"
+    )
+
+
+@pytest.mark.timeout(300)
+def test_hostile_numbers_give_what_tensorflow_gives(ask: Callable[..., Any]) -> None:
+    everything = cases(asked, MOST, HOSTILE_OPS)
+    found, _ = compared(everything, ask(everything))
+    assert not found, f"{len(found)} differences:\n" + "\n".join(found)
