@@ -150,7 +150,7 @@ class RemoteEngine:
                     sent,
                 )
                 valid = self._valid
-                reply: m.RunStepReply = link.master.call_now(wire.RUN_STEP, request, scope)
+                reply: m.RunStepReply = self._ask(link, wire.RUN_STEP, request, scope)
                 self._uses(link, reply.starts)
             if log_now and reply.metadata is not None:
                 self._log_placement(reply.metadata)
@@ -182,7 +182,8 @@ class RemoteEngine:
                 if route.to.closed:  # the master knows a way to its successor
                     raise ForgottenStepError.of("the task was started anew")
                 lane, direct = route.to.use(), link.direct
-                if lane is not None and direct is not None:
+                settled = route.to.settled == link.master.given_up.times
+                if lane is not None and direct is not None and settled:
                     scope = direct
                     if timeout_ms or route.timeout_ms:
                         scope = _limit(timeout_ms or route.timeout_ms, direct)
@@ -192,11 +193,21 @@ class RemoteEngine:
             request = known.request
             if values:
                 request = m.RunKnownRequest(request.session_handle, request.signature, list(values))
-            done: m.ValuesReply = link.master.call_now(wire.RUN_KNOWN, request, scope)
+            before = link.master.given_up.times
+            done: m.ValuesReply = self._ask(link, wire.RUN_KNOWN, request, scope)
+            if route is not None:
+                route.to.settled = before
         except (errors.AbortedError, errors.UnavailableError) as error:
             self._check_restarted(link, error, scope)
             raise
         return done.fetches
+
+    def _ask(self, link: Link, method: wire.Method, request: Any, scope: Scope) -> Any:
+        """The master's reply to a request that runs something; see serve.given_up."""
+        tasks = self._tasks
+        if tasks is not None and tasks.untold:
+            tasks.tell(link.master, link.handle, scope)
+        return link.master.call_now(method, request, scope)
 
     def _run_direct(
         self, link: Link, route: Route, lane: LanePeer, values: Sequence[Any], scope: Scope
@@ -300,7 +311,7 @@ class RemoteEngine:
                 link.handle, list(feeds.items()), list(fetches), [],
                 self._sent_options(None, scope), handle,
             )  # fmt: skip
-            reply: m.RunStepReply = link.master.call_now(wire.RUN_STEP, request, scope)
+            reply: m.RunStepReply = self._ask(link, wire.RUN_STEP, request, scope)
             self._uses(link, reply.starts)
         found = dict(reply.tensors)
         return [_writable(found[name]) for name in fetches]
@@ -339,8 +350,8 @@ class RemoteEngine:
                 current = make(scope)
                 request = m.RunCallableRequest(current.handle, number, list(values))
                 with self._minding(current, scope):
-                    reply: m.RunCallableReply = current.master.call_now(
-                        wire.RUN_CALLABLE, request, scope
+                    reply: m.RunCallableReply = self._ask(
+                        current, wire.RUN_CALLABLE, request, scope
                     )
                     self._uses(current, reply.starts)
             _fill(metadata, reply.metadata)
