@@ -17,7 +17,8 @@ import pytest
 
 import headrace as tf
 from headrace.run.scope import Scope
-from headrace.serve import grpc_server, lane_server
+from headrace.serve import given_up, grpc_server, lane_server
+from headrace.serve.given_up import Calls, GivenUp, Leaving
 from tests.serve.clusters import ProcessCluster, in_process, processes
 from tests.serve.conftest import JOBS, SHELLS, Background, Blocked
 from tests.serve.waiting_kinds import KINDS, Kind
@@ -214,3 +215,66 @@ def interrupted(session: tf.Session, step: Any, blocked: Blocked) -> None:
     with pytest.raises(KeyboardInterrupt):
         session.run(step)
     thread.join()
+
+
+# -- what it is made of -----------------------------------------------------------------------------
+
+
+def test_what_was_given_up_is_told_until_it_was_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(given_up, "_MOST", 5)
+    ours = GivenUp()
+    assert not ours.any
+    ours.add(calls=[1, 2])
+    told = ours.request()
+    ours.add(calls=[3], steps=[4], sessions=["s"])
+    ours.heard(told)
+    assert ours.any
+    assert list(ours.request().call) == [3]
+    ours.add(calls=range(5, 12))
+    assert list(ours.request(most=4).call) == [8, 9, 10, 11]
+    assert len(ours.request().call) == 5
+    ours.heard(ours.request())
+    assert not ours.any
+    assert ours.times == 3
+
+
+def test_processes_share_no_list_of_what_was_given_up_but_sessions_do() -> None:
+    assert given_up.given_up_of("here:1") is given_up.given_up_of("here:1")
+    assert given_up.given_up_of("here:1") is not given_up.given_up_of("here:2")
+
+
+def test_a_call_that_comes_after_it_was_given_up_is_refused_once() -> None:
+    calls, ended = Calls(), []
+
+    def end() -> bool:
+        ended.append(1)
+        return True
+
+    assert calls.add(1, end)
+    calls.give_up([1, 2])
+    assert ended == [1]
+    assert not calls.add(2, end)
+    calls.forget(1)
+    calls.wait([1, 2])
+    calls.give_up([1])  # it is not there any more
+    assert ended == [1]
+
+
+def test_a_step_waits_for_those_that_leave_and_no_longer_than_its_own_limit(
+    background: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaving = Leaving()
+    leaving.go_first(Scope())
+    leaving.add("one")
+    with pytest.raises(tf.errors.DeadlineExceededError):
+        leaving.go_first(Scope(0.01))
+    follower = background(lambda: leaving.go_first(Scope(60.0)))
+    leaving.left("one")
+    follower.join()
+    leaving.add("another")
+    monkeypatch.setattr(given_up, "_LEAVES_WITHIN_S", 0.01)
+    leaving.go_first(Scope())  # it computes for very long
+    stopped = Scope()
+    stopped.cancel(tf.errors.CancelledError(None, None, "given up itself"))
+    with pytest.raises(tf.errors.CancelledError, match="given up itself"):
+        leaving.go_first(stopped)
