@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -238,7 +239,14 @@ def test_what_was_given_up_is_told_until_it_was_heard(monkeypatch: pytest.Monkey
     assert ours.times == 3
 
 
-def test_processes_share_no_list_of_what_was_given_up_but_sessions_do() -> None:
+def test_sessions_share_a_list_of_what_was_given_up_of_a_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(given_up, "_MOST_SERVERS", 3)
+    monkeypatch.setattr(given_up, "_by_address", OrderedDict())
+    for number in range(5):  # with something to tell, all of them
+        given_up.given_up_of(f"there:{number}").add(calls=[1])
+    assert len(given_up._by_address) == 3
     assert given_up.given_up_of("here:1") is given_up.given_up_of("here:1")
     assert given_up.given_up_of("here:1") is not given_up.given_up_of("here:2")
 

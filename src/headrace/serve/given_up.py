@@ -102,9 +102,11 @@ def given_up_of(address: str) -> GivenUp:
     with _lock:
         found = _by_address.pop(key, None) or GivenUp()
         _by_address[key] = found
-        while len(_by_address) > _MOST_SERVERS:
-            oldest = next((each for each in _by_address if not _by_address[each].any), None)
-            _by_address.pop(oldest or next(iter(_by_address)))
+        if (
+            len(_by_address) > _MOST_SERVERS
+        ):  # what was not asked for lately, and best has nothing to tell
+            others = list(_by_address)[:-1]
+            _by_address.pop(next((each for each in others if not _by_address[each].any), others[0]))
     return found
 
 
