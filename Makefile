@@ -20,7 +20,12 @@ export HEADRACE_ORACLE_PYTHON
 # Most tests' time is that of processes that they start, which would each compile all that they import again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench bench-scaling fuzz soak protos oracle clean
+# What depends on arithmetic, with another BLAS kernel and without the vector instructions that NumPy need not have.
+NUMERIC := tests/ops tests/plan tests/training tests/run/test_team.py tests/run/test_straight.py
+KERNEL ?= Haswell
+VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
+
+.PHONY: demo test test-kernels check bench bench-scaling fuzz soak protos oracle clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -29,6 +34,10 @@ demo: $(VENV)/installed
 # Without TensorFlow, even where there is one: what needs it is in `make oracle`.
 test: $(VENV)/installed-dev
 	@env -u HEADRACE_ORACLE_PYTHON $(BIN)/python -m pytest $(PARALLEL) tests --ignore=tests/oracle --ignore=tests/interop $(ARGS)
+
+test-kernels: $(VENV)/installed-dev
+	@env -u HEADRACE_ORACLE_PYTHON OPENBLAS_CORETYPE=$(KERNEL) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c '$(VECTORS)')" \
+		$(BIN)/python -m pytest $(PARALLEL) $(NUMERIC) $(ARGS)
 
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .

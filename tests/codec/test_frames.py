@@ -318,6 +318,18 @@ def test_arrays_of_frames_of_one_form_do_not_share_memory() -> None:
     assert [each.tolist() for each in found] == [[10.0 + n] * 3 for n in range(4)]
 
 
+def test_a_parser_that_is_trusted_after_a_frame_reads_the_next_into_its_room() -> None:
+    parser = Parser(4096)
+    list(fed(parser, stream(*pack(Kind.REQUEST, 1, 0, b"hello"))))
+    parser.trust(1 << 30)
+    data = stream(*pack(Kind.REQUEST, 2, 0, b"x"))
+    assert parser.room is not None
+    parser.room[0][: len(data)] = data
+    found = parser.take(len(data))
+    assert found is not None
+    assert (found.method, found.header) == (2, b"x")
+
+
 def test_a_piece_is_not_taken_for_the_frame_that_was_there_before() -> None:
     parser = Parser(1 << 30)
     first = stream(*pack(Kind.REPLY, 7, 0, b"", [np.array(1.0, np.float32)]))

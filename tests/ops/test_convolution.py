@@ -212,15 +212,25 @@ def test_tiles_give_the_sums_of_the_definition_but_for_rounding(
 
 
 def test_tiles_round_little_more_than_sums_of_products() -> None:
-    """Errors of 800 terms, and their root mean squares beside those of rows."""
+    """Errors of 800 terms, and their root mean squares beside those of adding up one product after the other.
+
+    BLAS has smaller errors than that; how much smaller differs from kernel to kernel.
+    """
     rng = np.random.default_rng(0)
     where = geometry((14, 14), (5, 5), (1,) * 4, b"SAME", b"NHWC", (1,) * 4)
     x, dy = (rng.standard_normal((4, 14, 14, n)) for n in (32, 64))
     w = rng.standard_normal((5, 5, 32, 64))
-    exact, rows, tiles = [], [], []
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(x.astype(np.float32), ((0, 0), (2, 2), (2, 2), (0, 0))), (5, 5), (1, 2)
+    )
+    rows = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, 5 * 5 * 32)
+    plain = [
+        one_by_one(rows, w.reshape(-1, 64)).reshape(dy.shape),
+        one_by_one(rows.T, dy.reshape(-1, 64)).reshape(w.shape),
+    ]
+    exact, tiles = [], []
     for found, kind, how in (
         (exact, np.float64, layouts.Rows(where, 32, 64)),
-        (rows, np.float32, layouts.Rows(where, 32, 64)),
         (tiles, np.float32, layouts.Tiles(where, 32, 64)),
     ):
         given_x, given_dy = x.astype(kind), dy.astype(kind)
@@ -228,9 +238,17 @@ def test_tiles_round_little_more_than_sums_of_products() -> None:
         how.convolve(given_x, how.matrix(w.astype(kind)), y)
         how.multiply(given_x, given_dy, sums)
         found += [y, how.filters(sums)]
-    for sure, plain, made, factor in zip(exact, rows, tiles, (4, 8), strict=True):
-        assert np.std(made - sure) < factor * np.std(plain - sure)
+    for sure, added, made, factor in zip(exact, plain, tiles, (2.5, 4), strict=True):
+        assert np.std(made - sure) < factor * np.std(added - sure)
         assert np.abs(made - sure).max() < 3e-6 * np.abs(sure).max()
+
+
+def one_by_one(a: Array, b: Array) -> Array:
+    """The product of two matrices in single precision, whose sums are made in order."""
+    total = np.zeros((len(a), b.shape[1]), np.float32)
+    for column, row in zip(a.T.astype(np.float32), b.astype(np.float32), strict=True):
+        total += column[:, None] * row
+    return total
 
 
 def test_integers_are_not_made_in_tiles() -> None:

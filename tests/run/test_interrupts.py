@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -15,10 +16,15 @@ import pytest
 
 import headrace as tf
 from headrace.base import dtypes
+from headrace.codec import protos as pb
 from headrace.run import dataflow, interrupts, long_waits, program
 from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.pending import Pending
 from headrace.run.queue_spec import QueueSpec
+from headrace.run.scope import Scope
+from headrace.serve.grpc_client import GrpcPeer
+from headrace.serve.grpcio import grpc
+from headrace.serve.wire import GET_STATUS
 
 WITHIN_S = 30.0
 MOST_LINES = 2000
@@ -43,8 +49,8 @@ class AtLine:
         self.came = False
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
-        if frame.f_code.co_filename not in self._files:
-            return None
+        if frame.f_code.co_filename not in self._files or frame.f_code.co_name == "__del__":
+            return None  # what is raised in a __del__ Python ignores
         if event == "line":
             self._left -= 1
             if self._left == 0:
@@ -55,9 +61,11 @@ class AtLine:
         return self
 
 
-def interrupted(call: Callable[[], object], line: int) -> bool:
+def interrupted(
+    call: Callable[[], object], line: int, files: frozenset[str] = interrupts.CHANGING
+) -> bool:
     """Call it with a Ctrl-C at that line; False if it has fewer.  It is heard."""
-    at = AtLine(line)
+    at = AtLine(line, files)
     before = sys.gettrace()
     try:
         sys.settrace(at)
@@ -73,10 +81,13 @@ def interrupted(call: Callable[[], object], line: int) -> bool:
     return at.came
 
 
-def everywhere(call: Callable[[], object], check: Callable[[], object]) -> None:
+def everywhere(
+    call: Callable[[], object], check: Callable[[], object],
+    files: frozenset[str] = interrupts.CHANGING,
+) -> None:  # fmt: skip
     """Interrupt `call` at each of its lines in turn; check() must hold after each."""
     for line in range(1, MOST_LINES):
-        came = interrupted(call, line)
+        came = interrupted(call, line, files)
         check()
         if not came:
             assert line > 1
@@ -255,6 +266,20 @@ def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing(
             if not at.came:
                 break
         assert heard > 10
+
+
+def test_a_call_over_grpc_that_begins() -> None:
+    """grpcio holds locks then that it would never release."""
+    with (
+        tf.train.Server.create_local_server() as server,
+        closing(GrpcPeer(server.target.removeprefix("grpc://"))) as peer,
+    ):
+
+        def ask() -> None:
+            peer.call_now(GET_STATUS, pb.GetStatusRequest(), Scope(WITHIN_S))
+
+        ask()
+        everywhere(ask, ask, frozenset([grpc._channel.__file__]))
 
 
 def test_what_is_not_interrupted_is_there() -> None:

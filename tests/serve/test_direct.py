@@ -607,11 +607,11 @@ session.run(take)
 
 
 def test_a_client_that_is_killed_takes_nothing_from_the_queue(
-    cluster: Cluster, program: Program, blocked: Blocked
+    cluster: Cluster, program: Program, blocked: Blocked, waiting_steps: WaitingSteps
 ) -> None:
     client = subprocess.Popen([sys.executable, "-c", CLIENT, cluster.target("worker:0")])
     try:
-        blocked.wait()
+        waiting_steps.until("fifo_queue_Dequeue")
         (state,) = cluster.servers["ps:0"].worker.inspect(pb.InspectRequest(), Scope()).task
         assert not cluster.servers["worker:0"].worker._running
         (master,) = cluster.servers["worker:0"].master._sessions.values()

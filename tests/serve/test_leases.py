@@ -323,6 +323,8 @@ def test_a_reply_that_comes_after_the_caller_gave_up_is_released(pool: GrowingPo
             assert gave_up.wait(30)
             return m.RunGraphReply([("v", lease)])
 
+        def note_given_up(self) -> None: ...
+
     with Scope() as scope:
         asked = DirectPeer(Service(), pool).call(wire.RUN_GRAPH, None, scope)
         assert asked.abandon(errors.cancelled("gave up"))

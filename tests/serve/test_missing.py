@@ -496,12 +496,17 @@ def test_a_client_whose_step_waits_for_something_else_names_no_server(
             asked.release()
 
         patch.setattr(missing.Missing, "_ask", asking)
-        take = tf.FIFOQueue(1, [tf.int32], [[]]).dequeue()
+        queue = tf.FIFOQueue(1, [tf.int32], [[]])
+        take, size = queue.dequeue(), queue.size()
         with tf.Session(f"grpc://{address}") as session:
+            session.run(size)
+            before = len(
+                notices.said
+            )  # on a busy machine the server answers late at first, which is said
             step = background(lambda: session.run(take))
             assert asked.acquire(timeout=WITHIN_S)
         step.error()
-    assert notices.said == []
+    assert notices.said[before:] == []
 
 
 def test_a_client_names_servers_at_growing_intervals(pool: GrowingPool) -> None:

@@ -22,12 +22,14 @@ from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import wire
 from headrace.serve.cluster_view import Owed
+from headrace.serve.given_up import given_up_of
 from headrace.serve.grpc_client import GrpcPeer, peer_name
 from headrace.serve.lane_client import LanePeer
 from headrace.serve.lane_connect import leads_here
 from headrace.serve.lane_options import max_message_bytes
 from headrace.serve.lane_wire import VERSION
 from headrace.serve.liveness import Debts
+from headrace.serve.peers import Peer
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security, chosen
 
@@ -78,14 +80,20 @@ class Task:
     """One start of a task.  lane: None until it is reached.  closed: there is another start of it, or no session.
 
     owed: see `cluster_view.Owed`.
+    settled: the `GivenUp.times` of the session's master when a step last went through it to the task: what was given
+    up of the master since, the task may not have heard of.
     """
 
     def __init__(
-        self, offer: pb.DirectStep, security: Security | None, pool: GrowingPool, session: Scope
-    ) -> None:
+        self, offer: pb.DirectStep, security: Security | None, pool: GrowingPool, session: Scope,
+        untold: dict[tuple[str, int], None],
+    ) -> None:  # fmt: skip
+        """untold: takes the number of each call that was given up, beside the task's name, for the master."""
         self.start = offer.start
         self.lane: LanePeer | None = None
         self.owed: Owed = {}
+        self.settled = 0
+        self._untold = untold
         self._address = offer.address
         self._task = offer.task
         self._name = peer_name(offer.address, offer.task)
@@ -165,11 +173,15 @@ class Task:
         if self._reached is None:
             host = self._address.rpartition(":")[0]
             self._reached = LanePeer(
-                offered, host, self._name, max_message_bytes(), self._debts, self._security
-            )
+                offered, host, self._name, max_message_bytes(), self._debts, self._security,
+                given_up=given_up_of(self._address), gave_up=self._gave_up,
+            )  # fmt: skip
         self._reached.call_now(wire.GET_STATUS, pb.GetStatusRequest(), scope)
         self._debts.answered()
         return self._reached
+
+    def _gave_up(self, number: int) -> None:
+        self._untold[self._task, number] = None
 
     def close(self) -> None:
         """Close the connections; those with a step when it has ended."""
@@ -191,6 +203,7 @@ class Tasks:
         self._session = session
         self._lock = threading.Lock()
         self._tasks: dict[str, Task] = {}
+        self.untold: dict[tuple[str, int], None] = {}  # what was given up, until the master knows
 
     def route(self, offer: pb.DirectStep, makes: Sequence[str]) -> Route:
         """The way that a master has offered for a step with those fetches."""
@@ -199,7 +212,7 @@ class Tasks:
             task = self._tasks.get(offer.address)
             if task is None or task.start != offer.start:
                 earlier = task
-                task = Task(offer, self._security, self._pool, self._session)
+                task = Task(offer, self._security, self._pool, self._session, self.untold)
                 self._tasks[offer.address] = task
         if earlier is not None:
             earlier.close()
@@ -210,6 +223,18 @@ class Tasks:
         with self._lock:
             tasks = list(self._tasks.values())
         return {step_id: each for task in tasks for step_id, each in task.owed.copy().items()}
+
+    def tell(self, master: Peer, handle: str, scope: Scope) -> None:
+        """Tell the session's master what was given up, before it asks the tasks for more.  Raises as a call does."""
+        calls: dict[str, list[int]] = {}
+        told = list(self.untold)
+        for task, number in told:
+            calls.setdefault(task, []).append(number)
+        for task, numbers in calls.items():
+            request = pb.GiveUpElsewhereRequest(session_handle=handle, task=task, call=numbers)
+            master.call_now(wire.GIVE_UP_ELSEWHERE, request, scope)
+        for each in told:
+            self.untold.pop(each, None)
 
     def close(self) -> None:
         """Close all connections."""

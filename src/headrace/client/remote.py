@@ -20,6 +20,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.client import leaving
+from headrace.client.asking import asks_for_more, fill, limit, writable
 from headrace.client.engine import CallFunction, PumpFunction, Release, Step, StepFunction
 from headrace.client.link import CLOSE_WITHIN_S, Link
 from headrace.client.missing import Missing
@@ -124,7 +125,7 @@ class RemoteEngine:
                     under_way.tell()
             for value in found:
                 if value.__class__ is np.ndarray and not value.flags.writeable:
-                    return [*map(_writable, found)]
+                    return [*map(writable, found)]
             return found
 
         def run(
@@ -132,7 +133,7 @@ class RemoteEngine:
         ) -> list[Any]:
             nonlocal known
             link = self._link()
-            is_plain = metadata is None and not (options and _asks_for_more(options))
+            is_plain = metadata is None and not (options and asks_for_more(options))
             if is_plain and known is not None and known.valid is self._valid:
                 return plain(values, options)
             with self._under_way, self._limited(options) as scope, self._minding(link, scope):
@@ -150,14 +151,14 @@ class RemoteEngine:
                     sent,
                 )
                 valid = self._valid
-                reply: m.RunStepReply = link.master.call_now(wire.RUN_STEP, request, scope)
+                reply: m.RunStepReply = self._ask(link, wire.RUN_STEP, request, scope)
                 self._uses(link, reply.starts)
             if log_now and reply.metadata is not None:
                 self._log_placement(reply.metadata)
                 logged.append(True)
                 if options is None or not options.output_partition_graphs:
                     del reply.metadata.partition_graphs[:]
-            _fill(metadata, reply.metadata)
+            fill(metadata, reply.metadata)
             if reply.signature and is_plain and not log_now:
                 known = _Known(
                     link,
@@ -166,7 +167,7 @@ class RemoteEngine:
                     self._route(reply.direct, fetch_names),
                 )
             found = dict(reply.tensors)
-            return [_writable(found[name]) for name in fetch_names]
+            return [writable(found[name]) for name in fetch_names]
 
         return Step(run, plain)
 
@@ -182,21 +183,32 @@ class RemoteEngine:
                 if route.to.closed:  # the master knows a way to its successor
                     raise ForgottenStepError.of("the task was started anew")
                 lane, direct = route.to.use(), link.direct
-                if lane is not None and direct is not None:
+                settled = route.to.settled == link.master.given_up.times
+                if lane is not None and direct is not None and settled:
                     scope = direct
                     if timeout_ms or route.timeout_ms:
-                        scope = _limit(timeout_ms or route.timeout_ms, direct)
+                        scope = limit(timeout_ms or route.timeout_ms, direct)
                     return self._run_direct(link, route, lane, values, scope)
             if timeout_ms or not link.master.remote:
-                scope = _limit(timeout_ms, self._scope)
+                scope = limit(timeout_ms, self._scope)
             request = known.request
             if values:
                 request = m.RunKnownRequest(request.session_handle, request.signature, list(values))
-            done: m.ValuesReply = link.master.call_now(wire.RUN_KNOWN, request, scope)
+            before = link.master.given_up.times
+            done: m.ValuesReply = self._ask(link, wire.RUN_KNOWN, request, scope)
+            if route is not None:
+                route.to.settled = before
         except (errors.AbortedError, errors.UnavailableError) as error:
             self._check_restarted(link, error, scope)
             raise
         return done.fetches
+
+    def _ask(self, link: Link, method: wire.Method, request: Any, scope: Scope) -> Any:
+        """The master's reply to a request that runs something; see serve.given_up."""
+        tasks = self._tasks
+        if tasks is not None and tasks.untold:
+            tasks.tell(link.master, link.handle, scope)
+        return link.master.call_now(method, request, scope)
 
     def _run_direct(
         self, link: Link, route: Route, lane: LanePeer, values: Sequence[Any], scope: Scope
@@ -243,7 +255,7 @@ class RemoteEngine:
 
     def _limited(self, options: pb.RunOptions | None) -> Scope:
         timeout_ms = options.timeout_in_ms if options is not None else 0
-        return _limit(timeout_ms or self._timeout_ms, self._scope)
+        return limit(timeout_ms or self._timeout_ms, self._scope)
 
     @staticmethod
     def _sent_options(options: pb.RunOptions | None, scope: Scope) -> pb.RunOptions | None:
@@ -300,10 +312,10 @@ class RemoteEngine:
                 link.handle, list(feeds.items()), list(fetches), [],
                 self._sent_options(None, scope), handle,
             )  # fmt: skip
-            reply: m.RunStepReply = link.master.call_now(wire.RUN_STEP, request, scope)
+            reply: m.RunStepReply = self._ask(link, wire.RUN_STEP, request, scope)
             self._uses(link, reply.starts)
         found = dict(reply.tensors)
-        return [_writable(found[name]) for name in fetches]
+        return [writable(found[name]) for name in fetches]
 
     def callable(self, graph: Graph, options: pb.CallableOptions) -> tuple[CallFunction, Release]:
         """See `Engine.callable`."""
@@ -311,7 +323,7 @@ class RemoteEngine:
         link: Link | None = None
         asked = options.run_options
         step: Step | None = None  # the same as one that may go straight to its task
-        if not (options.tensor_connection or _asks_for_more(asked)):
+        if not (options.tensor_connection or asks_for_more(asked)):
             step = self._step(list(options.feed), list(options.fetch), list(options.target))
 
         def make(scope: Scope) -> Link:
@@ -332,19 +344,19 @@ class RemoteEngine:
             ours = link is not None and link is self._known and link.direct is not None
             if step is not None and ours and len(values) == len(options.feed):
                 found = step(values, asked, None)
-                _fill(metadata, None)
+                fill(metadata, None)
                 return found
             with self._under_way, self._limited(asked) as scope:
                 scope.check()
                 current = make(scope)
                 request = m.RunCallableRequest(current.handle, number, list(values))
                 with self._minding(current, scope):
-                    reply: m.RunCallableReply = current.master.call_now(
-                        wire.RUN_CALLABLE, request, scope
+                    reply: m.RunCallableReply = self._ask(
+                        current, wire.RUN_CALLABLE, request, scope
                     )
                     self._uses(current, reply.starts)
-            _fill(metadata, reply.metadata)
-            return [_writable(value) for value in reply.fetches]
+            fill(metadata, reply.metadata)
+            return [writable(value) for value in reply.fetches]
 
         return call, lambda: self._release_callable(link, number) if link is not None else None
 
@@ -555,31 +567,6 @@ class _Minding:
     ) -> None:
         if isinstance(value, (errors.AbortedError, errors.UnavailableError)):
             self._engine._check_restarted(self._link, value, self._scope)
-
-
-def _limit(timeout_ms: int, session: Scope) -> Scope:
-    return Scope(timeout_ms / 1000 if timeout_ms > 0 else None, session)
-
-
-def _asks_for_more(options: pb.RunOptions) -> bool:
-    """Whether a step's options want more than its fetches."""
-    return bool(
-        options.trace_level or options.output_partition_graphs or options.headrace_close_reason
-    )
-
-
-def _fill(metadata: pb.RunMetadata | None, found: pb.RunMetadata | None) -> None:
-    if metadata is not None:
-        metadata.Clear()
-        if found is not None:
-            metadata.CopyFrom(found)
-
-
-def _writable(value: Any) -> Any:
-    """As the caller may keep it: what another task sent is a view of its message."""
-    if isinstance(value, np.ndarray) and not value.flags.writeable:
-        return value.copy()
-    return value
 
 
 _open_engines: weakref.WeakSet[RemoteEngine] = weakref.WeakSet()

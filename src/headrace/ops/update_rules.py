@@ -329,7 +329,11 @@ class Rule:
             variable.rewrite(change)
 
     def _of_product(self, variables: Sequence[State], grad: Product, more: dict[str, Any]) -> None:
-        """As `_dense`; each part of the product is used while it is in the cache, and never stored."""
+        """As `_dense`; each part of the product is used while it is in a cache, and never stored.
+
+        A part is made by one call of BLAS, as where the product is made whole: another cut gives other bits with most
+        kernels.
+        """
         x, y = grad.x, grad.y
         with _locked(variables):
             _check_alike(variables, (x.shape[0], y.shape[1]), x.dtype)
@@ -338,12 +342,12 @@ class Rule:
             def part(where: tuple[slice, slice]) -> None:
                 left, right = x[where[0]], y[:, where[1]]
                 changed = [array[where] for array in arrays]
+                product = scratch(_PRODUCT, (len(left), right.shape[1]), x.dtype)
+                np.matmul(left, right, out=product)
                 height = max(_BLOCK // right.shape[1], 1)
                 for first in range(0, len(left), height):
                     rows = slice(first, first + height)
-                    factor = left[rows]
-                    block = scratch(_PRODUCT, (len(factor), right.shape[1]), x.dtype)
-                    np.matmul(factor, right, out=block)
+                    block = product[rows]
                     self.step(_room_like(block), *[array[rows] for array in changed], block, **more)
 
             work = x.shape[0] * y.size

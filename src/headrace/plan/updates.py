@@ -1,8 +1,8 @@
 """Updates: the product of two matrices that only an optimizer's update wants is made there, part by part.
 
 The gradient of a layer's weights is as large as they are: made at once it goes out to memory and comes back.  A part of
-it that is used as soon as it is made stays in the cache, and needs no room of its own.  Parts and blocks are those of
-the two nodes, so every element has the bits that it has op by op.
+it that is used as soon as it is made stays in the cache, and needs no room of its own.  Parts are those of the
+product and blocks those of the update, so every element has the bits that it has op by op.
 Not for traced steps, which list every node.
 Called by: plan.compile.  Threads: any.
 """

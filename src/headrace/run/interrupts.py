@@ -2,8 +2,8 @@
 
 Python raises KeyboardInterrupt between any two instructions of the main thread.  With `install`, one that comes while
 that thread changes what steps share is put off until it is out of there, which is a matter of microseconds.  A wait is
-no change.  It costs nothing but at Ctrl-C, when the stack is looked at.  A program that has a handler of its own for
-SIGINT keeps that.
+no change; the beginning of a call over gRPC is treated as one.  It costs nothing but at Ctrl-C, when the stack is
+looked at.  A program that has a handler of its own for SIGINT keeps that.
 
 Who would have a handler of their own only in the place of Python's (asyncio.run, trio.run) compares with
 `signal.default_int_handler`, and puts that back afterwards.  So that name stands for this handler, too, which does what
@@ -33,10 +33,12 @@ _OPS = (
     "adaptive_ops", "assigning", "proximal_ops", "resource_scatter", "resource_variable_ops", "slicing", "state",
     "training_ops", "update_rules",
 )  # fmt: skip
+_SERVE = ("grpc_client",)  # a call that has begun is noted; and grpcio's locks are not made for it
 _HERE = os.path.dirname(__file__)
 CHANGING = frozenset(
     [os.path.join(_HERE, f"{name}.py") for name in _RUN]
     + [os.path.join(os.path.dirname(_HERE), "ops", f"{name}.py") for name in _OPS]
+    + [os.path.join(os.path.dirname(_HERE), "serve", f"{name}.py") for name in _SERVE]
 )
 """Source files of which everything that runs counts as a change."""
 

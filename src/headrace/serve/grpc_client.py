@@ -12,7 +12,15 @@ from typing import Any
 from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
-from headrace.serve.grpc_server import DETAIL_KEY, GRPC_MOST_BYTES, PATIENCE_KEY, TOKEN_KEY
+from headrace.serve.given_up import MOST_BY_GRPC, ORDERED, GivenUp, new_number
+from headrace.serve.grpc_server import (
+    CALL_KEY,
+    DETAIL_KEY,
+    GIVEN_UP_KEY,
+    GRPC_MOST_BYTES,
+    PATIENCE_KEY,
+    TOKEN_KEY,
+)
 from headrace.serve.grpcio import grpc
 from headrace.serve.lane_options import max_message_bytes
 from headrace.serve.liveness import Debts
@@ -45,8 +53,9 @@ class GrpcPeer:
         debts: Debts | None = None,
         connect_within_s: float = _CONNECT_WITHIN_S,
         trusting: Security | None = None,
+        given_up: GivenUp | None = None,
     ) -> None:
-        """debts: of that server, if it is to be seen whether it lives.
+        """debts: of that server, if it is to be seen whether it lives.  given_up: of it, if it is asked for steps.
 
         connect_within_s: how long one attempt to connect may take.  trusting: None: as the
         environment says.
@@ -55,6 +64,7 @@ class GrpcPeer:
         self.name = peer_name(address, name)
         self._address = address
         self._debts = debts
+        self.given_up = GivenUp() if given_up is None else given_up
         options = [
             ("grpc.max_receive_message_length", min(max_message_bytes(), GRPC_MOST_BYTES)),
             ("grpc.max_send_message_length", -1),
@@ -97,24 +107,42 @@ class GrpcPeer:
             return Pending.failed_with(error)
         remaining = scope.remaining()
         limit: dict[str, Any] = {}
+        metadata = self._shown
         if remaining is not None:
-            limit = {"timeout": remaining + _PATIENCE_S, "metadata": (*_PATIENCE, *self._shown)}
-        elif self._shown:
-            limit = {"metadata": self._shown}
+            limit["timeout"] = remaining + _PATIENCE_S
+            metadata = (*_PATIENCE, *metadata)
+        number, told = 0, None
+        if method in ORDERED:
+            number = new_number()
+            metadata = (*metadata, (CALL_KEY, str(number)))
+            if self.given_up.any:
+                told = self.given_up.request(MOST_BY_GRPC)
+                metadata = (*metadata, (GIVEN_UP_KEY, told.SerializeToString()))
+        if metadata:
+            limit["metadata"] = metadata
         data = method.encode_request(request, INLINE)
         try:
             future = stub.future(data, wait_for_ready=wait_for_ready, **limit)
         except ValueError as closed:  # the channel, by close() or by the garbage collector
             return Pending.failed_with(errors.cancelled(f"{self.name}: {closed}"))
-        pending: Pending[Any] = Pending(
-            WaitInfo(method.name, self.name), lambda _: bool(future.cancel()) or True
-        )
+
+        def gave_up() -> None:
+            if number:
+                self.given_up.add(calls=(number,))
+
+        def withdraw(_: Pending[Any]) -> bool:
+            gave_up()
+            future.cancel()
+            return True
+
+        pending: Pending[Any] = Pending(WaitInfo(method.name, self.name), withdraw)
 
         def ended() -> None:
             if not passed_deadline(scope):  # which gRPC sees to
                 pending.abandon(scope.error or errors.cancelled("the call was cancelled"))
 
         def lost(failure: errors.OpError) -> None:
+            gave_up()
             pending.reject(failure)
             future.cancel()
 
@@ -127,9 +155,12 @@ class GrpcPeer:
             unregister()
             if debts is not None:
                 debts.settle(pending)
-            if (
-                done.code() is not grpc.StatusCode.OK
-            ):  # `result` would raise `done`, which then holds this frame
+            answered = done.code() is grpc.StatusCode.OK
+            if told is not None and (answered or _is_answer(done)):
+                self.given_up.heard(told)
+            if not answered:  # `result` would raise `done`, which then holds this frame
+                if not (pending.done or _is_answer(done)):
+                    gave_up()
                 if done.cancelled():
                     failed: errors.OpError = errors.cancelled(
                         f"{method.name} to {self.name} was cancelled"
@@ -197,3 +228,8 @@ class GrpcPeer:
     def close(self) -> None:
         """Close the channel; calls under way are cancelled."""
         self._channel.close()
+
+
+def _is_answer(failure: Any) -> bool:
+    """Whether a server of ours has said it, and not gRPC."""
+    return any(name == DETAIL_KEY for name, _ in failure.trailing_metadata() or ())

@@ -14,19 +14,23 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from headrace.base import errors
+from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
+from headrace.serve.given_up import ORDERED, Calls
 from headrace.serve.grpcio import grpc
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security
 from headrace.serve.status import as_op_error, text_of, to_detail
 from headrace.serve.vanished import server_options
-from headrace.serve.wire import INLINE, Method
+from headrace.serve.wire import GIVE_UP, INLINE, Method, parse
 
 DETAIL_KEY = "headrace-error-bin"
 PATIENCE_KEY = "headrace-patience-s"
 TOKEN_KEY = "headrace-token"
+CALL_KEY = "headrace-call"
+GIVEN_UP_KEY = "headrace-given-up-bin"
 GRPC_MOST_BYTES = (1 << 31) - 1
 _NO_LIMIT_S = 1e9  # grpcio's way to say that there is none
 _HEAD_START, _MOST_HEAD_START_S = 0.1, 0.1  # as a share of the time that is left
@@ -70,13 +74,17 @@ class GrpcShell:
         pool: GrowingPool,
         max_message_bytes: int,
         trusting: Security,
+        calls: Calls,
     ) -> None:
-        """services: (service object, its methods)."""
+        """services: (service object, its methods).  calls: of all the server's shells."""
         self._trusting = trusting
+        services = list(services)
+        give_up = next(service.give_up for service, methods in services if GIVE_UP in methods)
+        numbered = _Numbered(calls, give_up)
         handlers = {
             method.path: grpc.unary_stream_rpc_method_handler(_lasting(service, method, pool))
             if method.lasting
-            else grpc.unary_unary_rpc_method_handler(_handler(service, method))
+            else grpc.unary_unary_rpc_method_handler(_handler(service, method, numbered))
             for service, methods in services
             for method in methods
         }
@@ -167,11 +175,45 @@ def _is_free(ip: str, port: int) -> bool:
         return False
 
 
-def _handler(service: Any, method: Method) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+class _Numbered:
+    """Calls that run steps, by the numbers that callers of ours give them: see serve.given_up."""
+
+    def __init__(self, calls: Calls, give_up: Callable[[pb.GiveUpRequest, Scope], Any]) -> None:
+        self._calls = calls
+        self._give_up = give_up
+
+    def begin(self, context: grpc.ServicerContext, scope: Scope) -> int:
+        """End what the caller has given up before; the number of this call, 0 for none.  Raises InvalidArgument."""
+        number = 0
+        for name, value in context.invocation_metadata():
+            if name == GIVEN_UP_KEY:
+                self._give_up(parse(pb.GiveUpRequest, value), scope)
+            elif name == CALL_KEY and value.isdecimal():
+                number = int(value)
+
+        def end() -> bool:
+            scope.cancel(errors.cancelled("the caller has given up the call"))
+            return True
+
+        if number and not self._calls.add(number, end):
+            end()
+        return number
+
+    def end(self, number: int) -> None:
+        """It is over."""
+        if number:
+            self._calls.forget(number)
+
+
+def _handler(
+    service: Any, method: Method, numbered: _Numbered
+) -> Callable[[bytes, grpc.ServicerContext], bytes]:
     handle = getattr(service, method.handler)
+    ordered = method in ORDERED
 
     def serve(data: bytes, context: grpc.ServicerContext) -> bytes:
         stored = False
+        number = 0
         with Scope(_time_limit_s(context)) as scope:
 
             def gone() -> None:
@@ -182,6 +224,8 @@ def _handler(service: Any, method: Method) -> Callable[[bytes, grpc.ServicerCont
             try:
                 request = method.decode_request(data, INLINE)
                 stored = getattr(request, "store_errors_in_response_body", False)
+                if ordered:
+                    number = numbered.begin(context, scope)
                 scope.check()  # this process may have been stopped, and the caller gone long ago
                 reply = handle(request, scope)
                 if isinstance(reply, Pending):
@@ -198,6 +242,8 @@ def _handler(service: Any, method: Method) -> Callable[[bytes, grpc.ServicerCont
                     _fail(context, failure)
                 finally:
                     del failure  # whose traceback holds this frame
+            finally:
+                numbered.end(number)
         return b""
 
     return serve

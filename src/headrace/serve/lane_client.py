@@ -16,10 +16,11 @@ from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
-from headrace.codec.frames import Frame, Kind, whole
+from headrace.codec.frames import Frame, Kind, pack, whole
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
+from headrace.serve.given_up import ORDERED, GivenUp
 from headrace.serve.lane_connect import Connector, Unreachable
 from headrace.serve.lane_connection import Connection, Told, read_limit
 from headrace.serve.lane_socket import NothingSent
@@ -30,7 +31,7 @@ from headrace.serve.security import Security
 from headrace.serve.status import as_op_error, from_bytes
 from headrace.serve.waiting import passed_deadline
 from headrace.serve.watcher import watcher
-from headrace.serve.wire import RUN_KNOWN, Method
+from headrace.serve.wire import GIVE_UP, RUN_KNOWN, Method
 
 _CONNECT_WITHIN_S = 5.0
 _CONNECT_PATIENCE_S = 0.01  # past the deadline, so that it has passed
@@ -56,16 +57,21 @@ class LanePeer:
         debts: Debts,
         trusting: Security,
         lost: Callable[[Told], object] = lambda told: None,
+        given_up: GivenUp | None = None,
+        gave_up: Callable[[int], object] = lambda number: None,
     ) -> None:
         """host: of the server's gRPC address, where its TCP port is too.  debts: of the server.
 
         lost: called, from any thread, with what was told over a connection that has broken since.
+        given_up: of the server.  gave_up: called, from any thread, with the number of a call that was given up.
         """
         self.lane = lane
         self._lost = lost
         self.name = name
         self._connector = Connector(lane, host, name, max_message_bytes, debts, trusting)
         self._debts = debts
+        self._given_up = GivenUp() if given_up is None else given_up
+        self._gave_up = gave_up
         self._idle: list[Connection] = []
         self._asked: tuple[Any, bytes | None] = None, None  # see `call_now`
         self._closed = False
@@ -92,11 +98,14 @@ class LanePeer:
         call = Call(self, connection, method, scope)
         connection.call = call
         try:
+            if self._given_up.any and method in ORDERED:
+                call.told = self._tell_ahead(connection)
             self._send(connection, CODECS[method], request, scope, Kind.REQUEST)
         except BaseException as failure:
             self.drop(connection)
             if again and self._had_ended(connection, scope, failure):
                 return self.call(method, request, scope, watched, again=False)
+            self.gave_up(connection, method)
             if isinstance(failure, (OSError, EOFError)):
                 return Pending.failed_with(self.broken(connection, method, scope, failure))
             raise
@@ -113,8 +122,11 @@ class LanePeer:
         socket, debts = connection.socket, self._debts
         codec = number, encode, _, _, decode, in_place = CODECS[method]
         connection.scope = scope
+        told = None
         scope.attach(connection, connection.follow)
         try:
+            if self._given_up.any and method in ORDERED:
+                told = self._tell_ahead(connection)
             connection.idle_since = now = time.monotonic()
             if scope.deadline is None:
                 debts.owed[connection] = now, connection.lost
@@ -145,8 +157,10 @@ class LanePeer:
             if again and self._had_ended(connection, scope, failure):
                 scope.detach(connection)
                 return self.call_now(method, request, scope, again=False)
+            self.gave_up(connection, method)
             raise self.broken(connection, method, scope, failure) from failure
         except BaseException:  # the deadline, Ctrl-C
+            self.gave_up(connection, method)
             connection.take_back(scope)
             self.drop(connection)
             raise
@@ -156,6 +170,8 @@ class LanePeer:
             connection.scope = None
         if connection.told:
             connection.told.clear()  # frames are handled in order: it has all arrived
+        if told is not None:
+            self._given_up.heard(told)
         kind, _, _, _, header, values = frame
         if kind is not _REPLY:
             self.after(frame, connection)
@@ -198,6 +214,24 @@ class LanePeer:
         if len(told) > _MOST_TOLD:
             del told[next(iter(told))]
         self.give_back(connection)
+
+    def _tell_ahead(self, connection: Connection) -> pb.GiveUpRequest:
+        """Have what was given up go ahead of the request that is sent next."""
+        told = self._given_up.request()
+        number, encode, *_ = CODECS[GIVE_UP]
+        connection.socket.hold(b"".join(pack(_ONE_WAY, number, 0, *encode(told))))
+        return told
+
+    def gave_up(self, connection: Connection, method: Method) -> None:
+        """Its call may still be under way there, and nobody waits for it any more."""
+        if method in ORDERED:
+            number = connection.socket.number
+            self._given_up.add(calls=(number,))
+            self._gave_up(number)
+
+    def heard(self, told: pb.GiveUpRequest) -> None:
+        """The server has answered a request that this went ahead of."""
+        self._given_up.heard(told)
 
     def _had_ended(self, connection: Connection, scope: Scope, failure: BaseException) -> bool:
         """Whether the connection had ended before it was taken, and not because somebody here shut it."""
@@ -368,6 +402,7 @@ class Call(LinkedCall):
 
     __slots__ = (
         "_connection", "_early", "_link", "_method", "_peer", "_reader", "_scope", "_turn", "_unregister",
+        "told",
     )  # fmt: skip
 
     def __init__(
@@ -383,6 +418,7 @@ class Call(LinkedCall):
         self._link: CallersLink | None = None
         self._early: list[Frame] = []  # values that came before there was a link
         self._unregister: Any = None
+        self.told: pb.GiveUpRequest | None = None  # what went ahead of the request
 
     def begin(self, watched: bool) -> None:
         """The request has been sent.  The scope's end ends the call; a deadline is the server's to keep."""
@@ -512,6 +548,8 @@ class Call(LinkedCall):
         """The reply has come."""
         self._end()
         self._connection.told.clear()
+        if self.told is not None:
+            self._peer.heard(self.told)
         self._peer.after(frame, self._connection)
         try:
             value = result_of(frame, self._method)
@@ -522,6 +560,8 @@ class Call(LinkedCall):
 
     def _broke(self, error: errors.OpError) -> None:
         self._end()
+        if not self.done:
+            self._peer.gave_up(self._connection, self._method)
         self._peer.drop(self._connection)
         self.reject(error)
 
@@ -535,5 +575,6 @@ class Call(LinkedCall):
         """The server is told; whoever reads finds out when it has ended the call."""
         with self._turn:  # so that a connection is not withdrawn that another call has got
             if self._reader != _OVER:
+                self._peer.gave_up(self._connection, self._method)
                 self._connection.withdraw()
         return True

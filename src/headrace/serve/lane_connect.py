@@ -105,7 +105,8 @@ class Connector:
 
         Raises ConnectionRefusedError, and Unauthenticated from the other side.
         """
-        nonce = greeted(_due(lane, scope), self._lane.server)
+        greeting = greeted(_due(lane, scope), self._lane.server)
+        nonce, lane.number = greeting.nonce, greeting.call
         if bool(nonce) != bool(self._security.secret):
             who = "the server asks for a secret" if nonce else "this process has a secret"
             raise ConnectionRefusedError(f"{who}, and the other side has none")

@@ -27,6 +27,7 @@ from headrace.codec.frames import Frame, Kind, whole
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
+from headrace.serve.given_up import Calls, new_number
 from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.lane_wire import (
     CODECS,
@@ -69,9 +70,14 @@ class LaneShell:
         server: int,
         max_message_bytes: int,
         trusting: Security,
+        calls: Calls,
     ) -> None:
-        """services: (service object, its methods).  server: a number of this start of the server."""
+        """services: (service object, its methods).  server: a number of this start of the server.
+
+        calls: of all the server's shells.
+        """
         self.trusting = trusting
+        self.calls = calls
         self.server = server
         self.pool = pool
         self.max_message_bytes = max_message_bytes
@@ -237,11 +243,13 @@ class _Connection:
         self._scope: Scope | None = None
         self._fresh = Scope()  # the next call's, if that has no deadline: made while nobody waits
         self._own_link: _CalledLink | None = None
+        self._number = new_number()
 
     def begin(self) -> None:
         """Greet, and wait for the first request.  A new socket has room for the greeting."""
         with self._lock:
             if not self._gone:  # else the shell was stopped before this had begun
+                self._shell.calls.add(self._number, self.give_up)
                 self._greet()
 
     def _greet(self) -> None:
@@ -252,7 +260,8 @@ class _Connection:
         self._lane.rest()
         watcher().add(self._lane, self._event)
         try:
-            self._lane.send([greeting(self._shell.server, self._nonce)], _GREET_WITHIN_S, _too_slow)
+            greets = greeting(self._shell.server, self._nonce, self._number)
+            self._lane.send([greets], _GREET_WITHIN_S, _too_slow)
         except OSError:
             self._end()
             return
@@ -264,7 +273,7 @@ class _Connection:
             parked, self._parked = self._parked, False
         if parked:
             # While this process was stopped, say; but the event may be of a connection that had this descriptor before.
-            self._gone = hung_up and self._lane.hung_up()
+            self._gone = self._gone or (hung_up and self._lane.hung_up())
             try:
                 self._shell.pool.submit(self._serve)
             except RuntimeError:  # no thread to be had
@@ -373,6 +382,8 @@ class _Connection:
             kind, header, given = Kind.ERROR, _told(error, what, asked), ()
         finally:
             self._scope = None
+            if self._gone:
+                self._shell.calls.left(self._number)
         try:
             if not self._gone and asked is not _ONE_WAY:
                 data = whole(kind, number, header, given)
@@ -397,6 +408,15 @@ class _Connection:
         else:
             link.renew()
         return link
+
+    def give_up(self) -> bool:
+        """Its caller has; what comes on it is refused.  Whether a call is under way."""
+        self._gone = True
+        scope = self._scope
+        if scope is None:
+            return False
+        scope.cancel(errors.cancelled("the caller has given up the call"))
+        return True
 
     def lost(self, error: errors.OpError) -> None:
         """The connection has broken under its call, or cannot be understood any more."""
@@ -428,6 +448,7 @@ class _Connection:
     def _end(self) -> None:
         watcher().remove(self._lane)
         self._lane.close()
+        self._shell.calls.forget(self._number)
         self._shell.forget(self)
 
 

@@ -42,12 +42,13 @@ class NothingSent(OSError):
 class LaneSocket:
     """See the module header.  Reading and writing raise OSError when the connection is gone.
 
-    has_shared: whether any tensor may have passed through shared memory.
+    has_shared: whether any tensor may have passed through shared memory.  number: of its call, see `serve.given_up`.
     """
 
     def __init__(self, sock: socket.socket, max_bytes: int) -> None:
         """max_bytes: the most that one frame may announce until `trust` says otherwise."""
         self._sock = sock
+        self.number = 0
         self._lender: Lender | None = None
         self._borrower: Borrower | None = None
         self._ancillary = 0  # bytes of descriptors that may come; the system closes those that there is no room for

@@ -199,19 +199,20 @@ CODECS: Final = {
 }
 
 
-def greeting(server: int, nonce: bytes) -> bytes:
-    """The frame that a server sends first.  nonce: empty if it takes everybody."""
-    header = pb.LaneAddress(version=VERSION, server=server, nonce=nonce).SerializeToString()
+def greeting(server: int, nonce: bytes, call: int) -> bytes:
+    """The frame that a server sends first.  nonce: empty if it takes everybody.  call: see `serve.given_up`."""
+    found = pb.LaneAddress(version=VERSION, server=server, nonce=nonce, call=call)
+    header = found.SerializeToString()
     return b"".join(frames.pack(Kind.REPLY, GREETING, 0, header))
 
 
-def greeted(frame: Frame, server: int) -> bytes:
-    """The nonce in the greeting of that server.  Raises ConnectionRefusedError for any other frame."""
+def greeted(frame: Frame, server: int) -> pb.LaneAddress:
+    """The greeting of that server.  Raises ConnectionRefusedError for any other frame."""
     if frame.kind is Kind.REPLY and frame.method == GREETING:
         with contextlib.suppress(DecodeError):
             found = pb.LaneAddress.FromString(frame.header)
             if found.version == VERSION and found.server == server:
-                return found.nonce
+                return found
     raise ConnectionRefusedError("what listens there is not the server's lane")
 
 

@@ -50,6 +50,7 @@ class Master:
         self._refusing: errors.OpError | None = None
         self._offers_direct = direct_steps()
         worker.session_states = self.session_states
+        worker.note_in_sessions = self.note_given_up
 
     def _view(self, filters: list[str]) -> ClusterView:
         return ClusterView(self._worker.peers, self._worker.task, self._scope, filters)
@@ -166,6 +167,24 @@ class Master:
             self._check_serving()
             session = self._session(request.session_handle)
         return session.run_known(request, scope)
+
+    def give_up_elsewhere(
+        self, request: pb.GiveUpElsewhereRequest, scope: Scope
+    ) -> pb.GiveUpElsewhereResponse:
+        """Have a task hear, before the next step that it is asked for, what a client has given up of it by itself.
+
+        Raises Aborted, InvalidArgument (no such task).
+        """
+        cluster = self._session(request.session_handle).cluster
+        cluster.worker(request.task).given_up.add(calls=request.call)
+        return pb.GiveUpElsewhereResponse()
+
+    def note_given_up(self) -> None:
+        """Have steps that come wait for those of their sessions that have been cancelled."""
+        with self._lock:
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            session.note_given_up()
 
     def make_callable(
         self, request: pb.MakeCallableRequest, scope: Scope

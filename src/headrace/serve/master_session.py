@@ -29,6 +29,7 @@ from headrace.serve.blocked import BlockedStep, of_tasks
 from headrace.serve.callables import Callables
 from headrace.serve.clocks import to_one_clock
 from headrace.serve.cluster_view import ClusterView
+from headrace.serve.given_up import Leaving
 from headrace.serve.kept import Kept
 from headrace.serve.overview import overview
 from headrace.serve.partials import Partials
@@ -78,6 +79,7 @@ class MasterSession:
         self._known_by_names: Kept[Names, Known] = Kept(_MOST_KNOWN)
         self._known_by_number: dict[int, Known] = {}
         self._steps: dict[object, Scope] = {}
+        self._leaving = Leaving()
         self._used = True
         self._random_bits = random.Random(secrets.randbits(64)).getrandbits
         self._awaited = False  # whether somebody waits for steps to end, or has
@@ -149,11 +151,26 @@ class MasterSession:
             if self._stranger is not None:
                 self._stranger.watch(running)
             try:
+                self._leaving.go_first(running)
                 yield running
             finally:
-                del self._steps[token]
-                if self._awaited:
-                    self._has_ended(token)
+                self._leave(token)
+
+    def _leave(self, token: object) -> None:
+        """A step is over."""
+        del self._steps[token]
+        if self._leaving.any:
+            self._leaving.left(token)
+        if self._awaited:
+            self._has_ended(token)
+
+    def note_given_up(self) -> None:
+        """Have steps that come wait for those that have been cancelled."""
+        for token, running in list(self._steps.items()):
+            if running.cancelled:
+                self._leaving.add(token)
+                if token not in self._steps:
+                    self._leaving.left(token)
 
     def _has_ended(self, token: object) -> None:
         """Tell who waits for it that a step is over."""
@@ -255,11 +272,10 @@ class MasterSession:
         try:
             if self._closed is not None:
                 self._check_open()
+            self._leaving.go_first(scope)
             return self._run_numbered(known, request, scope)
         finally:
-            del self._steps[token]
-            if self._awaited:
-                self._has_ended(token)
+            self._leave(token)
 
     def _run_numbered(
         self, known: Known, request: m.RunKnownRequest, scope: Scope
@@ -405,6 +421,8 @@ class MasterSession:
         asked = []
         for task in tasks:
             worker = self.cluster.worker(task)
+            if insists:
+                worker.given_up.add(steps=(step_id,))
             if task != self.own_task and insists:
                 asked.append(insist(worker, wire.CLEANUP_GRAPH, request, self.cluster.scope))
             elif task != self.own_task:

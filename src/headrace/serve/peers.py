@@ -14,6 +14,7 @@ from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve import messages as m
 from headrace.serve import registry
+from headrace.serve.given_up import ORDERED, GivenUp
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security
 from headrace.serve.status import as_op_error
@@ -24,10 +25,12 @@ class Peer(Protocol):
     """A service that can be asked.
 
     name: what errors call it.  remote: it runs a call under a scope of its own, not the caller's.
+    given_up: what it hears of before the next step that it is asked for.
     """
 
     name: str
     remote: bool
+    given_up: GivenUp
 
     @property
     def stale(self) -> bool:
@@ -86,6 +89,7 @@ class DirectPeer:
 
     def __init__(self, service: Any, pool: GrowingPool, name: str = "") -> None:
         self.name = name
+        self.given_up = GivenUp()
         self._service = service
         self._pool = pool
 
@@ -105,6 +109,8 @@ class DirectPeer:
     ) -> Pending[Any]:
         """See `Peer`.  A handler that gives a Pending is called right here, others on the pool."""
         handler = getattr(self._service, method.handler)
+        if self.given_up.any and method in ORDERED:
+            self._tell_ahead(scope)
         if getattr(handler, "gives_pending", False):
             try:
                 result: Pending[Any] = handler(request, scope)
@@ -115,6 +121,7 @@ class DirectPeer:
 
         def withdraw(_: Pending[Any]) -> bool:
             inner.cancel(errors.cancelled("the call was cancelled"))
+            self._service.note_given_up()
             return True
 
         pending: Pending[Any] = Pending(WaitInfo(method.name, self.name), withdraw)
@@ -137,8 +144,15 @@ class DirectPeer:
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
         """See `Peer`."""
+        if self.given_up.any and method in ORDERED:
+            self._tell_ahead(scope)
         result = getattr(self._service, method.handler)(request, scope)
         return result.wait(scope) if isinstance(result, Pending) else result
+
+    def _tell_ahead(self, scope: Scope) -> None:
+        told = self.given_up.request()
+        self._service.give_up(told, scope)
+        self.given_up.heard(told)
 
     def tell(self, method: Method, request: Any, scope: Scope) -> bool:
         """See `Peer`."""

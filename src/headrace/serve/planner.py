@@ -435,6 +435,7 @@ class Planner:
         )
         for task in self._reached | self._workers.tasks | direct_tasks:
             worker = self._cluster.worker(task)
+            worker.given_up.add(sessions=(self._handle,))
             asked.append(insist(worker, wire.DELETE_WORKER_SESSION, forget, self._cluster.scope))
         return asked
 

@@ -12,6 +12,7 @@ from headrace.codec import protos as pb
 from headrace.run.keys import source_task
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
+from headrace.serve.given_up import given_up_of
 from headrace.serve.grpc_client import GrpcPeer, peer_name
 from headrace.serve.lane_client import LanePeer
 from headrace.serve.lane_connect import Unreachable, leads_here
@@ -47,7 +48,8 @@ class RoutedPeer:
             return GrpcPeer(address, name, connect_within_s=answer_s, trusting=trusting)
 
         self._debts = Debts(self.name, probe)
-        self._grpc = GrpcPeer(address, name, self._debts, trusting=trusting)
+        self.given_up = given_up_of(address)
+        self._grpc = GrpcPeer(address, name, self._debts, trusting=trusting, given_up=self.given_up)
         self._address = address
         self._host = address.rpartition(":")[0]
         self._lane: LanePeer | None = None
@@ -152,6 +154,7 @@ class RoutedPeer:
                     self._debts,
                     self._security,
                     self._lost,
+                    self.given_up,
                 ),
             )
             if earlier is not None:

@@ -125,10 +125,11 @@ class Server:
         if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
             sys.setswitchinterval(_SWITCH_INTERVAL_S)
         services = [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)]
-        self._lane = LaneShell(services, self._pool, self.worker.incarnation, most, trusting)
+        calls = self.worker.calls
+        self._lane = LaneShell(services, self._pool, self.worker.incarnation, most, trusting, calls)
         self._open_lane(self._lane, bind, task)  # first: its sockets can be closed again
         try:
-            shell = GrpcShell(services, self._pool, most, trusting)
+            shell = GrpcShell(services, self._pool, most, trusting, calls)
             bound = shell.bind(f"{bind}:{port}")
         except BaseException as error:
             self._lane.stop()

@@ -461,6 +461,11 @@ RUN_DIRECT = Method(
     _encode_values, _decode_values,
 )  # fmt: skip
 END_DIRECT = _plain(_WORKER, "EndDirect", "end_direct", pb.EndDirectRequest, pb.EndDirectResponse)
+GIVE_UP = _plain(_WORKER, "GiveUp", "give_up", pb.GiveUpRequest, pb.GiveUpResponse)
+GIVE_UP_ELSEWHERE = _plain(
+    _MASTER, "GiveUpElsewhere", "give_up_elsewhere",
+    pb.GiveUpElsewhereRequest, pb.GiveUpElsewhereResponse,
+)  # fmt: skip
 PUSHES_LOST = _plain(
     _WORKER, "PushesLost", "pushes_lost", pb.PushesLostRequest, pb.PushesLostResponse
 )
@@ -489,10 +494,11 @@ MASTER_METHODS = (
     CREATE_SESSION, EXTEND_SESSION, PARTIAL_RUN_SETUP, RUN_STEP, CLOSE_SESSION, LIST_DEVICES, RESET,
     MAKE_CALLABLE, RUN_CALLABLE, RELEASE_CALLABLE, RUN_KNOWN, ATTEND_SESSION, INSPECT_CLUSTER,
     CHECK_TASK,
+    GIVE_UP_ELSEWHERE,
 )  # fmt: skip
 WORKER_METHODS = (
     GET_STATUS, CREATE_WORKER_SESSION, DELETE_WORKER_SESSION, REGISTER_GRAPH, DEREGISTER_GRAPH, RUN_GRAPH,
     CLEANUP_GRAPH, CLEANUP_ALL, RECV_TENSOR, MARK_RECV_FINISHED, LOGGING, TRACING, RECV_BUF,
     GET_STEP_SEQUENCE, COMPLETE_GROUP, COMPLETE_INSTANCE, SEND_TENSOR, PUSHES_LOST, RUN_PART, INSPECT_TASK,
-    RUN_DIRECT, END_DIRECT,
+    RUN_DIRECT, END_DIRECT, GIVE_UP,
 )  # fmt: skip

@@ -35,6 +35,7 @@ from headrace.serve import unclaimed
 from headrace.serve.blocked import of_tasks
 from headrace.serve.ended_steps import EndedSteps, over
 from headrace.serve.exchange import Exchange, View
+from headrace.serve.giving_up import GivesUp
 from headrace.serve.inspection import task_state
 from headrace.serve.links import Links
 from headrace.serve.no_collectives import NoCollectives
@@ -49,7 +50,7 @@ from headrace.serve.worker_session import Steps, WorkerSession
 _ENDS_WITHIN_S = 1.0  # a partial run that is over, if it only waits
 
 
-class Worker(Logged, NoCollectives):
+class Worker(GivesUp, Logged, NoCollectives):
     """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``."""
 
     def __init__(
@@ -77,6 +78,7 @@ class Worker(Logged, NoCollectives):
         self.lane: pb.LaneAddress | None = None
         self._lock = threading.Lock()
         Logged.__init__(self)
+        GivesUp.__init__(self)
         self._graphs: dict[str, Registered] = {}
         self._steps: dict[int, Exchange] = {}
         self._sessions: dict[str, WorkerSession] = {}
@@ -337,6 +339,7 @@ class Worker(Logged, NoCollectives):
                 raise again(self._turns_away)
             if kind.direct and session.direct_over is not None:
                 raise from_detail(session.direct_over)
+            session.leaving.go_first(scope)
             view = None
             if registered.sends:
                 view = View(None, step_id, session, registered.routes, scope, links)
@@ -354,6 +357,8 @@ class Worker(Logged, NoCollectives):
                 view.finish(scope, values)
         finally:
             del running[scope]
+            if session.leaving.any:
+                session.leaving.left(scope)
             if self._awaited:
                 self._tell_idle()
         return values if registered.as_they_are else registered.fetches_in_order(values)
@@ -406,6 +411,7 @@ class Worker(Logged, NoCollectives):
         try:
             if kind.direct and session.direct_over is not None:
                 raise from_detail(session.direct_over)
+            session.leaving.go_first(running)
             if links is not None:
                 links.deliver_to(exchange.deliver)
             view = View(exchange, step_id, session, registered.routes, running, links)
@@ -429,6 +435,7 @@ class Worker(Logged, NoCollectives):
                 del self._running[running]
                 exchange.partitions -= 1
                 self._idle.notify_all()
+            session.leaving.left(running)
 
     def _exchange(self, step_id: int) -> Exchange:
         """The exchange of a step.  Raises the step's error if it has ended."""

@@ -18,6 +18,7 @@ from headrace.run.kernel import Memos, Runtime
 from headrace.run.resources import ResourceManager
 from headrace.run.team import Team
 from headrace.serve.cluster import ClusterSpec
+from headrace.serve.given_up import Leaving
 from headrace.serve.peers import Peers
 from headrace.serve.strangers import Stranger
 
@@ -34,6 +35,7 @@ class WorkerSession:
     """See the module header.  `task`: the task's name as the session knows it.
 
     direct_over: why steps that its client asks for by itself are refused; None: they are not.
+    leaving: its steps that were given up; those that come wait for them.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class WorkerSession:
         self.memos: Memos = {}
         self.stranger: Stranger | None = None  # if its master does not report blocked steps
         self.direct_over: pb.ErrorDetail | None = None
+        self.leaving = Leaving()
         self._shared = True, True
 
     @classmethod

@@ -811,6 +811,35 @@ def test_steps_of_a_session_that_ends_are_refused_with_the_reason(ask: Asker) ->
     assert reply.fetches == [6.0]  # their master still may
 
 
+def test_what_was_given_up_ends_and_is_refused_if_it_comes_later(
+    ask: Asker, cluster: Cluster
+) -> None:
+    handle = ask(wire.REGISTER_GRAPH, receiving()).graph_handle
+    scope = Scope(30.0)
+    request = m.RunGraphRequest(handle, 61, [], [the_key("out")])
+    step = ask.worker.call(wire.RUN_GRAPH, request, scope)
+    assert ask(wire.GIVE_UP, pb.GiveUpRequest(call=[1, 2], step=[61])) == pb.GiveUpResponse()
+    with pytest.raises(errors.AbortedError, match="61"):
+        step.wait(scope)
+    calls = cluster.servers["ps:0"].worker.calls
+    assert not calls.add(2, lambda: True)  # it comes now
+    assert calls.add(3, lambda: True)
+
+
+def test_what_a_client_gave_up_of_a_task_its_master_tells_the_task(
+    ask: Asker, cluster: Cluster, graph: tf.Graph
+) -> None:
+    tf.constant(1.0, name="c")
+    handle, _ = new_session(ask, graph)
+    task = "/job:worker/replica:0/task:0"
+    telling = pb.GiveUpElsewhereRequest(session_handle=handle, task=task, call=[7])
+    assert ask(wire.GIVE_UP_ELSEWHERE, telling) == pb.GiveUpElsewhereResponse()
+    assert 7 in cluster.servers["ps:0"].worker.peers.get(task).given_up.request().call
+    telling.session_handle = "none"
+    with pytest.raises(errors.AbortedError, match="session 'none' is not known"):
+        ask(wire.GIVE_UP_ELSEWHERE, telling)
+
+
 def test_a_task_tells_what_it_has(ask: Asker, graph: tf.Graph, cluster: Cluster) -> None:
     with tf.device("/job:ps/task:0"):
         tf.Variable(np.zeros([3, 4], np.float32), name="w")

@@ -200,6 +200,10 @@ if TYPE_CHECKING:
         ExtendSessionResponse,
         GetStatusRequest,
         GetStatusResponse,
+        GiveUpElsewhereRequest,
+        GiveUpElsewhereResponse,
+        GiveUpRequest,
+        GiveUpResponse,
         InspectRequest,
         InspectResponse,
         LabeledStepStats,
@@ -334,17 +338,18 @@ else:
                 DeleteWorkerSessionRequest DeleteWorkerSessionResponse DeregisterGraphRequest
                 DeregisterGraphResponse DirectStep EndDirectRequest EndDirectResponse
                 ErrorDetail ExecutorOpts ExtendSessionRequest ExtendSessionResponse
-                GetStatusRequest GetStatusResponse InspectRequest InspectResponse
-                LabeledStepStats LaneAddress ListDevicesRequest ListDevicesResponse
-                LoggingRequest LoggingResponse MakeCallableRequest MakeCallableResponse
-                MarkRecvFinishedRequest MarkRecvFinishedResponse PartialRunSetupRequest
-                PartialRunSetupResponse PushesLostRequest PushesLostResponse RecvTensorRequest
-                RecvTensorResponse RegisterGraphRequest RegisterGraphResponse
-                ReleaseCallableRequest ReleaseCallableResponse ResetRequest ResetResponse
-                ResourceState RunCallableRequest RunCallableResponse RunGraphRequest
-                RunGraphResponse RunStepRequest RunStepResponse SendTensorRequest
-                SendTensorResponse SessionState TaskState TraceOpts TracingRequest
-                TracingResponse WaiterState
+                GetStatusRequest GetStatusResponse GiveUpElsewhereRequest
+                GiveUpElsewhereResponse GiveUpRequest GiveUpResponse InspectRequest
+                InspectResponse LabeledStepStats LaneAddress ListDevicesRequest
+                ListDevicesResponse LoggingRequest LoggingResponse MakeCallableRequest
+                MakeCallableResponse MarkRecvFinishedRequest MarkRecvFinishedResponse
+                PartialRunSetupRequest PartialRunSetupResponse PushesLostRequest
+                PushesLostResponse RecvTensorRequest RecvTensorResponse RegisterGraphRequest
+                RegisterGraphResponse ReleaseCallableRequest ReleaseCallableResponse
+                ResetRequest ResetResponse ResourceState RunCallableRequest RunCallableResponse
+                RunGraphRequest RunGraphResponse RunStepRequest RunStepResponse
+                SendTensorRequest SendTensorResponse SessionState TaskState TraceOpts
+                TracingRequest TracingResponse WaiterState
             """,
             "headrace.codec.protos.training_pb2": """
                 DATA_CLASS_BLOB_SEQUENCE DATA_CLASS_SCALAR DATA_CLASS_TENSOR DATA_CLASS_UNKNOWN
@@ -395,6 +400,7 @@ __all__ = [
     "EndDirectResponse", "ErrorDetail", "Event", "Example", "ExecutorOpts", "ExtendSessionRequest",
     "ExtendSessionResponse", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
     "FunctionDef", "FunctionDefLibrary", "GPUOptions", "GetStatusRequest", "GetStatusResponse",
+    "GiveUpElsewhereRequest", "GiveUpElsewhereResponse", "GiveUpRequest", "GiveUpResponse",
     "GradientDef", "GraphDef", "GraphOptions", "HistogramProto", "InspectRequest",
     "InspectResponse", "Int64List", "InterconnectLink", "JobDef", "JobDeviceFilters",
     "LabeledStepStats", "LaneAddress", "ListDevicesRequest", "ListDevicesResponse", "LocalLinks",

@@ -38,20 +38,22 @@ class ErrorDetail(_message.Message):
     def __init__(self, node: _Optional[str] = ..., op_type: _Optional[str] = ..., device: _Optional[str] = ..., step: _Optional[int] = ..., built_at: _Optional[str] = ..., chain: _Optional[_Iterable[str]] = ..., code: _Optional[int] = ..., message: _Optional[str] = ..., cause: _Optional[_Union[ErrorDetail, _Mapping]] = ..., forgotten: bool = ..., gave_up: bool = ..., restarted: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LaneAddress(_message.Message):
-    __slots__ = ("version", "server", "host", "unix_path", "tcp_port", "nonce")
+    __slots__ = ("version", "server", "host", "unix_path", "tcp_port", "nonce", "call")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SERVER_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     UNIX_PATH_FIELD_NUMBER: _ClassVar[int]
     TCP_PORT_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     version: int
     server: int
     host: str
     unix_path: str
     tcp_port: int
     nonce: bytes
-    def __init__(self, version: _Optional[int] = ..., server: _Optional[int] = ..., host: _Optional[str] = ..., unix_path: _Optional[str] = ..., tcp_port: _Optional[int] = ..., nonce: _Optional[bytes] = ...) -> None: ...
+    call: int
+    def __init__(self, version: _Optional[int] = ..., server: _Optional[int] = ..., host: _Optional[str] = ..., unix_path: _Optional[str] = ..., tcp_port: _Optional[int] = ..., nonce: _Optional[bytes] = ..., call: _Optional[int] = ...) -> None: ...
 
 class CreateSessionRequest(_message.Message):
     __slots__ = ("graph_def", "config", "target", "headrace_client", "headrace_attends", "headrace_starts")
@@ -376,6 +378,34 @@ class EndDirectRequest(_message.Message):
     def __init__(self, session_handle: _Optional[str] = ..., reason: _Optional[_Union[ErrorDetail, _Mapping]] = ...) -> None: ...
 
 class EndDirectResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GiveUpRequest(_message.Message):
+    __slots__ = ("call", "step", "session")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    call: _containers.RepeatedScalarFieldContainer[int]
+    step: _containers.RepeatedScalarFieldContainer[int]
+    session: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, call: _Optional[_Iterable[int]] = ..., step: _Optional[_Iterable[int]] = ..., session: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class GiveUpResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GiveUpElsewhereRequest(_message.Message):
+    __slots__ = ("session_handle", "task", "call")
+    SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    session_handle: str
+    task: str
+    call: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, session_handle: _Optional[str] = ..., task: _Optional[str] = ..., call: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class GiveUpElsewhereResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
