@@ -167,12 +167,22 @@ def blocked(program: Program) -> Step:
 def peers_gone(program: Program) -> Step:
     """Steps that wait until a task's process is ended, which comes back."""
 
+    gone = (tf.errors.UnavailableError, tf.errors.AbortedError)
+
     def step() -> None:
-        with contextlib.suppress(tf.errors.UnavailableError, tf.errors.AbortedError):
-            while True:
-                program.run(program.blocked)
+        while not attempted(lambda: program.run(program.tripled), gone):
+            pass  # it comes back, and is told of its restart once
+        refused(lambda: program.run(program.blocked), gone)()
 
     return step
+
+
+def attempted(run: Step, kinds: tuple[type[BaseException], ...]) -> bool:
+    """Whether `run` did not fail in one of these ways."""
+    with contextlib.suppress(*kinds):
+        run()
+        return True
+    return False
 
 
 KINDS: dict[str, Callable[[Program], Step]] = {
@@ -184,7 +194,7 @@ KINDS: dict[str, Callable[[Program], Step]] = {
 }  # fmt: skip
 
 
-def refused(run: Step, kind: type[BaseException]) -> Step:
+def refused(run: Step, kind: type[BaseException] | tuple[type[BaseException], ...]) -> Step:
     """`run`, which must fail in that way."""
 
     def step() -> None:
