@@ -1,4 +1,4 @@
-"""Attacks from outside that a server once gave way to, or might: strangers who say little, slowly, or the unexpected."""
+"""Attacks from outside that a server once gave way to, or might: those who say little, slowly, or the unexpected."""
 
 from __future__ import annotations
 
@@ -94,9 +94,7 @@ def test_who_sends_a_byte_now_and_then_is_cut_off_too(impatient: Cluster) -> Non
     assert sent < len(slowly)
 
 
-def test_who_has_proved_it_in_time_stays(
-    guarded: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_has_proved_it_in_time_stays(guarded: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that follow the proof at once are understood, and so are those that come later."""
     monkeypatch.setattr(lane_server, "_PROVE_WITHIN_S", 1.0)
     with connected(lane_of(guarded)) as sock, connected(lane_of(guarded)) as stranger:
@@ -105,7 +103,9 @@ def test_who_has_proved_it_in_time_stays(
         assert next(said).method == HELLO
         sock.sendall(STATUS)
         assert next(said).kind is Kind.REPLY
-        assert len(list(frames_from(stranger))) == 1  # its greeting, and then the end, when its time is over
+        assert (
+            len(list(frames_from(stranger))) == 1
+        )  # its greeting, and then the end, when its time is over
         for _ in range(3):
             sock.sendall(STATUS)
             assert next(said).kind is Kind.REPLY
