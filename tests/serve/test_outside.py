@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager, suppress
 import grpc
 import numpy as np
 import pytest
+from google.protobuf.message import EncodeError
 
 import headrace as tf
 from headrace.base import errors
@@ -25,6 +26,7 @@ from headrace.serve.lane_socket import LaneSocket
 from headrace.serve.lane_wire import HELLO, NUMBERS
 from headrace.serve.security import Security
 from headrace.serve.shared_memory import AVAILABLE
+from headrace.serve.status import as_op_error
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
 from tests.serve.raw_lane import connected, frames_from, lane_of
@@ -147,6 +149,14 @@ def test_shared_memory_for_which_there_is_no_descriptor_left_is_an_error_that_sa
         ours.send_frame(Kind.REQUEST, 0, b"", [value])  # now in shared memory
         with descriptors_left(0), pytest.raises(errors.ResourceExhaustedError, match="ulimit -n"):
             theirs.read()
+
+
+@pytest.mark.parametrize("error", [MemoryError(), EncodeError("Failed to serialize proto")])
+def test_a_call_for_which_there_is_no_memory_left_says_so(error: Exception) -> None:
+    """Protobuf has an error of its own for that."""
+    found = as_op_error(error, "RunStep")
+    assert isinstance(found, errors.ResourceExhaustedError)
+    assert "out of memory in RunStep" in found.message
 
 
 # -- gRPC -----------------------------------------------------------------------------------------
