@@ -26,6 +26,8 @@ from headrace.base import errors
 Callback = Callable[[], object]
 
 CTRL_C_S = 0.1
+MOST_S = 1e9
+"""Seconds, 31 years: from there on a time limit is none.  gRPC and the system's calls count no further."""
 
 
 _main_thread = threading.main_thread().ident
@@ -75,7 +77,11 @@ class Scope:
     )
 
     def __init__(self, timeout_s: float | None = None, parent: Scope | None = None) -> None:
-        """`timeout_s` counts from now; the parent's deadline holds too when it is earlier."""
+        """`timeout_s` counts from now, from `MOST_S` on it is none; the parent's deadline holds too when it is
+        earlier.
+        """
+        if timeout_s is not None and not timeout_s < MOST_S:
+            timeout_s = None
         self.deadline: float | None = None
         self.parent = parent
         self.on_long_wait: Callback | None = None

@@ -16,7 +16,7 @@ from typing import Any
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending
-from headrace.run.scope import Scope
+from headrace.run.scope import MOST_S, Scope
 from headrace.serve import messages as m
 from headrace.serve.given_up import ORDERED, Calls
 from headrace.serve.grpcio import grpc
@@ -32,7 +32,6 @@ TOKEN_KEY = "headrace-token"
 CALL_KEY = "headrace-call"
 GIVEN_UP_KEY = "headrace-given-up-bin"
 GRPC_MOST_BYTES = (1 << 31) - 1
-_NO_LIMIT_S = 1e9  # grpcio's way to say that there is none
 _HEAD_START, _MOST_HEAD_START_S = 0.1, 0.1  # as a share of the time that is left
 _MOST_TEXT = 3000  # characters of an error's text; HTTP/2 headers are small
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
@@ -293,12 +292,21 @@ def _time_limit_s(context: grpc.ServicerContext) -> float | None:
     its dequeue was too late must not lose the next element to it.
     """
     remaining: float | None = context.time_remaining()
-    if remaining is None or remaining > _NO_LIMIT_S:
+    if remaining is None or remaining > MOST_S:  # grpcio's way to say that there is none
         return None
     for name, value in context.invocation_metadata():
-        if name == PATIENCE_KEY:
-            return max(remaining - float(value), 0.0)
+        if name == PATIENCE_KEY and (patience_s := _seconds(value)) is not None:
+            return max(remaining - patience_s, 0.0)
     return max(remaining - min(remaining * _HEAD_START, _MOST_HEAD_START_S), 0.0)
+
+
+def _seconds(text: str) -> float | None:
+    """A number of seconds that a caller named; None for what is none."""
+    with contextlib.suppress(ValueError):
+        seconds = float(text)
+        if 0 <= seconds < MOST_S:
+            return seconds
+    return None
 
 
 def _fail(context: grpc.ServicerContext, error: errors.OpError) -> None:

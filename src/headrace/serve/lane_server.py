@@ -18,6 +18,7 @@ import socket
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -51,6 +52,7 @@ _LINGER_S = 1.0
 _MOST_LINGERING = 32  # threads that wait longer than that
 _STALLED_S = 2.0  # for a read of at most _LINGER_S: this process was stopped
 _GREET_WITHIN_S = 1.0
+_PROVE_WITHIN_S = 10.0  # a client of ours gives up after half of that
 _BACKLOG = 1024
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL_FOR_S = 1.0
@@ -253,12 +255,16 @@ class _Connection:
                 self._greet()
 
     def _greet(self) -> None:
-        if self._shell.trusting.secret:
+        stranger = bool(self._shell.trusting.secret)
+        if stranger:
             self._nonce = new_nonce()
         else:
             self._trust()
         self._lane.rest()
         watcher().add(self._lane, self._event)
+        if stranger:
+            here = weakref.ref(self)  # one that has ended is not kept until then
+            watcher().later(_PROVE_WITHIN_S, lambda: _cut_stranger(here))
         try:
             greets = greeting(self._shell.server, self._nonce, self._number)
             self._lane.send([greets], _GREET_WITHIN_S, _too_slow)
@@ -313,8 +319,11 @@ class _Connection:
             watcher().arm(lane, wants_input=True)
 
     def _linger(self) -> Frame | None:
-        """The next call, which has not come soon; None if there is none for a while, or many threads wait for one."""
-        if not self._shell.lingering.acquire(blocking=False):
+        """The next call, which has not come soon; None if there is none for a while, or many threads wait for one.
+
+        For strangers no thread waits.
+        """
+        if not self._trusted or not self._shell.lingering.acquire(blocking=False):
             return None
         try:
             return self._lane.read(_LINGER_S)
@@ -440,6 +449,11 @@ class _Connection:
             scope.cancel(errors.unavailable("the server was stopped"))
         self._lane.stop_reading()
 
+    @property
+    def trusted(self) -> bool:
+        """Whether the caller has proved to know the secret, or need not."""
+        return self._trusted
+
     def cut(self) -> None:
         """End the connection without a word; its thread finds out."""
         self._gone = True
@@ -487,6 +501,13 @@ def _told(error: Exception, what: str, asked: Kind) -> bytes:
     if asked is _ONE_WAY:
         _log.warning("%s failed, whose caller waits for no reply: %s", what, failure)
     return to_detail(failure).SerializeToString()
+
+
+def _cut_stranger(here: weakref.ref[_Connection]) -> None:
+    """End a connection whose caller has not proved to know the secret in time."""
+    connection = here()
+    if connection is not None and not connection.trusted:
+        connection.cut()
 
 
 def _too_slow() -> None:

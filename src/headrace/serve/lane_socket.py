@@ -16,6 +16,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headrace.base import errors
 from headrace.codec.frame_parser import Parser
 from headrace.codec.frames import Elsewhere, Frame, Kind, pack, whole
 from headrace.run.homes import home_of
@@ -225,11 +226,11 @@ class LaneSocket:
         if room is None or limit_s != self._read_limit_s:
             return self._read_on(limit_s)
         try:
-            count, extra, _, _ = self._sock.recvmsg_into(room, self._ancillary)
+            count, extra, flags, _ = self._sock.recvmsg_into(room, self._ancillary)
         except BlockingIOError:
             return None
-        if extra:
-            self._take_descriptors(extra)
+        if extra or flags:
+            self._take_descriptors(extra, flags)
         if not count:
             raise EOFError("the other side has closed the connection")
         frame = parser.take(count)
@@ -271,17 +272,23 @@ class LaneSocket:
         return self._parser.next()
 
     def _receive(self, buffer: memoryview, flags: int) -> int:
-        count, extra, _, _ = self._sock.recvmsg_into([buffer], self._ancillary, flags)
-        if extra:
-            self._take_descriptors(extra)
+        count, extra, said, _ = self._sock.recvmsg_into([buffer], self._ancillary, flags)
+        if extra or said:
+            self._take_descriptors(extra, said)
         return count
 
-    def _take_descriptors(self, extra: Sequence[tuple[int, int, bytes]]) -> None:
-        self.has_shared = True
+    def _take_descriptors(self, extra: Sequence[tuple[int, int, bytes]], flags: int) -> None:
+        """Take what came.  Raises ResourceExhausted if this process has no room for all of it."""
+        self.has_shared = self.has_shared or bool(extra)
         for level, kind, data in extra:
             borrower = self._borrower
             if borrower is not None and level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 _accept(borrower, data)
+        if flags & socket.MSG_CTRUNC and self._ancillary:
+            raise errors.resource_exhausted(
+                "shared memory came for which this process has no file descriptor left, or more of it at once than any "
+                "frame has; see ulimit -n"
+            )
 
     def _limit(self, which: int, limit_s: float | None) -> None:
         """Let a blocking call give up after `limit_s`: one system call less than poll before each."""

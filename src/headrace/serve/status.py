@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, EncodeError
 
 from headrace.base import errors
 from headrace.codec import protos as pb
@@ -113,6 +113,10 @@ def as_op_error(error: BaseException, doing: str) -> errors.OpError:
         return error
     if isinstance(error, MemoryError):
         found: errors.OpError = errors.resource_exhausted(f"out of memory in {doing}: {error}")
+    elif isinstance(error, EncodeError):  # all that protobuf says of either
+        found = errors.resource_exhausted(
+            f"out of memory in {doing}, or a message of more than 2 GiB: {error}"
+        )
     else:
         found = errors.internal(f"{type(error).__name__} in {doing}: {error}")
     found.__cause__ = error

@@ -64,7 +64,7 @@ def _tried(address: str, at: tuple[int, Any], trusting: Security, scope: Scope) 
             return said
     raise errors.unauthenticated(
         "it refused our credentials: it ends connections after the TLS handshake; does it ask for a certificate "
-        "(HEADRACE_TLS_CERT, HEADRACE_TLS_KEY) that its authorities vouch for?"
+        "(HEADRACE_TLS_CERT, HEADRACE_TLS_KEY) that its authorities vouch for and that is valid now?"
     )
 
 

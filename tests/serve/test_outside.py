@@ -1,0 +1,183 @@
+"""Attacks from outside that a server once gave way to, or might: those who say little, slowly, or the unexpected."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+
+import grpc
+import numpy as np
+import pytest
+from google.protobuf.message import EncodeError
+
+import headrace as tf
+from headrace.base import errors
+from headrace.codec import frames
+from headrace.codec import protos as pb
+from headrace.codec.frames import Kind
+from headrace.run.crew import Crew
+from headrace.serve import lane_server, wire
+from headrace.serve.grpc_server import PATIENCE_KEY
+from headrace.serve.lane_socket import LaneSocket
+from headrace.serve.lane_wire import HELLO, NUMBERS
+from headrace.serve.security import Security
+from headrace.serve.shared_memory import AVAILABLE
+from headrace.serve.status import as_op_error
+from tests.serve.clusters import Cluster, in_process
+from tests.serve.conftest import SHELLS
+from tests.serve.raw_lane import connected, frames_from, lane_of
+
+SECRET = "correct horse battery staple"
+STATUS = b"".join(frames.pack(Kind.REQUEST, NUMBERS[wire.GET_STATUS.path], 0, b""))
+WITHIN_S = 30.0
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def guarded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A ps that asks for SECRET."""
+    SHELLS[request.param](monkeypatch)
+    monkeypatch.setenv("HEADRACE_SECRET", SECRET)
+    with in_process({"ps": 1}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def impatient(guarded: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """One that does not wait for it for long."""
+    monkeypatch.setattr(lane_server, "_PROVE_WITHIN_S", 0.2)
+    return guarded
+
+
+def hello(nonce: bytes) -> bytes:
+    """The proof that its sender knows the secret."""
+    proof = Security(SECRET).proof(b"client", nonce, bytes(16))
+    return b"".join(frames.pack(Kind.REQUEST, HELLO, 0, bytes(16) + proof))
+
+
+# -- the lane -------------------------------------------------------------------------------------
+
+BEGINNINGS: dict[str, Callable[[bytes], bytes]] = {
+    "nothing": lambda nonce: b"",
+    "a byte": lambda nonce: b"H",
+    "half a proof": lambda nonce: hello(nonce)[:50],
+}
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+def test_who_does_not_prove_to_know_the_secret_in_time_is_cut_off(
+    impatient: Cluster, beginning: str
+) -> None:
+    with connected(lane_of(impatient)) as sock:
+        sock.settimeout(WITHIN_S)
+        said = frames_from(sock)
+        nonce = pb.LaneAddress.FromString(next(said).header).nonce
+        with suppress(BrokenPipeError, ConnectionResetError):  # it is over already
+            sock.sendall(BEGINNINGS[beginning](nonce))
+        assert list(said) == []  # it ends
+
+
+def test_who_sends_a_byte_now_and_then_is_cut_off_too(impatient: Cluster) -> None:
+    slowly = b"".join(frames.pack(Kind.REQUEST, HELLO, 0, bytes(2000)))
+    with connected(lane_of(impatient)) as sock:
+        next(frames_from(sock))
+        sock.settimeout(0.01)  # between two bytes
+        sent = 0
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for byte in slowly:
+                sock.sendall(bytes([byte]))
+                sent += 1
+                with suppress(TimeoutError):
+                    assert not sock.recv(1)
+                    break
+    assert sent < len(slowly)
+
+
+def test_who_has_proved_it_in_time_stays(guarded: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests that follow the proof at once are understood, and so are those that come later."""
+    monkeypatch.setattr(lane_server, "_PROVE_WITHIN_S", 1.0)
+    with connected(lane_of(guarded)) as sock, connected(lane_of(guarded)) as stranger:
+        said = frames_from(sock)
+        sock.sendall(hello(pb.LaneAddress.FromString(next(said).header).nonce))
+        assert next(said).method == HELLO
+        sock.sendall(STATUS)
+        assert next(said).kind is Kind.REPLY
+        assert (
+            len(list(frames_from(stranger))) == 1
+        )  # its greeting, and then the end, when its time is over
+        for _ in range(3):
+            sock.sendall(STATUS)
+            assert next(said).kind is Kind.REPLY
+
+
+def test_a_second_hello_is_answered_once(guarded: Cluster) -> None:
+    with connected(lane_of(guarded)) as sock:
+        said = frames_from(sock)
+        nonce = pb.LaneAddress.FromString(next(said).header).nonce
+        sock.sendall(hello(nonce) * 2)
+        assert [next(said).kind, next(said).kind] == [Kind.REPLY, Kind.ERROR]
+        sock.sendall(STATUS)
+        assert next(said).kind is Kind.REPLY
+
+
+@contextmanager
+def descriptors_left(count: int) -> Iterator[None]:
+    """This process may open that many files more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    probe = os.dup(0)  # the lowest that is free
+    os.close(probe)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (probe + count, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.skipif(not AVAILABLE, reason="no memory files on this system")
+def test_shared_memory_for_which_there_is_no_descriptor_left_is_an_error_that_says_so() -> None:
+    ours, theirs = (LaneSocket(sock, 1 << 20) for sock in socket.socketpair())
+    value = np.zeros(1 << 14)
+    with closing(ours), closing(theirs):
+        for end in (ours, theirs):
+            end.trust(1 << 24)
+        with Crew("the other end") as crew:
+            crew.start(ours.send_frame, Kind.REQUEST, 0, b"", [value])
+            assert theirs.read() is not None
+        ours.send_frame(Kind.REQUEST, 0, b"", [value])  # now in shared memory
+        with descriptors_left(0), pytest.raises(errors.ResourceExhaustedError, match="ulimit -n"):
+            theirs.read()
+
+
+@pytest.mark.parametrize("error", [MemoryError(), EncodeError("Failed to serialize proto")])
+def test_a_call_for_which_there_is_no_memory_left_says_so(error: Exception) -> None:
+    """Protobuf has an error of its own for that."""
+    found = as_op_error(error, "RunStep")
+    assert isinstance(found, errors.ResourceExhaustedError)
+    assert "out of memory in RunStep" in found.message
+
+
+# -- gRPC -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("patience", ["", "soon", "nan", "inf", "-inf", "-1", "1e400"])
+def test_a_patience_that_is_no_number_of_seconds_counts_as_none(
+    monkeypatch: pytest.MonkeyPatch, patience: str
+) -> None:
+    SHELLS["grpc"](monkeypatch)
+    with in_process({"ps": 1}) as cluster, grpc.insecure_channel(cluster.address("ps:0")) as there:
+        call = there.unary_unary(wire.GET_STATUS.path)
+        assert call(b"", metadata=[(PATIENCE_KEY, patience)], timeout=WITHIN_S)
+
+
+@pytest.mark.parametrize("shell", ["grpc", "unix"])
+@pytest.mark.parametrize("bits", [40, 53, 62, 63])
+def test_a_time_limit_may_be_as_long_as_its_field_holds(
+    monkeypatch: pytest.MonkeyPatch, shell: str, bits: int
+) -> None:
+    SHELLS[shell](monkeypatch)
+    limit = tf.RunOptions(timeout_in_ms=(1 << bits) - 1)
+    with in_process({"ps": 1}) as cluster, tf.Session(cluster.target("ps:0")) as session:
+        assert session.run(tf.constant(math.pi), options=limit) == np.float32(math.pi)
