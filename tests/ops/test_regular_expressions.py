@@ -168,14 +168,15 @@ def test_a_replacement_ends_before_the_next_match_once_its_step_is_cancelled(
         polling.poll()
 
     monkeypatch.setattr(regular_expressions, "poll", poll)
-    before = polling.begin(scope)
+    before = polling.current()
+    polling.use(scope)
     try:
         with pytest.raises(tf.errors.CancelledError, match="the client has gone"):
             static_regex_replace_op.kernel(
                 np, many(1_000_000), pattern=b"a", rewrite=b"b", replace_global=True
             )
     finally:
-        polling.end(before)
+        polling.use(before)
     assert len(polled) == calls
 
 

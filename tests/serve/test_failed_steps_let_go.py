@@ -5,8 +5,10 @@ step on purpose, an error say, holds nothing of it.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import os
+import tracemalloc
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -22,9 +24,8 @@ from headrace.serve.ended_steps import EndedSteps, over
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.failing_client import KINDS, Program
 from tests.serve.test_failed_steps import (
-    FRUGAL,
     KILL_NOBODY,
-    MOST_KB,
+    LARGE,
     TIMES,
     Has,
     at_rest,
@@ -40,7 +41,7 @@ NEW_SESSIONS = (
     "closed",
     "cancelled",
 )  # in every step; sessions are cycles, with their graphs
-CLIENTS, FED = 6 * TIMES, 2_500_000
+CLIENTS = 6 * TIMES
 
 
 @pytest.fixture
@@ -129,6 +130,16 @@ def test_of_steps_that_have_ended_the_last_are_remembered_and_for_fewer_why() ->
     assert isinstance(ended.error(9_998), errors.AbortedError)
 
 
+@contextlib.contextmanager
+def traced_memory() -> Iterator[None]:
+    """Arrays and objects are counted."""
+    tracemalloc.start()
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("shell", ["unix", "tcp", "grpc"], indirect=True)
 def test_nobody_keeps_anything_of_clients_that_are_killed(
     shell: str, monkeypatch: pytest.MonkeyPatch
@@ -137,15 +148,15 @@ def test_nobody_keeps_anything_of_clients_that_are_killed(
     monkeypatch.setattr(master, "_CLOSE_WITHIN_S", 60.0)
     endings = Endings(monkeypatch)
     samples: list[Has] = []
-    with in_process({"ps": 1, "worker": 1}) as cluster:
+    with traced_memory(), in_process({"ps": 1, "worker": 1}) as cluster:
         target = cluster.target("worker:0")
         with taking_begun(target) as wait_for_a_step:
             for _ in range(CLIENTS):
-                with client(target, "blocked", FED, 1):
+                with client(target, "blocked", LARGE, 1):
                     wait_for_a_step()
                 assert "its client" in endings.wait()
                 gc.collect()  # the session's graph
-                samples.append(at_rest({"servers": os.getpid()})["servers"])
-    # This process's malloc keeps what is free, unless it was started frugal, as a soak starts it.
-    frugal = FRUGAL.items() <= os.environ.items()
-    check("the servers' process", samples, MOST_KB if frugal else FED * 4 // 1024)
+                has = at_rest({"servers": os.getpid()})["servers"]
+                in_use, _ = tracemalloc.get_traced_memory()  # malloc keeps what is free
+                samples.append(dataclasses.replace(has, memory_kb=in_use // 1024))
+    check("the servers' process", samples)

@@ -134,7 +134,7 @@ def _all(value: int, x: Any) -> Any:
     if kept is None:
         kept = _kept[value, x.dtype] = np.full(BLOCK, value, x.dtype)
     first, size = x.ndim, 1  # as many of the last dimensions as there are values kept
-    while first and size * x.shape[first - 1] <= BLOCK:
+    while first and size * x.shape[first - 1] <= kept.size:
         first -= 1
         size *= x.shape[first]
     return kept[:size].reshape(x.shape[first:]) if size > 1 else x.dtype.type(value)

@@ -134,12 +134,13 @@ class DataflowProgram:
     def run(self, step: StepState, args: Sequence[Any]) -> list[Any]:
         """See `Program.run`.  A dead value cannot leave the step: InvalidArgument."""
         was = hush()
-        before = polling.begin(step.scope)
+        polled = polling.current()
         try:
+            polling.use(step.scope)
             with step.runtime.team:
                 return _Execution(self, step).run(args)
         finally:
-            polling.end(before)
+            polling.use(polled)
             restore(was)
 
 

@@ -3,7 +3,7 @@
 A step looks at its scope before a kernel, never in one (`plan.effort`).  A kernel whose work is not bounded by the size
 of its arrays (`polls=True` in its block) calls `poll` between pieces of it.  The program that runs such kernels makes
 its step's scope the current one of the thread; where there is none, `poll` does nothing.
-Called by: run.program, run.dataflow (`begin`, `end`), ops (`poll`).  Threads: each has a scope of its own.
+Called by: run.program, run.dataflow (`current`, `use`), ops (`poll`).  Threads: each has a scope of its own.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ class _Current(threading.local):
 _current = _Current()
 
 
-def begin(scope: Scope) -> Scope | None:
-    """Make `scope` the one that kernels on this thread poll; returns what `end` takes."""
-    before = _current.scope
+def current() -> Scope | None:
+    """The scope that kernels on this thread poll; to be set back by `use`, so that Ctrl-C in between leaves it."""
+    return _current.scope
+
+
+def use(scope: Scope | None) -> None:
+    """Make `scope` the one that kernels on this thread poll."""
     _current.scope = scope
-    return before
-
-
-def end(before: Scope | None) -> None:
-    """The step that began is over, or what it polls is."""
-    _current.scope = before
 
 
 def poll() -> None:

@@ -173,8 +173,10 @@ class Program:
                 spent.clear()
         if self.items:
             was = hush() if self._computes else None
-            before = polling.begin(step.scope) if self.polls else None
+            polled = polling.current() if self.polls else None
             try:
+                if self.polls:
+                    polling.use(step.scope)
                 if step.stats is not None:
                     self._begin(step, registers)
                 if self.shares:
@@ -186,7 +188,7 @@ class Program:
                     self._execute(registers, step, waiting)
             finally:
                 if self.polls:
-                    polling.end(before)
+                    polling.use(polled)
                 if was is not None:
                     restore(was)
         elif step.stats is not None:

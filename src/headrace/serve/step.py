@@ -261,8 +261,9 @@ class _Step:
             ]
             told = [e for e in late_ones if e.node and e.op_type not in _RECEIVES]
             return (told or late_ones or [self._scope.deadline_error()])[0]
+        first = self._failed[0] if self._failed else error  # what fails from now on was told to end
         self._end(error)
-        return self._failed[0] if self._failed else error
+        return first
 
     def _end(self, reason: errors.OpError) -> None:
         self._scope.cancel(reason)
