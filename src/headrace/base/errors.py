@@ -242,10 +242,6 @@ class DataLossError(_CodedError):
     _code = DATA_LOSS
 
 
-class OperatorNotAllowedInGraphError(TypeError):
-    """Python asked for a truth value or the items of a tensor, which has a value in a step only."""
-
-
 class UnauthenticatedError(_CodedError):
     """The caller did not prove who it is."""
 

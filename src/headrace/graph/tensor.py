@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from headrace.base import dtypes
 from headrace.base import shapes as shape_rules
-from headrace.base.errors import OperatorNotAllowedInGraphError
 from headrace.base.reference import Reference
 from headrace.base.shapes import Shape, TensorShape
 
@@ -32,6 +31,10 @@ def operator(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return function
 
     return register
+
+
+class OperatorNotAllowedInGraphError(TypeError):
+    """Python asked for a truth value or the items of a tensor, which has a value in a step only."""
 
 
 class Tensor:
