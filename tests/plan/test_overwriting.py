@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
+from headrace.graph.registry import OPS, get
 from headrace.plan import check
 from headrace.run import program
 from headrace.run.program import Segment
@@ -126,3 +127,32 @@ def test_hot_steps_change_neither_what_they_were_fed_nor_what_they_gave(
             np.testing.assert_array_equal(feed, VALUE)
             again += step
         np.testing.assert_array_equal(before, kept)
+
+
+NOT_OF_FLOATS = {"Conj", "LogicalAnd", "LogicalNot", "LogicalOr"}
+UFUNCS = sorted(
+    name
+    for name, spec in OPS.items()
+    if spec.bare is not None
+    and name not in NOT_OF_FLOATS
+    and isinstance(getattr(np, spec.bare), np.ufunc)
+    and any(
+        kinds.startswith("f" * getattr(np, spec.bare).nin) for kinds in getattr(np, spec.bare).types
+    )
+)
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+def test_every_ufunc_takes_the_memory_that_it_may_write_to(name: str) -> None:
+    """NumPy warns of some that take it by name only; a warning is an error here."""
+    kernel = getattr(np, OPS[name].bare)
+    x = fed(10)
+    made = get(name)(*(x * float(n) for n in range(1, kernel.nin + 1)))
+    takers = overwriting([made], [x])
+    if takers:  # as the source calls it
+        arrays = [np.full(10, 0.5, np.float32) for _ in range(kernel.nin + 1)]
+        with np.errstate(all="ignore"):
+            out = kernel(*arrays)
+        assert out.shape == VALUE.shape
+    else:
+        assert kernel in (np.maximum, np.minimum) or made.dtype != tf.float32

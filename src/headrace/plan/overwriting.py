@@ -18,6 +18,9 @@ from headrace.graph.tensor import Tensor
 from headrace.run.straight import Recipe
 
 
+_OUT_BY_NAME = (np.maximum, np.minimum)  # NumPy takes no third array of these otherwise
+
+
 def overwritable(
     ops: Sequence[Operation], apart: AbstractSet[Operation] | Mapping[Operation, object],
     returned: Iterable[Tensor], fed: AbstractSet[Tensor], same: Mapping[Tensor, Tensor],
@@ -50,6 +53,8 @@ def over_input(recipe: Recipe, op: Operation, gone: Iterable[Tensor], free: Abst
     """
     kernel, read, written = recipe
     if not isinstance(kernel, np.ufunc) or kernel.nout != 1 or len(read) != kernel.nin:
+        return recipe
+    if kernel in _OUT_BY_NAME:
         return recipe
     (out,) = op.outputs
     last = set(gone)
