@@ -17,7 +17,6 @@ from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.run.straight import Recipe
 
-
 _OUT_BY_NAME = (np.maximum, np.minimum)  # NumPy takes no third array of these otherwise
 
 
