@@ -12,7 +12,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "api.md"
-PACKAGES = ("headrace.nn", "headrace.nn.rnn_cell")
+PACKAGES = ("headrace.distribute.cluster_resolver", "headrace.nn", "headrace.nn.rnn_cell")
 """Public namespaces that are no single file beside the others."""
 HEAD = """\
 # The public API

@@ -16,7 +16,8 @@ import headrace as tf
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "headrace"
 FILES = [f"headrace.{path.stem}" for path in PACKAGE.glob("[a-z]*.py")]
-NAMESPACES = ["headrace", *sorted([*FILES, "headrace.nn", "headrace.nn.rnn_cell"])]
+PACKAGES = ["headrace.distribute.cluster_resolver", "headrace.nn", "headrace.nn.rnn_cell"]
+NAMESPACES = ["headrace", *sorted([*FILES, *PACKAGES])]
 NEVER_BY_IMPORT = ("grpc", "rich", "asyncio", "multiprocessing", "unittest", "http.client")
 """Modules that only some programs need and that take their time to load."""
 

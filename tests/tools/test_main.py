@@ -95,7 +95,8 @@ def test_each_command_describes_itself(name: str) -> None:
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
-        (["serve"], "the following arguments are required: --cluster, --job"),
+        (["serve"], "takes the cluster from TF_CONFIG, which is not set"),
+        (["serve", "--cluster", CLUSTER], "--cluster needs --job"),
         (["serve", "--cluster", "", "--job", "ps"], "the cluster is empty"),
         (["serve", "--cluster", "ps:2222", "--job", "ps"], "'ps:2222' in the cluster is not JOB="),
         (["serve", "--cluster", "ps=h", "--job", "ps"], "'h' of job 'ps' is not HOST:PORT"),

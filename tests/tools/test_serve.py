@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import signal
 import socket
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -19,12 +21,16 @@ from headrace.tools.serve import allow_many_connections
 from tests.ports import own_ports
 
 
-@contextmanager
-def served(address: str, *more: str, fd: int | None = None) -> Iterator[subprocess.Popen[str]]:
+def served(address: str, *more: str, fd: int | None = None) -> Any:
     """A server process for task 0 of job `local`; killed if it is still there at the end."""
-    command = [sys.executable, "-m", "headrace.tools.main", "serve", "--cluster"]
+    return running("--cluster", f"local={address}", "--job", "local", *more, fd=fd)
+
+
+@contextmanager
+def running(*options: str, fd: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    """`headrace serve` with these options; killed if it is still there at the end."""
     process = subprocess.Popen(
-        [*command, f"local={address}", "--job", "local", *more],
+        [sys.executable, "-m", "headrace.tools.main", "serve", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -71,6 +77,15 @@ def test_it_serves_from_its_line_on(address: str) -> None:
             total = tf.constant(2.0) + tf.constant(3.0)
             with tf.Session(f"grpc://{address}") as session:
                 assert session.run(total) == 5.0
+
+
+def test_without_options_it_serves_the_task_of_tf_config(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {"cluster": {"ps": {"3": address}}, "task": {"type": "ps", "index": 3}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    with running() as process:
+        assert ready(process) == f"serving /job:ps/task:3 at grpc://{address}\n"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

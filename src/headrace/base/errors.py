@@ -224,6 +224,13 @@ class UnimplementedError(_CodedError):
     _code = UNIMPLEMENTED
 
 
+class UnsupportedNameError(UnimplementedError, AttributeError):
+    """TensorFlow has the name that was looked up, and headrace does not; the message says what to use.
+
+    For `hasattr` and `getattr` with a default the name does not exist.
+    """
+
+
 class InternalError(_CodedError):
     """An invariant of the runtime is broken: a bug."""
 

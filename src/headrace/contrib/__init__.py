@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from headrace.contrib import staging, training
+from headrace.contrib import cluster_resolver, staging, training
 
-__all__ = ["staging", "training"]
+__all__ = ["cluster_resolver", "staging", "training"]

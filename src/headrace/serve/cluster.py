@@ -35,6 +35,16 @@ class ClusterSpec:
                 f"ClusterSpec, not a {type(cluster).__name__}"
             )
 
+    @classmethod
+    def from_tf_config(cls) -> ClusterSpec:
+        """The cluster that the environment variable TF_CONFIG describes.
+
+        Raises ValueError (it is not set, is not JSON), TypeError (something else than a cluster in it).
+        """
+        from headrace.serve.tf_config import required
+
+        return cls(required("ClusterSpec.from_tf_config()").cluster)
+
     @property
     def jobs(self) -> list[str]:
         return list(self._jobs)

@@ -27,6 +27,7 @@ from headrace.serve.liveness import frozen_after_s
 from headrace.serve.master import Master
 from headrace.serve.pool import GrowingPool
 from headrace.serve.security import Security, chosen, is_loopback
+from headrace.serve.tf_config import required
 from headrace.serve.wire import MASTER_METHODS, WORKER_METHODS
 from headrace.serve.worker import Worker
 
@@ -44,7 +45,7 @@ class Server:
 
     def __init__(
         self,
-        server_or_cluster_def: Any,
+        server_or_cluster_def: Any = None,
         job_name: str | None = None,
         task_index: int | None = None,
         protocol: str | None = None,
@@ -54,16 +55,17 @@ class Server:
         security: Security | None = None,
         file_roots: Iterable[str | os.PathLike[str]] | None = None,
     ) -> None:
-        """server_or_cluster_def: ServerDef, ClusterDef, ClusterSpec or dict.
+        """server_or_cluster_def: ServerDef, ClusterDef, ClusterSpec or dict.  None: what TF_CONFIG says.
 
-        job_name and task_index may be left out when the cluster has one job, or one task of it.
+        job_name and task_index may be left out when the cluster has one job, or one task of it, and where
+        TF_CONFIG says them beside its cluster.
         Port 0 lets the system choose.
         security: who may connect, and what other tasks are shown.  None: as the environment says.
         file_roots: directories beneath which graphs may use files, [] for none.  None: those of
         HEADRACE_FILE_ROOTS, else every file on a loopback address, elsewhere those beneath the
         working directory.
         Raises ValueError and InternalError (a cluster that does not
-        name this task), NotFoundError (a protocol that is not grpc),
+        name this task; TF_CONFIG that is missing or wrong), NotFoundError (a protocol that is not grpc),
         InvalidArgumentError (an address that is not HOST:PORT), UnknownError (the port is taken).
         """
         self._server_def = _server_def(
@@ -240,10 +242,6 @@ def _server_def(
     config: pb.ConfigProto | None,
 ) -> pb.ServerDef:
     found = pb.ServerDef()
-    if isinstance(given, pb.ServerDef):
-        found.CopyFrom(given)
-    else:
-        found.cluster.CopyFrom(ClusterSpec(given).as_cluster_def())
     for name, value, kind in (
         ("job_name", job_name, str),
         ("task_index", task_index, int),
@@ -254,6 +252,15 @@ def _server_def(
             raise TypeError(
                 f"{name} must be a {kind.__name__}, not {value!r:.60} ({type(value).__name__})"
             )
+    if isinstance(given, pb.ServerDef):
+        found.CopyFrom(given)
+    elif given is None:
+        said = required("tf.train.Server() without a cluster")
+        job_name, task_index = said.task(job_name, task_index)
+        protocol = protocol or said.rpc_layer
+        found.cluster.CopyFrom(said.cluster.as_cluster_def())
+    else:
+        found.cluster.CopyFrom(ClusterSpec(given).as_cluster_def())
     if job_name is not None:
         found.job_name = job_name
     if task_index is not None:

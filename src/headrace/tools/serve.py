@@ -21,6 +21,7 @@ from types import FrameType
 
 import headrace as tf
 from headrace.run.scope import wait_until_set
+from headrace.serve.tf_config import required
 from headrace.tools.commands import CommandError, ExitCode, Streams, UsageError, command
 from headrace.tools.lifeline import watch
 from headrace.tools.settings import add_settings, settle
@@ -63,9 +64,13 @@ def format_cluster(jobs: dict[str, list[str]]) -> str:
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--cluster", required=True, metavar="SPEC", help="ps=HOST:PORT;worker=HOST:PORT,HOST:PORT")
-    add("--job", required=True, help="the job of this task, e.g. worker")
-    add("--task", type=int, default=0, metavar="N", help="its index in the job (default 0)")
+    add(
+        "--cluster",
+        metavar="SPEC",
+        help="ps=HOST:PORT;worker=HOST:PORT,HOST:PORT (default: what TF_CONFIG says)",
+    )
+    add("--job", help="the job of this task, e.g. worker (default: what TF_CONFIG says)")
+    add("--task", type=int, metavar="N", help="its index in the job (default: TF_CONFIG's, or 0)")
     add(
         "--grace",
         type=float,
@@ -87,8 +92,8 @@ def serve(args: argparse.Namespace, streams: Streams) -> int:
     """Exit codes: 0 after SIGTERM or a cut lifeline, 130 after SIGINT, 75 if the port is taken."""
     settle(args)
     allow_many_connections()
-    jobs = parse_cluster(args.cluster)
-    address = own_address(jobs, args.job, args.task)
+    cluster, job, task = which_task(args.cluster, args.job, args.task)
+    address = cluster.task_address(job, task)
     stop = threading.Event()
     received: list[int] = []
 
@@ -103,12 +108,10 @@ def serve(args: argparse.Namespace, streams: Streams) -> int:
         if args.watch_fd is not None:
             _watch(args.watch_fd, stop)
         try:
-            server = tf.train.Server(
-                tf.train.ClusterSpec(jobs), job_name=args.job, task_index=args.task
-            )
+            server = tf.train.Server(cluster, job_name=job, task_index=task)
         except tf.errors.OpError as error:
             raise _startup_error(error, address) from error
-        streams.out.write(f"{READY}/job:{args.job}/task:{args.task} at {server.target}\n")
+        streams.out.write(f"{READY}/job:{job}/task:{task} at {server.target}\n")
         streams.out.flush()
         wait_until_set(stop)
         guard = _end_process_after(args.grace + EXTRA_S)
@@ -118,6 +121,30 @@ def serve(args: argparse.Namespace, streams: Streams) -> int:
         for number, handler in previous.items():
             signal.signal(number, handler)
     return ExitCode.INTERRUPTED if signal.SIGINT in received else ExitCode.OK
+
+
+def which_task(
+    cluster: str | None, job: str | None, task: int | None
+) -> tuple[tf.train.ClusterSpec, str, int]:
+    """The cluster, and the task of it to be: as the options say, or TF_CONFIG without --cluster.
+
+    Raises UsageError.
+    """
+    if cluster is not None:
+        if job is None:
+            raise UsageError("--cluster needs --job: which of its tasks is this one?")
+        jobs = parse_cluster(cluster)
+        own_address(jobs, job, task or 0)
+        return tf.train.ClusterSpec(jobs), job, task or 0
+    try:
+        said = required("headrace serve without --cluster")
+        job, task = said.task(job, task)
+    except (TypeError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    for each in said.cluster.jobs:
+        for index in said.cluster.task_indices(each):
+            checked_address(said.cluster.task_address(each, index), each)
+    return said.cluster, job, task
 
 
 def allow_many_connections() -> None:

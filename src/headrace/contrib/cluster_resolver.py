@@ -1,0 +1,34 @@
+"""`tf.contrib.cluster_resolver`: the resolvers under the names that they had before 1.14."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.base.lazy import names_of as _names_of
+
+if TYPE_CHECKING:
+    from headrace.training.cluster_resolvers import (
+        ClusterResolver,
+        SimpleClusterResolver,
+        TFConfigClusterResolver,
+        UnionClusterResolver,
+    )
+else:
+    from headrace.training.missing_resolvers import UNSUPPORTED as _UNSUPPORTED
+
+    __getattr__, __dir__ = _names_of(
+        __name__,
+        {
+            "headrace.training.cluster_resolvers": (
+                "ClusterResolver SimpleClusterResolver TFConfigClusterResolver UnionClusterResolver"
+            ),
+        },
+        _UNSUPPORTED,
+    )
+
+__all__ = [
+    "ClusterResolver",
+    "SimpleClusterResolver",
+    "TFConfigClusterResolver",
+    "UnionClusterResolver",
+]

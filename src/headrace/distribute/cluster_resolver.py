@@ -1,0 +1,30 @@
+"""`tf.distribute.cluster_resolver`: where a program learns its cluster from, and which task of it it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.base.lazy import names_of as _names_of
+
+if TYPE_CHECKING:
+    from headrace.training.cluster_resolvers import (
+        ClusterResolver,
+        SimpleClusterResolver,
+        TFConfigClusterResolver,
+    )
+    from headrace.training.cluster_resolvers import UnionClusterResolver as UnionResolver
+else:
+    from headrace.training.missing_resolvers import UNSUPPORTED as _UNSUPPORTED
+
+    __getattr__, __dir__ = _names_of(
+        __name__,
+        {
+            "headrace.training.cluster_resolvers": (
+                "ClusterResolver SimpleClusterResolver TFConfigClusterResolver "
+                "UnionResolver=UnionClusterResolver"
+            ),
+        },
+        _UNSUPPORTED,
+    )
+
+__all__ = ["ClusterResolver", "SimpleClusterResolver", "TFConfigClusterResolver", "UnionResolver"]
