@@ -52,7 +52,7 @@ def outcome(source):
     try:
         exec(compile(source, "<case>", "exec"), names)
     except Exception as error:
-        kinds = [kind.__name__ for kind in type(error).__mro__]
+        kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__name__[0] != "_"]
         return {"class": kinds, "line": line_of(error), "message": text_of(error)}
     finally:
         tf.disable_resource_variables()
