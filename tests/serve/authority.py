@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import trustme
@@ -18,4 +19,5 @@ class Authority:
         authority.cert_pem.write_to_path(self.ca)
         made = authority.issue_cert("localhost", "127.0.0.1")
         made.private_key_pem.write_to_path(self.key)
+        os.chmod(self.key, 0o600)
         made.cert_chain_pems[0].write_to_path(self.cert)

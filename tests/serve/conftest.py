@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -156,7 +158,9 @@ class Background:
     def join(self) -> None:
         """Wait for the end."""
         self._thread.join(30)
-        assert not self._thread.is_alive(), "still running after 30 s"
+        if self._thread.is_alive():
+            frames = traceback.extract_stack(sys._current_frames()[self._thread.ident or 0])
+            raise AssertionError("still running after 30 s:\n" + "".join(frames.format()))
 
     @property
     def done(self) -> bool:

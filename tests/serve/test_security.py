@@ -179,6 +179,20 @@ def test_a_secret_is_read_from_its_file_without_its_last_newline(tmp_path: Path)
     assert SECRET not in repr(Security(SECRET.encode()))
 
 
+@pytest.mark.parametrize(("mode", "warnings"), [(0o600, 0), (0o640, 0), (0o644, 1)])
+def test_a_secret_that_every_user_may_read_is_warned_of_once(
+    mode: int, warnings: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "secret"
+    path.write_text(SECRET)
+    path.chmod(mode)
+    for _ in range(2):
+        security({"HEADRACE_SECRET_FILE": str(path)})
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == warnings
+    assert all(f"chmod o-r {path}" in text for text in said)
+
+
 # -- TLS ------------------------------------------------------------------------------------------
 
 

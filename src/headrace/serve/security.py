@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import logging
 import os
 import secrets
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +25,8 @@ from headrace.base import errors
 
 NONCE_BYTES = 16
 _LEAST_SECRET_BYTES = 8
+_log = logging.getLogger("headrace")
+_warned_of: set[str] = set()
 
 
 PemFile = str | os.PathLike[str] | bytes
@@ -60,9 +64,12 @@ class Security:
             raise errors.invalid_argument("give Security a secret or a secret_file, not both")
         if secret_file:
             secret = _content(secret_file, "secret_file", "HEADRACE_SECRET_FILE")
+            _warn_if_others_read(secret_file)
         self.secret = _checked_secret(secret) if secret or secret_file else b""
         self.certificate = _content(certificate, "certificate", "HEADRACE_TLS_CERT")
         self.key = _content(key, "key", "HEADRACE_TLS_KEY")
+        if key and not isinstance(key, bytes):
+            _warn_if_others_read(key)
         self.authorities = _content(authorities, "authorities", "HEADRACE_TLS_CA")
         self.clients_too = clients_too
         self.insecure = insecure
@@ -177,6 +184,17 @@ def _content(given: PemFile | None, argument: str, variable: str) -> bytes | Non
         raise errors.invalid_argument(
             f"{argument} ({variable}) {os.fspath(given)!r} cannot be read: {error.strerror}"
         ) from None
+
+
+def _warn_if_others_read(path: str | os.PathLike[str]) -> None:
+    """Say so once, if every user of the machine may read what nobody else should know."""
+    name = os.fspath(path)
+    if os.stat(name).st_mode & stat.S_IROTH and name not in _warned_of:
+        _warned_of.add(name)
+        _log.warning(
+            "every user of this machine may read %s, which nobody but this cluster should know: chmod o-r %s",
+            name, name,
+        )  # fmt: skip
 
 
 def _flag(environ: Mapping[str, str], name: str) -> bool:
