@@ -153,6 +153,10 @@ def _as_size(value: Any) -> int | None:
     return size
 
 
+AS_PROTO: list[Callable[[Shape], Any]] = []
+"""What makes a TensorShapeProto; codec.tensors, which knows the message, puts it here."""
+
+
 class Dimension:
     """A size that may be unknown, with arithmetic that stays unknown once it is.
 
@@ -308,6 +312,14 @@ class TensorShape:
     def as_list(self) -> list[int | None]:
         """Raises ValueError if the rank is unknown."""
         return list(self._known("as_list()"))
+
+    def as_proto(self) -> Any:
+        """As a TensorShapeProto."""
+        return AS_PROTO[0](self._raw)
+
+    @property
+    def _dims(self) -> list[Dimension] | None:
+        return self.dims
 
     def num_elements(self) -> int | None:
         """None unless every dimension is known."""

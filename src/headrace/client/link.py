@@ -74,12 +74,16 @@ class Link:
         self._attendance: Pending[Any] | None = None
 
     def ship(self, scope: Scope) -> None:
-        """Return when the master has every node that the graph has now.
+        """Return when the master has every node that the graph has now, however fast others make it grow.
 
         Raises Unavailable (nobody answers there) and what the master says.
         """
-        while not (self.handle and self._shipped == len(self._graph)):
-            with self._lock:
+        if self.handle and self._shipped == len(self._graph):
+            return
+        with self._graph._session_run_lock():
+            wanted = len(self._graph)
+        while not (self.handle and self._shipped >= wanted):
+            with self._graph._session_run_lock(), self._lock:
                 self._scope.check()
                 shipping = self._shipping
                 if shipping is None:

@@ -38,6 +38,9 @@ def shape_to_proto(shape: shapes.Shape) -> pb.TensorShapeProto:
     return proto
 
 
+shapes.AS_PROTO.append(shape_to_proto)
+
+
 def shape_from_proto(proto: pb.TensorShapeProto) -> shapes.Shape:
     """Raises InvalidArgument for a size below -1, which means unknown."""
     if proto.unknown_rank:

@@ -102,7 +102,7 @@ class Context:
         for index, tensor in enumerate(op.inputs):
             inside = self.add_value(tensor)
             if inside is not tensor:
-                op._update_input(index, inside)
+                op._set_input(index, inside)
 
     def _drop_outside_controls(self, op: Operation) -> list[Operation]:
         """Take away control inputs from outside the loop around; returns them."""

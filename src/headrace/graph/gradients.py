@@ -28,6 +28,7 @@ from headrace.graph.graph import Graph, Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.loop_gradients import LoopGradient, LoopGradients
 from headrace.graph.names import name_scope
+from headrace.graph.scopes import get_default_graph
 from headrace.graph.tensor import Tensor
 
 __all__ = [
@@ -161,7 +162,8 @@ def gradients(
             f"unknown value for unconnected_gradients: {unconnected_gradients!r}; "
             "it is 'none' or 'zero'"
         ) from None
-    with name_scope(name, "gradients", [*ys, *stops, *xs, *given]) as scope:
+    tensors = [*ys, *stops, *xs, *given]
+    with name_scope(name, "gradients", tensors) as scope, get_default_graph()._mutation_lock():
         if len(given) != len(ys):
             raise ValueError(f"length mismatch: {len(given)} grad_ys were passed for {len(ys)} ys")
         y_tensors = [_element(y, f"y_{index}") for index, y in enumerate(ys)]
@@ -374,7 +376,7 @@ class _Backward:
             if function is None:
                 return
             self._fill_in_zeros(op, arrived)
-            with op.graph.name_scope(op.name + "_grad"):
+            with op.graph.name_scope(op.name + "_grad"), op.graph._original_op(op):
                 found = _checked(op, _as_list(function(op, *arrived)))
                 if self._gate and sum(grad is not None for grad in found) > 1:
                     found = _gated(op.graph, found)

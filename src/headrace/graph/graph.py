@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from headrace.base import device as devices
 from headrace.base import dtypes
 from headrace.graph import scopes
+from headrace.graph.graph_scopes import GraphScopes
+from headrace.graph.low_level import LowLevel
 from headrace.graph.operation import Operation, infer_shapes, where_built
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
@@ -40,40 +41,19 @@ def is_node_name(name: str) -> bool:
     return _NAME.match(name) is not None
 
 
-class _Controller:
-    """One `control_dependencies` block."""
-
-    __slots__ = ("clears", "inputs", "seen")
-
-    def __init__(self, inputs: list[Operation], clears: bool) -> None:
-        self.inputs = inputs
-        self.clears = clears
-        self.seen: set[Operation] = set()
-
-
-DeviceFunction = Callable[[Operation], Any]
-
-
-class Graph:
+class Graph(GraphScopes, LowLevel):
     """Nodes by name, and the scopes in force while it is built."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._lock = threading.RLock()
         self._ops: dict[str, Operation] = {}
         self._order: list[Operation] = []
         self._names: dict[str, int] = {}
-        self._name_stack = ""
-        self._device_stack: list[str | DeviceFunction | None] = []
-        self._colocation: list[Operation] = []
-        self._controllers: list[_Controller] = []
-        self._container = ""
-        self._attr_scopes: dict[str, Any] = {}
-        self._gradient_overrides: dict[str, str] = {}
         self._collections: dict[Any, list[Any]] = {}
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
         self._finalized = False
-        self._control_flow_context: Any = None
         self.infer_shapes = True
         self.strict_shapes = True  # False: a node whose shapes cannot fit fails when it runs
         self.has_runtime_names = False  # names that begin with '_', which programs cannot give
@@ -110,7 +90,8 @@ class Graph:
             if name in self._ops:
                 raise ValueError(f"the graph already has a node named {name!r}")
             controls = [*control_inputs] if control_inputs else []
-            if apply_scopes and self._controllers:
+            stacks = self._stacks
+            if apply_scopes and stacks.controllers:
                 for extra in self._scope_controls(inputs):
                     if extra not in controls:
                         controls.append(extra)
@@ -121,21 +102,16 @@ class Graph:
                 infer_shapes(op)  # device functions may ask for the shapes
             if device is not None:
                 op.device = device
-            elif self._device_stack:
+            elif stacks.devices:
                 self._apply_device(op)
             if apply_scopes:
-                if self._colocation:
+                if stacks.colocation:
                     self._apply_colocation(op)
-                if self._attr_scopes:
-                    for key, value in self._attr_scopes.items():
-                        op.attrs.setdefault(key, value)
-                override = self._gradient_overrides.get(op_type)
-                if override is not None:
-                    op.attrs["_gradient_op_type"] = override.encode()
+                self._apply_attrs(op)
             for tensor in inputs:
                 if tensor is not None:
                     tensor._consumers.append(op)
-            if self._controllers:
+            if stacks.controllers:
                 self._seen_by_controls(op)
             self._ops[name] = op
             self._order.append(op)
@@ -166,48 +142,6 @@ class Graph:
                 break
         if context is not None:
             context.add_op(op)
-
-    def _seen_by_controls(self, op: Operation) -> None:
-        """`op` waits for the scopes' control inputs, so what takes its outputs need not."""
-        for controller in self._controllers:
-            controller.seen.add(op)
-
-    @property
-    def _last_id(self) -> int:
-        return len(self._order)
-
-    def _scope_controls(self, inputs: list[Tensor]) -> list[Operation]:
-        """Control inputs from the scopes, leaving out those that an input already waits for."""
-        found: list[Operation] = []
-        input_ops = {tensor.op for tensor in inputs if tensor is not None}
-        for controller in self._controllers:
-            if controller.seen and not controller.seen.isdisjoint(input_ops):
-                continue
-            found.extend(op for op in controller.inputs if op not in input_ops and op not in found)
-        return found
-
-    def _apply_device(self, op: Operation) -> None:
-        device = ""
-        for entry in reversed(self._device_stack):
-            if entry is None:
-                break
-            if callable(entry):
-                # A device function sees what the scopes inside it asked for, and answers whole.
-                op.device = device
-                device = _answered(entry(op))
-            elif entry:
-                device = devices.merge(entry, device)
-        op.device = device
-
-    def _apply_colocation(self, op: Operation) -> None:
-        groups: set[bytes] = set(op.attrs.get("_class", []))
-        device = ""
-        for anchor in self._colocation:
-            groups.update(anchor.colocation_groups())
-            device = anchor.device or device
-        op.attrs["_class"] = sorted(groups)
-        if device:
-            op.device = device  # the innermost anchor's, whatever device scopes say
 
     def _get_control_flow_context(self) -> Any:
         return self._control_flow_context
@@ -308,8 +242,13 @@ class Graph:
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
         """`name` inside the current name scope, with ``_1``, ``_2``, … appended if it is taken."""
-        if self._name_stack:
-            name = f"{self._name_stack}/{name}"
+        scope = self._name_stack
+        if scope:
+            name = f"{scope}/{name}"
+        with self._lock:
+            return self._free_name(name, mark_as_used)
+
+    def _free_name(self, name: str, mark_as_used: bool) -> str:
         key = name.lower()
         count = self._names.get(key, 0)
         if mark_as_used:
@@ -357,7 +296,7 @@ class Graph:
     def names_and_scopes(self, prefix: str) -> set[str]:
         """Those of nodes below `prefix` ('' or ending in '/'), and of the scopes that they are in, without it."""
         start = len(prefix)
-        found = {name[start:] for name in self._ops if name.startswith(prefix)}
+        found = {name[start:] for name in [*self._ops] if name.startswith(prefix)}
         return found | {name[:at] for name in found for at, c in enumerate(name) if c == "/"}
 
     def is_name_used(self, name: str) -> bool:
@@ -369,116 +308,6 @@ class Graph:
     def as_default(self) -> Any:
         """Context manager: this graph is the default inside."""
         return scopes.graph_as_default(self)
-
-    @contextmanager
-    def device(self, device_name_or_function: Any) -> Iterator[None]:
-        """Nodes made inside get this device; inner scopes override part by part, None clears.
-
-        A function of an operation answers with the whole device, which is kept as it is spelled.
-        """
-        entry: str | DeviceFunction | None
-        if device_name_or_function is None:
-            entry = None
-        elif callable(device_name_or_function):
-            entry = device_name_or_function
-        else:
-            entry = devices.canonical(_device_text(device_name_or_function))
-        self._device_stack.append(entry)
-        try:
-            yield
-        finally:
-            self._device_stack.pop()
-
-    @contextmanager
-    def control_dependencies(self, control_inputs: Sequence[Any] | None) -> Iterator[None]:
-        """Nodes made inside run after `control_inputs`; None clears the outer blocks."""
-        if control_inputs is None:
-            saved, context = self._controllers, self._control_flow_context
-            self._controllers, self._control_flow_context = [], None
-            try:
-                yield
-            finally:
-                self._controllers, self._control_flow_context = saved, context
-            return
-        ops: list[Operation] = []
-        for item in control_inputs:
-            if hasattr(item, "_handle") or (hasattr(item, "values") and hasattr(item, "indices")):
-                item = item.op  # of a resource variable: what makes its handle, or what changed it
-            element = self.as_graph_element(item)
-            op = element.op if isinstance(element, Tensor) else element
-            op.attrs.setdefault("_has_manual_control_dependencies", True)
-            if op not in ops:
-                ops.append(op)
-        controller = _Controller(ops, clears=False)
-        self._controllers = [*self._controllers, controller]
-        try:
-            yield
-        finally:
-            self._controllers = self._controllers[:-1]
-
-    @contextmanager
-    def init_scope(self) -> Iterator[None]:
-        """Nodes made inside are outside of conditionals and loops, and wait for nothing; names stay.
-
-        Device scopes that a colocation hides come back, if it is in another init_scope or this graph's `as_default`.
-        """
-        saved = self._device_stack
-        hidden = scopes.device_stack_of_default()
-        with scopes.graph_as_default(self), self.control_dependencies(None):
-            self._device_stack = saved or hidden or []
-            try:
-                yield
-            finally:
-                self._device_stack = saved
-
-    @contextmanager
-    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """Nodes made inside are placed with `op`; None clears."""
-        if op is None and not ignore_existing:
-            raise ValueError("colocate_with(None) needs ignore_existing=True")
-        saved = self._colocation
-        anchor: Operation | None = None
-        if op is not None:
-            element = self.as_graph_element(
-                getattr(op, "op", op) if not isinstance(op, str) else op
-            )
-            anchor = element.op if isinstance(element, Tensor) else element
-        base = [] if ignore_existing else list(saved)
-        # The anchor's device counts, and scopes outside this block do not.
-        devices_before = self._device_stack
-        self._device_stack = []
-        if anchor is not None:
-            base = [*base, anchor]
-        self._colocation = base
-        try:
-            yield
-        finally:
-            self._colocation = saved
-            self._device_stack = devices_before
-
-    @contextmanager
-    def container(self, container_name: str) -> Iterator[str]:
-        """Stateful nodes made inside keep their state in this container."""
-        old = self._container
-        self._container = container_name
-        try:
-            yield container_name
-        finally:
-            self._container = old
-
-    @contextmanager
-    def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
-        """Inside, ops of these types use the gradient registered under another name."""
-        if not isinstance(op_type_map, dict) or not all(
-            isinstance(name, str) for pair in op_type_map.items() for name in pair
-        ):
-            raise TypeError("op_type_map must be a dict from op type to gradient name, all strings")
-        saved = self._gradient_overrides
-        self._gradient_overrides = {**saved, **op_type_map}
-        try:
-            yield
-        finally:
-            self._gradient_overrides = saved
 
     # -- collections ------------------------------------------------------------------------
 
@@ -507,7 +336,7 @@ class Graph:
 
     def get_all_collection_keys(self) -> list[Any]:
         """Names of the collections."""
-        return [key for key in self._collections if isinstance(key, str)]
+        return [key for key in [*self._collections] if isinstance(key, str)]
 
     @property
     def collections(self) -> list[Any]:
@@ -561,26 +390,3 @@ class Graph:
         """Whether it may be fetched."""
         op = tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op
         return op not in self._unfetchable
-
-    def switch_to_thread_local(self) -> None:
-        """Accepted for compatibility: scopes of a graph belong to the thread that builds it."""
-
-
-def _answered(device: Any) -> str:
-    """The text that a device function returned.  Raises TypeError if that is no device."""
-    text = getattr(device, "to_string", lambda: device)()
-    if isinstance(text, bytes):
-        text = text.decode()
-    if not isinstance(text, str):
-        raise TypeError(
-            f"a device function must return a device string or a DeviceSpec, not {device!r}; "
-            "return op.device to leave a node where it is"
-        )
-    return text
-
-
-def _device_text(device: Any) -> str:
-    if device is None:
-        return ""
-    to_string = getattr(device, "to_string", None)
-    return str(to_string() if to_string is not None else device)

@@ -195,6 +195,12 @@ class Importer:
             raise ValueError(f"Node {twice!r} is not unique: the GraphDef has two of that name")
         if self._origins:
             self._choose_names([node.name for node in nodes])
+        with self.graph._mutation_lock(), self.graph._lock:  # as other threads make no nodes
+            return self._added(nodes, names, wanted)
+
+    def _added(
+        self, nodes: list[Any], names: set[str], wanted: Iterable[str]
+    ) -> list[Tensor | Operation]:
         before = len(self.graph)
         backward: list[tuple[Operation, int, str]] = []
         try:
@@ -202,7 +208,7 @@ class Importer:
                 backward.extend(self._add_node(node, names))
             for op, index, text in backward:
                 op.inputs[index] = None  # type: ignore[call-overload]
-                op._update_input(index, self._tensor(text, op.name))
+                op._set_input(index, self._tensor(text, op.name))
             found = [self.element(name) for name in wanted]
         except BaseException:
             self.graph.forget_operations_since(before)

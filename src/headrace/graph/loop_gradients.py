@@ -103,7 +103,7 @@ class LoopGradient:
             self.forward_index: Tensor = nodes.next_iteration(
                 registry.get("AddV2")(going, 1, name="Add")
             )
-            merged.op._update_input(1, self.forward_index)
+            merged.op._set_input(1, self.forward_index)
             total: Tensor = nodes.leave(ended, "f_count")
             forward.exits.append(total)
             forward.know_outside(total)
@@ -130,7 +130,7 @@ class LoopGradient:
             left: Tensor = registry.get("Sub")(going, one)
             context.pivot_for_body = left
             self.index: Tensor = nodes.next_iteration(left)
-            merged.op._update_input(1, self.index)
+            merged.op._set_input(1, self.index)
             zero: Tensor = nodes.leave(ended, "b_count")
             context.exits.append(zero)
             if self.outer is not None:  # the inner loop's pops likewise
@@ -276,7 +276,7 @@ class LoopGradient:
         merged = nodes.merge([entered, entered], "b_acc")[0]
         ended, going = nodes.switch(merged, context.pivot)
         total = nodes.next_iteration(registry.get("AddV2")(going, grad, name="Add"))
-        merged.op._update_input(1, total)
+        merged.op._set_input(1, total)
         return self._left(ended, "b_acc")
 
     def _left(self, ended: Tensor, name: str | None = None) -> Tensor:
@@ -335,7 +335,7 @@ class LoopGradient:
             grown.append(registry.get("Maximum")(news[2], switched[2][1]))
         following = [nodes.next_iteration(part) for part in grown]
         for start_of, end in zip(merged, following, strict=True):
-            start_of.op._update_input(1, end)
+            start_of.op._set_input(1, end)
         left = [nodes.leave(pair[0], "b_acc") for pair in switched]
         context.exits.extend(left)
         context.know_outside(*left)
@@ -518,7 +518,7 @@ class LoopGradients:
         else:
             with loop.context.entered():
                 following = nodes.next_iteration(nodes.constant(0, entered.dtype, shape))
-        merged.op._update_input(1, following)
+        merged.op._set_input(1, following)
 
 
 def zeros_for(op: Operation, index: int) -> Tensor:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.base import device as devices
 from headrace.base import dtypes, errors
+from headrace.base import shapes as shape_rules
 from headrace.graph import scopes
 from headrace.graph.registry import OpSpec
 from headrace.graph.shape_fns import ShapeContext
@@ -53,6 +54,9 @@ class Operation:
         "__dict__", "__weakref__", "_control_flow_context", "_where", "attrs", "control_inputs", "device",
         "graph", "id", "inputs", "name", "outputs", "spec", "type",
     )  # fmt: skip
+
+    _original_op: Operation | None = None
+    """What it was made on behalf of: of a node of a gradient, the node that was differentiated."""
 
     def __init__(
         self,
@@ -99,9 +103,71 @@ class Operation:
         return public_value(self, name)
 
     def _set_attr(self, name: str, value: Any) -> None:
+        """Set an attr, to an AttrValue or what a node holds for one.
+
+        Steps that a session has planned keep the old value, as they keep old inputs and control inputs.
+        """
         from headrace.graph.attrs import from_proto
 
         self.attrs[name] = from_proto(value) if hasattr(value, "WhichOneof") else value
+        self.graph.version += 1
+
+    def _clear_attr(self, name: str) -> None:
+        """Remove an attr, if it is there."""
+        self.attrs.pop(name, None)
+        self.graph.version += 1
+
+    def _get_attr_type(self, name: str) -> dtypes.DType:
+        found: dtypes.DType = self.get_attr(name)
+        return found
+
+    def _get_attr_bool(self, name: str) -> bool:
+        return bool(self.get_attr(name))
+
+    def _get_attr_int(self, name: str) -> int:
+        return int(self.get_attr(name))
+
+    @property
+    def _id(self) -> int:
+        """Its number in the graph, from 1 on."""
+        return self.id + 1
+
+    _id_value = _id
+
+    @property
+    def _is_stateful(self) -> bool:
+        return self.spec is not None and self.spec.stateful
+
+    @property
+    def _input_types(self) -> list[dtypes.DType]:
+        return [tensor.dtype.base_dtype for tensor in self.inputs]
+
+    @property
+    def _output_types(self) -> list[int]:
+        return [tensor.dtype.as_datatype_enum for tensor in self.outputs]
+
+    @property
+    def _control_outputs(self) -> list[Operation]:
+        """The nodes that wait for this one without taking an output of it."""
+        return [op for op in self.graph.get_operations() if self in op.control_inputs]
+
+    @property
+    def _node_def(self) -> Any:
+        return self.node_def
+
+    @property
+    def _op_def(self) -> Any:
+        return self.op_def
+
+    @property
+    def traceback(self) -> list[tuple[str, int, str, str | None]]:
+        """Where it was made: (file, line, function, text) of the program's line, which is all that is kept."""
+        import linecache
+
+        if self._where is None:
+            return []
+        file, line = self._where
+        return [(file, line, "<unknown>", linecache.getline(file, line).strip() or None)]
 
     def colocation_groups(self) -> list[bytes]:
         """The ``loc:@node`` groups this node belongs to; its own when nothing else was said."""
@@ -133,8 +199,15 @@ class Operation:
         scopes.require_session(session, f"run {self.name}").run(self, feed_dict)
 
     def _add_control_inputs(self, ops: Sequence[Operation]) -> None:
-        self.control_inputs.extend(ops)
-        self.graph.version += 1
+        """Have it wait for these, too.  Raises TypeError (no operation), ValueError (another graph's)."""
+        for op in ops:
+            if not isinstance(op, Operation):
+                raise TypeError(f"op must be an Operation: {op!r:.80} is a {type(op).__name__}")
+            if op.graph is not self.graph:
+                raise ValueError(f"{op.name!r} must be from the same graph as {self.name!r}")
+        with self.graph._mutation_lock():
+            self.control_inputs.extend(op for op in ops if op not in self.control_inputs)
+            self.graph.version += 1
 
     def _add_control_input(self, op: Operation) -> None:
         self._add_control_inputs([op])
@@ -150,7 +223,39 @@ class Operation:
         self._control_flow_context = context
 
     def _update_input(self, index: int, tensor: Tensor) -> None:
-        """Replace an input; used while importing loops and by graph rewriting."""
+        """Take another tensor as input `index`.
+
+        Raises TypeError (no tensor), ValueError (another graph's), OutOfRangeError (no such input),
+        InvalidArgumentError (another dtype, a shape that cannot be that of the input).
+        """
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"tensor must be a Tensor: {tensor!r:.80} is a {type(tensor).__name__}")
+        if tensor.graph is not self.graph:
+            raise ValueError(f"{tensor.name} must be from the same graph as {self.name!r}")
+        if not 0 <= index < len(self.inputs):
+            raise errors.out_of_range(
+                f"Cannot update edge. Input index [{index}] is greater than the number of total inputs "
+                f"[{len(self.inputs)}] of {self.name!r}",
+                node=self.name,
+            )
+        old = self.inputs[index]
+        if old.dtype.base_dtype != tensor.dtype.base_dtype:
+            raise errors.invalid_argument(
+                f"Cannot update edge, incompatible types: input {index} of {self.name!r} is {old.dtype.name}, and "
+                f"{tensor.name} is {tensor.dtype.name}",
+                node=self.name,
+            )
+        if not shape_rules.compatible(old.raw_shape, tensor.raw_shape):
+            raise errors.invalid_argument(
+                f"Cannot update edge, incompatible shapes: {tensor.shape} of {tensor.name} and {old.shape} of "
+                f"{old.name}, which is input {index} of {self.name!r}",
+                node=self.name,
+            )
+        with self.graph._mutation_lock():
+            self._set_input(index, tensor)
+
+    def _set_input(self, index: int, tensor: Tensor) -> None:
+        """Replace an input, whatever it was."""
         old = self.inputs[index]
         if old is not None and self in old._consumers:
             old._consumers.remove(self)

@@ -91,6 +91,38 @@ class Tensor:
         except ValueError as error:
             raise ValueError(f"set_shape of {self.name}: {error}") from None
 
+    @property
+    def ndim(self) -> int | None:
+        """The rank; None if it is not known."""
+        return None if self._raw is None else len(self._raw)
+
+    @property
+    def _shape(self) -> TensorShape:
+        return TensorShape(self._raw)
+
+    def _shape_tuple(self) -> Shape:
+        """Sizes, None for those that are not known; None without a rank."""
+        return self._raw
+
+    def _shape_as_list(self) -> list[int | None] | None:
+        return None if self._raw is None else list(self._raw)
+
+    def _rank(self) -> int:
+        """-1 if it is not known."""
+        return -1 if self._raw is None else len(self._raw)
+
+    @property
+    def _op(self) -> Operation:
+        return self.op
+
+    @property
+    def _value_index(self) -> int:
+        return self.value_index
+
+    def _as_node_def_input(self) -> str:
+        """As NodeDefs spell it: ``node``, ``node:1``."""
+        return self.op.name if self.value_index == 0 else self.name
+
     def consumers(self) -> list[Operation]:
         """The operations that take this tensor as an input."""
         return list(self._consumers)

@@ -244,7 +244,7 @@ def add_back_edge(merged: Any, result: Any, *, check_shape: bool = True) -> None
     for start, end in zip(nodes.tensors_of(merged), nodes.tensors_of(following), strict=True):
         if check_shape:
             _check_kept(start, end)
-        start.op._update_input(1, end)
+        start.op._set_input(1, end)
 
 
 def _check_kept(start: Tensor, end: Tensor) -> None:

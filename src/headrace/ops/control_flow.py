@@ -76,8 +76,9 @@ def cond(
         pred = identity(pred, name="pred_id")
         for tensor in (no, yes, if_true, if_false, pred):
             graph.prevent_fetching(tensor.op)
-        shown, true_flat = _branch(CondContext(graph, pred, if_true, 1), true_fn, "true_fn")
-        other, false_flat = _branch(CondContext(graph, pred, if_false, 0), false_fn, "false_fn")
+        with graph._mutation_lock():  # nodes get other inputs when they are in a branch
+            shown, true_flat = _branch(CondContext(graph, pred, if_true, 1), true_fn, "true_fn")
+            other, false_flat = _branch(CondContext(graph, pred, if_false, 0), false_fn, "false_fn")
         if not strict:
             shown, other = _unpacked(shown), _unpacked(other)
         nest.assert_same_structure(shown, other)
@@ -216,7 +217,8 @@ def while_loop(
             scopes.get_default_graph(), parallel_iterations=parallel_iterations, back_prop=back_prop,
             swap_memory=swap_memory, maximum_iterations=limit,
         )  # fmt: skip
-        result = _loop(context, cond, body, loop_vars, shape_invariants)
+        with context.graph._mutation_lock():  # nodes get inputs that are made later
+            result = _loop(context, cond, body, loop_vars, shape_invariants)
         if limit is not None:
             return result[1]
         return result[0] if len(context.exits) == 1 and not return_same_structure else result

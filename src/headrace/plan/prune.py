@@ -58,7 +58,7 @@ def needed(
 
     A fed tensor needs nothing; its node runs only if another output or the node itself is needed.
     Equal requests give equal orders: the order is that of a depth-first walk from the roots.
-    Raises InvalidArgument on a cycle that no loop explains.
+    Raises InvalidArgument on a cycle that no loop explains, and for a node that asks for a kernel by its label.
     """
     fed = set(feeds)
     roots = [tensor.op for tensor in fetches if tensor not in fed]
@@ -68,9 +68,22 @@ def needed(
         if not any(op.type in CONTROL_FLOW for op in found):
             # Nodes that run anyway keep their edges: order among them can be observed.
             walk = _Walk(fed, found)
-            return Pruned(walk.run(list(roots)), walk.controls)
-    walk = _Walk(fed, None)  # with control flow an edge also says whether a node is dead
-    return Pruned(walk.run(list(roots)), walk.controls)
+            return _pruned(walk, roots)
+    return _pruned(_Walk(fed, None), roots)  # with control flow an edge also says what is dead
+
+
+def _pruned(walk: _Walk, roots: Sequence[Operation]) -> Pruned:
+    ops = walk.run(list(roots))
+    for op in ops:
+        label = op.attrs.get("_kernel")
+        if label:
+            text = label.decode(errors="replace") if isinstance(label, bytes) else label
+            raise errors.invalid_argument(
+                f"No OpKernel was registered to support Op {op.type!r} with the label {text!r}, which node {op.name!r} "
+                "asks for: headrace's ops have one kernel each; build the node outside of _kernel_label_map",
+                node=op.name, op_type=op.type, built_at=op.built_at,
+            )  # fmt: skip
+    return Pruned(ops, walk.controls)
 
 
 def _found(fed: set[Tensor], roots: Sequence[Operation]) -> set[Operation]:

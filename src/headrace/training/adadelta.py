@@ -29,8 +29,12 @@ class AdadeltaOptimizer(Optimizer):
     ) -> None:
         """Each: a number, a tensor, or a function that gives one of them; epsilon is added to both averages."""
         super().__init__(use_locking, name)
-        self._hyper = {"lr": learning_rate, "rho": rho, "epsilon": epsilon}
-        self._tensors: dict[str, Tensor] = {}
+        self._lr = learning_rate
+        self._rho = rho
+        self._epsilon = epsilon
+        self._lr_t: Any = None  # tensors, from `_prepare` on
+        self._rho_t: Any = None
+        self._epsilon_t: Any = None
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for var in var_list:
@@ -38,9 +42,11 @@ class AdadeltaOptimizer(Optimizer):
             self._zeros_slot(var, "accum_update", self._name)
 
     def _prepare(self) -> None:
-        self._tensors = self._as_tensors(**self._hyper)
+        made = self._as_tensors(lr=self._lr, rho=self._rho, epsilon=self._epsilon)
+        self._lr_t, self._rho_t, self._epsilon_t = made["lr"], made["rho"], made["epsilon"]
 
     def _apply_dense(self, grad: Tensor | IndexedSlices, var: Any) -> Any:
-        return self._apply_rule("Adadelta", grad, var, ["accum", "accum_update"], self._tensors)
+        scalars = {"lr": self._lr_t, "rho": self._rho_t, "epsilon": self._epsilon_t}
+        return self._apply_rule("Adadelta", grad, var, ["accum", "accum_update"], scalars)
 
     _apply_sparse = _apply_dense

@@ -6,16 +6,16 @@ Source: TF 1.15 python/training/adagrad.py, for names
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.graph.convert import convert
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
+from headrace.ops.casting import cast
 from headrace.ops.initializers import constant_initializer
-from headrace.training.optimizer import Optimizer, cast_like
+from headrace.training.optimizer import Optimizer
 
 __all__ = ["AdagradOptimizer"]
 
@@ -45,15 +45,20 @@ class AdagradOptimizer(Optimizer):
             kind, shape = var.dtype.base_dtype, var.get_shape()
             initializer: Any = constant_initializer(self._initial_accumulator_value, dtype=kind)
             if not shape.is_fully_defined():
-                initializer = partial(self._filled, var)
+                initializer = self._init_constant_op(var, kind)
             self._get_or_make_slot_with_initializer(
                 var, initializer, shape, kind, "accumulator", self._name
             )
 
-    def _filled(self, var: Any) -> Tensor:
-        """The initial value, in the shape that `var` has when the accumulator is initialized."""
-        filled = get("Fill")(get("Shape")(var), self._initial_accumulator_value)
-        return cast_like(filled, var)
+    def _init_constant_op(self, v: Any, dtype: Any) -> Callable[[], Tensor]:
+        """Gives the initial value, in the shape that `v` has when the accumulator is initialized."""
+
+        def filled() -> Tensor:
+            value: Tensor = get("Fill")(get("Shape")(v), self._initial_accumulator_value)
+            same: Tensor = cast(value, dtype)
+            return same
+
+        return filled
 
     def _prepare(self) -> None:
         rate = self._call_if_callable(self._learning_rate)

@@ -46,30 +46,37 @@ class AdagradDAOptimizer(Optimizer):
         super().__init__(use_locking, name)
         self._learning_rate = learning_rate
         self._global_step = global_step
-        self._initial_value = initial_gradient_squared_accumulator_value
-        self._strengths = l1_regularization_strength, l2_regularization_strength
-        self._made: tuple[Tensor, Tensor] | None = None
+        self._initial_gradient_squared_accumulator_value = (
+            initial_gradient_squared_accumulator_value
+        )
+        self._l1_regularization_strength = l1_regularization_strength
+        self._l2_regularization_strength = l2_regularization_strength
+        self._learning_rate_tensor: Any = None  # tensors, from `_prepare` on
+        self._global_step_on_worker: Any = None
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for var in var_list:
             with colocate_with(var):
                 values = [
                     constant(value, var.dtype.base_dtype, var.get_shape())
-                    for value in (0.0, self._initial_value)
+                    for value in (0.0, self._initial_gradient_squared_accumulator_value)
                 ]
             for slot, value in zip(_SLOTS, values, strict=True):
                 self._get_or_make_slot(var, value, slot, self._name)
 
     def _prepare(self) -> None:
         rate = self._as_tensors(learning_rate=self._learning_rate)["learning_rate"]
+        self._learning_rate_tensor = rate
         with colocate_with(rate):
-            self._made = rate, identity(self._global_step) + 1
+            self._global_step_on_worker = identity(self._global_step) + 1
 
     def _apply_dense(self, grad: Tensor | IndexedSlices, var: Any) -> Any:
-        assert self._made is not None
-        rate, step = self._made
-        l1, l2 = self._strengths
-        scalars = {"lr": rate, "l1": l1, "l2": l2, "global_step": identity(step)}
+        scalars = {
+            "lr": self._learning_rate_tensor,
+            "l1": self._l1_regularization_strength,
+            "l2": self._l2_regularization_strength,
+            "global_step": identity(self._global_step_on_worker),
+        }
         return self._apply_rule("AdagradDA", grad, var, _SLOTS, scalars)
 
     _apply_sparse = _apply_dense

@@ -57,45 +57,62 @@ class FtrlOptimizer(Optimizer):
         self._learning_rate = learning_rate
         self._learning_rate_power = learning_rate_power
         self._initial_accumulator_value = initial_accumulator_value
-        self._l1 = l1_regularization_strength
-        self._l2 = l2_regularization_strength
-        self._l2_shrinkage = l2_shrinkage_regularization_strength
+        self._l1_regularization_strength = l1_regularization_strength
+        self._l2_regularization_strength = l2_regularization_strength
+        self._l2_shrinkage_regularization_strength = l2_shrinkage_regularization_strength
         self._beta = 0.0 if beta is None else beta
-        self._accum_name = accum_name or name
-        self._linear_name = linear_name or name
-        self._tensors: dict[str, Tensor] = {}
+        self._accum_name = accum_name
+        self._linear_name = linear_name
+        self._learning_rate_tensor: Any = None  # tensors, from `_prepare` on
+        self._learning_rate_power_tensor: Any = None
+        self._l1_regularization_strength_tensor: Any = None
+        self._adjusted_l2_regularization_strength_tensor: Any = None
+        self._l2_shrinkage_regularization_strength_tensor: Any = None
+        self._beta_tensor: Any = None
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         def initial(shape: Any, dtype: Any, partition_info: Any = None) -> Tensor:
             ones: Tensor = ones_initializer(dtype=dtype)(shape)
             return ones * self._initial_accumulator_value
 
+        accum_name = self._accum_name or self._name
         for var in var_list:
             self._get_or_make_slot_with_initializer(
-                var, initial, var.get_shape(), var.dtype.base_dtype, "accum", self._accum_name
+                var, initial, var.get_shape(), var.dtype.base_dtype, "accum", accum_name
             )
-            self._zeros_slot(var, "linear", self._linear_name)
+            self._zeros_slot(var, "linear", self._linear_name or self._name)
 
     def _prepare(self) -> None:
         rate = self._call_if_callable(self._learning_rate)
-        made = self._as_tensors(learning_rate=rate, l1_regularization_strength=self._l1)
+        made = self._as_tensors(
+            learning_rate=rate, l1_regularization_strength=self._l1_regularization_strength
+        )
         # The share of beta in the denominator of the rate acts as a penalty of beta / (2 * rate) would.
-        l2 = self._l2 + self._beta / (2.0 * maximum(rate, _SMALLEST_RATE))
+        share = self._beta / (2.0 * maximum(rate, _SMALLEST_RATE))
+        l2 = self._l2_regularization_strength + share
         more = self._as_tensors(
             beta=self._beta,
-            l2_shrinkage_regularization_strength=self._l2_shrinkage,
+            l2_shrinkage_regularization_strength=self._l2_shrinkage_regularization_strength,
             learning_rate_power=self._learning_rate_power,
         )
-        self._tensors = {
-            "lr": made["learning_rate"],
-            "l1": made["l1_regularization_strength"],
-            "l2": l2,
-            "l2_shrinkage": more["l2_shrinkage_regularization_strength"],
-            "lr_power": more["learning_rate_power"],
-        }
+        self._learning_rate_tensor = made["learning_rate"]
+        self._l1_regularization_strength_tensor = made["l1_regularization_strength"]
+        self._adjusted_l2_regularization_strength_tensor = l2
+        self._beta_tensor = more["beta"]
+        self._l2_shrinkage_regularization_strength_tensor = more[
+            "l2_shrinkage_regularization_strength"
+        ]
+        self._learning_rate_power_tensor = more["learning_rate_power"]
 
     def _apply_dense(self, grad: Tensor | IndexedSlices, var: Any) -> Any:
-        rule = "FtrlV2" if self._l2_shrinkage > 0.0 else "Ftrl"
-        return self._apply_rule(rule, grad, var, ["accum", "linear"], self._tensors)
+        rule = "FtrlV2" if self._l2_shrinkage_regularization_strength > 0.0 else "Ftrl"
+        scalars = {
+            "lr": self._learning_rate_tensor,
+            "l1": self._l1_regularization_strength_tensor,
+            "l2": self._adjusted_l2_regularization_strength_tensor,
+            "l2_shrinkage": self._l2_shrinkage_regularization_strength_tensor,
+            "lr_power": self._learning_rate_power_tensor,
+        }
+        return self._apply_rule(rule, grad, var, ["accum", "linear"], scalars)
 
     _apply_sparse = _apply_dense

@@ -33,20 +33,18 @@ class MomentumOptimizer(Optimizer):
         self._learning_rate = learning_rate
         self._momentum = momentum
         self._use_nesterov = use_nesterov
-        self._tensors: tuple[Tensor, Tensor] | None = None
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for var in var_list:
             self._zeros_slot(var, "momentum", self._name)
 
     def _prepare(self) -> None:
-        rate = convert(self._call_if_callable(self._learning_rate), None, "learning_rate")
-        self._tensors = rate, convert(self._call_if_callable(self._momentum), None, "momentum")
+        rate = self._call_if_callable(self._learning_rate)
+        self._learning_rate_tensor = convert(rate, None, "learning_rate")
+        self._momentum_tensor = convert(self._call_if_callable(self._momentum), None, "momentum")
 
     def _apply_dense(self, grad: Tensor | IndexedSlices, var: Any) -> Any:
-        assert self._tensors is not None
-        rate, momentum = self._tensors
-        scalars = {"lr": rate, "momentum": momentum}
+        scalars = {"lr": self._learning_rate_tensor, "momentum": self._momentum_tensor}
         return self._apply_rule(
             "Momentum", grad, var, ["momentum"], scalars, use_nesterov=self._use_nesterov
         )

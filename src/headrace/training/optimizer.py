@@ -53,7 +53,7 @@ class Optimizer:
         self._use_locking = use_locking
         self._name = name
         self._slots: dict[str, dict[Any, Any]] = {}
-        self._non_slots: dict[tuple[str, Any], Any] = {}
+        self._non_slot_dict: dict[tuple[str, Any], Any] = {}
 
     def get_name(self) -> str:
         """The name given to the constructor."""
@@ -212,7 +212,7 @@ class Optimizer:
         """Its own variables in the default graph, by name: slots and others."""
         graph = scopes.get_default_graph()
         found = [slot for slots in self._slots.values() for slot in slots.values()]
-        found += self._non_slots.values()
+        found += self._non_slot_dict.values()
         return sorted((v for v in found if v.graph is graph), key=lambda v: str(v.op.name))
 
     def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
@@ -244,21 +244,23 @@ class Optimizer:
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
         """A variable of the optimizer itself, one per graph, placed with the variable `colocate_with`."""
         graph = colocate_with.graph
-        if (name, graph) not in self._non_slots:
+        if (name, graph) not in self._non_slot_dict:
             with graph.colocate_with(colocate_with.op):
-                self._non_slots[name, graph] = Variable(
+                self._non_slot_dict[name, graph] = Variable(
                     initial_value,
                     name=name,
                     trainable=False,
                     use_resource=is_resource_variable(colocate_with),
                 )
-        return self._non_slots[name, graph]
+        return self._non_slot_dict[name, graph]
 
     def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:
-        return self._non_slots.get((name, scopes.get_default_graph() if graph is None else graph))
+        return self._non_slot_dict.get(
+            (name, scopes.get_default_graph() if graph is None else graph)
+        )
 
     def _non_slot_variables(self) -> list[Any]:
-        return list(self._non_slots.values())
+        return list(self._non_slot_dict.values())
 
     # -- what a subclass says -----------------------------------------------------------------
 

@@ -38,12 +38,12 @@ class ProximalAdagradOptimizer(Optimizer):
             )
         super().__init__(use_locking, name)
         self._initial_accumulator_value = initial_accumulator_value
-        self._hyper = {
-            "learning_rate": learning_rate,
-            "l1_regularization_strength": l1_regularization_strength,
-            "l2_regularization_strength": l2_regularization_strength,
-        }
-        self._tensors: dict[str, Tensor] = {}
+        self._learning_rate = learning_rate
+        self._l1_regularization_strength = l1_regularization_strength
+        self._l2_regularization_strength = l2_regularization_strength
+        self._learning_rate_tensor: Any = None  # tensors, from `_prepare` on
+        self._l1_regularization_strength_tensor: Any = None
+        self._l2_regularization_strength_tensor: Any = None
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for var in var_list:
@@ -54,11 +54,21 @@ class ProximalAdagradOptimizer(Optimizer):
             self._get_or_make_slot(var, value, "accumulator", self._name)
 
     def _prepare(self) -> None:
-        names = "lr", "l1", "l2"
-        made = self._as_tensors(**self._hyper)
-        self._tensors = dict(zip(names, made.values(), strict=True))
+        made = self._as_tensors(
+            learning_rate=self._learning_rate,
+            l1_regularization_strength=self._l1_regularization_strength,
+            l2_regularization_strength=self._l2_regularization_strength,
+        )
+        self._learning_rate_tensor = made["learning_rate"]
+        self._l1_regularization_strength_tensor = made["l1_regularization_strength"]
+        self._l2_regularization_strength_tensor = made["l2_regularization_strength"]
 
     def _apply_dense(self, grad: Tensor | IndexedSlices, var: Any) -> Any:
-        return self._apply_rule("ProximalAdagrad", grad, var, ["accumulator"], self._tensors)
+        scalars = {
+            "lr": self._learning_rate_tensor,
+            "l1": self._l1_regularization_strength_tensor,
+            "l2": self._l2_regularization_strength_tensor,
+        }
+        return self._apply_rule("ProximalAdagrad", grad, var, ["accumulator"], scalars)
 
     _apply_sparse = _apply_dense

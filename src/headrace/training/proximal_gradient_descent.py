@@ -29,19 +29,29 @@ class ProximalGradientDescentOptimizer(Optimizer):
     ) -> None:
         """Each: a number, a tensor, or a function that gives one of them."""
         super().__init__(use_locking, name)
-        self._hyper = {
-            "learning_rate": learning_rate,
-            "l1_regularization_strength": l1_regularization_strength,
-            "l2_regularization_strength": l2_regularization_strength,
-        }
-        self._tensors: dict[str, Tensor] = {}
+        self._learning_rate = learning_rate
+        self._l1_regularization_strength = l1_regularization_strength
+        self._l2_regularization_strength = l2_regularization_strength
+        self._learning_rate_tensor: Any = None  # tensors, from `_prepare` on
+        self._l1_regularization_strength_tensor: Any = None
+        self._l2_regularization_strength_tensor: Any = None
 
     def _prepare(self) -> None:
-        names = "alpha", "l1", "l2"
-        made = self._as_tensors(**self._hyper)
-        self._tensors = dict(zip(names, made.values(), strict=True))
+        made = self._as_tensors(
+            learning_rate=self._learning_rate,
+            l1_regularization_strength=self._l1_regularization_strength,
+            l2_regularization_strength=self._l2_regularization_strength,
+        )
+        self._learning_rate_tensor = made["learning_rate"]
+        self._l1_regularization_strength_tensor = made["l1_regularization_strength"]
+        self._l2_regularization_strength_tensor = made["l2_regularization_strength"]
 
     def _apply_dense(self, grad: Tensor | IndexedSlices, var: Any) -> Any:
-        return self._apply_rule("ProximalGradientDescent", grad, var, [], self._tensors)
+        scalars = {
+            "alpha": self._learning_rate_tensor,
+            "l1": self._l1_regularization_strength_tensor,
+            "l2": self._l2_regularization_strength_tensor,
+        }
+        return self._apply_rule("ProximalGradientDescent", grad, var, [], scalars)
 
     _apply_sparse = _apply_dense

@@ -37,11 +37,15 @@ class RMSPropOptimizer(Optimizer):
         mean square.
         """
         super().__init__(use_locking, name)
-        self._hyper = {
-            "learning_rate": learning_rate, "decay": decay, "momentum": momentum, "epsilon": epsilon,
-        }  # fmt: skip
+        self._learning_rate = learning_rate
+        self._decay = decay
+        self._momentum = momentum
+        self._epsilon = epsilon
         self._centered = centered
-        self._tensors: dict[str, Tensor] = {}
+        self._learning_rate_tensor: Any = None  # tensors, from `_prepare` on
+        self._decay_tensor: Any = None
+        self._momentum_tensor: Any = None
+        self._epsilon_tensor: Any = None
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for var in var_list:
@@ -57,14 +61,25 @@ class RMSPropOptimizer(Optimizer):
             self._zeros_slot(var, "momentum", self._name)
 
     def _prepare(self) -> None:
-        made = self._as_tensors(**self._hyper)
-        made["lr"], made["rho"] = made.pop("learning_rate"), made.pop("decay")
-        self._tensors = made
+        made = self._as_tensors(
+            learning_rate=self._learning_rate,
+            decay=self._decay,
+            momentum=self._momentum,
+            epsilon=self._epsilon,
+        )
+        self._learning_rate_tensor = made["learning_rate"]
+        self._decay_tensor = made["decay"]
+        self._momentum_tensor = made["momentum"]
+        self._epsilon_tensor = made["epsilon"]
 
     def _apply_dense(self, grad: Tensor | IndexedSlices, var: Any) -> Any:
         rule, slots = "RMSProp", ["rms", "momentum"]
         if self._centered:
             rule, slots = "CenteredRMSProp", ["mg", *slots]
-        return self._apply_rule(rule, grad, var, slots, self._tensors)
+        scalars = {
+            "lr": self._learning_rate_tensor, "rho": self._decay_tensor, "momentum": self._momentum_tensor,
+            "epsilon": self._epsilon_tensor,
+        }  # fmt: skip
+        return self._apply_rule(rule, grad, var, slots, scalars)
 
     _apply_sparse = _apply_dense
