@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -125,3 +126,21 @@ def test_an_allocation_that_fails_on_a_server_is_resource_exhausted_too() -> Non
                 session.run(too_large(fed), {fed: [TOO_MUCH]})
             assert caught.value.node == "large"
             assert session.run(tf.constant(1)) == 1
+
+
+def test_a_function_for_which_there_is_no_thread_is_resource_exhausted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        queue = tf.FIFOQueue(1, [tf.float32], [[]])
+        called = [
+            tf.py_func(lambda x: x, [queue.dequeue()], tf.float32, name=name) for name in ("a", "b")
+        ]
+        enqueue = queue.enqueue([1.0])
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", start)
+            with pytest.raises(tf.errors.ResourceExhaustedError, match="no memory for one"):
+                session.run([*called, enqueue])

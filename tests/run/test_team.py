@@ -93,6 +93,24 @@ def test_several_steps_may_use_a_team_at_once(three: Team) -> None:
     assert sums == [20 * sum(range(50))] * 4
 
 
+def test_where_the_system_gives_no_thread_the_calling_one_does_it_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    done: list[int] = []
+    with Team(3) as team:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", start)
+            team.spread(done.append, range(4))
+        assert done == [0, 1, 2, 3]
+        team.spread(done.append, range(4))
+        assert sorted(done) == [0, 0, 1, 1, 2, 2, 3, 3]
+        assert team.started == 2
+        team.close()
+
+
 def test_a_closed_team_works_on_the_calling_thread() -> None:
     closed = Team(3)
     closed.spread(lambda part: None, range(3))

@@ -109,6 +109,20 @@ def test_who_asks_during_a_look_is_heard(how: str) -> None:
     assert ended("asking")
 
 
+def test_a_thread_that_could_not_be_started_is_started_by_who_comes_next(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError):
+            looks.table.look_at("a", 0.0)
+    looks.table.look_at("b", 1.0)
+    assert {looks.next(), looks.next()} == {"a", "b"}
+
+
 def test_who_forgets_during_a_look_is_heard() -> None:
     def look(thing: str) -> float:
         table.forget(thing)

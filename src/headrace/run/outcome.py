@@ -107,6 +107,8 @@ def cause(error: Exception) -> BaseException | None:
 
 _TOO_LARGE: Final = ("array is too big", "Maximum allowed")
 """How NumPy's ValueErrors begin where more is wanted than there are addresses."""
+_NO_THREAD: Final = "can't start new thread"
+"""What Python's RuntimeError says where the system gives none."""
 _NO_LOOP: Final = ("ufunc ", "Cannot cast ufunc ")
 """How NumPy's TypeErrors begin where a function is not for a type."""
 
@@ -116,6 +118,8 @@ def _typed(error: Exception, node: NodeInfo, inputs: Sequence[Any]) -> errors.Op
     text = f"{node.op} {node.name!r}: {error or type(error).__name__}; its inputs were {shown}"
     if isinstance(error, MemoryError) or str(error).startswith(_TOO_LARGE):
         return errors.resource_exhausted(f"out of memory in {text}")
+    if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+        return errors.resource_exhausted(f"too many threads, or no memory for one, in {text}")
     if isinstance(error, ValueError):  # NumPy's for shapes that do not fit
         return errors.invalid_argument(text)
     if isinstance(error, TypeError) and (

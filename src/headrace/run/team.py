@@ -190,7 +190,10 @@ class Team:
                     thread = threading.Thread(
                         target=_serve, args=(self._inbox,), name=f"team/{number}", daemon=True
                     )
-                    thread.start()
+                    try:
+                        thread.start()
+                    except RuntimeError:  # the system has none left to give; the caller's will do
+                        break
                     self._threads.append(thread)
         return bool(self._threads)
 

@@ -45,8 +45,8 @@ class Timetable(Generic[Thing]):
                 self._looked_at = None
             self._due[thing] = when
             if not self._running:
-                self._running = True
                 threading.Thread(target=self._work, name=self._name, daemon=True).start()
+                self._running = True
             else:
                 self._changed.notify()
 

@@ -64,9 +64,9 @@ if sys.platform == "linux":
             with self._lock:
                 self._callbacks[fd] = callback
                 if not self._watching:
-                    self._watching = True
                     name = "headrace watcher"
                     threading.Thread(target=self._watch, name=name, daemon=True).start()
+                    self._watching = True
             self._epoll.register(fd, _INPUT if wants_input else _HANG_UP)
 
         def arm(self, socket: HasFd, wants_input: bool) -> None:
