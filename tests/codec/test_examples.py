@@ -65,10 +65,10 @@ def test_floats_are_taken_as_they_are_however_many(count: int) -> None:
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        (DenseSpec("y", dtypes.float32, (1,), NONE), "example 'b', feature 'y' .*required.*missing"),
-        (DenseSpec("x", dtypes.float32, (2,), NONE), r"example 'b', feature 'x': it has 1 .*\[2\] has 2"),
-        (DenseSpec("x", dtypes.int64, (2,), NONE), "example 'a', feature 'x': int64 .* is float32"),
-        (DenseSpec("x", dtypes.float32, (2,), NONE, True), "example 'b', feature 'x': 1 values are no multiple"),
+        (DenseSpec("y", dtypes.float32, (1,), NONE), "Feature: y .data type: float. is required .* 'b' has none"),
+        (DenseSpec("x", dtypes.float32, (2,), NONE), "Key: x. Number of float values != expected. example 'b' has 1"),
+        (DenseSpec("x", dtypes.int64, (2,), NONE), "Data type: float but expected type: int64, in example 'a'"),
+        (DenseSpec("x", dtypes.float32, (2,), NONE, True), "float values is not a multiple .* 'b' has 1 values"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(spec: DenseSpec, says: str) -> None:
@@ -79,7 +79,8 @@ def test_what_is_wrong_is_named(spec: DenseSpec, says: str) -> None:
 
 def test_what_is_no_example_is_shown() -> None:
     with pytest.raises(
-        errors.InvalidArgumentError, match=r"example 1 could not be parsed as a tf\.train\.Example"
+        errors.InvalidArgumentError,
+        match=r"Could not parse example input, value: .* example 1, is no serialized tf\.train\.Example",
     ):
         batch(b"", b"\x0a\x7fq")
 
@@ -94,7 +95,8 @@ def test_lists_are_required_or_may_be_missing() -> None:
     assert found.tolist() == [[[1, 2], [3, 4]], [[0, 0], [0, 0]]]
     assert lengths.tolist() == [2, 0]
     with pytest.raises(
-        errors.InvalidArgumentError, match=r"example 1, feature list 'x' is required.*allow_missing"
+        errors.InvalidArgumentError,
+        match=r"Feature list 'x' is required but could not be found: example 1 .*allow_missing",
     ):
         codec.dense_lists(lists, ListSpec("x", dtypes.float32, (2,)), whole)
     with pytest.raises(

@@ -52,14 +52,16 @@ def test_a_file_that_stops_short_gives_what_is_whole_and_names_the_rest(length: 
     if length - start < HEADER:
         assert list(source) == []
     else:
-        with pytest.raises(errors.DataLossError, match=rf"f: truncated record at offset {start}\b"):
+        with pytest.raises(
+            errors.DataLossError, match=rf"^truncated record at {start}' .* and f ends"
+        ):
             next(source)
 
 
 def test_records_before_a_broken_one_are_given() -> None:
     source = records([FILE[:-1]], "f")
     assert [next(source), next(source)] == [(0, b"one"), (19, b"")]
-    with pytest.raises(errors.DataLossError, match="offset 35: it should have 45 bytes"):
+    with pytest.raises(errors.DataLossError, match=r"at 35' .* it should have 45 bytes"):
         next(source)
 
 
@@ -68,12 +70,12 @@ def test_no_changed_byte_goes_unnoticed(at: int) -> None:
     broken = bytearray(FILE)
     broken[at] ^= 0x10
     start = max(offset for offset in OFFSETS if offset <= at)
-    with pytest.raises(errors.DataLossError, match=rf"f: corrupted record at offset {start}\b"):
+    with pytest.raises(errors.DataLossError, match=rf"^corrupted record at {start}\b.*, in f$"):
         read([bytes(broken)])
 
 
 def test_a_file_of_something_else_is_told_from_a_broken_one() -> None:
-    with pytest.raises(errors.DataLossError, match="is it a TFRecord file"):
+    with pytest.raises(errors.DataLossError, match="Is this even a TFRecord file"):
         read([b"these are lines of text, not records\n"])
     with pytest.raises(errors.DataLossError, match=r"f cannot be read as ZLIB near byte 0"):
         list(inflated([b"no zlib"], "ZLIB", "f"))

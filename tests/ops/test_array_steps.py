@@ -33,7 +33,7 @@ def test_an_unfed_placeholder_says_what_to_feed(session: Any) -> None:
     x = tf.placeholder(tf.float32, [None, 3], name="images")
     with pytest.raises(errors.InvalidArgumentError) as caught:
         session.run(x + 1)
-    for part in ("'images'", "float32", "[?,3]", "feed"):
+    for part in ("'images'", "dtype float ", "[?,3]", "feed"):
         assert part in caught.value.message
     assert caught.value.node == "images"
 
@@ -139,7 +139,8 @@ def test_a_slice_of_a_variable_can_be_assigned_to(session: Any) -> None:
     assert session.run(v[0, 1].assign(5.0)).tolist() == [[1, 5, 1], [1, 2, 1]]
     assert session.run(v[0].assign(7.0)).tolist() == [[7, 7, 7], [1, 2, 1]]
     with pytest.raises(
-        errors.InvalidArgumentError, match=r"\[2\] does not fit into a slice of shape \[3\]"
+        errors.InvalidArgumentError,
+        match=r"Cannot broadcast input shape \[2\] into final shape \[3\]",
     ):
         session.run(v[0].assign(tf.placeholder_with_default([1.0, 2.0], None)))
 

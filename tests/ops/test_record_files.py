@@ -75,7 +75,7 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(tf.errors.NotFoundError, match="nobody"):
         next(tf.python_io.tf_record_iterator(str(tmp_path / "nobody")))
     (tmp_path / "text").write_text("this is no file of records")
-    with pytest.raises(tf.errors.DataLossError, match="text: corrupted record at offset 0"):
+    with pytest.raises(tf.errors.DataLossError, match=r"corrupted record at 0 .*, in .*text"):
         next(tf.python_io.tf_record_iterator(str(tmp_path / "text")))
     for options in ("LZ4", 7):
         with pytest.raises(ValueError, match="compression_type"):

@@ -17,20 +17,44 @@ from headrace.run.shuffle_queue import RandomShuffleQueue
 
 BASE: dict[str, Any] = {"component_types": [dtypes.int32], "shapes": [()], "capacity": 5}
 MISMATCHES: list[tuple[type[Queue], dict[str, Any], type[Queue], dict[str, Any], str]] = [
-    (FIFOQueue, {}, FIFOQueue, {"capacity": 6}, "capacity 5, but the node asks for 6"),
-    (FIFOQueue, {}, FIFOQueue, {"component_types": [dtypes.float32]}, "int32, but the node asks"),
-    (FIFOQueue, {}, FIFOQueue, {"shapes": [(2,)]}, "shapes [], but the node asks for [2]"),
-    (FIFOQueue, {}, FIFOQueue, {"shapes": []}, "shapes [], but the node asks for unknown"),
-    (FIFOQueue, {}, RandomShuffleQueue, {}, "FIFOQueue, but the node asks for RandomShuffle"),
-    (RandomShuffleQueue, {}, FIFOQueue, {}, "RandomShuffleQueue, but the node asks for FIFO"),
+    (FIFOQueue, {}, FIFOQueue, {"capacity": 6}, "has capacity 5 but requested capacity was 6"),
+    (
+        FIFOQueue,
+        {},
+        FIFOQueue,
+        {"component_types": [dtypes.float32]},
+        "has component types int32 but requested component types were",
+    ),
+    (
+        FIFOQueue,
+        {},
+        FIFOQueue,
+        {"shapes": [(2,)]},
+        "has component shapes [[]] but requested component shapes were [[2]]",
+    ),
+    (
+        FIFOQueue,
+        {},
+        FIFOQueue,
+        {"shapes": []},
+        "has component shapes [[]] but requested component shapes were []",
+    ),
+    (FIFOQueue, {}, RandomShuffleQueue, {}, "Expected FIFOQueue, found RandomShuffleQueue"),
+    (RandomShuffleQueue, {}, FIFOQueue, {}, "Expected RandomShuffleQueue, found FIFOQueue"),
     (
         RandomShuffleQueue,
         {"min_after_dequeue": 1},
         RandomShuffleQueue,
         {"min_after_dequeue": 2},
-        "min_after_dequeue 1, but the node asks for 2",
+        "min_after_dequeue 1 but requested min_after_dequeue was 2",
     ),
-    (RandomShuffleQueue, {}, RandomShuffleQueue, {"seed": 2}, "seeds (0, 0), but"),
+    (
+        RandomShuffleQueue,
+        {},
+        RandomShuffleQueue,
+        {"seed": 2},
+        "random seeds (0, 0) but requested seeds are",
+    ),
 ]
 
 

@@ -68,7 +68,8 @@ def test_a_corrupt_file_is_named_and_the_next_one_read(tmp_path: Path) -> None:
     first, (kind, text), last = read_all(reader, names_queue(tmp_path / "bad", tmp_path / "good"))
     assert (first, last) == (("bad:0", b"one"), ("good:0", b"good"))
     assert kind == "DataLossError"
-    assert f"{tmp_path}/bad: corrupted record at offset 19".encode() in text
+    assert text.startswith(b"corrupted record at 19")
+    assert text.endswith(f", in {tmp_path}/bad".encode())
     assert reader._file is None, "no file stays open"
 
 

@@ -53,7 +53,7 @@ def test_a_small_put_does_not_pass_a_large_one_that_waits_for_memory() -> None:
 
 def test_what_can_never_fit_is_refused() -> None:
     area = StagingArea("a", memory_limit=8)
-    with pytest.raises(errors.ResourceExhaustedError, match=r"12 bytes.*8"):
+    with pytest.raises(errors.ResourceExhaustedError, match=r"combined size of '12' bytes .*8"):
         area.put([np.zeros(3, np.int32)]).result()
 
 

@@ -64,7 +64,13 @@ FEEDS: list[tuple[str, Any, Any, type[Exception], str]] = [
     ("a word for a number", tf.float32, "word", ValueError, "x:0"),
     ("a fraction for an integer", tf.int32, None, TypeError, "x:0"),
     ("too large a number", tf.int8, 1000, (TypeError, OverflowError), "x:0"),  # type: ignore[list-item]
-    ("a wrong shape", tf.float32, [[1.0, 2.0]], ValueError, r"shape \(1, 2\).*x:0.*\[2\]"),
+    (
+        "a wrong shape",
+        tf.float32,
+        [[1.0, 2.0]],
+        ValueError,
+        r"Cannot feed value of shape \(1, 2\) for Tensor x:0, .*\(2,\)",
+    ),
     ("a ragged list", tf.float32, [[1.0], [1.0, 2.0]], ValueError, "x:0"),
     ("a number for a string", tf.string, [1, 2], TypeError, "x:0"),
 ]
@@ -101,7 +107,7 @@ def test_a_fetch_from_another_graph(session: tf.Session) -> None:
 )
 def test_a_fetch_that_is_none(session: tf.Session, fetch: Any, error: type[Exception]) -> None:
     tf.constant(1)
-    with pytest.raises(error, match=r"cannot be fetched|cannot fetch"):
+    with pytest.raises(error, match=r"Argument `fetch`"):
         session.run(fetch)
 
 

@@ -280,7 +280,7 @@ def test_a_runner_survives_its_proto(graph: tf.Graph) -> None:
 def test_a_runner_is_made_properly() -> None:
     queue = tf.FIFOQueue(1, tf.int32)
     enqueue = queue.enqueue(1)
-    with pytest.raises(ValueError, match="needs a queue"):
+    with pytest.raises(ValueError, match="Must provide queue and enqueue_ops"):
         tf.train.QueueRunner(queue, [])
     for types in ([tf.errors.OutOfRangeError], (), (ValueError,)):
         with pytest.raises(TypeError, match=r"tf\.errors"):

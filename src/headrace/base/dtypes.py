@@ -343,3 +343,11 @@ def as_dtype(type_value: object) -> DType:
     if found is None:
         raise TypeError(f"{type_value!r} is not a dtype: give a tf dtype, its name or a NumPy type")
     return found
+
+
+_IN_MESSAGES: Final = {"float16": "half", "float32": "float", "float64": "double"}
+
+
+def spelled(dtype: DType) -> str:
+    """Its name in TensorFlow's messages, which is that of the C++ type: "float" for float32."""
+    return _IN_MESSAGES.get(dtype.name, dtype.name)

@@ -34,6 +34,12 @@ DATA_LOSS: Final = 15
 UNAUTHENTICATED: Final = 16
 
 
+SESSION_CLOSED: Final = (
+    "Step was cancelled by an explicit call to `Session::Close()`: the session was closed"
+)
+"""What a step says that ended with its session."""
+
+
 class Context(TypedDict, total=False):
     """Where an error happened; any subset of the fields."""
 

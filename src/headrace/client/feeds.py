@@ -38,9 +38,7 @@ def resolve(graph: Graph, feed_dict: Mapping[Any, Any]) -> dict[Tensor, Any]:
     ValueError (a shape or value that cannot be the tensor's).
     """
     if feed_dict.__class__ is not dict and not isinstance(feed_dict, Mapping):
-        raise TypeError(
-            f"feed_dict must be a dict from tensors to values, not a {type(feed_dict).__name__}"
-        )
+        raise TypeError(not_a_dict(feed_dict))
     found: dict[Tensor, Any] = {}
     for key, value in feed_dict.items():
         if key.__class__ is Tensor and key.op.graph is graph and key not in graph._unfeedable:
@@ -55,7 +53,7 @@ def _resolve_into(found: dict[Tensor, Any], graph: Graph, key: Any, value: Any) 
         tensor = _tensor(graph, part)
         if not graph.is_feedable(tensor):
             raise ValueError(
-                f"tensor {tensor.name!r} may not be fed: the graph was built relying on its value"
+                f"Tensor {tensor.name} may not be fed: the graph was built relying on its value"
             )
         found[tensor] = to_array(tensor, its_value)
 
@@ -91,9 +89,14 @@ def _expand(key: Any, value: Any) -> list[tuple[Any, Any]]:
         shape = [] if key.dense_shape is None else [key.dense_shape]
         return _parts(key, [key.values, key.indices, *shape], value)  # a pair leaves the shape open
     if isinstance(key, tuple):
-        wanted = f"the feed for a tuple of {len(key)} tensors must be {len(key)} values"
         if not isinstance(value, (list, tuple)) or len(value) != len(key):
-            raise ValueError(f"{wanted}, not {value!r:.60}")
+            count = (
+                f" but value had {len(value)} elements" if isinstance(value, (list, tuple)) else ""
+            )
+            raise ValueError(
+                f"Could not flatten dictionary. Key had {len(key)} elements,{count}: a tuple of tensors is fed a "
+                f"tuple of as many values, not {value!r:.60}"
+            )
         return [pair for part in zip(key, value, strict=True) for pair in _expand(*part)]
     return [(key, value)]
 
@@ -114,7 +117,7 @@ def _tensor(graph: Graph, key: Any) -> Tensor:
         element = graph.as_graph_element(key, allow_operation=False)
     except (TypeError, ValueError, KeyError) as error:
         raise TypeError(
-            f"cannot interpret feed_dict key {key!r:.100} as a tensor of the session's graph: {error.args[0]}"
+            f"Cannot interpret feed_dict key as Tensor: {error.args[0]} (the key is {key!r:.100})"
         ) from None
     assert isinstance(element, Tensor)
     return element
@@ -132,7 +135,8 @@ def to_array(tensor: Tensor, value: Any) -> Any:
         return value
     if isinstance(value, Tensor):
         raise TypeError(
-            f"the value fed for {tensor.name} is the tensor {value.name}; feed arrays, numbers, strings or "
+            f"The value of a feed cannot be a tf.Tensor object, as {value.name} is, given for {tensor.name}; "
+            "feed arrays, numbers, strings or "
             "lists, and session.run the tensor first if you need its value"
         )
     if kind.base_dtype is dtypes.resource:
@@ -145,13 +149,14 @@ def to_array(tensor: Tensor, value: Any) -> Any:
             _check_strings(array)
     except (TypeError, ValueError, OverflowError) as error:
         kind_of_error = TypeError if isinstance(error, OverflowError) else type(error)
+        what = _incompatible(value, kind) if isinstance(error, OverflowError) else error
         raise kind_of_error(
-            f"cannot feed {value!r:.60} ({_describe(value)}) for tensor {tensor.name}, which is "
-            f"{kind.base_dtype.name}{shape_rules.text(tensor._raw)}: {error}"
+            f"{what} (cannot feed {value!r:.60} ({_describe(value)}) for tensor {tensor.name}, which is "
+            f"{kind.base_dtype.name}{shape_rules.text(tensor._raw)})"
         ) from None
     if type(value) is int and kind.is_integer and int(array) != value:
         raise TypeError(
-            f"the value {value} fed for {tensor.name} does not fit its type {kind.base_dtype.name}"
+            f"{_incompatible(value, kind)}, that of {tensor.name}; it does not fit there"
         )
     if array.shape != tensor._raw and not shape_rules.compatible(tensor._raw, array.shape):
         raise _misshapen(tensor, array)
@@ -160,8 +165,19 @@ def to_array(tensor: Tensor, value: Any) -> Any:
 
 def _misshapen(tensor: Tensor, array: Any) -> ValueError:
     return ValueError(
-        f"cannot feed a value of shape {array.shape} for tensor {tensor.name}, which has shape "
-        f"{shape_rules.text(tensor._raw)}"
+        f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}"
+    )
+
+
+def _incompatible(value: Any, kind: dtypes.DType) -> str:
+    return f"Type of feed value {value!r:.60} with type {type(value)} is not compatible with Tensor type {kind.np.type}"
+
+
+def not_a_dict(feeds: Any) -> str:
+    """The text of the error for a feed_dict that is none."""
+    return (
+        f"'dict' must be a dictionary or collection.Mapping type object, instead of {type(feeds).__name__!r}: "
+        "a feed_dict maps tensors to values"
     )
 
 

@@ -45,6 +45,12 @@ register_fetch_conversion(IndexedSlices, _expand_slices)
 register_fetch_conversion(SparseTensor, _expand_sparse)
 
 
+def _uninterpreted(fetch: Any, why: object) -> str:
+    """Text of the error for what stands for nothing in the session's graph."""
+    shown = fetch if isinstance(fetch, str) else repr(fetch)
+    return f"Argument `fetch` = {shown:.100} cannot be interpreted as a Tensor. ({why})"
+
+
 def _first(values: list[Any]) -> Any:
     return values[0]
 
@@ -74,7 +80,8 @@ class Fetches:
     def _visit(self, graph: Graph, fetch: Any) -> Build:
         if fetch is None:
             raise TypeError(
-                "None cannot be fetched; give a tensor, an operation, a name or a nest of them"
+                'Argument `fetch` = None has invalid type "NoneType". Cannot be None: give a tensor, an operation, a '
+                "name or a nest of them"
             )
         if isinstance(fetch, (list, tuple)):
             return self._sequence(graph, fetch)
@@ -119,15 +126,19 @@ class Fetches:
             element = graph.as_graph_element(fetch)
         except TypeError as error:
             raise TypeError(
-                f"cannot fetch {fetch!r:.100} ({type(fetch).__name__}): {error}; give a tensor, an "
-                "operation, a name or a nest of them"
+                f'Argument `fetch` = {fetch!r:.100} has invalid type "{type(fetch).__name__}" must be a string or '
+                f"Tensor. ({error}; give a tensor, an operation, a name or a nest of them)"
             ) from None
         except ValueError as error:
-            raise ValueError(f"cannot fetch {fetch!r:.100}: {error}") from None
+            raise ValueError(_uninterpreted(fetch, error)) from None
         except KeyError as error:
-            raise ValueError(f"cannot fetch {fetch!r:.100}: {error.args[0]}") from None
+            raise ValueError(_uninterpreted(fetch, error.args[0])) from None
         if not graph.is_fetchable(element):
-            raise ValueError(f"{element.name!r} has been marked as not fetchable")
+            raise ValueError(
+                f"{type(element).__name__} {element.name} has been marked as not fetchable: it belongs to "
+                "another function "
+                "or block of code, which can return it"
+            )
         if isinstance(element, Operation):
             if element not in self.targets:
                 self.targets.append(element)

@@ -225,7 +225,7 @@ class Link:
             attendance, self._attendance = self._attendance, None
             self.direct = None
         if attendance is not None:
-            attendance.abandon(errors.cancelled("the session was closed"))
+            attendance.abandon(errors.cancelled(errors.SESSION_CLOSED))
         if not handle:
             return None
         return self.master.call(

@@ -508,7 +508,7 @@ class RemoteEngine:
             closed, self._closed = self._closed, True
         if closed:
             return
-        self._scope.cancel(errors.cancelled("the session was closed"))
+        self._scope.cancel(errors.cancelled(errors.SESSION_CLOSED))
         link = self._known
         asked = link.close() if link is not None else None
         if asked is not None and wait_s:

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 _MOST_PLANS = 4096
 
+_CLOSED = "Attempted to use a closed Session; make a new tf.Session"
+_EMPTY = "The Session graph is empty. Add operations to the graph before run()"
+
 
 class BaseSession:
     """What Session and InteractiveSession share."""
@@ -65,13 +68,19 @@ class BaseSession:
         if graph is None:
             graph = scopes.get_default_graph()
         if not isinstance(graph, Graph):
-            raise TypeError(f"graph must be a tf.Graph, not {type(graph).__name__}")
+            raise TypeError(
+                f'Argument `graph` must be a tf.Graph, but got "{type(graph).__name__}"'
+            )
         if isinstance(target, bytes):
             target = target.decode()
         if not isinstance(target, str):
-            raise TypeError(f"target must be a string, not {type(target).__name__}")
+            raise TypeError(
+                f'Argument `target` must be a string, but got "{type(target).__name__}"'
+            )
         if config is not None and not isinstance(config, pb.ConfigProto):
-            raise TypeError(f"config must be a tf.ConfigProto, not {type(config).__name__}")
+            raise TypeError(
+                f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"'
+            )
         if security is not None:
             from headrace.serve.security import chosen
 
@@ -133,13 +142,13 @@ class BaseSession:
                 except errors.OpError as error:
                     raise self._with_operation(error) from error.__cause__
         if self._closed:
-            raise RuntimeError("the session is closed; make a new tf.Session")
+            raise RuntimeError(_CLOSED)
         if feed_dict:
             fed = feed_rules.resolve(self._graph, feed_dict)
             feeds, values = tuple(fed), list(fed.values())
         else:
             if feed_dict is not None and not isinstance(feed_dict, Mapping):
-                raise TypeError(f"feed_dict must be a dict, not a {type(feed_dict).__name__}")
+                raise TypeError(feed_rules.not_a_dict(feed_dict))
             feeds, values = (), []
         known = self._prepared(fetches, feeds)
         if options is not None and not isinstance(options, pb.RunOptions):
@@ -162,7 +171,7 @@ class BaseSession:
         if known is not None:
             return known
         if not len(self._graph):
-            raise RuntimeError("the session's graph is empty: add operations to it before run()")
+            raise RuntimeError(_EMPTY)
         resolved = Fetches(self._graph, fetches)
         try:
             known = self._prepare(feeds, resolved)
@@ -213,7 +222,9 @@ class BaseSession:
         With `accept_options` it also takes options= and run_metadata=.  Raises as `run` does.
         """
         if feed_list is not None and not isinstance(feed_list, (list, tuple)):
-            raise TypeError("feed_list must be a list of tensors")
+            raise TypeError(
+                f"Argument `feed_list` must be a list or tuple of tensors, not {feed_list!r:.80}"
+            )
         self._check_not_cancelled()
         tensors = [feed_rules._tensor(self._graph, item) for item in feed_list or ()]
         resolved = Fetches(self._graph, fetches)
@@ -281,7 +292,7 @@ class BaseSession:
     def _check_not_cancelled(self) -> None:
         """Raise Cancelled if the session is closed, as what was made of it earlier does."""
         if self._closed:
-            raise errors.cancelled("the session is closed; make a new tf.Session")
+            raise errors.cancelled("Session has been closed; make a new tf.Session")
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
         """Begin a step whose `feeds` and `fetches` come piece by piece; its handle, for `partial_run`.
@@ -314,13 +325,13 @@ class BaseSession:
         if not isinstance(handle, str):
             raise TypeError(f"the handle of a partial run is a string, not {handle!r:.60}")
         if feed_dict is not None and not isinstance(feed_dict, Mapping):
-            raise TypeError(f"feed_dict must be a dict, not a {type(feed_dict).__name__}")
+            raise TypeError(feed_rules.not_a_dict(feed_dict))
         fed = feed_rules.resolve(self._graph, feed_dict or {})
         resolved = Fetches(self._graph, fetches)
         if resolved.targets:
             raise RuntimeError(
-                f"partial_run fetches tensors; give the operation {resolved.targets[0].name!r} to "
-                "partial_run_setup"
+                "partial_run() requires empty `target_list`: it fetches tensors; give the operation "
+                f"{resolved.targets[0].name!r} to partial_run_setup"
             )
         strings = feed_rules.string_positions(list(fed))
         steps_values = feed_rules.encoded(list(fed.values()), strings)
@@ -338,9 +349,9 @@ class BaseSession:
     def _check_usable(self) -> None:
         """Raise RuntimeError if the session is closed or its graph empty."""
         if self._closed:
-            raise RuntimeError("the session is closed; make a new tf.Session")
+            raise RuntimeError(_CLOSED)
         if not len(self._graph):
-            raise RuntimeError("the session's graph is empty: add operations to it before run()")
+            raise RuntimeError(_EMPTY)
 
     def blocked_steps(self) -> list[BlockedStep]:
         """The nodes of this session's steps that wait now, on all its tasks, the longest wait first:
@@ -520,7 +531,7 @@ class Session(BaseSession):
     def __enter__(self) -> Session:
         if self._entered is not None:
             raise RuntimeError(
-                "a session is entered once, because leaving closes it; "
+                "Session context managers are not re-entrant: a session is entered once, because leaving closes it; "
                 "with session.as_default() enters it as often as you like"
             )
         self._entered = self._graph.as_default()
@@ -549,7 +560,9 @@ class Session(BaseSession):
         Raises TypeError, NotFound (a target that is none), connection errors.
         """
         if target is not None and not isinstance(target, (str, bytes)):
-            raise TypeError(f"target must be a string, not {type(target).__name__}")
+            raise TypeError(
+                f"Expected binary or unicode string, got {target!r:.60}: that is no target"
+            )
         if isinstance(target, bytes):
             target = target.decode()
         names = list(containers or ())

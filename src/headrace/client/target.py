@@ -15,7 +15,8 @@ def address_of(target: str) -> str:
     """host:port of ``grpc://host:port``.  Raises NotFound for a target that is none."""
     if not target.startswith("grpc://") or ":" not in target[len("grpc://") :]:
         raise errors.not_found(
-            f"session target {target!r} is not understood; use '' for this process or 'grpc://host:port'"
+            f"No session factory registered for the given session options: target {target!r} is not understood; "
+            "use '' for this process or 'grpc://host:port'"
         )
     return target[len("grpc://") :].rstrip("/")
 

@@ -54,6 +54,12 @@ class SparseSpec:
     dtype: dtypes.DType
 
 
+_UNPARSED: Final = {
+    "Example": "Could not parse example input, value",
+    "SequenceExample": "Invalid protocol message input, example id",
+}
+
+
 class Batch:
     """What messages are parsed into, with the name of each for errors."""
 
@@ -78,7 +84,8 @@ class Batch:
                 found.append(kind.FromString(content))
             except DecodeError:
                 raise errors.invalid_argument(
-                    f"{self.where(number)} could not be parsed as a tf.train.{kind.DESCRIPTOR.name}: {content[:80]!r}"
+                    f"{_UNPARSED[kind.DESCRIPTOR.name]}: {content[:80]!r}, {self.where(number)}, is no serialized "
+                    f"tf.train.{kind.DESCRIPTOR.name}"
                 ) from None
         return found
 
@@ -93,7 +100,8 @@ def _values(feature: Any, dtype: dtypes.DType, key: str, where: str) -> Any:
         return None
     if _KINDS[kind] is not dtype:
         raise errors.invalid_argument(
-            f"{where}, feature {key!r}: {dtype.name} is wanted, and its data is {_KINDS[kind].name}"
+            f"Key: {key}. Data types don't match. Data type: {dtypes.spelled(_KINDS[kind])} but expected type: "
+            f"{dtypes.spelled(dtype)}, in {where}"
         )
     return getattr(feature, kind).value
 
@@ -128,8 +136,8 @@ def dense(features: Sequence[Mapping[str, Any]], spec: DenseSpec, batch: Batch) 
         part = _dense_part(feature, spec, batch, number)
         if spec.varies and size and len(part) % size:
             raise errors.invalid_argument(
-                f"{batch.where(number)}, feature {spec.key!r}: {len(part)} values are no multiple of the {size} of "
-                f"a row of shape {list(spec.shape)}"
+                f"Key: {spec.key}. Number of {dtypes.spelled(spec.dtype)} values is not a multiple of stride length. "
+                f"{batch.where(number)} has {len(part)} values, and a row of shape {list(spec.shape)} {size}"
             )
         parts.append(part)
     if not spec.varies:
@@ -179,14 +187,14 @@ def _dense_part(features: Mapping[str, Any], spec: DenseSpec, batch: Batch, numb
             return np.empty(0, spec.dtype.np)
         if not spec.default.size:
             raise errors.invalid_argument(
-                f"{batch.where(number)}, feature {spec.key!r} ({spec.dtype.name}) is required, and it is missing; "
-                "give it a default_value if it may be"
+                f"Feature: {spec.key} (data type: {dtypes.spelled(spec.dtype)}) is required but could not "
+                f"be found: {batch.where(number)} has none; give it a default_value if it may be missing"
             )
         return spec.default.reshape(-1)
     if not spec.varies and len(values) != math.prod(spec.shape):
         raise errors.invalid_argument(
-            f"{batch.where(number)}, feature {spec.key!r}: it has {len(values)} {spec.dtype.name} values, and its "
-            f"shape {list(spec.shape)} has {math.prod(spec.shape)}"
+            f"Key: {spec.key}. Number of {dtypes.spelled(spec.dtype)} values != expected. {batch.where(number)} has "
+            f"{len(values)} values, and the shape {list(spec.shape)} {math.prod(spec.shape)}"
         )
     return _vector(values, spec.dtype, feature)
 
@@ -240,8 +248,8 @@ def dense_lists(
     for number, each in enumerate(lists):
         if spec.key not in each and not spec.optional:
             raise errors.invalid_argument(
-                f"{batch.where(number)}, feature list {spec.key!r} is required, and it is missing; "
-                "FixedLenSequenceFeature(allow_missing=True) lets it be empty"
+                f"Feature list '{spec.key}' is required but could not be found: "
+                f"{batch.where(number)} has none; FixedLenSequenceFeature(allow_missing=True) lets it be empty"
             )
         frames = each[spec.key].feature if spec.key in each else []
         rows.append([_frame(f, t, spec, size, batch.where(number)) for t, f in enumerate(frames)])

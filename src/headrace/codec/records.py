@@ -72,7 +72,9 @@ def inflated(pieces: Iterable[bytes], compression: str, name: str) -> Iterator[b
                 content = stream.decompress(rest, _INFLATED_BYTES)
             except zlib.error as error:
                 raise errors.data_loss(
-                    f"{name} cannot be read as {compression} near byte {read} of the file: {error}"
+                    "inflate() failed with error "
+                    f"{str(error).removeprefix('Error ').replace(' while decompressing data', '')}: "
+                    f"{name} cannot be read as {compression} near byte {read} of the file"
                 ) from error
             if content:
                 yield content
@@ -134,8 +136,9 @@ def runs(
         held = _more(held, whole, source)
         if len(held) < whole:
             raise errors.data_loss(
-                f"{name}: truncated record at offset {base}: it should have {length} bytes, and the file "
-                f"ends after {max(0, len(held) - _HEADER_BYTES)} of them"
+                f"truncated record at {base}' failed with Read less bytes than requested: it should have "
+                f"{length} bytes, "
+                f"and {name} ends after {max(0, len(held) - _HEADER_BYTES)} of them"
             )
         places, values, at = _sound(held)
         if not values:
@@ -188,6 +191,8 @@ def _more(held: bytes, wanted: int, source: Iterator[bytes]) -> bytes:
 
 def _corrupt(name: str, offset: int, why: str, first: bool = False) -> errors.OpError:
     hint = (
-        "; is it a TFRecord file, and is its compression the one that was given?" if first else ""
+        " (Is this even a TFRecord file, and is its compression the one that was given?)"
+        if first
+        else ""
     )
-    return errors.data_loss(f"{name}: corrupted record at offset {offset}: {why}{hint}")
+    return errors.data_loss(f"corrupted record at {offset}{hint}: {why}, in {name}")

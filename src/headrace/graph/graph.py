@@ -30,6 +30,7 @@ GRAPH_DEF_VERSION = 2474
 GRAPH_DEF_VERSION_MIN_CONSUMER = 0
 GRAPH_DEF_VERSION_MIN_PRODUCER = 0
 
+_FINALIZED = "Graph is finalized and cannot be modified any more"
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*\Z")
 _SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\\/>-]*\Z")
 _CHARACTERS = "letters, digits, '_', '.', '-', '/', '\\' and '>'"
@@ -83,7 +84,7 @@ class Graph(GraphScopes, LowLevel):
         Raises ValueError (bad name, shapes that cannot fit), RuntimeError (finalized graph).
         """
         if self._finalized:
-            raise RuntimeError("the graph is finalized and cannot be modified any more")
+            raise RuntimeError(_FINALIZED)
         if not _NAME.match(name) and not (self.has_runtime_names or op_type.startswith("_")):
             raise ValueError(f"{name!r} is not a valid node name: {_FIRST}")
         with self._lock:
@@ -314,7 +315,7 @@ class Graph(GraphScopes, LowLevel):
     def add_to_collection(self, name: Any, value: Any) -> None:
         """Append `value` to a collection.  Raises RuntimeError on a finalized graph."""
         if self._finalized:
-            raise RuntimeError("the graph is finalized and cannot be modified any more")
+            raise RuntimeError(_FINALIZED)
         self._collections.setdefault(name, []).append(value)
 
     def add_to_collections(self, names: Any, value: Any) -> None:

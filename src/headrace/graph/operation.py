@@ -196,7 +196,8 @@ class Operation:
 
     def run(self, feed_dict: dict[Any, Any] | None = None, session: Any = None) -> None:
         """Run this operation in `session` or the default one."""
-        scopes.require_session(session, f"run {self.name}").run(self, feed_dict)
+        found = scopes.session_of(session, self.graph, "execute operation", "run()", self.name)
+        found.run(self, feed_dict)
 
     def _add_control_inputs(self, ops: Sequence[Operation]) -> None:
         """Have it wait for these, too.  Raises TypeError (no operation), ValueError (another graph's)."""

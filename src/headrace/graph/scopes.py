@@ -120,7 +120,23 @@ def require_session(session: Any, what: str) -> Any:
     found = session if session is not None else get_default_session()
     if found is None:
         raise ValueError(
-            f"cannot {what}: there is no default session; pass session=, "
+            f"Cannot {what}: No default session is registered. Pass session=, "
             "or do it inside `with tf.Session() as sess:`"
+        )
+    return found
+
+
+def session_of(session: Any, graph: Any, what: str, how: str, name: str) -> Any:
+    """`session`, or the default one, of `graph`, to do `what` ("evaluate tensor") by `how` ("eval()") with `name`.
+
+    Raises ValueError: there is none, or it is of another graph.
+    """
+    found = require_session(session, f"{what} using `{how}`")
+    if found.graph is not graph:
+        noun = what.rpartition(" ")[2]
+        which = "the given" if session is not None else "the default"
+        raise ValueError(
+            f"Cannot use {which} session to {what}: the {noun}'s graph is different from the session's graph. "
+            f"Pass a session of the graph that {name} belongs to"
         )
     return found

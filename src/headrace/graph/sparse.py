@@ -96,10 +96,10 @@ class SparseTensor:
         self, feed_dict: dict[Any, Any] | None = None, session: Any = None
     ) -> SparseTensorValue:
         """The value, in `session` or the default one."""
-        from headrace.graph.scopes import require_session
+        from headrace.graph.scopes import session_of
 
         parts = [self._indices, self._values, self._dense_shape]
-        session = require_session(session, f"evaluate {self._values.name}")
+        session = session_of(session, self.graph, "evaluate tensor", "eval()", self._values.name)
         return SparseTensorValue(*session.run(parts, feed_dict))
 
     def __repr__(self) -> str:

@@ -129,9 +129,10 @@ class Tensor:
 
     def eval(self, feed_dict: dict[Any, Any] | None = None, session: Any = None) -> Any:
         """`session.run(self, feed_dict)`, in the default session if none is given."""
-        from headrace.graph.scopes import require_session
+        from headrace.graph.scopes import session_of
 
-        return require_session(session, f"evaluate {self.name}").run(self, feed_dict)
+        found = session_of(session, self.graph, "evaluate tensor", "eval()", self.name)
+        return found.run(self, feed_dict)
 
     def ref(self) -> Reference[Tensor]:
         """A hashable stand-in, equal to that of the same tensor only; `deref()` gives the tensor."""

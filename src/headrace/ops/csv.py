@@ -67,7 +67,6 @@ _CONVERTERS: dict[DType, _Converter] = {
     dtypes.string: _strings,
 }
 _NEUTRAL: dict[DType, bytes] = {dtypes.string: b""}  # for missing fields; 0 for numbers
-_TYPE_NAMES = {dtypes.float32: "float", dtypes.float64: "double"}
 
 
 # -- records to fields ------------------------------------------------------------------------
@@ -263,7 +262,7 @@ class _Table:
             try:
                 _CONVERTERS[kind]([field], True)
             except (ValueError, OverflowError):
-                name = _TYPE_NAMES.get(kind, kind.name)
+                name = dtypes.spelled(kind)
                 shown = (
                     field.decode(errors="backslashreplace").replace("{", "{{").replace("}", "}}")
                 )

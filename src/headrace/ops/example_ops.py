@@ -47,7 +47,8 @@ def _batch(serialized: Array, names: Array) -> Batch:
         )
     if names.size and names.size != serialized.size:
         raise errors.invalid_argument(
-            f"there are {serialized.size} serialized messages and {names.size} names; give one each, or none"
+            f"Expected names have the same shape as serialized: name.shape=[{names.size}], "
+            f"serialized.shape=[{serialized.size}]; give each message a name, or none"
         )
     return Batch(serialized.reshape(-1).tolist(), names.reshape(-1).tolist())
 

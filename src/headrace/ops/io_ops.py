@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops.file_globs import matches
@@ -34,7 +34,9 @@ def _scalars(*names: str) -> Any:
 
 def _name_in(box: Array, what: str) -> bytes:
     if box.ndim:
-        raise errors.invalid_argument(f"{what} must be a scalar, and has shape {list(box.shape)}")
+        raise errors.invalid_argument(
+            f"{what} tensor must be scalar, but had shape: {list(box.shape)}"
+        )
     name: Any = box[()]
     return bytes(name)
 
@@ -52,7 +54,7 @@ def read_file(ctx: KernelContext, filename: Array) -> Array:
 
     filename []; contents [].  Raises NotFound, FailedPrecondition (a directory), PermissionDenied.
     """
-    path = _name_in(filename, "filename")
+    path = _name_in(filename, "Input filename")
     contents = np.empty((), object)
     try:
         with ctx.runtime.files.open(path, "rb") as file:
@@ -74,8 +76,8 @@ def write_file(ctx: KernelContext, filename: Array, contents: Array) -> None:
 
     filename []; contents [].  Raises NotFound, FailedPrecondition, PermissionDenied.
     """
-    path = _name_in(filename, "filename")
-    content = _name_in(contents, "contents")
+    path = _name_in(filename, "Filename")
+    content = _name_in(contents, "Contents")
     try:
         with ctx.runtime.files.open(path, "wb", make_directories=True) as file:
             file.write(content)
@@ -106,7 +108,7 @@ def matching_files(ctx: KernelContext, pattern: Array) -> Array:
     """
     if pattern.ndim > 1:
         raise errors.invalid_argument(
-            f"pattern must be a scalar or a vector, and has shape {list(pattern.shape)}"
+            f"Input patterns tensor must be scalar or vector, but had shape: {text(pattern.shape)}"
         )
     found = matches(pattern.reshape(-1), ctx.runtime.files)
     names = np.empty(len(found), object)

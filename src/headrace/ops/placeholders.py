@@ -25,7 +25,7 @@ __all__ = ["placeholder", "placeholder_with_default", "sparse_placeholder"]
 def _unfed(ctx: Any, dtype: DType, shape: TensorShape) -> errors.OpError:
     known = "" if shape._raw is None else f" and shape {shape_rules.text(shape._raw)}"
     return errors.invalid_argument(
-        f"You must feed a value for placeholder tensor {ctx.node.name!r} with dtype {dtype.name}{known}: "
+        f"You must feed a value for placeholder tensor {ctx.node.name!r} with dtype {dtypes.spelled(dtype)}{known}: "
         f"pass feed_dict={{'{ctx.node.name}:0': ...}} to this run"
     )
 

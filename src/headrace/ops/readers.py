@@ -246,7 +246,9 @@ def _serialize_state(xp: Any, reader_handle: Any) -> Any:
 def _restore_state(xp: Any, reader_handle: Any, state: Any) -> None:
     """Take up a serialized state.  Raises Unimplemented, InvalidArgument."""
     if state.ndim:
-        raise errors.invalid_argument(f"state must be a scalar, and has shape {list(state.shape)}")
+        raise errors.invalid_argument(
+            f"Reader state must be scalar, but had shape: {list(state.shape)}"
+        )
     _reader_of(reader_handle).restore(state[()])
 
 

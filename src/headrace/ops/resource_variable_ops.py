@@ -86,7 +86,9 @@ def existing(resource: Any, dtype: DType | None = None) -> ResourceVariable:
     """As `variable_behind`, for what TensorFlow refuses with NotFound before the first assignment."""
     variable = variable_behind(resource, dtype)
     if variable.array is None:
-        raise errors.not_found(variable.uninitialized().message)
+        raise errors.not_found(
+            f"Could not find resource: {variable.container}/{variable.name}. {variable.uninitialized().message}"
+        )
     return variable
 
 

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.limits import Growth
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.codec import protos as pb
 from headrace.codec import records
 from headrace.codec.fields import to_string_list
@@ -51,11 +51,13 @@ def _parsed(serialized: bytes, dtype: DType, what: str) -> Array:
         proto = pb.TensorProto.FromString(serialized)
     except DecodeError:
         raise errors.invalid_argument(
-            f"{what} could not be parsed as a TensorProto: {serialized[:80]!r}"
+            f"Could not parse `{what}` as TensorProto: {serialized[:80]!r}"
         ) from None
     if proto.dtype != dtype.as_datatype_enum:
-        found = dtypes.DType(proto.dtype).name if proto.dtype else "nothing"
-        raise errors.invalid_argument(f"{what} holds {found}, and {dtype.name} is wanted")
+        found = dtypes.spelled(dtypes.DType(proto.dtype)) if proto.dtype else "nothing"
+        raise errors.invalid_argument(
+            f"Type mismatch between parsed tensor ({found}) and dtype ({dtypes.spelled(dtype)}): {what} holds the first"
+        )
     return decode(proto, writable=True)
 
 
@@ -77,7 +79,7 @@ def parse_tensor_op(xp: Any, serialized: Array, *, out_type: DType) -> Array:
     """The tensor in a serialized TensorProto, string [].  Raises InvalidArgument."""
     if serialized.ndim:
         raise errors.invalid_argument(
-            f"serialized must be a scalar, and has shape {list(serialized.shape)}"
+            f"Expected `serialized` to be a scalar, got shape: {list(serialized.shape)}"
         )
     content: Any = serialized[()]
     return _parsed(content, out_type, "serialized")
@@ -187,7 +189,8 @@ def _deserialized(serialized: Array, dtype: DType) -> tuple[Array, Array, Array]
     """[..., 3] to one sparse tensor with the leading dimensions in front.  Raises InvalidArgument."""
     if not serialized.ndim or serialized.shape[-1] != 3 or not serialized.size:
         raise errors.invalid_argument(
-            f"serialized sparse tensors come as [..., 3], at least one, and not as {list(serialized.shape)}"
+            f"Serialized sparse should have 3 as the last dimension {text(serialized.shape)}: they come as "
+            "[..., 3], at least one"
         )
     tensors = []
     for triple in serialized.reshape(-1, 3).tolist():
@@ -310,12 +313,14 @@ def decode_json_example(xp: Any, json_examples: Array) -> Any:
 
     def converted(text: bytes) -> bytes:
         if not text.lstrip().startswith(b"{"):
-            raise errors.invalid_argument(f"{text[:80]!r} is not a JSON object")
+            raise errors.invalid_argument(
+                f"Error while parsing JSON: {text[:80]!r} is not a JSON object"
+            )
         try:
             return json_format.Parse(text, pb.Example()).SerializeToString()
         except (json_format.ParseError, UnicodeDecodeError) as error:
             raise errors.invalid_argument(
-                f"{text[:80]!r} is not an Example in JSON: {error}"
+                f"Error while parsing JSON: {text[:80]!r} is not an Example: {error}"
             ) from None
 
     return mapped(converted, json_examples)

@@ -132,7 +132,7 @@ def _check_bounds(sizes: Any, index: tuple[Any, ...], failure: Any) -> None:
         size = sizes[axis] if item is not Ellipsis else None
         if isinstance(item, int) and size is not None and not -size <= item < size:
             raise failure(
-                f"slice index {item} of dimension {axis} is out of bounds: the size is {size}"
+                f"slice index {item} of dimension {axis} out of bounds: the size is {size}"
             )
 
 
@@ -311,7 +311,9 @@ def strided_slice_assign_op(
             part[...] = np.reshape(value, ()) if np.size(value) == 1 else value
         except ValueError:
             raise errors.invalid_argument(
-                f"a value of shape {list(np.shape(value))} does not fit into a slice of shape {list(part.shape)}"
+                f"Cannot broadcast input shape {text(np.shape(value))} into final shape "
+                f"{text(part.shape)}: "
+                "that is the shape of the slice"
             ) from None
     return ref
 

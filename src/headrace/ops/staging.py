@@ -130,7 +130,7 @@ class BaseStagingArea:
         dtype = self._dtypes[at]
         if isinstance(value, Tensor) and value.dtype.base_dtype != dtype:
             raise ValueError(
-                f"component {at} of staging area {self._name!r} is {dtype.name}, "
+                f"Datatypes do not match. Component {at} of staging area {self._name!r} is {dtype.name}, "
                 f"and {value.name} is {value.dtype.name}"
             )
         tensor = convert(value, dtype, f"component_{at}")

@@ -152,10 +152,7 @@ def update(
             array[()] = of_scalars(array[()], value[()])
             return ref
         if array.shape != value.shape:
-            raise errors.invalid_argument(
-                f"{what} needs a value of the variable's shape: {ref.name} has shape "
-                f"{shapes.text(array.shape)}, the value {shapes.text(value.shape)}"
-            )
+            raise ref.unlike_update(what, array.shape, value.shape)
         ref.rewrite(lambda before, after: ufunc(before, value, out=after))
     return ref
 
@@ -211,8 +208,8 @@ def _rows(ref: State, array: Array, indices: Array, updates: Array) -> None:
     wanted = indices.shape + array.shape[1:]
     if updates.ndim and updates.shape != wanted:
         raise errors.invalid_argument(
-            f"updates must have shape indices.shape + ref.shape[1:] = {shapes.text(wanted)} "
-            f"(or be a scalar), not {shapes.text(updates.shape)}"
+            "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got updates.shape "
+            f"{shapes.text(updates.shape)}: they should have {shapes.text(wanted)}, or be a scalar"
         )
     bad = (indices < 0) | (indices >= array.shape[0])
     if np.any(bad):
@@ -379,8 +376,8 @@ def _coordinates(ref: State, array: Array, indices: Array, updates: Array) -> tu
     if np.any(bad):
         at = tuple(int(i) for i in np.argwhere(bad)[0])
         raise errors.invalid_argument(
-            f"indices{list(at) if at else ''} = {indices[at].tolist()} does not index into variable "
-            f"{ref.name} of shape {shapes.text(array.shape)}"
+            f"indices{list(at) if at else ''} = {indices[at].tolist()} does not index into shape "
+            f"{shapes.text(array.shape)}, that of variable {ref.name}"
         )
     return tuple(indices[..., axis] for axis in range(depth))
 
@@ -447,6 +444,8 @@ def count_up(ref: State, limit: int) -> Any:
             )
         before = array[()]
         if before >= limit:
-            raise errors.out_of_range(f"variable {ref.name} reached the limit of {limit}")
+            raise errors.out_of_range(
+                f"Reached limit of {limit}: that is where variable {ref.name} counts to"
+            )
         array[()] = before + 1
     return before

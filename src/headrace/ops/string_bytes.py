@@ -46,7 +46,8 @@ def _decoded(
 ) -> Any:
     if length % kind.size:
         raise errors.invalid_argument(
-            f"input to decode_raw has length {length}, which is not a multiple of {kind.size}, the size of {kind.name}"
+            f"Input to DecodeRaw has length {length} that is not a multiple of {kind.size}, the size of "
+            f"{dtypes.spelled(kind)}"
         )
     whole = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), length)
     if not little_endian and kind.size > 1:
@@ -80,7 +81,8 @@ def decode_raw_op(xp: Any, bytes: Any, *, out_type: DType, little_endian: bool) 
     for index, row in enumerate(rows):
         if len(row) != length:
             raise errors.invalid_argument(
-                f"decode_raw needs strings of one size, but element {index} has {len(row)} bytes and element 0 {length}"
+                f"DecodeRaw requires input strings to all be the same size, but element {index} has {len(row)} bytes "
+                f"and element 0 {length}"
             )
     return _decoded(rows, np.shape(bytes), length, out_type, little_endian)
 
@@ -133,7 +135,7 @@ def _part(value: bytes, pos: int, count: int, unit: bytes, index: int) -> bytes:
     whole: Any = value if unit == b"BYTE" else value.decode(errors="surrogateescape")
     if not -len(whole) <= pos <= len(whole):
         raise errors.invalid_argument(
-            f"pos {pos} is out of range for string {value!r} at index {index}"
+            f"pos {pos} out of range for string {value!r} at index {index}"
         )
     start = pos + len(whole) if pos < 0 else pos
     found = whole[start:] if count < 0 else whole[start : start + count]
@@ -161,7 +163,7 @@ def substr_op(xp: Any, input: Any, pos: Any, len: Any, *, unit: bytes) -> Any:
         strings, starts, counts = np.broadcast_arrays(input, pos, len)
     except ValueError:
         raise errors.invalid_argument(
-            f"input {list(np.shape(input))} and pos {list(np.shape(pos))} do not broadcast"
+            f"Incompatible shapes: {list(np.shape(input))} vs. {list(np.shape(pos))}: input and pos do not broadcast"
         ) from None
     out = np.empty(strings.shape, object)
     flat = out.reshape(-1)
@@ -226,12 +228,12 @@ def decode_base64(xp: Any, input: Any) -> Any:
 
     def decode(value: bytes) -> bytes:
         bare = value.rstrip(b"=")
-        if not _BASE64.match(value) or len(value) - len(bare) > 2:
-            raise errors.invalid_argument(f"invalid character in the base64 string {value!r}")
         if len(bare) % 4 == 1:
             raise errors.invalid_argument(
-                f"a base64 string cannot have length {len(bare)}: {value!r}"
+                f"Base64 string length cannot be 1 modulo 4: it is {len(bare)} in {value!r}"
             )
+        if not _BASE64.match(value) or len(value) - len(bare) > 2:
+            raise errors.invalid_argument(f"Invalid character found in base64: that is {value!r}")
         try:
             return base64.urlsafe_b64decode(bare + b"=" * (-len(bare) % 4))
         except binascii.Error as error:

@@ -54,7 +54,7 @@ def scalar_string(value: Any, what: str) -> bytes:
     """The one string of `value`.  Raises InvalidArgument; `what`: the input's name."""
     if np.ndim(value):
         raise errors.invalid_argument(
-            f"{what} must be a scalar, but has shape {list(np.shape(value))}"
+            f"{what} must be a scalar, got shape: {shape_rules.text(np.shape(value))}"
         )
     found: bytes = np.asarray(value).item()
     return found
@@ -91,7 +91,7 @@ def string_join_op(xp: Any, *inputs: Any, separator: bytes) -> Any:
         if item.ndim:
             if sizes and item.shape != sizes:
                 raise errors.invalid_argument(
-                    f"input shapes of a string join do not match: {list(sizes)} and {list(item.shape)}"
+                    f"Input shapes do not match: {list(sizes)} vs. {list(item.shape)}, in a join of strings"
                 )
             sizes = item.shape
     columns = [np.broadcast_to(item, sizes).reshape(-1).tolist() for item in inputs]
@@ -146,9 +146,11 @@ def reduce_join_op(
     (`base.limits`).
     """
     named = [int(axis) for axis in np.reshape(reduction_indices, -1)]
-    if not all(-inputs.ndim <= axis < inputs.ndim for axis in named):
+    wrong = [axis for axis in named if not -inputs.ndim <= axis < inputs.ndim]
+    if wrong:
         raise errors.out_of_range(
-            f"reduction_indices {named} must be in [-{inputs.ndim}, {inputs.ndim}), the rank of the strings"
+            f"Invalid reduction dimension {wrong[0]} for input with {inputs.ndim} dimension(s): those of "
+            f"reduction_indices {named} must be in [-{inputs.ndim}, {inputs.ndim})"
         )
     axes = [axis % inputs.ndim for axis in named]
     if len(set(axes)) < len(axes):
@@ -320,7 +322,8 @@ def string_to_number_op(xp: Any, string_tensor: Any, *, out_type: DType) -> Any:
                 _numbers([value], out_type)
             except ValueError:
                 raise errors.invalid_argument(
-                    f"string {value.decode(errors='replace')!r} cannot be converted to {out_type.name}"
+                    f"StringToNumberOp could not correctly convert string: {value.decode(errors='replace')} is no "
+                    f"{out_type.name}"
                 ) from None
         raise
 

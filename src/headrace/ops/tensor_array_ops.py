@@ -82,8 +82,8 @@ def _common_shape(array: TensorArray, wanted: TensorShape, values: list[Any]) ->
         shapes = {value.shape for value in values}
         if len(shapes) > 1:
             raise errors.invalid_argument(
-                f"TensorArray {array.name!r} has inconsistent shapes: {', '.join(map(str, sorted(shapes)))} cannot "
-                "be put together"
+                f"TensorArray has inconsistent shapes: {', '.join(map(str, sorted(shapes)))} cannot be put together, "
+                f"in TensorArray {array.name!r}"
             )
         (shape,) = shapes
         if not shape_rules.compatible(wanted._raw, shape):
@@ -95,8 +95,8 @@ def _common_shape(array: TensorArray, wanted: TensorShape, values: list[Any]) ->
     known = shape_rules.merge(array.shape, wanted._raw)
     if not shape_rules.is_fully_defined(known):
         raise errors.unimplemented(
-            f"TensorArray {array.name!r} has size zero, but its element shape {shape_rules.text(known)} is not fully "
-            "defined; give it its element_shape"
+            f"TensorArray has size zero, but element shape {shape_rules.text(known)} is not fully defined; give "
+            f"TensorArray {array.name!r} its element_shape"
         )
     return known  # type: ignore[return-value]
 
@@ -195,7 +195,8 @@ def scatter_op(
     _check_type(handle, T)
     if indices.ndim != 1 or not value.ndim or len(indices) != len(value):
         raise errors.invalid_argument(
-            f"indices [n] and value [n, ...] must agree, and have shapes {list(indices.shape)} and {list(value.shape)}"
+            "Expected len(indices) == values.shape[0], but "
+            f"indices and value have shapes {list(indices.shape)} and {list(value.shape)}"
         )
     handle.write_all(indices.tolist(), _rows(value))
     return flow_in
@@ -222,6 +223,7 @@ def concat_op(
     values = handle.read_all(range(handle.size()))
     if any(not value.ndim for value in values):
         raise errors.invalid_argument(
+            "Concat saw a scalar shape but requires at least vectors: "
             f"TensorArray {handle.name!r} has scalars, which cannot be joined; stack them"
         )
     if not values:
@@ -230,8 +232,8 @@ def concat_op(
         )
         if not shape_rules.is_fully_defined(known):
             raise errors.unimplemented(
-                f"TensorArray {handle.name!r} has size zero, but its element shape except the first dimension, "
-                f"{shape_rules.text(known)}, is not fully defined; give it its element_shape"
+                f"TensorArray has size zero, but element_shape_except0 {shape_rules.text(known)} is not fully defined: "
+                f"give TensorArray {handle.name!r} its element_shape"
             )
         return np.empty((0, *known), dtype.np), np.zeros(0, np.int64)  # type: ignore[misc]
     _common_shape(handle, element_shape_except0, [value[0:1].reshape(value.shape[1:]) if len(value) else
@@ -251,12 +253,14 @@ def split_op(
     _check_type(handle, T)
     if lengths.ndim != 1 or not value.ndim or int(lengths.sum()) != len(value):
         raise errors.invalid_argument(
-            f"lengths {lengths.tolist()} must be a vector that adds up to the rows of value, which has shape "
+            "Expected sum of lengths to be equal to values.shape[0], but "
+            f"lengths {lengths.tolist()} are no vector that adds up to the rows of value, which has shape "
             f"{list(value.shape)}"
         )
     if not handle.dynamic and handle.size() != len(lengths):
         raise errors.invalid_argument(
-            f"TensorArray {handle.name!r} has size {handle.size()}, and lengths {len(lengths)} parts"
+            f"TensorArray's size is not equal to the size of lengths ({handle.size()} vs. {len(lengths)}), and "
+            f"TensorArray {handle.name!r} does not grow: dynamic_size is false"
         )
     ends = np.cumsum(lengths).tolist()
     parts = (

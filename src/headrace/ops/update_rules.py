@@ -114,8 +114,8 @@ def _check_alike(variables: Sequence[State], shape: tuple[int, ...], dtype: np.d
         array = variable.require()
         if array.shape != shape:
             raise errors.invalid_argument(
-                f"variable {variable.name} has shape {shapes.text(array.shape)}, and the gradient "
-                f"{shapes.text(shape)}; they must be equal"
+                f"var and {'grad' if variables[1:] else 'delta'} do not have the same shape{shapes.text(array.shape)} "
+                f"{shapes.text(shape)}: the first is that of variable {variable.name}, the second that of the gradient"
             )
         if array.dtype != dtype:
             raise _other_type(variable, dtype)
@@ -153,7 +153,7 @@ def _check_rows(variables: Sequence[State], grad: Any, indices: Any) -> None:
     if bad.size:
         at = int(bad[0])
         raise errors.invalid_argument(
-            f"index {int(indices[at])} at offset {at} in indices is out of range: "
+            f"Index {int(indices[at])} at offset {at} in indices is out of range: "
             f"{var.name} has {shape[0]} rows"
         )
     for variable in variables:

@@ -349,7 +349,12 @@ class Variable(metaclass=Created):
 
     def load(self, value: Any, session: Any = None) -> None:
         """Set it to an array at once, in `session` or the default one; adds nothing to the graph."""
-        found = scopes.require_session(session, f"load a value into {self.name}")
+        found = session if session is not None else scopes.get_default_session()
+        if found is None:
+            raise ValueError(
+                "Either session argument should be provided or default session should be established: "
+                f"nobody says in which session a value is to be loaded into {self.name}"
+            )
         found.run(self._initializer_op, {self._initializer_op.inputs[1]: value})
 
     def count_up_to(self, limit: int) -> Any:

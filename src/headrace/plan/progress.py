@@ -21,7 +21,7 @@ class Progress:
         """
         if not fetches and not targets:
             raise errors.invalid_argument(
-                "a partial run needs at least one fetch or operation; give some to partial_run_setup"
+                "Must specify at least one target to fetch or execute; give some to partial_run_setup"
             )
         for index, tensor in enumerate(feeds):
             if tensor in feeds[:index]:
@@ -51,7 +51,7 @@ class Progress:
             lacking = _reached(self._fetches[name], missing) if missing else None
             if lacking is not None:
                 raise errors.invalid_argument(
-                    f"fetch {name} cannot be computed from what has been fed so far: feed {lacking.name} too"
+                    f"Fetch {name} can't be computed from the feeds that have been fed so far: feed {lacking.name} too"
                 )
         self._to_feed.difference_update(feeds)
         self._to_fetch.difference_update(fetches)
@@ -61,11 +61,14 @@ class Progress:
     def _check(name: str, what: str, named: dict[str, Tensor], left: set[str]) -> None:
         if name not in named:
             raise errors.invalid_argument(
-                f"the {what} {name} was not given to partial_run_setup, which has "
+                f"The {what} {name} was not specified in partial_run_setup, which has "
                 f"{', '.join(named) or 'none'}"
             )
         if name not in left:
-            raise errors.invalid_argument(f"the {what} {name} has had its turn in this partial run")
+            raise errors.invalid_argument(
+                f"The {what} {name} has already been {'fed' if what == 'feed' else 'fetched'}: in a partial run "
+                "each has its turn once"
+            )
 
 
 def _reached(fetch: Tensor, missing: set[Tensor]) -> Tensor | None:
@@ -90,6 +93,7 @@ def _reached(fetch: Tensor, missing: set[Tensor]) -> Tensor | None:
 def unknown_handle(handle: str) -> errors.OpError:
     """The error for a partial run that was never set up, or is over."""
     return errors.invalid_argument(
-        f"there is no partial run {handle!r} under way: call partial_run_setup before partial_run; a partial "
-        "run is over with its last feed and fetch, and with its first error"
+        f"Must run 'setup' before performing partial runs! None is under way that is called {handle!r}: call "
+        "partial_run_setup before partial_run; a partial run is over with its last feed and fetch, and with "
+        "its first error"
     )

@@ -57,7 +57,7 @@ class _Accumulator(Shared):
         if count < 1:
             return Pending.failed_with(
                 errors.invalid_argument(
-                    f"take_grad from {self} wants {count} gradients; it must be at least 1"
+                    f"Argument num_required must be positive, but was {count}: that of a take_grad from {self}"
                 )
             )
 
@@ -81,8 +81,7 @@ class _Accumulator(Shared):
 
     def _mismatch(self, found: Shape, wanted: Shape) -> errors.OpError:
         return errors.invalid_argument(
-            f"a gradient for {self} has shape {shape_rules.text(found)}, "
-            f"expected {shape_rules.text(wanted)}"
+            f"Shape mismatch: expected {shape_rules.text(wanted)}, got {shape_rules.text(found)}: a gradient for {self}"
         )
 
     @abstractmethod
@@ -166,8 +165,14 @@ class SparseAccumulator(_Accumulator):
 
     def _check(self, indices: Array, values: Array, dense_shape: tuple[int, ...] | None) -> None:
         if indices.ndim != 1 or not values.ndim or len(indices) != len(values):
+            what = (
+                "Input indices should be vector but received shape: "
+                f"{shape_rules.text(indices.shape)}"
+                if indices.ndim != 1
+                else f"Expected {len(indices)} non-empty input values, got {values.shape[:1]}"
+            )
             raise errors.invalid_argument(
-                f"a gradient for {self} has indices of shape {list(indices.shape)} for values of "
+                f"{what}: a gradient for {self} has indices of shape {list(indices.shape)} for values of "
                 f"shape {list(values.shape)}; there must be one index for each slice of axis 0"
             )
         if dense_shape is not None and not shape_rules.compatible(dense_shape, self.shape):
@@ -180,8 +185,8 @@ class SparseAccumulator(_Accumulator):
             limit = shape[0] if shape else 0
             if limit is not None and len(indices) and int(indices.max()) >= limit:
                 raise errors.invalid_argument(
-                    f"a gradient for {self} has index {int(indices.max())}, and axis 0 has "
-                    f"{limit} slices"
+                    f"Shape mismatch: index of slice {int(indices.argmax())} exceeded limits of shape; index is "
+                    f"{int(indices.max())} exceeded {limit}: a gradient for {self}"
                 )
 
     def _merge(self, indices: Array, values: Array) -> None:

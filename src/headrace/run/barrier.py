@@ -105,9 +105,9 @@ class Barrier(Shared):
         ):
             if ours != theirs:
                 raise errors.invalid_argument(
-                    f"shared barrier {self.label!r} in container {self.container!r} has component "
-                    f"{what} {ours}, but the node asks for {theirs}; make them agree, or give the "
-                    "barrier another shared_name"
+                    f"Shared barrier '{self.label}' has component {what} {ours} but requested component {what} "
+                    f"were {theirs} in container {self.container!r}; make them agree, or give the barrier another "
+                    "shared_name"
                 )
 
     def insert_many(self, component: int, keys: Array, values: Array) -> None:
@@ -122,7 +122,7 @@ class Barrier(Shared):
     def _insert(self, component: int, names: list[bytes], values: Array) -> None:
         arity = len(self.spec.types)
         if self._cancelled or (self._closed and not self._incomplete):
-            raise errors.cancelled(f"{self} is closed")
+            raise errors.cancelled(f"Barrier {self.label} is closed")
         touched: dict[bytes, list[Any]] = {}
         ready: list[tuple[int, bytes, list[Any]]] = []
         known = {name: self._incomplete[name] for name in names if name in self._incomplete}
@@ -132,14 +132,17 @@ class Barrier(Shared):
             if found is None:
                 old = known.pop(name, None)
                 if old is None and self._closed:
-                    raise errors.cancelled(f"{self} is closed and takes no new key: {name!r}")
+                    raise errors.cancelled(
+                        f"Barrier {self.label} is closed and takes no new key: {name!r}"
+                    )
                 fresh = fresh or old is None
                 found = [self._next_index, *([_ABSENT] * arity)]
                 if old is not None:
                     found = [old.index, *old.values]
             if found[component + 1] is not _ABSENT:
                 raise errors.invalid_argument(
-                    f"key {name!r} has a value for component {component} in {self} already"
+                    f"Key {name.decode(errors='replace')} already has a value for component {component} in barrier "
+                    f"{self.label}"
                 )
             found[component + 1] = own(row(values, at))
             touched[name] = found
@@ -160,7 +163,7 @@ class Barrier(Shared):
         arity = len(self.spec.types)
         if not 0 <= component < arity:
             raise errors.invalid_argument(
-                f"insert_many into {self}: component {component} of {arity} does not exist"
+                f"The component ID is out of range {component} > num_components (= {arity}): insert_many into {self}"
             )
         dtype, shape = self.spec.types[component], self.spec.shapes[component]
         given: Any = getattr(values, "dtype", np.dtype(object))
@@ -176,8 +179,8 @@ class Barrier(Shared):
         wanted = (len(keys), *shape)
         if values.shape != wanted:
             raise errors.invalid_argument(
-                f"insert_many into {self}: component {component} has shape "
-                f"{shape_rules.text(values.shape)}, expected {shape_rules.text(wanted)}"
+                f"Shape mismatch in tuple component {component}. Expected {shape_rules.text(wanted)}, got "
+                f"{shape_rules.text(values.shape)}: insert_many into {self}"
             )
 
     def take_many(self, count: int, allow_small_batch: bool = False) -> Pending[Taken]:

@@ -93,9 +93,7 @@ class TextLineReader(FileReader):
         """Raises InvalidArgument."""
         super().__init__(name, container, files)
         if skip_header_lines < 0:
-            raise errors.invalid_argument(
-                f"skip_header_lines must be >= 0 and is {skip_header_lines}"
-            )
+            raise errors.invalid_argument(f"skip_header_lines must be >= 0 not {skip_header_lines}")
         self._skip = skip_header_lines
         self._first = 1  # number of the first line of the block
         self._rest: list[bytes] = []  # of the file, behind the block: the beginning of a line
@@ -191,12 +189,14 @@ class FixedLengthRecordReader(FileReader):
         """hop_bytes 0 means record_bytes; encoding: "", "ZLIB" or "GZIP".  Raises InvalidArgument."""
         super().__init__(name, container, files)
         if record_bytes <= 0:
-            raise errors.invalid_argument(f"record_bytes must be > 0 and is {record_bytes}")
+            raise errors.invalid_argument(
+                f"record_bytes must be >= 0 not {record_bytes}, and not 0 either"
+            )
         for what, size in (
             ("header_bytes", header_bytes), ("footer_bytes", footer_bytes), ("hop_bytes", hop_bytes),
         ):  # fmt: skip
             if size < 0:
-                raise errors.invalid_argument(f"{what} must be >= 0 and is {size}")
+                raise errors.invalid_argument(f"{what} must be >= 0 not {size}")
         if encoding not in records.COMPRESSIONS:
             raise errors.invalid_argument(
                 f"encoding must be '', 'ZLIB' or 'GZIP' and is {encoding!r}"

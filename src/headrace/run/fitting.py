@@ -65,8 +65,9 @@ class Fit:
         count: tuple[int, ...] = np.shape(components[0])[:1] if components else ()
         if not count and len(components) == self._arity:
             return errors.invalid_argument(
-                f"enqueue_many into {self.queue} takes its elements along axis 0 of each component, "
-                "but component 0 is a scalar; use enqueue for one element"
+                "Shape mismatch in tuple component 0. A batch was expected, got []: "
+                f"enqueue_many into {self.queue} takes its elements along axis 0 of each component, and a scalar has "
+                "none; use enqueue for one element"
             )
         return self.explained("enqueue_many", components, count)
 
@@ -76,8 +77,8 @@ class Fit:
         """`leading`: the dimensions of a component before those of an element."""
         if len(components) != self._arity:
             return errors.invalid_argument(
-                f"{kind} into {self.queue}: {len(components)} components were given, "
-                f"its elements have {self._arity}"
+                f"Wrong number of components in tuple. Expected {self._arity}, got {len(components)}: "
+                f"{kind} into {self.queue}"
             )
         for number, (value, (dtype, shape)) in enumerate(
             zip(components, self._columns, strict=True)
@@ -86,15 +87,15 @@ class Fit:
             if given != dtype:
                 want = self._types[number].name
                 return errors.invalid_argument(
-                    f"{kind} into {self.queue}: component {number} is {_type_name(given)}, "
-                    f"the queue holds {want}"
+                    f"Type mismatch in tuple component {number}. Expected {want}, got {_type_name(given)}: "
+                    f"{kind} into {self.queue}"
                 )
             found: tuple[int, ...] = getattr(value, "shape", ())
             element = found[len(leading) :] if shape is None else shape
             if not shape_rules.compatible(found, leading + element):
                 return errors.invalid_argument(
-                    f"{kind} into {self.queue}: component {number} has shape {shape_rules.text(found)}, "
-                    f"expected {shape_rules.text(leading + element)}"
+                    f"Shape mismatch in tuple component {number}. Expected {shape_rules.text(leading + element)}, got "
+                    f"{shape_rules.text(found)}: {kind} into {self.queue}"
                 )
         return None
 

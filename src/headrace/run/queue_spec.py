@@ -38,17 +38,21 @@ class QueueSpec:
         fixed = tuple(tuple(d for d in shape if d is not None) for shape in self.shapes)
         return fixed if fixed == self.shapes else None
 
-    def beside(self, wanted: QueueSpec, shapes_agree: bool) -> list[tuple[str, object, object]]:
-        """What queues of this spec and of that one must have in common: what it is, and both sides' value."""
-        pairs: list[tuple[str, object, object]] = [
-            ("capacity", self.capacity, wanted.capacity),
-            ("component types", _names(self), _names(wanted)),
-            ("min_after_dequeue", self.min_after_dequeue, wanted.min_after_dequeue),
+    def beside(
+        self, wanted: QueueSpec, shapes_agree: bool
+    ) -> list[tuple[str, object, object, str]]:
+        """What queues of this spec and of that one must have in common: what it is, both sides' value, and a verb."""
+        pairs: list[tuple[str, object, object, str]] = [
+            ("capacity", self.capacity, wanted.capacity, "was"),
+            ("component types", _names(self), _names(wanted), "were"),
+            ("min_after_dequeue", self.min_after_dequeue, wanted.min_after_dequeue, "was"),
         ]
         if (wanted.seed, wanted.seed2) != (0, 0):
-            pairs.append(("seeds", (self.seed, self.seed2), (wanted.seed, wanted.seed2)))
+            pairs.append(
+                ("random seeds", (self.seed, self.seed2), (wanted.seed, wanted.seed2), "are")
+            )
         if not shapes_agree:
-            pairs.append(("component shapes", _shape_texts(self), _shape_texts(wanted)))
+            pairs.append(("component shapes", _shape_texts(self), _shape_texts(wanted), "were"))
         return pairs
 
     @classmethod
@@ -95,4 +99,4 @@ def _names(spec: QueueSpec) -> str:
 
 
 def _shape_texts(spec: QueueSpec) -> str:
-    return "unknown" if spec.shapes is None else ", ".join(map(shape_rules.text, spec.shapes))
+    return f"[{','.join(map(shape_rules.text, spec.shapes or ()))}]"

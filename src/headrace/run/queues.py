@@ -113,15 +113,17 @@ class Queue(Resource):
 
     def check_shared_with(self, cls: type[Queue], wanted: QueueSpec) -> None:
         """Raise InvalidArgument, with both sides, unless a node that asks for that means this."""
-        ours: tuple[tuple[str, object, object], ...] = (
-            ("kind", type(self).__name__, cls.__name__),
-        )
-        for what, mine, theirs in (*ours, *self.spec.beside(wanted, self.shapes_agree(wanted))):
+        advice = f"in container {self.container!r}; make them agree, or give the queue another shared_name"
+        if type(self) is not cls:
+            raise errors.invalid_argument(
+                f"Expected {type(self).__name__}, found {cls.__name__}: the first is what shared queue "
+                f"{self.label!r} is, the second what the node asks for {advice}"
+            )
+        for what, mine, theirs, verb in self.spec.beside(wanted, self.shapes_agree(wanted)):
             if mine != theirs:
                 raise errors.invalid_argument(
-                    f"shared queue {self.label!r} in container {self.container!r} has {what} "
-                    f"{mine}, but the node asks for {theirs}; make them agree, or give the queue "
-                    "another shared_name"
+                    f"Shared queue '{self.label}' has {what} {mine} but requested "
+                    f"{what.removeprefix('random ')} {verb} {theirs} {advice}"
                 )
 
     def shapes_agree(self, wanted: QueueSpec) -> bool:
@@ -330,11 +332,13 @@ class Queue(Resource):
         shapes = self.spec.shapes
         if shapes is None:
             raise errors.invalid_argument(
-                f"{self} was made without component shapes, and {kind} needs them; "
-                "pass shapes= when making the queue, or dequeue one element at a time"
+                f"{type(self).__name__}'s DequeueMany and DequeueUpTo require the components to have specified shapes: "
+                f"{self} was made without them, and {kind} needs them; pass shapes= when making the queue, or "
+                "dequeue one element at a time"
             )
         if count < 0:
-            raise errors.invalid_argument(f"{kind} from {self} asks for {count} elements, under 0")
+            op = "DequeueManyOp" if kind == "dequeue_many" else "DequeueUpToOp"
+            raise errors.invalid_argument(f"{op} requested {count} < 0 elements from {self}")
         return tuple(
             [
                 np.empty((0, *[size or 0 for size in shape]), dtype.np)
@@ -352,7 +356,9 @@ class Queue(Resource):
         """
         if not cancel_pending_enqueues:
             return self._line_up("close", (), 0, reason)
-        error = errors.cancelled(f"{self} was closed, and its pending enqueues cancelled")
+        error = errors.cancelled(
+            f"Enqueue operation was cancelled: {self} was closed, and its pending enqueues cancelled"
+        )
         with self._lock:
             if not self._closed:
                 self._shut(reason)
@@ -493,8 +499,9 @@ class Queue(Resource):
         """Let the first of the enqueues or closes go as far as it can; True if it is finished."""
         pending = attempt.pending
         if self._closed:
-            word = "already closed" if attempt.kind == "close" else "closed"
-            pending.settle_error(errors.cancelled(f"{self} is {word}"))
+            again = f"Queue {self.label!r} is already closed: it is a {type(self).__name__}"
+            text = again if attempt.kind == "close" else f"{self} is closed."
+            pending.settle_error(errors.cancelled(text))
             return True
         if attempt.kind == "close":
             self._shut(attempt.reason)

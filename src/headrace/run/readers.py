@@ -168,8 +168,10 @@ class Reader(Resource):
         if types != (dtypes.string,):
             return Pending.failed_with(
                 errors.invalid_argument(
-                    f"{self} takes work items from a queue of one string component, and "
-                    f"{read.queue} holds ({', '.join(t.name for t in types)})"
+                    "Expected "
+                    f"{'single component queue' if len(types) != 1 else 'queue with single string component'}: "
+                    f"{self} takes work items from a queue of one string component, and {read.queue} holds "
+                    f"({', '.join(t.name for t in types)})"
                 )
             )
         with self._lock:
@@ -218,7 +220,8 @@ class Reader(Resource):
                 item = value[()]
             else:
                 error = errors.invalid_argument(
-                    f"{self} takes scalar work items, and {read.queue} gave one of shape "
+                    f"Expected to dequeue a one-element string tensor: {self} takes scalar work items, and "
+                    f"{read.queue} gave one of shape "
                     f"{list(value.shape)}"
                 )
         with self._lock:
@@ -344,7 +347,7 @@ class Reader(Resource):
             state = pb.ReaderBaseState.FromString(serialized)
         except DecodeError:
             raise errors.invalid_argument(
-                f"could not parse state for {self}: {serialized[:80]!r}"
+                f"Could not parse state for {self}: {serialized[:80]!r}"
             ) from None
         if (
             min(state.work_started, state.work_finished, state.num_records_produced) < 0

@@ -139,7 +139,9 @@ class Scope:
         """The DeadlineExceededError of this scope, saying what was `waiting_for`."""
         what = f" while waiting for {waiting_for}" if waiting_for else ""
         limit = "" if self._timeout_s is None else f" of {self._timeout_s:g} s"
-        return errors.deadline_exceeded(f"the time limit{limit} passed{what}")
+        return errors.deadline_exceeded(
+            f"Timed out waiting for notification: the time limit{limit} passed{what}"
+        )
 
     def remaining(self) -> float | None:
         """Seconds until the deadline, never negative; None without a deadline."""

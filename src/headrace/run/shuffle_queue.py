@@ -32,8 +32,8 @@ class RandomShuffleQueue(Queue):
         """Rows in arrays when the shapes are known."""
         if spec.min_after_dequeue >= spec.capacity:
             raise errors.invalid_argument(
-                f"min_after_dequeue {spec.min_after_dequeue} must be less than the capacity "
-                f"{spec.capacity}, or nothing could ever be dequeued"
+                f"min_after_dequeue {spec.min_after_dequeue} must be < capacity {spec.capacity}, "
+                f"or nothing could ever be dequeued"
             )
         random = Philox(spec.seed, spec.seed2)
         shapes = spec.fixed_shapes

@@ -56,8 +56,8 @@ class _Area(Shared):
     def _check_size(self, size: int) -> None:
         if 0 < self.memory_limit < size:
             raise errors.resource_exhausted(
-                f"a tuple of {size} bytes can never be put into {self}, "
-                f"whose memory limit is {self.memory_limit}"
+                f"Attempted to insert tensors with combined size of '{size}' bytes into {self}, "
+                f"which takes none: its memory limit is {self.memory_limit}"
             )
 
     def _has_room(self, size: int, tuples: int) -> bool:
@@ -223,7 +223,7 @@ class StagingMap(_Area):
         for index in indices:
             if found[index] is not _ABSENT:
                 raise errors.invalid_argument(
-                    f"put({key}) into {self}: component {index} of that tuple is there already"
+                    f"The tensor for index '{index}' for key '{key}' was already initialized: put({key}) into {self}"
                 )
         for index, value in zip(indices, values, strict=True):
             found[index] = value
@@ -289,7 +289,7 @@ class StagingMap(_Area):
         for index, value, dtype in zip(indices, values, types, strict=True):
             if value is _ABSENT:
                 raise errors.invalid_argument(
-                    f"component {index} of the tuple {key} of {self} was taken already"
+                    f"Tensor at index '{index}' for key '{key}' has already been removed from {self}"
                 )
             check_type(self, index, value, dtype)
         return values

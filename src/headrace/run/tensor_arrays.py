@@ -78,7 +78,8 @@ class TensorArray(Resource):
             if index < 0 or not self._dynamic:
                 fixed = "" if self._dynamic else " and dynamic_size is false"
                 raise self._bad(
-                    f"tried to write to index {index}, but the size is {len(self._values)}{fixed}"
+                    f"Tried to write to index {index} but array is not resizeable and size is: "
+                    f"{len(self._values)}{fixed}"
                 )
             missing = index + 1 - len(self._values)
             self._values.extend([None] * missing)
@@ -86,22 +87,26 @@ class TensorArray(Resource):
             self._shapes.extend([None] * missing)
         if value.shape != self.shape and not shape_rules.compatible(self.shape, value.shape):
             raise self._bad(
-                f"tried to write a value of shape {list(value.shape)} to index {index}, but the elements have shape "
-                f"{shape_rules.text(self.shape)}; infer_shape=False lets them differ"
+                f"Could not write to TensorArray index {index} because the value shape is "
+                f"{shape_rules.text(value.shape)} "
+                f"and the elements have shape {shape_rules.text(self.shape)}; infer_shape=False lets them differ"
             )
         state = self._states[index]
         if state in (_READ, _CLEARED):
-            raise self._bad(f"could not write to index {index} because it has already been read")
+            raise self._bad(
+                f"Could not write to TensorArray index {index} because it has already been read"
+            )
         if state == _WRITTEN:
             if not self._adds_up:
                 raise self._bad(
-                    f"could not write to index {index} because it has already been written to"
+                    f"Could not write to TensorArray index {index} because it has already been written to"
                 )
             held = self._values[index]
             if held.shape != value.shape:
                 raise self._bad(
-                    f"could not add a value of shape {list(value.shape)} at index {index}, which has shape "
-                    f"{list(held.shape)}"
+                    f"Could not aggregate to TensorArray index {index}: a value of shape {list(value.shape)} "
+                    "does not add "
+                    f"up with what is there, of shape {list(held.shape)}"
                 )
             self._values[index] = held + value
             return
@@ -126,13 +131,14 @@ class TensorArray(Resource):
 
     def _read(self, index: int) -> Any:
         if not 0 <= index < len(self._values):
-            raise self._bad(
-                f"tried to read from index {index}, but the size is {len(self._values)}"
+            raise errors.invalid_argument(
+                f"Tried to read from index {index} but array size is: {len(self._values)}, that of TensorArray "
+                f"{self.name!r}"
             )
         state = self._states[index]
         if state == _CLEARED:
             raise self._bad(
-                f"could not read index {index} twice because it was cleared after a previous read "
+                f"Could not read index {index} twice because it was cleared after a previous read "
                 "(perhaps try setting clear_after_read = false?)"
             )
         if state == _EMPTY:
@@ -175,11 +181,11 @@ class TensorArray(Resource):
         return found
 
     def _bad(self, text: str) -> errors.OpError:
-        return errors.invalid_argument(f"TensorArray {self.name!r}: {text}")
+        return errors.invalid_argument(f"TensorArray {self.name}: {text}")
 
     def _check_open(self) -> None:
         if self._closed:
-            raise self._bad("has already been closed")
+            raise errors.invalid_argument(f"TensorArray {self.name} has already been closed")
 
     def close(self) -> None:
         """Forget the elements; later reads and writes fail."""

@@ -146,9 +146,12 @@ class State(Resource):
         """The error for a use before the first assignment."""
         place = "" if self.container == "localhost" else f" in container {self.container!r}"
         return errors.failed_precondition(
-            f"attempting to use uninitialized value {self.name}{place}: run its initializer "
+            f"{self._unset()}{place}: run its initializer "
             "(such as tf.global_variables_initializer()) first, in a session that shares it"
         )
+
+    def _unset(self) -> str:
+        return f"Attempting to use uninitialized value {self.name}"
 
     def lease(self) -> Lease:
         """The value now, not copied.  Raises FailedPrecondition."""
@@ -304,10 +307,21 @@ class State(Resource):
         wanted: Shape = self.shape if self.array is None else self.array.shape
         if not shape_rules.compatible(wanted, shape):
             raise errors.invalid_argument(
-                f"assign requires shapes of both tensors to match: variable {self.name} has shape "
-                f"{shape_rules.text(wanted)}, the value {shape_rules.text(shape)}; "
-                "use validate_shape=False to let the shape change"
+                f"{self._misassigned(shape_rules.text(wanted), shape_rules.text(shape))}: the first is the shape of "
+                f"variable {self.name}, the second that of the value; use validate_shape=False to let the shape change"
             )
+
+    def _misassigned(self, wanted: str, given: str) -> str:
+        return f"Assign requires shapes of both tensors to match. lhs shape= {wanted} rhs shape= {given}"
+
+    def unlike_update(
+        self, what: str, wanted: tuple[int, ...], given: tuple[int, ...]
+    ) -> errors.OpError:
+        """The error for `what` by a value whose shape is not the variable's."""
+        return errors.invalid_argument(
+            f"Parameters and update must be the same size: {what} needs a value of the variable's shape, and "
+            f"{self.name} has shape {shape_rules.text(wanted)}, the value {shape_rules.text(given)}"
+        )
 
     def reset(self) -> None:
         """Back to uninitialized."""
@@ -328,3 +342,18 @@ class ResourceVariable(State):
     """What a handle stands for."""
 
     type_name = "N10tensorflow3VarE"
+
+    def _unset(self) -> str:
+        return f"Could not find variable {self.name}. Attempting to use uninitialized value {self.name}"
+
+    def _misassigned(self, wanted: str, given: str) -> str:
+        return f"Trying to assign to variable with tensor with wrong shape. Expected {wanted} got {given}"
+
+    def unlike_update(
+        self, what: str, wanted: tuple[int, ...], given: tuple[int, ...]
+    ) -> errors.OpError:
+        """The error for `what` by a value whose shape is not the variable's."""
+        return errors.invalid_argument(
+            f"Cannot update variable with shape {shape_rules.text(wanted)} using a Tensor with shape "
+            f"{shape_rules.text(given)}, shapes must be equal: {what} of {self.name}"
+        )

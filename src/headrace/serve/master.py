@@ -216,7 +216,7 @@ class Master:
             raise errors.aborted(
                 f"session {request.session_handle!r} is not known to {self._worker.task}"
             )
-        closed = errors.cancelled("the session was closed")
+        closed = errors.cancelled(errors.SESSION_CLOSED)
         self._caretaker.forget(request.session_handle, closed)
         session.close(closed, scope)
         return pb.CloseSessionResponse()

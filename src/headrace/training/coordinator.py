@@ -142,7 +142,7 @@ class Coordinator:
         if failure is not None:
             raise failure
         if stragglers:
-            text = f"the coordinator stopped with threads still running: {', '.join(stragglers)}"
+            text = f"Coordinator stopped with threads still running: {', '.join(stragglers)}"
             if not ignore_live_threads:
                 raise RuntimeError(text)
             log.info(text)
@@ -202,7 +202,7 @@ class LooperThread(threading.Thread):
         `target(*args, **kwargs)` is what the default `run_loop` calls.  Raises ValueError.
         """
         if not isinstance(coord, Coordinator):
-            raise ValueError(f"coord must be a Coordinator, not {coord!r}")
+            raise ValueError(f"'coord' argument must be a Coordinator: {coord!r} is none")
         super().__init__()
         self.daemon = True
         self._coord = coord

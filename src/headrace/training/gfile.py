@@ -39,7 +39,7 @@ class GFile:
         self._plain = mode.replace("b", "")
         if self._plain not in _MODES:
             raise errors.invalid_argument(
-                f"mode {mode!r} is none of {', '.join(_MODES)} (with or without a b)"
+                f"mode is not {' or '.join(map(repr, _MODES))}, with or without a b, but {mode!r}"
             )
         self._file: IO[bytes] | None = None
 
@@ -61,12 +61,16 @@ class GFile:
 
     def _readable(self) -> IO[bytes]:
         if self._plain in ("w", "a"):
-            raise errors.permission_denied(f"{self._name} is open for writing, not for reading")
+            raise errors.permission_denied(
+                f"File isn't open for reading: {self._name} is open for writing"
+            )
         return self._open()
 
     def _writable(self) -> IO[bytes]:
         if self._plain == "r":
-            raise errors.permission_denied(f"{self._name} is open for reading, not for writing")
+            raise errors.permission_denied(
+                f"File isn't open for writing: {self._name} is open for reading"
+            )
         return self._open()
 
     def _given(self, data: bytes) -> Any:
@@ -115,7 +119,8 @@ class GFile:
             self._readable().seek(offset, whence)
         except _FAILS as error:
             raise errors.invalid_argument(
-                f"cannot seek to {offset} (whence {whence}) in {self._name}: {error}"
+                f"{'Seeking to a negative position' if offset < 0 else 'Cannot seek'}: {offset} (whence {whence}) in "
+                f"{self._name}: {error}"
             ) from None
 
     def tell(self) -> int:
@@ -190,7 +195,7 @@ def ListDirectory(dirname: Any) -> list[str]:
     try:
         return sorted(os.listdir(path))
     except (FileNotFoundError, NotADirectoryError):
-        raise errors.not_found(f"there is no directory {path}") from None
+        raise errors.not_found(f"Could not find directory {path}") from None
     except _FAILS as error:
         raise _failed(path, error) from None
 
@@ -278,4 +283,6 @@ def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:
 
 def _refuse_to_replace(path: str, overwrite: bool) -> None:
     if not overwrite and os.path.exists(path):
-        raise errors.already_exists(f"{path} exists; pass overwrite=True to replace it")
+        raise errors.already_exists(
+            f"file already exists: {path}; pass overwrite=True to replace it"
+        )

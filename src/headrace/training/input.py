@@ -62,7 +62,7 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
     if num_epochs is None:
         return tensor
     if num_epochs <= 0:
-        raise ValueError(f"num_epochs must be > 0, not {num_epochs}")
+        raise ValueError(f"num_epochs must be > 0 not {num_epochs}")
     with name_scope(name, "limit_epochs", [tensor]) as scope:
         epochs = Variable(
             constant(0, dtype=dtypes.int64),

@@ -64,11 +64,13 @@ class QueueRunner:
         self._failures: weakref.WeakKeyDictionary[Any, BaseException] = weakref.WeakKeyDictionary()
         if queue_runner_def is not None:
             if queue is not None or enqueue_ops:
-                raise ValueError("queue_runner_def and queue or enqueue_ops are mutually exclusive")
+                raise ValueError(
+                    "queue_runner_def and queue are mutually exclusive, and so are enqueue_ops"
+                )
             self._init_from_proto(queue_runner_def, import_scope)
             return
         if queue is None or not enqueue_ops:
-            raise ValueError("a QueueRunner needs a queue and enqueue_ops")
+            raise ValueError("Must provide queue and enqueue_ops: a QueueRunner needs both")
         closed = _DEFAULT_CLOSED
         if queue_closed_exception_types is not None:
             closed = _checked_types(queue_closed_exception_types)
@@ -332,7 +334,7 @@ def start_queue_runners(
     """
     session = scopes.require_session(sess, "start queue runners")
     if not hasattr(session, "graph") or not hasattr(session, "make_callable"):
-        raise TypeError(f"sess must be a tf.Session, not a {type(session).__name__}")
+        raise TypeError(f"sess must be a `tf.Session` object. Given class: {type(session)}")
     runners: list[QueueRunner] = session.graph.get_collection(collection)
     with session.graph.as_default():
         return [

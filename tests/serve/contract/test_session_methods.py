@@ -91,10 +91,10 @@ def test_what_a_partial_run_gives_is_the_callers_own(target: str) -> None:
 
 
 MISUSE: list[tuple[str, Callable[[Sums], tuple[Any, dict[Any, Any]]], str]] = [
-    ("fetched before", lambda s: (s.r1, {}), "r1:0 has had its turn"),
-    ("fed before", lambda s: (s.r2, {s.a: 1, s.c: 1}), "a:0 has had its turn"),
-    ("not a fetch", lambda s: (s.c, {}), "fetch c:0 was not given to partial_run_setup"),
-    ("not a feed", lambda s: (s.r2, {s.r1: 1}), "feed r1:0 was not given to partial_run_setup"),
+    ("fetched before", lambda s: (s.r1, {}), "r1:0 has already been fetched"),
+    ("fed before", lambda s: (s.r2, {s.a: 1, s.c: 1}), "a:0 has already been fed"),
+    ("not a fetch", lambda s: (s.c, {}), "fetch c:0 was not specified in partial_run_setup"),
+    ("not a feed", lambda s: (s.r2, {s.r1: 1}), "feed r1:0 was not specified in partial_run_setup"),
     ("feed missing", lambda s: (s.r2, {}), "feed c:0 too"),
 ]
 
