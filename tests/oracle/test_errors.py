@@ -5,7 +5,8 @@ The cases are the blocks of errors/*.txt, separated by lines of dashes.  A block
     # says: PHRASE     what people match on: it stands in TensorFlow's message and in headrace's, letter by letter
     # at: run          if a session has a part in it; without this line it fails while the graph is built
 
-and goes on with a program that must raise.  It has `tf`, `np` and `P(shape, dtype)` (a placeholder).  Nothing before
+and goes on with a program that must raise.  It has `tf`, `np`, `data_flow` (the
+module data_flow_ops) and `P(shape, dtype)` (a placeholder).  Nothing before
 the line that raises may raise; a case that fails when it runs opens its own session.
 """
 
@@ -21,6 +22,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.python.ops import data_flow_ops
 
 FOLDER = Path(__file__).with_name("errors")
 SEPARATOR = "\n---\n"
@@ -46,7 +48,7 @@ def line_of(error):
 def outcome(source):
     tf.reset_default_graph()
     names = {
-        "tf": tf, "np": np,
+        "tf": tf, "np": np, "data_flow": data_flow,
         "P": lambda shape=None, dtype=tf.float32: tf.placeholder(dtype, shape, name="x"),
     }
     try:
@@ -103,7 +105,10 @@ ALL = [
 def theirs(oracle: Any) -> Any:
     @cache
     def outcomes(area: str) -> list[dict[str, Any] | None]:
-        source = RUNNER + "\nresult = [outcome(source) for source in sources]"
+        source = (
+            "from tensorflow.python.ops import data_flow_ops as data_flow\n"
+            f"{RUNNER}\nresult = [outcome(source) for source in sources]"
+        )
         found: list[dict[str, Any] | None] = oracle.run(
             source, sources=[case.source for case in cases(area)]
         )
@@ -113,7 +118,7 @@ def theirs(oracle: Any) -> Any:
 
 
 def ours(source: str) -> dict[str, Any] | None:
-    names: dict[str, Any] = {"tf": hr, "np": np}
+    names: dict[str, Any] = {"tf": hr, "np": np, "data_flow": data_flow_ops}
     exec(RUNNER, names)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
