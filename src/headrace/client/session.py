@@ -19,6 +19,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.client import feeds as feed_rules
 from headrace.client import leaving
+from headrace.client.complaints import CLOSED, EMPTY, miscounted, not_a
 from headrace.client.engine import (
     CallFunction,
     Engine,
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
 
 _MOST_PLANS = 4096
 
-_CLOSED = "Attempted to use a closed Session; make a new tf.Session"
-_EMPTY = "The Session graph is empty. Add operations to the graph before run()"
-
 
 class BaseSession:
     """What Session and InteractiveSession share."""
@@ -68,19 +66,13 @@ class BaseSession:
         if graph is None:
             graph = scopes.get_default_graph()
         if not isinstance(graph, Graph):
-            raise TypeError(
-                f'Argument `graph` must be a tf.Graph, but got "{type(graph).__name__}"'
-            )
+            raise not_a("a tf.Graph", "graph", graph)
         if isinstance(target, bytes):
             target = target.decode()
         if not isinstance(target, str):
-            raise TypeError(
-                f'Argument `target` must be a string, but got "{type(target).__name__}"'
-            )
+            raise not_a("a string", "target", target)
         if config is not None and not isinstance(config, pb.ConfigProto):
-            raise TypeError(
-                f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"'
-            )
+            raise not_a("a tf.ConfigProto", "config", config)
         if security is not None:
             from headrace.serve.security import chosen
 
@@ -142,7 +134,7 @@ class BaseSession:
                 except errors.OpError as error:
                     raise self._with_operation(error) from error.__cause__
         if self._closed:
-            raise RuntimeError(_CLOSED)
+            raise RuntimeError(CLOSED)
         if feed_dict:
             fed = feed_rules.resolve(self._graph, feed_dict)
             feeds, values = tuple(fed), list(fed.values())
@@ -171,7 +163,7 @@ class BaseSession:
         if known is not None:
             return known
         if not len(self._graph):
-            raise RuntimeError(_EMPTY)
+            raise RuntimeError(EMPTY)
         resolved = Fetches(self._graph, fetches)
         try:
             known = self._prepare(feeds, resolved)
@@ -222,9 +214,7 @@ class BaseSession:
         With `accept_options` it also takes options= and run_metadata=.  Raises as `run` does.
         """
         if feed_list is not None and not isinstance(feed_list, (list, tuple)):
-            raise TypeError(
-                f"Argument `feed_list` must be a list or tuple of tensors, not {feed_list!r:.80}"
-            )
+            raise not_a("a list or tuple", "feed_list", feed_list)
         self._check_not_cancelled()
         tensors = [feed_rules._tensor(self._graph, item) for item in feed_list or ()]
         resolved = Fetches(self._graph, fetches)
@@ -234,9 +224,7 @@ class BaseSession:
             if self._closed:
                 self._check_not_cancelled()
             if len(values) != len(tensors):
-                raise errors.invalid_argument(
-                    f"the callable takes {len(tensors)} values, one a feed, not {len(values)}"
-                )
+                raise miscounted(len(tensors), len(values))
             if (options is not None or run_metadata is not None) and not accept_options:
                 raise TypeError("pass accept_options=True to make_callable to use options")
             arrays = [*map(feed_rules.to_array, tensors, values)]
@@ -349,9 +337,9 @@ class BaseSession:
     def _check_usable(self) -> None:
         """Raise RuntimeError if the session is closed or its graph empty."""
         if self._closed:
-            raise RuntimeError(_CLOSED)
+            raise RuntimeError(CLOSED)
         if not len(self._graph):
-            raise RuntimeError(_EMPTY)
+            raise RuntimeError(EMPTY)
 
     def blocked_steps(self) -> list[BlockedStep]:
         """The nodes of this session's steps that wait now, on all its tasks, the longest wait first:

@@ -333,8 +333,7 @@ class Queue(Resource):
         if shapes is None:
             raise errors.invalid_argument(
                 f"{type(self).__name__}'s DequeueMany and DequeueUpTo require the components to have specified shapes: "
-                f"{self} was made without them, and {kind} needs them; pass shapes= when making the queue, or "
-                "dequeue one element at a time"
+                f"{self} has none; pass shapes= when making the queue, or dequeue one element at a time"
             )
         if count < 0:
             op = "DequeueManyOp" if kind == "dequeue_many" else "DequeueUpToOp"
@@ -357,7 +356,7 @@ class Queue(Resource):
         if not cancel_pending_enqueues:
             return self._line_up("close", (), 0, reason)
         error = errors.cancelled(
-            f"Enqueue operation was cancelled: {self} was closed, and its pending enqueues cancelled"
+            f"Enqueue operation was cancelled: {self} was closed with its pending enqueues"
         )
         with self._lock:
             if not self._closed:
