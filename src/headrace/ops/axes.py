@@ -10,20 +10,29 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
+from headrace.base.shapes import text
 
 
 def checked_scalar(value: Any, what: str) -> int:
     """A run-time integer.  Raises InvalidArgument if it is no scalar."""
     if isinstance(value, np.ndarray) and value.ndim:
-        raise errors.invalid_argument(f"{what} must be a scalar, but has shape {list(value.shape)}")
+        raise errors.invalid_argument(f"{what} must be a scalar, but got shape {text(value.shape)}")
     return int(value)
 
 
-def checked_axis(axis: Any, rank: int, what: str = "axis") -> int:
-    """A run-time axis counted from the front.  Raises InvalidArgument outside [-rank, rank), or if it is no scalar."""
+def checked_axis(axis: Any, rank: int, what: str = "axis", says: str = "") -> int:
+    """A run-time axis counted from the front.  Raises InvalidArgument outside [-rank, rank), or if it is no scalar.
+
+    says: how the message begins, of `axis`, `rank`, `least` (axis + 1) and `below` (rank - 1), where TensorFlow's is not the usual one.
+    """
     found = checked_scalar(axis, what)
     if not -rank <= found < rank:
-        raise errors.invalid_argument(f"{what} must be in [-{rank}, {rank}), but is {found}")
+        text = (says or "Expected {what} in the range [-{rank}, {rank}), but got {axis}").format(
+            axis=found, rank=rank, what=what, least=found + 1, below=rank - 1
+        )
+        raise errors.invalid_argument(
+            f"{text}: {what} must be in [-{rank}, {rank})" if says else text
+        )
     return found % rank if rank else 0
 
 

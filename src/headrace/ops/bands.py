@@ -31,7 +31,7 @@ def _banded(xp: Any, input: Any, num_lower: Any, num_upper: Any) -> Any:
     """
     if np.ndim(input) < 2:
         raise errors.invalid_argument(
-            f"the input must have rank 2 or more, but has shape {list(np.shape(input))}"
+            f"input must be at least 2-dim, received shape: {text(np.shape(input))}"
         )
     rows, cols = input.shape[-2:]
     for what, count, limit, side in (
@@ -44,7 +44,7 @@ def _banded(xp: Any, input: Any, num_lower: Any, num_upper: Any) -> Any:
             )
         if count > limit:
             raise errors.invalid_argument(
-                f"{what} must be negative or at most the number of {side} ({limit}), but is {int(count)}"
+                f"{what} must be negative or less or equal to number of {side} ({limit}) got: {int(count)}"
             )
     below = np.arange(rows)[:, None] - np.arange(cols)
     kept = np.ones((rows, cols), bool)
@@ -93,7 +93,7 @@ def _twice(c: ShapeContext) -> Shape:
 def diag_op(xp: Any, diagonal: Any) -> Any:
     """out[i..., i...] = diagonal[i...], zero elsewhere: shape d to shape d + d."""
     if np.ndim(diagonal) < 1:
-        raise errors.invalid_argument("diagonal must have rank 1 or more, but is a scalar")
+        raise errors.invalid_argument("Input must be at least rank 1, got 0: diagonal is a scalar")
     count = diagonal.size
     out = np.zeros((count, count), diagonal.dtype)
     out[np.arange(count), np.arange(count)] = diagonal.reshape(-1)
@@ -119,9 +119,16 @@ def diag_part_op(xp: Any, input: Any) -> Any:
     sizes = np.shape(input)
     middle = len(sizes) // 2
     if len(sizes) % 2 or sizes[:middle] != sizes[middle:]:
-        raise errors.invalid_argument(
-            f"the shape of the input must be twice the same sizes, but is {list(sizes)}"
+        pairs = enumerate(zip(sizes[:middle], sizes[middle:], strict=False))
+        says = next(
+            (
+                f"Invalid shape {text(sizes)}: dimensions {at} and {at + middle} do not match"
+                for at, (one, other) in pairs
+                if one != other and not len(sizes) % 2
+            ),
+            f"The rank of the tensor should be even and positive, got shape {text(sizes)}",
         )
+        raise errors.invalid_argument(f"{says}: it must be twice the same sizes")
     count = int(np.prod(sizes[:middle], dtype=np.int64))
     flat = input.reshape(count, count)
     return flat[np.arange(count), np.arange(count)].reshape(sizes[:middle])

@@ -60,7 +60,10 @@ def broadcast_to_op(xp: Any, input: Any, shape: Any) -> Any:
         return xp.broadcast_to(input, sizes).copy()
     except ValueError:
         raise errors.invalid_argument(
-            f"the input of shape {list(np.shape(input))} does not broadcast to {list(sizes)}"
+            f"Rank of input ({np.ndim(input)}) must be no greater than rank of output shape ({len(sizes)}): "
+            f"{text(np.shape(input))} does not broadcast to {text(sizes)}"
+            if np.ndim(input) > len(sizes)
+            else f"Incompatible shapes: {text(np.shape(input))} vs. {text(sizes)}: the first does not broadcast to it"
         ) from None
 
 

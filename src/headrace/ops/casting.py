@@ -257,8 +257,9 @@ def bitcast_op(xp: Any, input: Any, *, type: DType) -> Any:
         return data.reshape(*data.shape, 1).view(type.np)
     if data.ndim == 0 or data.shape[-1] != to // size:
         raise errors.invalid_argument(
-            f"input has shape {list(data.shape)}; its last dimension must be {to // size} "
-            f"to become {type.name}"
+            f"Cannot bitcast from {dtypes.from_numpy(input.dtype).name} of shape {text(data.shape)}: its last "
+            "dimension "
+            f"must be {to // size} to become {type.name}"
         )
     return data.view(type.np).reshape(data.shape[:-1])
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, merged
@@ -204,14 +204,15 @@ def select(xp: Any, condition: Any, t: Any, e: Any) -> Any:
     """
     if t.shape != e.shape:
         raise errors.invalid_argument(
-            f"t and e must have one shape, but have {list(t.shape)} and {list(e.shape)}"
+            f"Inputs to operation Select must have the same size and shape: t and e have {text(t.shape)} and "
+            f"{text(e.shape)}"
         )
     chosen = condition.shape
     if chosen != t.shape and chosen != ():
         if len(chosen) != 1 or t.ndim == 0 or chosen[0] != t.shape[0]:
             raise errors.invalid_argument(
-                f"condition must have the shape of t, {list(t.shape)}, or its first dimension, "
-                f"or none, but has {list(chosen)}"
+                f"Inputs to operation Select must have the same size and shape. Input 0: {text(chosen)} != input 1: "
+                f"{text(t.shape)}; the condition may also have the first dimension of t only, or none"
             )
         condition = condition.reshape(chosen + (1,) * (t.ndim - 1))
     return xp.where(condition, t, e)

@@ -16,7 +16,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
-from headrace.base.shapes import Dimension, Shape, TensorShape, as_raw
+from headrace.base.shapes import Dimension, Shape, TensorShape, as_raw, text
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
 from headrace.codec.values import quick_array, to_array
@@ -140,11 +140,14 @@ def checked_sizes(dims: Any, what: str) -> tuple[int, ...]:
     """A run-time shape vector as a tuple.  Raises InvalidArgument on a negative size or a wrong rank."""
     if np.ndim(dims) != 1:
         raise errors.invalid_argument(
-            f"{what} must be a vector of sizes, but has shape {list(np.shape(dims))}"
+            f"{what} must {'represent a vector' if what == 'dims' else 'be a vector'} of {{int32,int64}}, got shape "
+            f"{text(np.shape(dims))}: a vector of sizes is needed"
         )
     sizes = tuple(int(size) for size in dims)
     if any(size < 0 for size in sizes):
-        raise errors.invalid_argument(f"{what} must have sizes >= 0, but is {list(sizes)}")
+        raise errors.invalid_argument(
+            f"Dimension {min(sizes)} must be >= 0: {what} is {text(sizes)}"
+        )
     return sizes
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -80,7 +80,7 @@ def _limits(k: Any) -> tuple[int, int]:
 def _band(sizes: tuple[int, ...], k: Any) -> _Band:
     if len(sizes) < 2:
         raise errors.invalid_argument(
-            f"the input must have rank 2 or more, but has shape {list(sizes)}"
+            f"input must be at least 2-dim, received shape: {text(sizes)}"
         )
     rows, cols = sizes[-2:]
     low, high = _limits(k)
@@ -229,7 +229,7 @@ def _diag(
     low, high = _limits(k)
     if diagonal.ndim < (1 if low == high else 2):
         raise errors.invalid_argument(
-            f"diagonal has shape {list(diagonal.shape)}, too few dimensions for its k"
+            f"diagonal must be at least {1 + (low != high)}-dim, received shape: {text(diagonal.shape)}"
         )
     if low != high and diagonal.shape[-2] != high - low + 1:
         raise errors.invalid_argument(
@@ -318,8 +318,8 @@ def _set(input: Any, diagonal: Any, k: Any, align: bytes) -> Any:
     wanted = (*input.shape[:-2], *((count,) if count > 1 else ()), band.longest)
     if diagonal.shape != wanted:
         raise errors.invalid_argument(
-            f"diagonal must have shape {list(wanted)} for an input of shape {list(input.shape)}, but has "
-            f"{list(diagonal.shape)}"
+            "Either first dimensions of diagonal don't match input.shape[:-2], or its rows and columns do not fit: it "
+            f"must have shape {text(wanted)} for an input of shape {text(input.shape)}, but has {text(diagonal.shape)}"
         )
     stored = diagonal[..., None, :] if count == 1 else diagonal
     out = np.array(input)

@@ -42,7 +42,7 @@ def check_indices(indices: Any, limit: int) -> None:
         return
     at = np.argwhere((indices < 0) | (indices >= limit))[0].tolist()
     raise errors.invalid_argument(
-        f"indices{at if at else ''} = {int(indices[tuple(at)])} is not in [0, {limit})"
+        f"indices{text(at) if at else ''} = {int(indices[tuple(at)])} is not in [0, {limit})"
     )
 
 
@@ -128,7 +128,10 @@ def gather_v2_op(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: i
     params, indices = np.asarray(params), np.asarray(indices)
     if params.ndim < 1:
         raise errors.invalid_argument("params must be at least 1 dimensional")
-    at = checked_axis(axis, params.ndim)
+    if np.ndim(axis):
+        raise errors.invalid_argument(f"axis must be scalar, and has shape {text(np.shape(axis))}")
+    says = "Shape must be at least rank {least} but is rank {rank}"
+    at = checked_axis(axis, params.ndim, says=says)
     batch = batch_dims + indices.ndim if batch_dims < 0 else batch_dims
     if not batch:
         return _taken(params, indices, at)
@@ -293,6 +296,23 @@ def _gather_nd_shape(c: ShapeContext) -> Shape:
     return indices[:-1] + params[indices[-1] :]
 
 
+def _unscattered(indices: Any, updates: Any, sizes: tuple[int, ...]) -> errors.OpError:
+    """The error for updates that do not fit the indices, or indices that are too deep for `sizes`."""
+    depth, given = indices.shape[-1], np.shape(updates)
+    outer = indices.ndim - 1
+    if given[:outer] != indices.shape[:-1]:
+        what = (
+            f"Dimensions [0,{outer}) of indices[shape={text(indices.shape)}] must match dimensions [0,{outer}) of "
+            f"updates[shape={text(given)}]"
+        )
+    else:
+        what = (
+            f"Dimensions [{depth},{len(sizes)}) of input[shape={text(sizes)}] must match dimensions "
+            f"[{outer},{len(given)}) of updates[shape={text(given)}]"
+        )
+    return errors.invalid_argument(f"{what}: indices have depth {depth}")
+
+
 def coordinates(indices: Any, sizes: tuple[int, ...], policy: bytes, what: str) -> tuple[Any, Any]:
     """Coordinates as a tuple of arrays, one a dimension, and which of them are bad (None: none is)."""
     depth = indices.shape[-1]
@@ -304,7 +324,7 @@ def coordinates(indices: Any, sizes: tuple[int, ...], policy: bytes, what: str) 
         return tuple(np.moveaxis(np.where(bad[..., None], 0, indices), -1, 0)), bad
     at = np.argwhere(bad)[0].tolist()
     raise errors.invalid_argument(
-        f"indices{at} = {indices[tuple(at)].tolist()} does not index into {what} {list(sizes)}"
+        f"indices{text(at)} = {indices[tuple(at)].tolist()} does not index into {what} {text(sizes)}"
     )
 
 
@@ -321,12 +341,14 @@ def gather_nd_op(xp: Any, params: Any, indices: Any, *, bad_indices_policy: byte
     indices [..., k], k <= rank of params; out: indices.shape[:-1] + params.shape[k:].
     Raises InvalidArgument on a coordinate out of range (bad_indices_policy IGNORE: zeros instead).
     """
-    if np.ndim(params) < 1 or np.ndim(indices) < 1:
-        raise errors.invalid_argument("params and indices of a gather_nd must have rank 1 or more")
+    for what, array in (("params", params), ("indices", indices)):
+        if np.ndim(array) < 1:
+            raise errors.invalid_argument(f"{what} must be at least a vector in a gather_nd")
     depth = indices.shape[-1]
     if depth > params.ndim:
         raise errors.invalid_argument(
-            f"indices of depth {depth} cannot index params of shape {list(params.shape)}"
+            f"index innermost dimension length must be <= params rank; saw: {depth} vs. {params.ndim}, and params has "
+            f"shape {text(params.shape)}"
         )
     if depth == 0:
         return np.broadcast_to(params, indices.shape[:-1] + params.shape).copy()
@@ -410,13 +432,10 @@ def scatter_nd(
         raise errors.invalid_argument("indices of a scatter_nd must have rank 1 or more")
     depth = indices.shape[-1]
     if depth > len(sizes):
-        raise errors.invalid_argument(f"indices of depth {depth} cannot index shape {list(sizes)}")
+        raise _unscattered(indices, updates, sizes)
     wanted = indices.shape[:-1] + sizes[depth:]
     if np.shape(updates) != wanted:
-        raise errors.invalid_argument(
-            f"updates must have shape {list(wanted)} for indices {list(indices.shape)} into shape {list(sizes)}, "
-            f"but have {list(np.shape(updates))}"
-        )
+        raise _unscattered(indices, updates, sizes)
     whole = np.zeros(sizes, updates.dtype)
     if updates.dtype == object:
         whole[...] = b""

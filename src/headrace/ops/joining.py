@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -30,6 +30,11 @@ from headrace.ops.flow import identity
 from headrace.ops.packing import stack
 
 __all__ = ["concat", "meshgrid", "split"]
+
+_SPLIT: Final = "-input rank(-{rank}) <= split_dim < input rank ({rank}), but got {axis}"
+_CONCATENATED: Final = (
+    "ConcatOp : Expected concatenating dimensions in the range [-{rank}, {rank}), but got {axis}"
+)
 
 
 # -- Concat -----------------------------------------------------------------------------------
@@ -74,21 +79,22 @@ def _concat_shape(values: slice, axis: int) -> Any:
 def _concatenated(xp: Any, values: Sequence[Any], axis: Any) -> Any:
     first = np.shape(values[0])
     if not first:
-        raise errors.invalid_argument("scalars cannot be concatenated (use tf.stack instead)")
+        raise errors.invalid_argument("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
     if np.size(axis) == 1:  # a vector of one will do, as in graphs of old producers
         axis = np.reshape(axis, ())
-    at = checked_axis(axis, len(first), "concat axis")
+    at = checked_axis(axis, len(first), "concat axis", _CONCATENATED)
     for index, value in enumerate(values[1:], 1):
         shape = np.shape(value)
         if len(shape) != len(first):
             raise errors.invalid_argument(
-                f"ranks of all inputs must match: input 0 has shape {list(first)}, input {index} {list(shape)}"
+                f"ConcatOp : Ranks of all input tensors should match: shape[0] = {shape_rules.text(first)} vs. "
+                f"shape[{index}] = {shape_rules.text(shape)}"
             )
         for axis_index, (a, b) in enumerate(zip(first, shape, strict=True)):
             if a != b and axis_index != at:
                 raise errors.invalid_argument(
-                    f"dimension {axis_index} of all inputs must match for a concat along {at}: "
-                    f"input 0 has shape {list(first)}, input {index} {list(shape)}"
+                    f"ConcatOp : Dimension {axis_index} in both shapes must be equal: shape[0] = "
+                    f"{shape_rules.text(first)} vs. shape[{index}] = {shape_rules.text(shape)} for a concat along {at}"
                 )
     return xp.concatenate(values, axis=at)
 
@@ -317,12 +323,12 @@ def split_op(xp: Any, split_dim: Any, value: Any, *, num_split: int) -> list[Any
 
     Raises InvalidArgument if split_dim is out of range or its size is no multiple of num_split.
     """
-    at = checked_axis(split_dim, np.ndim(value), "split_dim")
+    at = checked_axis(split_dim, np.ndim(value), "split_dim", _SPLIT)
     size = value.shape[at]
     if size % num_split:
         raise errors.invalid_argument(
-            f"the number of ways to split must divide the size of split_dim evenly: "
-            f"split_dim {at} has size {size}, num_split is {num_split}"
+            "Number of ways to split should evenly divide the split dimension, but got split_dim "
+            f"{at} (size = {size}) and num_split {num_split}"
         )
     return _cut(value, at, [size // num_split] * num_split)
 
@@ -384,7 +390,7 @@ def split_v_op(
 
     Raises InvalidArgument if the sizes do not add up to that of split_dim.
     """
-    at = checked_axis(split_dim, np.ndim(value), "split_dim")
+    at = checked_axis(split_dim, np.ndim(value), "split_dim", _SPLIT)
     if np.ndim(size_splits) != 1 or len(size_splits) != num_split:
         raise errors.invalid_argument(
             f"size_splits must be a vector with one size for each of {num_split} outputs, "
@@ -394,14 +400,20 @@ def split_v_op(
     whole = value.shape[at]
     if sizes.count(-1) > 1:
         raise errors.invalid_argument(
-            f"only one of size_splits may be -1, not {sizes.count(-1)}: {sizes}"
+            f"There can only be one -1 in the input: size_splits has {sizes.count(-1)}, {sizes}"
         )
     known = sum(size for size in sizes if size != -1)
     if -1 in sizes and known <= whole:
         sizes[sizes.index(-1)] = whole - known
     if any(size < 0 for size in sizes) or sum(sizes) != whole:
+        wrong = [place for place, size in enumerate(sizes) if size < -1]
+        says = (
+            f"Split size at index {wrong[0]} must be >= 0. Got: {sizes[wrong[0]]}"
+            if wrong
+            else "Determined shape must either match input shape along split_dim exactly if fully specified, or be less"
+        )
         raise errors.invalid_argument(
-            f"size_splits must add up to {whole}, the size of dimension {at} of the input, but are "
+            f"{says}: size_splits must add up to {whole}, the size of dimension {at} of the input, but are "
             f"{size_splits.tolist()}"
         )
     return _cut(value, at, sizes)

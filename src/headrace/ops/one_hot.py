@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes, errors
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.registry import op
@@ -62,10 +62,10 @@ def one_hot_op(
     for value, what in ((depth, "depth"), (on_value, "on_value"), (off_value, "off_value")):
         if np.ndim(value):
             raise errors.invalid_argument(
-                f"{what} must be a scalar, but has shape {list(np.shape(value))}"
+                f"{what} must be a scalar, but got: {text(np.shape(value))}"
             )
     if depth < 0:
-        raise errors.invalid_argument(f"depth must be non-negative, but is {int(depth)}")
+        raise errors.invalid_argument(f"depth must be non-negative, got: {int(depth)}")
     hot = np.expand_dims(indices, -1) == np.arange(int(depth))
     out = np.empty(hot.shape, on_value.dtype)
     out[...] = off_value

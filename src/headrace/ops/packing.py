@@ -14,7 +14,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -56,8 +56,8 @@ def pack_op(xp: Any, *values: Any, axis: int) -> Any:
     for index, value in enumerate(values[1:], 1):
         if np.shape(value) != first:
             raise errors.invalid_argument(
-                f"shapes of all inputs must match: values[0] has shape {list(first)}, "
-                f"values[{index}] {list(np.shape(value))}"
+                f"Shapes of all inputs must match: values[0].shape = {text(first)} != "
+                f"values[{index}].shape = {text(np.shape(value))}"
             )
     return xp.stack(values, axis=checked_axis(axis, len(first) + 1))
 
@@ -176,10 +176,10 @@ def unpack_op(xp: Any, value: Any, *, num: int, axis: int) -> list[Any]:
 
     Raises InvalidArgument if axis is out of range or its size is not num.
     """
-    at = checked_axis(axis, np.ndim(value))
+    at = checked_axis(axis, np.ndim(value), says="axis = {axis} not in [0, {rank})")
     if value.shape[at] != num:
         raise errors.invalid_argument(
-            f"axis {at} of the input must have size {num}, but its shape is {list(value.shape)}"
+            f"Input shape axis {at} must equal {num}, got shape {text(value.shape)}"
         )
     front = xp.moveaxis(value, at, 0)
     return [front[index, ...] for index in range(num)]

@@ -60,12 +60,15 @@ def tile(xp: Any, input: Any, multiples: Any) -> Any:
     """
     sizes = np.shape(input)
     if np.shape(multiples) != (len(sizes),):
-        raise errors.invalid_argument(
-            f"multiples must be a vector of length {len(sizes)}, the input's rank, but has shape "
-            f"{list(np.shape(multiples))}"
+        says = (
+            f"Expected multiples argument to be a vector of length {len(sizes)} but got length {np.size(multiples)}"
+            if np.ndim(multiples) == 1
+            else f"Expected multiples to be 1-D, but got shape {text(np.shape(multiples))}"
         )
-    if any(count < 0 for count in multiples):
-        raise errors.invalid_argument(f"multiples must be >= 0, but are {multiples.tolist()}")
+        raise errors.invalid_argument(f"{says}: the input has rank {len(sizes)}")
+    for at, count in enumerate(multiples):
+        if count < 0:
+            raise errors.invalid_argument(f"Expected multiples[{at}] >= 0, but got {count}")
     return xp.tile(input, tuple(multiples.tolist()))
 
 
@@ -117,12 +120,17 @@ def _pad_shape(c: ShapeContext) -> Shape:
 def _checked_paddings(input: Any, paddings: Any) -> list[tuple[int, int]]:
     count = np.ndim(input)
     if np.shape(paddings) != (count, 2):
-        raise errors.invalid_argument(
-            f"paddings must be a matrix [{count}, 2] for an input of rank {count}, but has shape "
-            f"{list(np.shape(paddings))}"
+        says = (
+            f"The first dimension of paddings must be the rank of inputs {text(np.shape(paddings))}"
+            if np.shape(paddings)[1:] == (2,)
+            else f"paddings must be a matrix with 2 columns: {text(np.shape(paddings))}"
         )
+        raise errors.invalid_argument(f"{says}; the input has rank {count}")
     if (paddings < 0).any():
-        raise errors.invalid_argument(f"paddings must be >= 0, but are {paddings.tolist()}")
+        before, after = paddings[(paddings < 0).any(axis=1)][0]
+        raise errors.invalid_argument(
+            f"Paddings must be non-negative: {before} {after} of {paddings.tolist()}"
+        )
     return [(int(before), int(after)) for before, after in paddings]
 
 
@@ -225,8 +233,8 @@ def _mirror_indices(sizes: tuple[int, ...], paddings: Any, mode: bytes) -> list[
     for axis, (extent, (before, after)) in enumerate(zip(sizes, table, strict=True)):
         if max(before, after) > max(extent - edge, 0):
             raise errors.invalid_argument(
-                f"paddings {before} and {after} of dimension {axis} must not exceed {max(extent - edge, 0)} in mode "
-                f"{mode.decode()}: its size is {extent}"
+                f"paddings must be {'less' if edge else 'no greater'} than the dimension size: {before}, {after} "
+                f"{'not less' if edge else 'greater'} than {extent}, that of dimension {axis} (mode {mode.decode()})"
             )
         front = np.arange(before - 1 + edge, edge - 1, -1)
         back = np.arange(extent - 1 - edge, extent - 1 - edge - after, -1)
@@ -373,11 +381,14 @@ def reverse_v2_op(xp: Any, tensor: Any, axis: Any) -> Any:
         return np.array(tensor)
     if np.ndim(axis) != 1:
         raise errors.invalid_argument(
-            f"axis must be a vector, but has shape {list(np.shape(axis))}"
+            f"'dims' must be 1-dimension, not {np.ndim(axis)}: axis has shape {text(np.shape(axis))}"
         )
-    found = [checked_axis(item, np.ndim(tensor)) for item in axis]
+    says = "'axis' {axis} is out of valid range [0, {below}]"
+    found = [checked_axis(item, np.ndim(tensor), says=says) for item in axis]
     if len(set(found)) < len(found):
-        raise errors.invalid_argument(f"axis {axis.tolist()} names a dimension twice")
+        raise errors.invalid_argument(
+            f"axis {next(at for at in found if found.count(at) > 1)} specified more than once: {axis.tolist()}"
+        )
     return xp.flip(tensor, axis=tuple(found)).copy()
 
 
@@ -431,13 +442,19 @@ def reverse_sequence_op(
         )
     if np.shape(seq_lengths) != (input.shape[batch_dim],):
         raise errors.invalid_argument(
-            f"seq_lengths must be a vector of length {input.shape[batch_dim]}, the batch's size, but has shape "
-            f"{list(np.shape(seq_lengths))}"
+            f"Length of seq_lengths != input.dims({batch_dim}), ({text(np.shape(seq_lengths))} vs. "
+            f"{input.shape[batch_dim]}): there must be one length for each of the batch"
         )
     longest = input.shape[seq_dim]
     if ((seq_lengths < 0) | (seq_lengths > longest)).any():
+        at = int(np.flatnonzero((seq_lengths < 0) | (seq_lengths > longest))[0])
+        says = (
+            f"seq_lens({at}) < 0"
+            if seq_lengths[at] < 0
+            else f"seq_lens({at}) > input.dims({seq_dim})"
+        )
         raise errors.invalid_argument(
-            f"seq_lengths {seq_lengths.tolist()} must be between 0 and {longest}"
+            f"{says}: seq_lengths {seq_lengths.tolist()} must be between 0 and {longest}"
         )
     out = np.array(input)
     rows = np.moveaxis(out, (batch_dim, seq_dim), (0, 1))

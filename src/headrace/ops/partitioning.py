@@ -52,14 +52,14 @@ def dynamic_partition_op(xp: Any, data: Array, partitions: Array, *, num_partiti
     data, partitions = np.asarray(data), np.asarray(partitions)
     if data.shape[: partitions.ndim] != partitions.shape:
         raise errors.invalid_argument(
-            f"data.shape must start with partitions.shape, and they are {shapes.text(data.shape)} "
-            f"and {shapes.text(partitions.shape)}"
+            f"data.shape must start with partitions.shape, got data.shape = {shapes.text(data.shape)}, "
+            f"partitions.shape = {shapes.text(partitions.shape)}"
         )
     bad = (partitions < 0) | (partitions >= num_partitions)
     if np.any(bad):
         at = tuple(int(i) for i in np.argwhere(bad)[0])
         raise errors.invalid_argument(
-            f"partitions{list(at) if at else ''} = {partitions[at]} is not in [0, {num_partitions})"
+            f"partitions{shapes.text(at) if at else ''} = {partitions[at]} is not in [0, {num_partitions})"
         )
     return [data[partitions == index] for index in range(num_partitions)]
 
@@ -108,22 +108,25 @@ def _stitch_shape(c: ShapeContext) -> Shape:
 
 def _stitch(indices: list[Array], data: list[Array]) -> Array:
     size, rest = 0, None
-    for index, piece in zip(indices, data, strict=True):
+    for number, (index, piece) in enumerate(zip(indices, data, strict=True)):
         if piece.shape[: index.ndim] != index.shape:
             raise errors.invalid_argument(
-                f"data.shape must start with indices.shape, and they are {shapes.text(piece.shape)} "
-                f"and {shapes.text(index.shape)}"
+                f"data[{number}].shape = {shapes.text(piece.shape)} does not start with "
+                f"indices[{number}].shape = {shapes.text(index.shape)}"
             )
         tail = piece.shape[index.ndim :]
         if rest is not None and tail != rest:
             raise errors.invalid_argument(
-                f"all data must have one shape after that of their indices, not {shapes.text(rest)} "
-                f"and {shapes.text(tail)}"
+                f"Need data[0].shape[{indices[0].ndim}:] = data[{number}].shape[{index.ndim}:], "
+                f"got {shapes.text(rest)} and {shapes.text(tail)}: "
+                "all data must have one shape after that of their indices"
             )
         rest = tail
         if index.size:
             if int(index.min()) < 0:
-                raise errors.invalid_argument(f"indices must not be negative: {int(index.min())}")
+                raise errors.invalid_argument(
+                    f"indices[{number}] is out of range: it holds {int(index.min())}, and must not be negative"
+                )
             size = max(size, int(index.max()) + 1)
     out = np.zeros((size, *(rest or ())), data[0].dtype)
     if out.dtype == object:

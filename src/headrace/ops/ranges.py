@@ -28,11 +28,15 @@ __all__ = ["lin_space", "linspace", "range"]
 def _count(start: float, limit: float, delta: float) -> int:
     """How many numbers there are from start to before limit.  Raises ValueError."""
     if delta == 0:
-        raise ValueError("delta must not be 0")
+        raise ValueError(f"Requires delta != 0: {delta}")
     if delta > 0 and start > limit:
-        raise ValueError(f"start {start} must be <= limit {limit} as delta is {delta}")
+        raise ValueError(
+            f"Requires start <= limit when delta > 0: {start}/{limit}, and delta is {delta}"
+        )
     if delta < 0 and start < limit:
-        raise ValueError(f"start {start} must be >= limit {limit} as delta is {delta}")
+        raise ValueError(
+            f"Requires start >= limit when delta < 0: {start}/{limit}, and delta is {delta}"
+        )
     if isinstance(start, int):
         return -int((start - limit) // delta)
     count = (limit - start) / delta

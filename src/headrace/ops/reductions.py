@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from headrace.base import dtypes, errors
-from headrace.base.shapes import Shape, TensorShape
+from headrace.base.shapes import Shape, TensorShape, text
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec, op
@@ -57,6 +57,17 @@ def _reduced(c: ShapeContext) -> Shape:
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)
 
 
+def _unreduced(axes: Any, rank: int) -> str:
+    """How the message begins for axes that an input of `rank` does not have, or that come twice."""
+    given = axes if isinstance(axes, tuple) else (axes,)
+    for axis in given:
+        if not -rank <= axis < rank:
+            return f"Invalid reduction dimension ({axis} for input with {rank} dimension(s)"
+    counted = [axis % rank for axis in given]
+    twice = next((axis for axis in counted if counted.count(axis) > 1), counted[0])
+    return f"Invalid reduction arguments: Axes contains duplicate dimension: {twice}"
+
+
 def _reduction(
     name: str,
     types: str | None,
@@ -74,13 +85,15 @@ def _reduction(
                 else tuple(reduction_indices.ravel().tolist())
             )
         if axes != () and not input.ndim:
-            raise errors.invalid_argument(f"reduction_indices {axes} of a scalar: it has no axis")
+            raise errors.invalid_argument(
+                f"{_unreduced(axes, 0)}: reduction_indices {axes} of a scalar, which has no axis"
+            )
         try:
             return compute(input, axes, keep_dims)
         except ValueError as error:
             raise errors.invalid_argument(
-                f"reduction_indices {axes} must be distinct and in [-{input.ndim}, {input.ndim}) "
-                f"for an input of shape {list(input.shape)}: {error}"
+                f"{_unreduced(axes, input.ndim)}: reduction_indices {axes} must be distinct and in "
+                f"[-{input.ndim}, {input.ndim}) for an input of shape {text(input.shape)}: {error}"
             ) from None
 
     kernel.__doc__ = compute.__doc__

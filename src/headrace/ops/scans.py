@@ -13,7 +13,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec, op
@@ -45,11 +45,12 @@ def _scan(
     def kernel(xp: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
         if np.ndim(axis) != 0:
             raise errors.invalid_argument(
-                f"axis must be a scalar, but has shape {list(np.shape(axis))}"
+                f"ScanOp: axis must be a scalar, not {text(np.shape(axis))}"
             )
         if x.ndim == 0:
             raise errors.invalid_argument("x must have at least one dimension, but is a scalar")
-        along = checked_axis(axis, x.ndim)
+        says = "ScanOp: Expected scan axis in the range [-{rank}, {rank}), but got {axis}"
+        along = checked_axis(axis, x.ndim, says=says)
         if reverse:
             x = np.flip(x, along)
         out = accumulate(x, along)
@@ -183,10 +184,10 @@ def _without_axis(c: ShapeContext) -> Shape:
 def _no_choice(input: Any, axis: int) -> errors.InvalidArgumentError:
     if not -input.ndim <= axis < input.ndim:
         return errors.invalid_argument(
-            f"dimension must be in [-{input.ndim}, {input.ndim}), but is {axis}"
+            f"Expected dimension in the range [-{input.ndim}, {input.ndim}), but got {axis}"
         )
     return errors.invalid_argument(
-        f"dimension {axis} of shape {list(input.shape)} has no elements to choose from"
+        f"Reduction axis {axis} is empty in shape {text(input.shape)}: there is nothing to choose from"
     )
 
 
@@ -200,7 +201,7 @@ def _index_kernel(find: Callable[..., Any], worst: float) -> Callable[..., Any]:
         """
         if dimension.ndim != 0:
             raise errors.invalid_argument(
-                f"dimension must be a scalar, but has shape {list(dimension.shape)}"
+                f"dim must be a scalar, but received tensor of shape: {text(dimension.shape)}"
             )
         axis = int(dimension)
         if not -input.ndim <= axis < input.ndim or input.shape[axis] == 0:

@@ -21,7 +21,6 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec, get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops.axes import checked_scalar
 from headrace.ops.constants import ones, ones_like, shape_tensor, zeros_like
 from headrace.ops.gathering import gather
 from headrace.ops.joining import concat
@@ -92,16 +91,23 @@ def _sorted_shape(c: ShapeContext) -> Shape:
     return None if data is None else (None, *data[1:])
 
 
-def checked_ids(data: Any, ids: Any) -> int:
-    """The number of segments.  Raises InvalidArgument if ids do not fit data, fall, or are negative."""
+def checked_ids(
+    data: Any, ids: Any, size: str = "should be the same size as dimension 0 of input"
+) -> int:
+    """The number of segments.  Raises InvalidArgument if ids do not fit data, fall, or are negative.
+
+    size: what the message says that they must be if they are of another size.
+    """
     if np.ndim(ids) != 1:
         raise errors.invalid_argument(
-            f"segment_ids must be a vector, but has shape {list(np.shape(ids))}"
+            f"segment_ids should be a vector. It has shape {text(np.shape(ids))}"
         )
-    if np.ndim(data) < 1 or len(ids) != len(data):
+    if np.ndim(data) < 1:
+        raise errors.invalid_argument("input must be at least rank 1, but is a scalar")
+    if len(ids) != len(data):
         raise errors.invalid_argument(
-            f"segment_ids must have as many elements as data has rows, but their shapes are {list(ids.shape)} and "
-            f"{list(np.shape(data))}"
+            f"segment_ids {size}: it must have as many elements as data has rows, but their shapes "
+            f"are {text(ids.shape)} and {text(np.shape(data))}"
         )
     if not len(ids):
         return 0
@@ -110,7 +116,7 @@ def checked_ids(data: Any, ids: Any) -> int:
             "segment ids are not increasing; unsorted_segment_sum and its kin take any order"
         )
     if ids[0] < 0:
-        raise errors.invalid_argument(f"segment id {int(ids[0])} is out of range: ids must be >= 0")
+        raise errors.invalid_argument(f"Segment id {int(ids[0])} out of range: ids must be >= 0")
     return int(ids[-1]) + 1
 
 
@@ -207,18 +213,22 @@ def _unsorted(
 ) -> OpSpec:
     def kernel(xp: Any, data: Any, segment_ids: Any, num_segments: Any) -> Any:
         data, ids = np.asarray(data), np.asarray(segment_ids)
-        count = checked_scalar(num_segments, "num_segments")
+        if np.ndim(num_segments):
+            raise errors.invalid_argument(
+                f"num_segments should be a scalar, not shape {text(np.shape(num_segments))}"
+            )
+        count = int(num_segments)
         if count < 0:
-            raise errors.invalid_argument(f"num_segments must be a scalar >= 0, not {num_segments}")
+            raise errors.invalid_argument(f"Input num_segments == {count} must not be negative")
         if data.shape[: ids.ndim] != ids.shape:
             raise errors.invalid_argument(
-                f"data.shape = {list(data.shape)} does not start with segment_ids.shape = {list(ids.shape)}"
+                f"data.shape = {text(data.shape)} does not start with segment_ids.shape = {text(ids.shape)}"
             )
         rows, flat = data.reshape(ids.size, *data.shape[ids.ndim :]), ids.reshape(-1)
         if rows.size and flat.max() >= count:
             at = np.argwhere(ids >= count)[0].tolist()
             raise errors.invalid_argument(
-                f"segment_ids{at} = {int(ids[tuple(at)])} is out of range [0, {count})"
+                f"segment_ids{text(at)} = {int(ids[tuple(at)])} is out of range [0, {count})"
             )
         if not rows.size:
             flat, rows = flat[:0], rows[:0]

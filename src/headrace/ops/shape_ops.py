@@ -9,7 +9,7 @@ python/ops/array_ops.py), GraphDefs as 2.21.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -168,7 +168,7 @@ def _reshape_shape(c: ShapeContext) -> Shape:
     if None not in wanted:
         if known != count:
             raise ValueError(
-                f"a tensor of shape {text(whole)} with {count} elements cannot become {text(wanted)}"
+                f"a tensor of shape {text(whole)} with {count} elements cannot become {text(tuple(wanted))}"
             )
         return wanted
     if known == 0 or count % known:
@@ -195,22 +195,37 @@ def reshape_op(xp: Any, tensor: Any, shape: Any) -> Any:
     Raises InvalidArgument if the numbers of elements differ.
     """
     if shape.ndim > 1:
-        raise errors.invalid_argument(
-            f"shape must be a vector of sizes, but has shape {list(np.shape(shape))}"
-        )
+        raise errors.invalid_argument(f"sizes input must be 1-D, not {text(np.shape(shape))}")
     wanted = shape.reshape(-1).tolist()  # of old producers a scalar
     if wanted.count(-1) > 1:
-        raise errors.invalid_argument(f"only one size may be -1, not {wanted.count(-1)}: {wanted}")
+        places = [at for at, size in enumerate(wanted) if size == -1]
+        raise errors.invalid_argument(
+            f"Only one input size may be -1, not both {places[0]} and {places[1]}: shape is {wanted}"
+        )
     if wanted and min(wanted) < -1:
-        raise errors.invalid_argument(f"sizes must be -1 or more, not {wanted}")
+        at = wanted.index(min(wanted))
+        raise errors.invalid_argument(
+            f"Size {at} must be non-negative, not {wanted[at]}, or -1: shape is {wanted}"
+        )
     if -1 in wanted:
         wanted[wanted.index(-1)] = _missing_size(tensor.shape, wanted)
     if _product(wanted) != tensor.size:
         raise errors.invalid_argument(
-            f"the input of shape {list(np.shape(tensor))} has {np.size(tensor)} values, but the requested shape "
-            f"{wanted} has {_product(wanted)}"
+            f"Input to reshape is a tensor with {np.size(tensor)} values, but the requested shape has "
+            f"{_product(wanted)}: {text(np.shape(tensor))} cannot become {text(tuple(wanted))}"
         )
     return np.asarray(tensor).reshape(wanted)
+
+
+_SQUEEZED: Final = "Tried to squeeze dim index {axis} for tensor with {rank} dimensions"
+
+
+def _unpermuted(axes: list[int], count: int) -> str:
+    wrong = [axis for axis in axes if not 0 <= axis < count]
+    if wrong:
+        return f"{wrong[0]} is out of range [0 .. {count})"
+    missing = min(set(range(count)) - set(axes))
+    return f"{missing} is missing from {{{','.join(map(str, axes))}}}"
 
 
 def _missing_size(sizes: tuple[int, ...], wanted: list[int]) -> int:
@@ -225,8 +240,9 @@ def _missing_size(sizes: tuple[int, ...], wanted: list[int]) -> int:
         return _product([size for size in sizes if size]) // _product([s for s in asked if s])
     if count % known:
         raise errors.invalid_argument(
-            f"the input of shape {list(sizes)} has {count} values, which is no multiple of the {known} "
-            f"that {wanted} asks for"
+            f"Input to reshape is a tensor with {count} values, but the requested shape requires a multiple of "
+            f"{known}: "
+            f"{text(sizes)} cannot become {text(tuple(wanted))}"
         )
     return count // known
 
@@ -283,7 +299,8 @@ def expand_dims_op(xp: Any, input: Any, dim: Any) -> Any:
         raise errors.invalid_argument(
             f"dim must be a tensor with a single value, but has shape {list(np.shape(dim))}"
         )
-    at = checked_axis(np.reshape(dim, ()), np.ndim(input) + 1, "dim")
+    says = "Tried to expand dim index {axis} for tensor with {below} dimensions"
+    at = checked_axis(np.reshape(dim, ()), np.ndim(input) + 1, "dim", says)
     value = np.asarray(input)
     return value.reshape((*value.shape[:at], 1, *value.shape[at:]))
 
@@ -335,11 +352,12 @@ def squeeze_op(xp: Any, input: Any, *, squeeze_dims: list[int]) -> Any:
     Source: TF 1.15 core/kernels/shape_ops.h
     """
     sizes = np.shape(input)
-    axes = [checked_axis(axis, len(sizes), "squeeze_dims") for axis in squeeze_dims]
+    axes = [checked_axis(axis, len(sizes), "squeeze_dims", _SQUEEZED) for axis in squeeze_dims]
     for axis in axes:
         if sizes[axis] != 1:
             raise errors.invalid_argument(
-                f"dimension {axis} must have size 1 to be squeezed, but the input has shape {list(sizes)}"
+                f"Can not squeeze dim[{axis}], expected a dimension of 1, got {sizes[axis]}: the input has shape "
+                f"{text(sizes)}"
             )
     if not squeeze_dims:
         axes = [axis for axis, size in enumerate(sizes) if size == 1]
@@ -386,7 +404,7 @@ def ensure_shape_op(xp: Any, input: Any, *, shape: TensorShape) -> Any:
     """
     if not shape_rules.compatible(np.shape(input), shape._raw):
         raise errors.invalid_argument(
-            f"shape {list(np.shape(input))} of the input is not compatible with the expected {text(shape._raw)}"
+            f"Shape of tensor {text(np.shape(input))} is not compatible with expected shape {text(shape._raw)}"
         )
     return input
 
@@ -426,13 +444,14 @@ def _permuted(xp: Any, x: Any, perm: Any) -> Any:
     count = np.ndim(x)
     if np.ndim(perm) != 1 or len(perm) != count:
         raise errors.invalid_argument(
-            f"perm must be a vector of {count} axes, one for each dimension of x, but has shape {list(np.shape(perm))}"
+            f"transpose expects a vector of size {count}. But input(1) is a vector of size {np.size(perm)}: perm, of "
+            f"shape {text(np.shape(perm))}, should have an axis for each dimension of x"
         )
     order = [int(axis) for axis in perm]
     counted = [axis + count if axis < 0 else axis for axis in order]
     if sorted(counted) != list(range(count)):
         raise errors.invalid_argument(
-            f"perm must be a permutation of 0 to {count - 1}, but is {order}"
+            f"{_unpermuted(counted, count)}: perm must be a permutation of 0 to {count - 1}, but is {order}"
         )
     # A copy: x may be a variable's own buffer, and later updates must not show in the result.
     return xp.permute_dims(x, counted).copy()
@@ -536,14 +555,16 @@ def invert_permutation(xp: Any, x: Any) -> Any:
     """
     if np.ndim(x) != 1:
         raise errors.invalid_argument(
-            f"a permutation is a vector, but has shape {list(np.shape(x))}"
+            f"invert_permutation expects a 1D vector, not one of shape {text(np.shape(x))}"
         )
     out = np.full(x.shape, -1, x.dtype)
     for index, target in enumerate(x.tolist()):
         if not 0 <= target < len(x):
-            raise errors.invalid_argument(f"{target} at {index} is not between 0 and {len(x)}")
+            raise errors.invalid_argument(
+                f"{target} is not between 0 and {len(x)}: it stands at {index}"
+            )
         if out[target] != -1:
-            raise errors.invalid_argument(f"{target} is duplicated in the permutation {x.tolist()}")
+            raise errors.invalid_argument(f"{target} is duplicated in the input {x.tolist()}")
         out[target] = index
     return out
 

@@ -65,8 +65,8 @@ def _made_index(begin: Any, end: Any, strides: Any, masks: Masks) -> tuple[Any, 
         end
     ) == len(strides):
         raise ValueError(
-            f"begin, end and strides must be vectors of one length, but have shapes {np.shape(begin)}, "
-            f"{np.shape(end)} and {np.shape(strides)}"
+            "Expected begin, end, and strides to be 1D equal size tensors, but got shapes "
+            f"{text(np.shape(begin))}, {text(np.shape(end))}, and {text(np.shape(strides))} instead"
         )
     begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_mask = masks
     if ellipsis_mask & (ellipsis_mask - 1):
@@ -80,10 +80,11 @@ def _made_index(begin: Any, end: Any, strides: Any, masks: Masks) -> tuple[Any, 
         elif new_axis_mask & bit:
             found.append(None)
         elif stride == 0:
-            raise ValueError(f"strides[{i}] must not be zero")
+            raise ValueError(f"strides[{i}] must be non-zero")
         elif shrink_mask & bit:
             if stride < 0:
                 raise ValueError(
+                    "only stride 1 allowed on non-range indexing: "
                     f"strides[{i}] must be 1 where an index removes the dimension, not {stride}"
                 )
             found.append(first)
@@ -124,7 +125,8 @@ def _check_bounds(sizes: Any, index: tuple[Any, ...], failure: Any) -> None:
     after = taken.index(Ellipsis)
     if len(taken) - 1 > len(sizes):
         raise failure(
-            f"the index has {len(taken) - 1} dimensions, but the input has rank {len(sizes)}"
+            f"Index out of range using input dim {len(sizes)}; input has only {len(sizes)} dims, and the index "
+            f"{len(taken) - 1}"
         )
     skipped = len(sizes) - (len(taken) - 1)
     for place, item in enumerate(taken):
@@ -515,20 +517,22 @@ def slice_op(xp: Any, input: Any, begin: Any, size: Any) -> Any:
     whole = np.asarray(input)
     if np.shape(begin) != (whole.ndim,) or np.shape(size) != (whole.ndim,):
         raise errors.invalid_argument(
-            f"begin and size must be vectors of size {whole.ndim}, the input's rank, but have shapes "
-            f"{list(np.shape(begin))} and {list(np.shape(size))}"
+            f"Expected begin and size arguments to be 1-D tensors of size {whole.ndim}, but got shapes "
+            f"{text(np.shape(begin))} and {text(np.shape(size))} instead: the input has rank {whole.ndim}"
         )
     index: list[Any] = []
     for axis, (start, extent, limit) in enumerate(
         zip(begin.tolist(), size.tolist(), whole.shape, strict=True)
     ):
         if not 0 <= start <= limit:
-            raise errors.invalid_argument(f"begin[{axis}] must be in [0, {limit}], but is {start}")
+            raise errors.invalid_argument(
+                f"Expected begin[{axis}] in [0, {limit}], but got {start}"
+            )
         if extent == -1:
             extent = limit - start
         if not 0 <= extent <= limit - start:
             raise errors.invalid_argument(
-                f"size[{axis}] must be in [0, {limit - start}], but is {extent}"
+                f"Expected size[{axis}] in [0, {limit - start}], but got {extent}"
             )
         index.append(builtins.slice(start, start + extent))
     return whole[(*index, Ellipsis)].copy()

@@ -83,9 +83,12 @@ def space_to_batch_nd(xp: Any, input: Array, block_shape: Array, paddings: Array
     rest = [(0, 0)] * (input.ndim - 1 - len(block))
     padded = np.pad(input, [(0, 0), *pads, *rest]) if any(map(any, pads)) else input
     space = padded.shape[1 : 1 + len(block)]
-    if any(n % b for n, b in zip(space, block, strict=True)):
+    over = [at for at, (n, b) in enumerate(zip(space, block, strict=True)) if n % b]
+    if over:
+        at = over[0]
         raise errors.invalid_argument(
-            f"the padded sizes {list(space)} must be multiples of block_shape {block}"
+            f"padded_shape[{at}]={space[at]} is not divisible by block_shape[{at}]={block[at]}: the padded sizes "
+            f"{list(space)} must be multiples of {block}"
         )
     shape = [len(input)]
     for n, b in zip(space, block, strict=True):
@@ -130,7 +133,8 @@ def batch_to_space_nd(xp: Any, input: Array, block_shape: Array, crops: Array) -
     total = math.prod(block)
     if len(input) % total:
         raise errors.invalid_argument(
-            f"a batch of {len(input)} is no multiple of the {total} places of a block {block}"
+            f"Input batch dimension ({len(input)}) is not divisible by product of block sizes ({total}), which "
+            f"are {block}"
         )
     count = len(block)
     split = input.reshape(*block, len(input) // total, *input.shape[1:])
@@ -184,7 +188,7 @@ def _depth_shape(into_depth: bool) -> Any:
 def _four(x: Array, data_format: bytes) -> Array:
     if x.ndim != 4 or data_format == b"NCHW_VECT_C":
         raise errors.invalid_argument(
-            f"the input must have 4 dimensions, NHWC or NCHW, not shape {text(x.shape)} as {data_format.decode()}"
+            f"Input rank should be: 4 instead of: {x.ndim}; a {data_format.decode()} of shape {text(x.shape)} is none"
         )
     return to_last(x, data_format)
 
@@ -204,7 +208,9 @@ def space_to_depth_op(xp: Any, input: Array, *, block_size: int, data_format: by
     x, b = _four(input, data_format), block_size
     n, h, w, c = x.shape
     if h % b or w % b:
-        raise errors.invalid_argument(f"height {h} and width {w} must be multiples of {b}")
+        raise errors.invalid_argument(
+            f"Image width {w} and height {h} should be divisible by block_size: {b}"
+        )
     split = x.reshape(n, h // b, b, w // b, b, c).transpose(0, 1, 3, 2, 4, 5)
     return from_last(np.array(split, order="C").reshape(n, h // b, w // b, b * b * c), data_format)
 
@@ -221,7 +227,9 @@ def depth_to_space_op(xp: Any, input: Array, *, block_size: int, data_format: by
     x, b = _four(input, data_format), block_size
     n, h, w, c = x.shape
     if c % (b * b):
-        raise errors.invalid_argument(f"{c} channels are no multiple of block_size² = {b * b}")
+        raise errors.invalid_argument(
+            f"Input depth dimension {c} should be divisible by: {b * b}, the block_size²"
+        )
     split = x.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5)
     return from_last(np.array(split, order="C").reshape(n, h * b, w * b, c // (b * b)), data_format)
 

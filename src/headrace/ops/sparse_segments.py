@@ -35,7 +35,7 @@ def _rows(data: Any, indices: Any) -> Any:
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
         raise errors.invalid_argument(
-            f"indices[{at}] == {int(indices[at])} is out of range [0, {len(data)})"
+            f"Bad: indices[{at}] == {int(indices[at])} out of range [0, {len(data)})"
         )
     return data[indices]
 
@@ -46,7 +46,7 @@ def _checked(data: Any, indices: Any, ids: Any) -> int:
             f"indices must be a vector and data of rank 1 or more, but their shapes are {list(np.shape(indices))} and "
             f"{list(np.shape(data))}"
         )
-    return checked_ids(indices, ids)
+    return checked_ids(indices, ids, "and indices should have same size")
 
 
 def _shape(c: ShapeContext) -> Shape:
@@ -82,7 +82,7 @@ def _family(name: str, types: str, reduce: Reduce, what: str) -> tuple[OpSpec, O
             raise errors.invalid_argument(f"num_segments must be >= 0, not {wanted}")
         if count > wanted:
             raise errors.invalid_argument(
-                f"segment id {count - 1} must be < num_segments, {wanted}"
+                f"segment ids must be < num_segments, {wanted}, but one is {count - 1}"
             )
         return reduce(_rows(data, indices), segment_ids, wanted)
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from headrace.base import errors, shapes
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
@@ -93,10 +93,11 @@ def _checked(whole: Any, indices: Any, updates: Any, policy: bytes) -> tuple[Any
     wanted = indices.shape[:-1] + whole.shape[indices.shape[-1] :]
     if np.shape(updates) != wanted:
         raise errors.invalid_argument(
-            f"updates must have shape {list(wanted)} for indices {list(indices.shape)} into a tensor of shape "
-            f"{list(whole.shape)}, but have {list(np.shape(updates))}"
+            "Inner dimensions of output shape must match inner dimensions of updates shape. Output: "
+            f"{text(whole.shape)} updates: {text(np.shape(updates))}; they must have shape {text(wanted)} for indices "
+            f"of shape {text(indices.shape)}"
         )
-    where, bad = coordinates(indices, whole.shape, policy, "a tensor of shape")
+    where, bad = coordinates(indices, whole.shape, policy, "shape")
     if bad is not None:
         where, updates = tuple([part[~bad] for part in where]), updates[~bad]
     return where, updates

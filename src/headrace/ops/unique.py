@@ -13,7 +13,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.graph.graph import Operation
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
@@ -64,7 +64,7 @@ def _distinct(x: Any) -> tuple[Any, Any, Any]:
 
 def _check_vector(x: Any, what: str) -> None:
     if np.ndim(x) != 1:
-        raise errors.invalid_argument(f"{what} expects a vector, but has shape {list(np.shape(x))}")
+        raise errors.invalid_argument(f"{what} a 1D vector, and not of shape {text(np.shape(x))}")
 
 
 def _vector_shape(c: ShapeContext) -> list[Shape]:
@@ -84,7 +84,7 @@ def unique_op(xp: Any, x: Any, *, out_idx: DType) -> tuple[Any, ...]:
 
     Raises InvalidArgument if x is not a vector.
     """
-    _check_vector(x, "unique")
+    _check_vector(x, "unique expects")
     first, index, _ = _distinct(x)
     return x[first], index.astype(out_idx.np)
 
@@ -98,7 +98,7 @@ def unique_op(xp: Any, x: Any, *, out_idx: DType) -> tuple[Any, ...]:
 )
 def unique_with_counts_op(xp: Any, x: Any, *, out_idx: DType) -> tuple[Any, ...]:
     """Unique, and how often each element occurs [k]."""
-    _check_vector(x, "unique_with_counts")
+    _check_vector(x, "unique expects")
     first, index, counts = _distinct(x)
     return x[first], index.astype(out_idx.np), counts.astype(out_idx.np)
 
@@ -185,8 +185,8 @@ def list_diff_op(xp: Any, x: Any, y: Any, *, out_idx: DType) -> tuple[Any, Any]:
 
     Raises InvalidArgument if one is not a vector.
     """
-    _check_vector(x, "x of a set difference")
-    _check_vector(y, "y of a set difference")
+    _check_vector(x, "x should be")
+    _check_vector(y, "y should be")
     others = set(y.tolist())
     kept = np.array([i for i, value in enumerate(x.tolist()) if value not in others], np.int64)
     return x[kept], kept.astype(out_idx.np)
