@@ -53,8 +53,8 @@ def format_of(content: bytes) -> str:
         if content.startswith(start):
             return name
     raise errors.invalid_argument(
-        f"unknown image format: a PNG, JPEG, GIF or BMP is wanted, and the {len(content)} bytes begin with "
-        f"{content[:8]!r}"
+        f"{'Unknown image file format' if content else 'Input is empty'}: a PNG, JPEG, GIF or BMP is wanted, and the "
+        f"{len(content)} bytes begin with {content[:8]!r}"
     )
 
 
@@ -76,7 +76,7 @@ def _reading(kind: str, content: bytes) -> Iterator[Any]:
         image.DecompressionBombError,
     ) as error:
         raise errors.invalid_argument(
-            f"invalid {kind} data, of {len(content)} bytes: {error}"
+            f"Invalid {kind} data (size {len(content)}): {error}"
         ) from error
 
 
@@ -226,7 +226,8 @@ def encode_png(pixels: Array, level: int) -> bytes:
     height, width, channels = pixels.shape
     if not height or not width or channels not in _MODES:
         raise errors.invalid_argument(
-            f"an image must have pixels and 1 to 4 channels, and has shape {list(pixels.shape)}"
+            f"image must have 1, 2, 3, or 4 channels, got {channels}, and some pixels: its shape is "
+            f"{list(pixels.shape)}"
         )
     if not -1 <= level <= 9:
         raise errors.invalid_argument(f"compression must be between -1 and 9, and is {level}")

@@ -160,7 +160,7 @@ def check_divisor(x: Any, y: Any) -> None:
     """Raises InvalidArgument if an element of x is divided by a 0 in y, an integer array."""
     if y.dtype.kind in "iu" and not y.all() and not _is_empty(x, y):
         raise errors.invalid_argument(
-            f"division by zero: y ({y.dtype}, shape {list(y.shape)}) holds a 0"
+            f"Integer division by zero: y ({y.dtype}, shape {list(y.shape)}) holds a 0"
         )
 
 
@@ -404,7 +404,7 @@ def pow(xp: Any, x: Any, y: Any) -> Any:
     """
     if y.dtype.kind == "i" and (y < 0).any() and not _is_empty(x, y):
         raise errors.invalid_argument(
-            "integers to negative integer powers are not allowed; cast x to a float"
+            "Integers to negative integer powers are not allowed; cast x to a float"
         )
     return xp.pow(x, y)
 

@@ -18,6 +18,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.ops.control_flow import cond
 from headrace.ops.flow import no_op
+from headrace.ops.printing import summary
 
 __all__ = ["Assert"]
 
@@ -36,21 +37,11 @@ def assert_op(xp: Any, condition: Any, *data: Any, summarize: int) -> None:
     """
     if condition.ndim:
         raise errors.invalid_argument(
-            f"the condition must be a scalar, and has shape {list(condition.shape)}"
+            f"The second input must be a scalar, but it has shape {list(condition.shape)}: that is the condition"
         )
     if not condition:
-        shown = " ".join(f"[{_summary(np.asarray(item), summarize)}]" for item in data)
+        shown = " ".join(f"[{summary(np.asarray(item), summarize)}]" for item in data)
         raise errors.invalid_argument(f"assertion failed: {shown}")
-
-
-def _summary(array: np.ndarray[Any, Any], limit: int) -> str:
-    if limit < 0:
-        limit = array.size
-    flat = array.reshape(-1)[:limit].tolist()
-    words = [
-        item.decode(errors="replace") if isinstance(item, bytes) else str(item) for item in flat
-    ]
-    return " ".join(words) + ("..." if array.size > limit else "")
 
 
 def Assert(

@@ -23,7 +23,8 @@ def checked_scalar(value: Any, what: str) -> int:
 def checked_axis(axis: Any, rank: int, what: str = "axis", says: str = "") -> int:
     """A run-time axis counted from the front.  Raises InvalidArgument outside [-rank, rank), or if it is no scalar.
 
-    says: how the message begins, of `axis`, `rank`, `least` (axis + 1) and `below` (rank - 1), where TensorFlow's is not the usual one.
+    says: how the message begins, of `axis`, `rank`, `least` (axis + 1) and `below` (rank - 1), where TensorFlow's
+    is not the usual one.
     """
     found = checked_scalar(axis, what)
     if not -rank <= found < rank:

@@ -78,8 +78,9 @@ def _check(x: Array, scale: Array, offset: Array, data_format: bytes) -> None:
     channels = x.shape[-1] if channels_last(data_format) else x.shape[1]
     if scale.shape != (channels,) or offset.shape != (channels,):
         raise errors.invalid_argument(
-            f"scale and offset must have the {channels} elements of x's channels ({data_format.decode()}), not shapes "
-            f"{text(scale.shape)} and {text(offset.shape)}"
+            f"scale must have the same number of elements as the channels of x, got {scale.size} and {channels} "
+            f"({data_format.decode()}), and so must offset: they have shapes {text(scale.shape)} and "
+            f"{text(offset.shape)}"
         )
 
 

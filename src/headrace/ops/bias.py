@@ -55,14 +55,16 @@ def _bias_add_shape(c: ShapeContext) -> Shape:
 def _bias_add(value: Array, bias: Array, data_format: bytes) -> Any:
     if value.ndim < 2 or bias.ndim != 1:
         raise errors.invalid_argument(
-            f"bias_add needs a value of at least two dimensions and a vector, not "
-            f"{shapes.text(value.shape)} and {shapes.text(bias.shape)}"
+            f"Biases must be 1D: {shapes.text(bias.shape)}"
+            if bias.ndim != 1
+            else f"Input tensor must be at least 2D: {shapes.text(value.shape)}"
         )
     at = _channel_axis(data_format, value.ndim)
     if value.shape[at] != len(bias):
         raise errors.invalid_argument(
-            f"bias_add: the value has shape {shapes.text(value.shape)}, {value.shape[at]} channels in "
-            f"axis {at} ({data_format.decode()}), and the bias has {len(bias)} elements"
+            f"Must provide as many biases as the last dimension of the input tensor: {shapes.text(bias.shape)} vs. "
+            f"{shapes.text(value.shape)}; it has {value.shape[at]} channels in axis {at} "
+            f"({data_format.decode()}), and the bias has {len(bias)} elements"
         )
     return value + bias.reshape((-1,) + (1,) * (value.ndim - 1 - at))
 

@@ -115,7 +115,9 @@ def broadcast_args_op(xp: Any, s0: Any, s1: Any) -> Any:
     try:
         return np.array(shape_rules.broadcast(tuple(s0.tolist()), tuple(s1.tolist())), s0.dtype)
     except ValueError as error:
-        raise errors.invalid_argument(str(error)) from None
+        raise errors.invalid_argument(
+            f"Incompatible shapes: {text(s0)} vs. {text(s1)}: {error}"
+        ) from None
 
 
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:

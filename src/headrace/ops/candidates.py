@@ -122,12 +122,12 @@ def _sample(
         )
     if unique and num_sampled > range_max:
         raise errors.invalid_argument(
-            f"{num_sampled} different classes cannot be drawn of {range_max}"
+            f"Sampler's range is too small: {num_sampled} different classes cannot be drawn of {range_max}"
         )
     outside = (true_classes < 0) | (true_classes >= range_max)
     if outside.any():
         raise errors.invalid_argument(
-            f"the true class {int(true_classes[outside][0])} is out of range [0, {range_max})"
+            f"`true_candidate` out of range [0, {range_max}), received {int(true_classes[outside][0])}"
         )
     memory = ctx.memo.setdefault("sampler", _Memory(kind(range_max), threading.Lock()))
     generator = stream_of(ctx, *seeds).numpy

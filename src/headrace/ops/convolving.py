@@ -37,6 +37,10 @@ _PART_BYTES = (
 _ROWS_AT_LEAST = 256  # of a product
 _SUMS = 8  # partial sums of a filter's gradient
 _PRODUCT, _ROWS, _TOTAL = 3, 4, 5  # slots of scratch memory beside those of ops.layouts
+_UNEVEN = (
+    "input depth must be evenly divisible by filter depth",
+    "input and filter must have the same depth",
+)
 Then = Callable[[slice, Array], object]
 
 
@@ -45,7 +49,9 @@ def check_ranks(x: Array, filters: Array, data_format: bytes) -> None:
     rank = len(data_format)
     if x.ndim != rank or filters.ndim != rank:
         raise errors.invalid_argument(
-            f"the input and the filter must have {rank} dimensions, not {text(x.shape)} and {text(filters.shape)}"
+            f"{'input' if x.ndim != rank else 'filter'} must be {rank}-dimensional: they have shapes "
+            f"{text(x.shape)} and "
+            f"{text(filters.shape)}"
         )
 
 
@@ -72,8 +78,9 @@ def convolved(
     groups = given.shape[-1] // taken if taken else 0
     if not taken or given.shape[-1] % taken or (made % groups if groups else made):
         raise errors.invalid_argument(
-            f"the input has {given.shape[-1]} channels ({data_format.decode()} {text(x.shape)}), the filter "
-            f"{text(filters.shape)} takes {taken}"
+            f"{_UNEVEN[x.ndim == 5]}: {given.shape[-1]} vs {taken}, that of {text(x.shape)} "
+            f"({data_format.decode()}) and "
+            f"of the filter {text(filters.shape)}"
         )
     where = geometry(
         given.shape[1:-1], filters.shape[:-2], strides, padding, data_format, dilations, explicit

@@ -56,7 +56,8 @@ def _prepared(
     """x_shape: with the channels last.  Raises InvalidArgument if channels or attrs do not fit."""
     if x_shape[-1] != filters[-2]:
         raise errors.invalid_argument(
-            f"the input has {x_shape[-1]} channels, the filter {text(tuple(filters))} is for {filters[-2]}"
+            f"input depth must be evenly divisible by filter depth: {x_shape[-1]} vs {filters[-2]}, and equal for the "
+            f"filter {text(tuple(filters))}"
         )
     return geometry(x_shape[1:-1], filters[:-2], strides, padding, data_format, dilations, explicit)
 

@@ -70,7 +70,9 @@ def _sized(term: str, shape: Shape, sizes: dict[str, int | None]) -> Shape:
     extra = len(shape) - named
     if extra < 0 or (extra and _REST not in labels):
         raise ValueError(
-            f"{term!r} names {named} axes of an input of shape {shape_rules.text(shape)}"
+            f"Expected input to have rank {named} but got: {len(shape)}; {term!r} names {named} axes, and the "
+            "input has "
+            f"shape {shape_rules.text(shape)}"
         )
     at, rest = 0, shape[:0]
     for label in labels:
@@ -82,7 +84,9 @@ def _sized(term: str, shape: Shape, sizes: dict[str, int | None]) -> Shape:
             sizes[label] = shape[at]
         elif shape[at] is not None and shape[at] != known:
             raise ValueError(
-                f"the axes that are called {label!r} must be equal, but are {known} and {shape[at]}"
+                f"Expected dimension {known} at axis {at} of the input shaped {shape_rules.text(shape)} but "
+                "got dimension "
+                f"{shape[at]}: the axes that are called {label!r} must be equal"
             )
         at += 1
     return rest

@@ -13,7 +13,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.codec import images
 from headrace.graph.names import name_scope
 from headrace.graph.registry import get, op
@@ -47,7 +47,7 @@ _JPEG = (
 def _content(contents: Array) -> bytes:
     if contents.ndim:
         raise errors.invalid_argument(
-            f"contents must be a scalar, and has shape {list(contents.shape)}"
+            f"`contents` must be scalar but got shape{text(contents.shape)}"
         )
     found: Any = contents[()]
     return bytes(found)
@@ -159,7 +159,7 @@ def decode_jpeg_op(
     """contents []; image [height, width, channels].  Raises InvalidArgument, Unimplemented."""
     _checked_channels(channels, (0, 1, 3, 4))
     if ratio not in (1, 2, 4, 8):
-        raise errors.invalid_argument(f"ratio must be 1, 2, 4 or 8, and is {ratio}")
+        raise errors.invalid_argument(f"ratio must be 1, 2, 4, or 8, got {ratio}")
     content = _content(contents)
     return _still(
         _any_image(content, channels, dtypes.uint8, ratio=ratio, truncated=try_recover_truncated)
@@ -217,7 +217,7 @@ def decode_and_crop_jpeg_op(
     """crop_window [4]: y, x, height, width.  Raises InvalidArgument, Unimplemented."""
     if crop_window.shape != (4,):
         raise errors.invalid_argument(
-            f"crop_window must be y, x, height and width, and has shape {list(crop_window.shape)}"
+            f"crop_size must have four elements {text(crop_window.shape)}: y, x, height and width"
         )
     _checked_channels(channels, (0, 1, 3))
     pixels = images.decode_jpeg(_content(contents), channels, ratio, try_recover_truncated)
@@ -229,7 +229,8 @@ def decode_and_crop_jpeg_op(
         or x + width > pixels.shape[1]
     ):
         raise errors.invalid_argument(
-            f"crop_window {crop_window.tolist()} (y, x, height, width) does not lie inside the image of "
+            f"Invalid JPEG data or crop window: {crop_window.tolist()} (y, x, height, width) does not lie "
+            "inside the image of "
             f"{len(pixels)} rows and {pixels.shape[1]} columns"
         )
     return pixels[y : y + height, x : x + width].copy()
@@ -400,7 +401,7 @@ def encode_png_op(xp: Any, image: Array, *, compression: int) -> Array:
     """image [..., height, width, 1 to 4]; contents [...].  Raises InvalidArgument, Unimplemented."""
     if image.ndim < 3:
         raise errors.invalid_argument(
-            f"image must have height, width and channels, and has shape {list(image.shape)}"
+            f"images must be at least rank 3{text(image.shape)}: they have height, width and channels"
         )
     out = np.empty(image.shape[:-3], object)
     for at in np.ndindex(out.shape):
@@ -453,14 +454,14 @@ def encode_jpeg_op(
     """image [height, width, 1 or 3]; contents [].  Raises InvalidArgument, Unimplemented."""
     if image.ndim != 3 or not image.size:
         raise errors.invalid_argument(
-            f"image must have height, width and channels, and some pixels, and has shape {list(image.shape)}"
+            f"image must be 3-dimensional{text(image.shape)}, and have some pixels: height, width and channels"
         )
     if not 0 <= quality <= 100:
         raise errors.invalid_argument(f"quality must be between 0 and 100, and is {quality}")
     if image.shape[2] not in _CHANNELS[format]:
         raise errors.invalid_argument(
-            f"a JPEG of format {format.decode()!r} has {' or '.join(map(str, _CHANNELS[format]))} channels, and image "
-            f"has shape {list(image.shape)}"
+            f"{f'format {format.decode()} expects' if format else 'image must have'} "
+            f"{' or '.join(map(str, _CHANNELS[format]))} channels, got {text(image.shape)}"
         )
     per_inch = 1 if density_unit == b"in" else _CM_PER_INCH
     out = np.empty((), object)

@@ -185,7 +185,7 @@ def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) ->
     """The product of two matrices.  Raises InvalidArgument if they are none or do not fit."""
     if a.ndim != 2 or b.ndim != 2:
         raise errors.invalid_argument(
-            f"a and b must be matrices, but have shapes {list(a.shape)} and {list(b.shape)}"
+            f"In[{int(a.ndim == 2)}] is not a matrix: a and b have shapes {text(a.shape)} and {text(b.shape)}"
         )
     x = a.T if transpose_a else a
     y = b.T if transpose_b else b
@@ -195,9 +195,7 @@ def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) ->
             return _shared(_single(x), _single(y), work).astype(a.dtype, copy=False)
         return xp.matmul(x, y) if work < THREADED_VECTOR else _shared(x, y, work)
     except ValueError:
-        raise errors.invalid_argument(
-            _disagreement(a.shape, b.shape, x.shape[1], y.shape[0])
-        ) from None
+        raise _incompatible(a.shape, b.shape, x.shape[1], y.shape[0]) from None
 
 
 @op(
@@ -297,6 +295,13 @@ def _batch_shape(c: ShapeContext) -> Shape:
     return None if batch is None else (*batch, rows, columns)
 
 
+def _incompatible(a: Any, b: Any, inner_a: int, inner_b: int) -> errors.OpError:
+    return errors.invalid_argument(
+        f"Matrix size-incompatible: In[0]: {text(a)}, In[1]: {text(b)}: the inner dimensions, {inner_a} and "
+        f"{inner_b}, must be equal"
+    )
+
+
 def _adjoint(xp: Any, x: Any) -> Any:
     flipped = np.swapaxes(x, -1, -2)
     return xp.conj(flipped) if x.dtype.kind == "c" else flipped
@@ -306,14 +311,13 @@ def _batch_product(xp: Any, x: Any, y: Any, adj_x: bool, adj_y: bool) -> tuple[A
     """The factors, adjoint where asked for, checked.  Raises InvalidArgument."""
     if x.ndim < 2 or y.ndim < 2:
         raise errors.invalid_argument(
-            f"x and y must have rank at least 2, but have shapes {list(x.shape)} and {list(y.shape)}"
+            f"In[{int(x.ndim >= 2)}] ndims must be >= 2: {(x if x.ndim < 2 else y).ndim}; x and y have shapes "
+            f"{text(x.shape)} and {text(y.shape)}"
         )
     left = _adjoint(xp, x) if adj_x else x
     right = _adjoint(xp, y) if adj_y else y
     if left.shape[-1] != right.shape[-2]:
-        raise errors.invalid_argument(
-            _disagreement(x.shape, y.shape, left.shape[-1], right.shape[-2])
-        )
+        raise _incompatible(x.shape, y.shape, left.shape[-1], right.shape[-2])
     return left, right
 
 
@@ -554,13 +558,15 @@ def matrix_inverse_op(xp: Any, input: Any, *, adjoint: bool) -> Any:
     """
     if input.ndim < 2 or input.shape[-1] != input.shape[-2]:
         raise errors.invalid_argument(
-            f"input must be square matrices, but has shape {list(input.shape)}"
+            f"Input tensor 0 must have rank >= 2, got {input.ndim}"
+            if input.ndim < 2
+            else f"Input matrix must be square, and input has shape {text(input.shape)}"
         )
     matrix = _adjoint(xp, input) if adjoint else input
     try:
         return xp.linalg.inv(_single(matrix)).astype(input.dtype, copy=False)
     except np.linalg.LinAlgError:
-        raise errors.invalid_argument("input is not invertible: a matrix is singular") from None
+        raise errors.invalid_argument("Input is not invertible: a matrix is singular") from None
 
 
 @matrix_inverse_op.gradient

@@ -74,9 +74,13 @@ def _(op: Operation, dout: Tensor) -> Any:
 
 def _in_top_k(predictions: Array, targets: Array, k: int) -> Array:
     if predictions.ndim != 2 or targets.ndim != 1 or len(predictions) != len(targets):
+        says = f"First dimension of predictions {len(predictions)} must match length of targets"
+        if targets.ndim != 1:
+            says = "targets must be 1-dimensional"
+        if predictions.ndim != 2:
+            says = "predictions must be 2-dimensional"
         raise errors.invalid_argument(
-            "predictions must be a matrix and targets a vector with an element for each row, not "
-            f"{shapes.text(predictions.shape)} and {shapes.text(targets.shape)}"
+            f"{says} {targets.size}: their shapes are {shapes.text(predictions.shape)} and {shapes.text(targets.shape)}"
         )
     classes = predictions.shape[1]
     if not classes:

@@ -87,7 +87,7 @@ def _pool_shape(c: ShapeContext) -> Shape:
 def _last(x: Array, data_format: bytes) -> Array:
     if x.ndim != len(data_format):
         raise errors.invalid_argument(
-            f"the input must have the {len(data_format)} dimensions {data_format.decode()}, not shape {text(x.shape)}"
+            f"Input must be 4 or 5-dimensional: here it must be {data_format.decode()}, and has shape {text(x.shape)}"
         )
     return to_last(x, data_format)
 

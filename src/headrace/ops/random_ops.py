@@ -110,12 +110,12 @@ def random_uniform_int_op(
     for name, value in (("minval", minval), ("maxval", maxval)):
         if value.ndim:
             raise errors.invalid_argument(
-                f"{name} must be a scalar, not of shape {shape_rules.text(value.shape)}"
+                f"{name} must be 0-D, got shape {shape_rules.text(value.shape)}"
             )
     size = shape_rules.num_elements(sizes) or 0
     low, high = int(minval), int(maxval)
     if size and low >= high:
-        raise errors.invalid_argument(f"need minval < maxval, not {low} >= {high}")
+        raise errors.invalid_argument(f"Need minval < maxval, got {low} >= {high}")
     if not size:
         return np.empty(sizes, Tout.np)
     stream = stream_of(ctx, seed, seed2)
@@ -181,14 +181,15 @@ def multinomial_op(
     """
     if logits.ndim != 2 or num_samples.ndim:
         raise errors.invalid_argument(
-            f"logits must be a matrix and num_samples a scalar, not {shape_rules.text(logits.shape)} "
-            f"and {shape_rules.text(num_samples.shape)}"
+            f"logits should be a matrix, got shape {shape_rules.text(logits.shape)}"
+            if logits.ndim != 2
+            else f"num_samples should be a scalar, got shape {shape_rules.text(num_samples.shape)}"
         )
     samples, (batch, classes) = int(num_samples), logits.shape
     if samples < 0:
-        raise errors.invalid_argument(f"num_samples must not be negative, not {samples}")
+        raise errors.invalid_argument(f"num_samples should be non-negative, got {samples}")
     if classes < 1:
-        raise errors.invalid_argument(f"there must be at least one class, not {classes}")
+        raise errors.invalid_argument(f"num_classes should be positive, got {classes}")
     out = np.empty((batch, samples), output_dtype.np)
     if out.size:
         stream = stream_of(ctx, seed, seed2)

@@ -46,7 +46,9 @@ def _over_neighbours(values: Array, radius: int) -> Array:
 
 def _check(x: Array) -> None:
     if x.ndim != 4:
-        raise errors.invalid_argument(f"the input must have 4 dimensions, not {text(x.shape)}")
+        raise errors.invalid_argument(
+            f"in must be 4-dimensional: the input has shape {text(x.shape)}"
+        )
 
 
 @op("LRN", inputs="input: T", outputs="output: T", attrs=_ATTRS, shape=_shape)

@@ -131,8 +131,8 @@ def softmax_cross_entropy_op(xp: Any, features: Array, labels: Array) -> Any:
         sizes = ()
     if len(sizes) != 2:
         raise errors.invalid_argument(
-            "logits and labels must be matrices of one shape, not "
-            f"{shapes.text(features.shape)} and {shapes.text(labels.shape)}"
+            f"logits and labels must be broadcastable: logits_size={shapes.text(features.shape)} "
+            f"labels_size={shapes.text(labels.shape)}, and must be matrices of one shape"
         )
     kind = features.dtype
     wide = np.float64 if kind == np.float64 else np.float32
@@ -182,8 +182,8 @@ def sparse_softmax_cross_entropy_op(xp: Any, features: Array, labels: Array) -> 
 def _check_sparse(features: Array, labels: Array) -> None:
     if features.ndim != 2 or labels.ndim != 1 or len(features) != len(labels):
         raise errors.invalid_argument(
-            "logits must be a matrix and labels a vector with as many elements as it has rows, not "
-            f"{shapes.text(features.shape)} and {shapes.text(labels.shape)}"
+            f"logits and labels must have the same first dimension, got logits shape {shapes.text(features.shape)} and "
+            f"labels shape {shapes.text(labels.shape)}; they are a matrix and a vector"
         )
     classes = features.shape[1]
     if len(labels) and not classes:
@@ -192,8 +192,8 @@ def _check_sparse(features: Array, labels: Array) -> None:
     if len(labels) and np.maximum.reduce(unsigned) >= classes:
         bad = labels[unsigned >= classes]
         raise errors.invalid_argument(
-            f"label {bad[0]} is outside [0, {classes}), the classes that the logits have; labels: "
-            + " ".join(str(label) for label in labels[:100])
+            f"Received a label value of {bad[0]} which is outside the valid range of [0, {classes}), the classes that "
+            "the logits have. Label values: " + " ".join(str(label) for label in labels[:100])
         )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -51,13 +51,19 @@ def _checked_parts(indices: Any, values: Any, rank: int) -> None:
         )
 
 
+def _differing(one: Any, other: Any) -> int:
+    """The first dimension in which two shapes differ."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
 def _checked_bounds(indices: Array, shape: Any) -> None:
     """Raises InvalidArgument if one of indices [n, rank] is outside of shape [rank]."""
     outside = ((indices < 0) | (indices >= shape)).any(axis=1)
     if outside.any():
         at = int(np.flatnonzero(outside)[0])
         raise errors.invalid_argument(
-            f"indices[{at}] = {indices[at].tolist()} is outside of the shape {np.asarray(shape).tolist()}"
+            f"indices[{at}] = {text(tuple(indices[at]))} is out of bounds: need 0 <= index < {text(tuple(shape))}"
         )
 
 
@@ -98,23 +104,23 @@ def sparse_to_dense_op(
     """
     if np.ndim(output_shape) != 1 or np.ndim(sparse_indices) > 2 or np.ndim(default_value):
         raise errors.invalid_argument(
-            "the output's shape must be a vector, the indices a matrix, vector or scalar and the default a scalar; "
-            f"they have shapes {np.shape(output_shape)}, {np.shape(sparse_indices)} and {np.shape(default_value)}"
+            _misshapen(np.ndim(output_shape), np.ndim(sparse_indices))
+            + f": they have shapes {np.shape(output_shape)}, {np.shape(sparse_indices)} and {np.shape(default_value)}"
         )
     count = len(sparse_indices) if np.ndim(sparse_indices) else 1
     width = sparse_indices.shape[1] if np.ndim(sparse_indices) == 2 else 1
     if width != len(output_shape):
         raise errors.invalid_argument(
-            f"the indices have {width} columns, and the output's shape {output_shape.tolist()} has {len(output_shape)} "
-            "dimensions"
+            f"output_shape has incorrect number of elements: {len(output_shape)} should be: {width}, the columns of "
+            f"the indices; it is {output_shape.tolist()}"
         )
     if np.shape(sparse_values) not in ((), (count,)):
         raise errors.invalid_argument(
-            f"sparse_values have shape {list(np.shape(sparse_values))}, and should be [] or [{count}]"
+            f"sparse_values has incorrect shape {text(np.shape(sparse_values))}, should be [] or [{count}]"
         )
     if (output_shape < 0).any():
         raise errors.invalid_argument(
-            f"the output's shape {output_shape.tolist()} has a negative size"
+            f"Dimension {output_shape.min()} must be >= 0: the output's shape is {output_shape.tolist()}"
         )
     rows = np.reshape(sparse_indices, (count, width))
     _checked_bounds(rows, output_shape)
@@ -125,6 +131,14 @@ def sparse_to_dense_op(
     return dense
 
 
+def _misshapen(rank_of_shape: int, rank_of_indices: int) -> str:
+    if rank_of_shape != 1:
+        return "output_shape must be rank 1, the indices a matrix and the default a scalar"
+    if rank_of_indices > 2:
+        return "sparse_indices should be a scalar, vector, or matrix"
+    return "default_value should be a scalar"
+
+
 def _checked_order(rows: Array) -> None:
     """Raises InvalidArgument unless every row comes after the one before it."""
     steps = np.diff(rows, axis=0)
@@ -132,8 +146,8 @@ def _checked_order(rows: Array) -> None:
     rises = steps[np.arange(len(steps)), first]
     if (rises <= 0).any():
         at = int(np.flatnonzero(rises <= 0)[0]) + 1
-        what = "there twice" if rises[at - 1] == 0 else "out of order (tf.sparse_reorder sorts)"
-        raise errors.invalid_argument(f"indices[{at}] = {rows[at].tolist()} is {what}")
+        what = "repeated" if rises[at - 1] == 0 else "out of order (tf.sparse_reorder sorts)"
+        raise errors.invalid_argument(f"indices[{at}] = {text(tuple(rows[at]))} is {what}")
 
 
 @sparse_to_dense_op.gradient
@@ -222,7 +236,8 @@ def sparse_tensor_dense_matmul_op(
     """
     if a_shape.shape != (2,) or b.ndim != 2:
         raise errors.invalid_argument(
-            f"a and b must be matrices, but a's shape is {a_shape.tolist()} and b's {list(b.shape)}"
+            f"Tensor '{'b' if b.ndim != 2 else 'a'}' is not a matrix: a's shape is {a_shape.tolist()} and b's "
+            f"{list(b.shape)}"
         )
     _checked_parts(a_indices, a_values, 2)
     _checked_bounds(a_indices, a_shape)
@@ -234,7 +249,8 @@ def sparse_tensor_dense_matmul_op(
         b = np.conj(b.T)
     if width != len(b):
         raise errors.invalid_argument(
-            f"a's {width} columns must equal b's {len(b)} rows: a's shape is {a_shape.tolist()}"
+            f"Cannot multiply A and B because inner dimension does not match: {width} vs. {len(b)}; a's shape is "
+            f"{a_shape.tolist()}, and its columns must be as many as b's rows"
         )
     parts = single(b[inner]) * single(a_values)[:, np.newaxis]
     return reduced(np.add, parts, rows, height, 0).astype(b.dtype, copy=False)
@@ -300,7 +316,8 @@ def sparse_tensor_dense_add_op(
     """b with the elements of a sparse tensor of its shape added.  Raises InvalidArgument."""
     if a_shape.ndim != 1 or tuple(a_shape.tolist()) != np.shape(b):
         raise errors.invalid_argument(
-            f"a and b must have one shape, but a's is {a_shape.tolist()} and b's {list(np.shape(b))}"
+            f"Dimension {_differing(a_shape, np.shape(b))} does not equal (no broadcasting is supported): a's shape is "
+            f"{a_shape.tolist()} and b's {list(np.shape(b))}"
         )
     _checked_parts(a_indices, a_values, np.ndim(b))
     _checked_bounds(a_indices, a_shape)
@@ -347,9 +364,13 @@ def sparse_add_op(
     Raises InvalidArgument if the parts or shapes do not fit.
     """
     if a_shape.ndim != 1 or a_shape.tolist() != b_shape.tolist():
-        raise errors.invalid_argument(
-            f"a and b must have one shape, but have {a_shape.tolist()} and {b_shape.tolist()}"
+        at = _differing(a_shape, b_shape)
+        says = (
+            "Operands do not have the same ranks; got shapes"
+            if len(a_shape) != len(b_shape)
+            else f"Operands' shapes do not match: got {a_shape[at]} and {b_shape[at]} for dimension {at}"
         )
+        raise errors.invalid_argument(f"{says}: {a_shape.tolist()} and {b_shape.tolist()}")
     if np.ndim(thresh):
         raise errors.invalid_argument(
             f"thresh must be a scalar, but has shape {list(thresh.shape)}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.dtypes import DType
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.run.kernel import KernelContext
@@ -34,16 +34,34 @@ def _map(ctx: KernelContext, container: bytes, shared_name: bytes) -> SparseTens
     )
 
 
+def unfit(indices: Array, values: Array) -> str:
+    """What is wrong first with the parts of a sparse tensor that do not belong together."""
+    if indices.ndim != 2:
+        return f"Sparse indices must be rank 2 but is rank {indices.ndim}"
+    if values.shape != indices.shape[:1]:
+        return f"Number of elements in indices ({len(indices)}) and values ({values.size}) do not match"
+    return "Number of dimensions in indices and shape do not match"
+
+
+def _unlike(indices: Array, values: Array, shape: Array) -> str:
+    if indices.ndim != 2:
+        return f"Input indices should be a matrix but received shape {text(indices.shape)}"
+    if values.ndim != 1:
+        return f"Input values should be a vector but received shape {text(values.shape)}"
+    return f"Input shape should be a vector but received shape {text(shape.shape)}"
+
+
 def checked_sparse(indices: Array, values: Array, shape: Array) -> None:
     """Raises InvalidArgument unless they are the parts of one sparse tensor."""
     if indices.ndim != 2 or values.ndim != 1 or shape.ndim != 1:
         raise errors.invalid_argument(
-            "a sparse tensor has indices [n, rank], values [n] and a shape [rank], and not "
-            f"{list(indices.shape)}, {list(values.shape)} and {list(shape.shape)}"
+            f"{_unlike(indices, values, shape)}: a sparse tensor has indices [n, rank], values [n] and a shape "
+            "[rank], and "
+            f"not {list(indices.shape)}, {list(values.shape)} and {list(shape.shape)}"
         )
     if len(indices) != len(values) or indices.shape[1] != len(shape):
         raise errors.invalid_argument(
-            f"the parts of a sparse tensor do not belong together: indices {list(indices.shape)}, "
+            f"{unfit(indices, values)}: indices {list(indices.shape)}, "
             f"values {list(values.shape)}, shape {list(shape.shape)}"
         )
 
@@ -58,8 +76,11 @@ def rows_of(indices: Array, values: Array, shape: Array) -> list[Sparse]:
     count = int(shape[0])
     rows = indices[:, 0]
     if len(rows) and (rows.min() < 0 or rows.max() >= count):
+        at = int(np.flatnonzero((rows < 0) | (rows >= count))[0])
         raise errors.invalid_argument(
-            f"a row of the indices lies outside the {count} rows of the sparse tensor"
+            f"indices[{at}] = {text(tuple(indices[at]))} is out of bounds: need 0 <= index < "
+            f"{text(tuple(shape))}; the sparse tensor "
+            f"has {count} rows"
         )
     order = np.argsort(rows, kind="stable")
     cuts: Any = np.searchsorted(rows[order], np.arange(1, count)) if count else []

@@ -25,6 +25,7 @@ from headrace.ops.joining import concat
 from headrace.ops.ranges import range as range_
 from headrace.ops.shape_ops import expand_dims
 from headrace.ops.shape_ops import shape as shape_of
+from headrace.ops.sparse_maps import unfit
 
 __all__ = ["sparse_merge", "sparse_reorder"]
 
@@ -53,7 +54,7 @@ def sparse_reorder_op(
     count, rank = (*input_indices.shape, 0, 0)[:2]
     if input_indices.ndim != 2 or input_values.shape != (count,) or input_shape.shape != (rank,):
         raise errors.invalid_argument(
-            f"the parts of a sparse tensor do not belong together: indices {list(input_indices.shape)}, "
+            f"{unfit(input_indices, input_values)}: indices {list(input_indices.shape)}, "
             f"values {list(input_values.shape)}, shape {list(input_shape.shape)}"
         )
     order = np.lexsort(input_indices.T[::-1]) if rank else np.arange(count)

@@ -250,7 +250,7 @@ def divide_at(array: Array, where: Any, updates: Array) -> None:
         return
     numbers = np.arange(array.size).reshape(array.shape)[where]
     if numbers.size and not np.all(updates):
-        raise errors.invalid_argument("integer division by zero in scatter_div")
+        raise errors.invalid_argument("Integer division by zero in scatter_div")
     flat = array.reshape(-1)
     for at, divisor in zip(numbers.flat, np.broadcast_to(updates, numbers.shape).flat, strict=True):
         quotient = abs(int(flat[at])) // abs(int(divisor))  # C's division: towards zero

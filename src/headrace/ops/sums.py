@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
@@ -25,10 +25,11 @@ __all__ = ["accumulate_n", "add_n"]
 
 
 def _same_shapes(inputs: tuple[Any, ...]) -> None:
-    for other in inputs[1:]:
+    for number, other in enumerate(inputs):
         if other.shape != inputs[0].shape:
             raise errors.invalid_argument(
-                f"all inputs must have one shape, but there are {list(inputs[0].shape)} and {list(other.shape)}"
+                f"Inputs to a sum must have the same size and shape. Input 0: {text(inputs[0].shape)} != input "
+                f"{number}: {text(other.shape)}"
             )
 
 

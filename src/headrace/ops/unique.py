@@ -227,14 +227,14 @@ def _top_shape(c: ShapeContext) -> list[Shape]:
 def _top(input: Any, k: int, index_type: DType) -> tuple[Any, Any]:
     if np.ndim(input) < 1:
         raise errors.invalid_argument(
-            "the input of top_k must have rank 1 or more, but is a scalar"
+            "input must be >= 1-D, got shape []: top_k sorts the last dimension"
         )
     if k < 0:
-        raise errors.invalid_argument(f"k must be >= 0, but is {k}")
+        raise errors.invalid_argument(f"Need k >= 0, got {k}")
     columns = input.shape[-1]
     if columns < k:
         raise errors.invalid_argument(
-            f"the input must have at least k columns: it has {columns}, k is {k}"
+            f"input must have at least k columns. Had {columns}, needed {k}"
         )
     # Descending, and of equal elements the first: a stable ascending sort of the mirrored rows, mirrored.
     order = np.argsort(input[..., ::-1], axis=-1, kind="stable")[..., ::-1][..., :k]
@@ -256,7 +256,7 @@ def top_k_v2_op(xp: Any, input: Any, k: Any, *, index_type: DType) -> tuple[Any,
     input [..., n]; k [] <= n.  values, indices [..., k].  Raises InvalidArgument otherwise.
     """
     if np.ndim(k):
-        raise errors.invalid_argument(f"k must be a scalar, but has shape {list(np.shape(k))}")
+        raise errors.invalid_argument(f"k must be scalar, got shape {text(np.shape(k))}")
     return _top(input, int(k), index_type)
 
 

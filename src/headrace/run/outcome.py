@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.base import errors
+from headrace.base import shapes as shape_rules
 from headrace.run import handles
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.resources import Resource
@@ -113,8 +114,17 @@ _NO_LOOP: Final = ("ufunc ", "Cannot cast ufunc ")
 """How NumPy's TypeErrors begin where a function is not for a type."""
 
 
+_NO_BROADCAST: Final = (
+    "operands could not be broadcast together",
+    "objects cannot be broadcast to a single shape",
+    "non-broadcastable output operand",
+)
+
+
 def _typed(error: Exception, node: NodeInfo, inputs: Sequence[Any]) -> errors.OpError:
     shown = ", ".join(_describe(value) for value in inputs) or "none"
+    if isinstance(error, ValueError) and (found := _misfit(str(error), node, inputs, shown)):
+        return found
     text = f"{node.op} {node.name!r}: {error or type(error).__name__}; its inputs were {shown}"
     if isinstance(error, MemoryError) or str(error).startswith(_TOO_LARGE):
         return errors.resource_exhausted(f"out of memory in {text}")
@@ -130,6 +140,27 @@ def _typed(error: Exception, node: NodeInfo, inputs: Sequence[Any]) -> errors.Op
         )
     return errors.internal(
         f"{text} ({type(error).__name__}): this is a bug of headrace; please report it with this text"
+    )
+
+
+def _misfit(said: str, node: NodeInfo, inputs: Sequence[Any], shown: str) -> errors.OpError | None:
+    """For what NumPy says of shapes that do not broadcast, and of arrays as conditions; None for all else."""
+    if said.startswith("The truth value of an array"):
+        what = "The second input must be a scalar: a condition, or a switch's, has more elements"
+    elif not any(words in said for words in _NO_BROADCAST):
+        return None
+    else:
+        shapes = [
+            shape_rules.text(getattr(v.array if isinstance(v, Variable) else v, "shape", ()))
+            for v in inputs
+        ]
+        what = f"Incompatible shapes: {' vs. '.join(shapes)}"
+        if node.op == "SelectV2" and len(shapes) == 3:
+            what = "condition {}, then {}, and else {} must be broadcastable".format(*shapes)
+        if node.op.startswith("BatchMatMul") and len(shapes) == 2:
+            what = f"In[0] and In[1] must have compatible batch dimensions: {shapes[0]} vs. {shapes[1]}"
+    return errors.invalid_argument(
+        f"{what}: {node.op} {node.name!r} ({said}); its inputs were {shown}"
     )
 
 
