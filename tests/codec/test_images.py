@@ -59,7 +59,7 @@ def test_a_truncated_jpeg_is_refused_or_filled_up() -> None:
     content = images.encode_jpeg(
         PICTURE[..., :3].repeat(32, 0).repeat(32, 1), 95, False, False, True, (1, 1), b""
     )
-    with pytest.raises(errors.InvalidArgumentError, match="invalid JPEG data, of"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"Invalid JPEG data .size"):
         images.decode_jpeg(content[: len(content) // 2], 3)
     recovered = images.decode_jpeg(content[: len(content) // 2], 3, truncated=True)
     assert recovered.shape == (160, 224, 3)
@@ -75,7 +75,7 @@ def decoded(content: bytes) -> Any:
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"", "0 bytes"), (b"just text", "begin with b'just tex'"), (b"\x89PNG\r\n\x1a\n and no more", "invalid PNG")],
+    [(b"", "0 bytes"), (b"just text", "begin with b'just tex'"), (b"\x89PNG\r\n\x1a\n and no more", "Invalid PNG")],
 )  # fmt: skip
 def test_what_is_no_image_is_shown(content: bytes, says: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=says):

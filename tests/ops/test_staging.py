@@ -87,7 +87,7 @@ def test_tuples_by_key_come_in_parts_and_leave_in_parts() -> None:
         key, rest = area.get()
         assert session.run([key, rest["n"], rest["s"]]) == [3, 30, b"y"]
         assert session.run(area.get(7, ["s"])[1]) == {"s": b"x"}
-        with pytest.raises(tf.errors.InvalidArgumentError, match="taken already"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="already been removed"):
             session.run(area.get(7)[1])
         session.run(area.clear())
         assert session.run(area.size()) == 0

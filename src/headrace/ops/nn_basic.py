@@ -74,7 +74,7 @@ def _(op: Operation, dout: Tensor) -> Any:
 
 def _in_top_k(predictions: Array, targets: Array, k: int) -> Array:
     if predictions.ndim != 2 or targets.ndim != 1 or len(predictions) != len(targets):
-        says = f"First dimension of predictions {len(predictions)} must match length of targets"
+        says = f"First dimension of predictions {(*predictions.shape, 0)[0]} must match length of targets"
         if targets.ndim != 1:
             says = "targets must be 1-dimensional"
         if predictions.ndim != 2:

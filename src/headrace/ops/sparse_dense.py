@@ -52,9 +52,9 @@ def _checked_parts(indices: Any, values: Any, rank: int) -> None:
 
 
 def _differing(one: Any, other: Any) -> int:
-    """The first dimension in which two shapes differ."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    """The first dimension in which two shapes differ; 0 if they agree as far as both go."""
+    pairs = enumerate(zip(np.ravel(one), np.ravel(other), strict=False))
+    return next((at for at, (a, b) in pairs if a != b), 0)
 
 
 def _checked_bounds(indices: Array, shape: Any) -> None:
@@ -367,7 +367,7 @@ def sparse_add_op(
         at = _differing(a_shape, b_shape)
         says = (
             "Operands do not have the same ranks; got shapes"
-            if len(a_shape) != len(b_shape)
+            if a_shape.shape != b_shape.shape or a_shape.ndim != 1
             else f"Operands' shapes do not match: got {a_shape[at]} and {b_shape[at]} for dimension {at}"
         )
         raise errors.invalid_argument(f"{says}: {a_shape.tolist()} and {b_shape.tolist()}")
