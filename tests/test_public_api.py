@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 import headrace as tf
+from headrace.base.version import HEADRACE_VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "headrace"
@@ -84,8 +85,10 @@ print(len(known), *set(OPS) - known)
 
 def test_programs_that_look_at_the_version_see_tensorflow_1() -> None:
     assert tf.__version__ == tf.VERSION
-    assert [int(part) for part in tf.__version__.split("+")[0].split(".")] == [1, 15, 5]
-    assert "headrace" in tf.__version__
+    assert [int(part) for part in tf.__version__.split(".")] == [1, 15, 5]
+    assert "headrace" in tf.__git_version__
+    assert tf.version.VERSION == tf.VERSION
+    assert tf.version.headrace == HEADRACE_VERSION
 
 
 def test_compat_v1_is_the_same_namespace() -> None:

@@ -456,6 +456,7 @@ if TYPE_CHECKING:
         sparse,
         strings,
         train,
+        version,
     )
     from headrace.client.session import InteractiveSession, Session
     from headrace.codec.protos import (
@@ -566,7 +567,7 @@ __all__ = [
     "truncatemod", "tuple", "uniform_unit_scaling_initializer", "unique", "unique_with_counts", "unsorted_segment_max",
     "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
     "unsorted_segment_sum", "unstack", "variable_axis_size_partitioner", "variable_creator_scope", "variable_op_scope",
-    "variable_scope", "variables_initializer", "variance_scaling_initializer", "where", "where_v2", "while_loop",
-    "write_file", "zeros", "zeros_initializer", "zeros_like", "zeta",
+    "variable_scope", "variables_initializer", "variance_scaling_initializer", "version", "where", "where_v2",
+    "while_loop", "write_file", "zeros", "zeros_initializer", "zeros_like", "zeta",
 ]  # fmt: skip
 __all__ += _dtypes

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.ops.bitwise import (
     bitwise_and,
     bitwise_or,
@@ -10,6 +13,9 @@ from headrace.ops.bitwise import (
     left_shift,
     right_shift,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "bitwise_and",

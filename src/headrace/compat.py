@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import headrace as v1
+from headrace.base.missing import explaining as _explaining
 from headrace.base.shapes import dimension_at_index, dimension_value
 from headrace.base.text import (
     as_bytes,
@@ -15,6 +18,9 @@ from headrace.base.text import (
     path_to_str,
     real_types,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "as_bytes",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.ops.asserts import Assert
 from headrace.ops.checks import (
     assert_equal,
@@ -16,6 +19,9 @@ from headrace.ops.checks import (
     assert_positive,
 )
 from headrace.ops.elementwise import is_finite, is_inf, is_nan
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "Assert",

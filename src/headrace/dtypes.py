@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headrace.base.dtypes import (
     QUANTIZED_DTYPES,
     DType,
@@ -32,8 +34,12 @@ from headrace.base.dtypes import (
     uint64,
     variant,
 )
+from headrace.base.missing import explaining as _explaining
 from headrace.ops.casting import cast, complex, saturate_cast
 from headrace.ops.string_ops import as_string
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "QUANTIZED_DTYPES",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headrace.base.errors import (
     ABORTED,
     ALREADY_EXISTS,
@@ -40,6 +42,10 @@ from headrace.base.errors import (
     error_code_from_exception_type,
     exception_type_from_error_code,
 )
+from headrace.base.missing import explaining as _explaining
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "ABORTED",

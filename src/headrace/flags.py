@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.training.flags import (
     FLAGS,
     DEFINE_bool,
@@ -25,6 +28,9 @@ from headrace.training.flags import (
     mark_flags_as_required,
     register_validator,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "FLAGS",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.training.gfile import (
     Copy,
     DeleteRecursively,
@@ -19,6 +22,9 @@ from headrace.training.gfile import (
     Stat,
     Walk,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "Copy",

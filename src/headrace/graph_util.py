@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.graph.graph_util import (
     convert_variables_to_constants,
     extract_sub_graph,
@@ -9,6 +12,9 @@ from headrace.graph.graph_util import (
     tensor_shape_from_node_def_name,
 )
 from headrace.graph.graphdef import import_graph_def
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "convert_variables_to_constants",

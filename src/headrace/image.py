@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.ops.image_codecs import (
     decode_and_crop_jpeg,
     decode_bmp,
@@ -14,6 +17,9 @@ from headrace.ops.image_codecs import (
     extract_jpeg_shape,
     is_jpeg,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "decode_and_crop_jpeg",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.ops.initializers import constant_initializer as constant
 from headrace.ops.initializers import glorot_normal_initializer as glorot_normal
 from headrace.ops.initializers import glorot_uniform_initializer as glorot_uniform
@@ -19,6 +22,9 @@ from headrace.ops.variable_lists import global_variables_initializer as global_v
 from headrace.ops.variable_lists import local_variables_initializer as local_variables
 from headrace.ops.variable_lists import tables_initializer
 from headrace.ops.variable_lists import variables_initializer as variables
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "constant",

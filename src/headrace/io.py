@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.ops.csv import decode_csv
 from headrace.ops.image_codecs import (
     decode_and_crop_jpeg,
@@ -58,6 +61,9 @@ from headrace.ops.serializing import (
 )
 from headrace.ops.string_bytes import decode_base64, decode_raw, encode_base64
 from headrace.training.input import match_filenames_once
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "FixedLenFeature", "FixedLenSequenceFeature", "FixedLengthRecordReader", "IdentityReader",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.ops.image_layers import (
     conv1d,
     conv2d,
@@ -47,6 +50,9 @@ from headrace.ops.pooling_layers import (
     max_pooling2d,
     max_pooling3d,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "AveragePooling1D",

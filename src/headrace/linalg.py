@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.ops.bands import diag as tensor_diag
 from headrace.ops.bands import matrix_band_part as band_part
 from headrace.ops.clipping import global_norm
@@ -16,6 +19,9 @@ from headrace.ops.reductions import norm
 from headrace.ops.shape_ops import adjoint, matrix_transpose
 from headrace.ops.shape_ops import matrix_transpose as transpose
 from headrace.ops.tensordot import tensordot
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "adjoint",

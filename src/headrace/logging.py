@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.training.logging import (
     DEBUG,
     ERROR,
@@ -24,6 +27,9 @@ from headrace.training.logging import (
     warn,
     warning,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "DEBUG",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.ops.losses import (
     Reduction,
     absolute_difference,
@@ -20,6 +23,9 @@ from headrace.ops.losses import (
     softmax_cross_entropy,
     sparse_softmax_cross_entropy,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "Reduction",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.ops.activations import softplus, softsign
 from headrace.ops.arithmetic import (
     abs,
@@ -105,6 +108,9 @@ from headrace.ops.softmax_ops import log_softmax, softmax
 from headrace.ops.special import digamma, erf, erfc, erfcinv, erfinv, lgamma, ndtri, polygamma, zeta
 from headrace.ops.sums import accumulate_n, add_n
 from headrace.ops.unique import top_k
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "argmax", "argmin", "asin",

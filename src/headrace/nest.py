@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.base.nest import (
     assert_same_structure,
     flatten,
@@ -9,6 +12,9 @@ from headrace.base.nest import (
     map_structure,
     pack_sequence_as,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "assert_same_structure",

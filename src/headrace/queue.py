@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.ops.queues import (
     FIFOQueue,
     PaddingFIFOQueue,
@@ -9,6 +12,9 @@ from headrace.ops.queues import (
     QueueBase,
     RandomShuffleQueue,
 )
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "FIFOQueue",

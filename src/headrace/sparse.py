@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.graph.sparse import SparseTensor
 from headrace.ops.accumulators import SparseConditionalAccumulator
 from headrace.ops.placeholders import sparse_placeholder as placeholder
@@ -14,6 +17,9 @@ from headrace.ops.sparse_order import sparse_reorder as reorder
 from headrace.ops.sparse_segments import sparse_segment_mean as segment_mean
 from headrace.ops.sparse_segments import sparse_segment_sqrt_n as segment_sqrt_n
 from headrace.ops.sparse_segments import sparse_segment_sum as segment_sum
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "SparseConditionalAccumulator",

@@ -14,16 +14,21 @@ from importlib import import_module
 from typing import Any
 
 from headrace.base.errors import UnsupportedNameError
+from headrace.base.missing import missing
 
 
 def names_of(
-    module: str, table: Mapping[str, str], unsupported: Mapping[str, str] | None = None
+    module: str,
+    table: Mapping[str, str],
+    unsupported: Mapping[str, str] | None = None,
+    otherwise: Callable[[str], Any] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The ``__getattr__`` and ``__dir__`` of `module`.
 
     table: from a module to the names, separated by spaces, that come from it; ``name=other`` for what is called `other`
     there.  Whatever else stands in the module's `__all__` is a module inside it.
     unsupported: names that TensorFlow has and headrace does not, and for each a sentence on what to use.
+    otherwise: asked for what is none of those; raises AttributeError.
     """
     where: dict[str, tuple[str, str]] = {}
     for source, listed in table.items():
@@ -47,7 +52,9 @@ def names_of(
             raise UnsupportedNameError.of(
                 f"{shown}.{name} is not supported by headrace: {unsupported[name]}"
             )
-        raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=here)
+        if otherwise is not None:
+            return otherwise(name)
+        raise missing(module, name)
 
     def listing() -> list[str]:
         return sorted({*vars(here), *where, *getattr(here, "__all__", ())} - {"TYPE_CHECKING"})

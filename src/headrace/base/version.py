@@ -1,7 +1,7 @@
 """Which TensorFlow this is like, and which headrace it is.
 
-Programs parse `tf.__version__` and branch on its first numbers, so it begins with TensorFlow's; headrace's own version
-is the local part, after the plus sign.
+Programs parse `tf.__version__`, some of them number by number, and branch on what they find, so it is TensorFlow's;
+headrace's own version is `tf.version.headrace`, and stands in `__git_version__`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 HEADRACE_VERSION: Final = "0.1.0"
 
-__version__: Final = f"1.15.5+headrace.{HEADRACE_VERSION}"
+__version__: Final = "1.15.5"
 __git_version__: Final = f"headrace-{HEADRACE_VERSION}"
 __compiler_version__: Final = sys.version.split()[0]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from headrace.base.missing import explaining as _explaining
 from headrace.ops.rnn_cells import (
     BasicLSTMCell,
     BasicRNNCell,
@@ -12,6 +15,9 @@ from headrace.ops.rnn_cells import (
     RNNCell,
 )
 from headrace.ops.rnn_wrappers import DeviceWrapper, DropoutWrapper, ResidualWrapper
+
+if not TYPE_CHECKING:
+    __getattr__ = _explaining(__name__)
 
 __all__ = [
     "BasicLSTMCell",
