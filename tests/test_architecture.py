@@ -20,6 +20,7 @@ ORDER = [
     "serve",
     "client",
     "training",
+    "unmodified",
     "names",
     "tools",
 ]

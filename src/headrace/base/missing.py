@@ -27,24 +27,24 @@ _SAME: Final = 0.72
 
 
 class _Explained:
-    """The text of an error: what is wrong in short, then what there is to say of `path`."""
+    """The text of an error: what is wrong in short, then what there is to say of what was wanted."""
 
-    path: str
+    wanted: str
     used_at: str | None
     short: str
 
     def __str__(self) -> str:
         where = f"\n  used at {self.used_at}" if self.used_at else ""
-        return f"{self.short}: {explanation(self.path)}{where}"
+        return f"{self.short}: {explanation(self.wanted)}{where}"
 
 
 class MissingName(_Explained, AttributeError):
-    """A namespace has no such name.  path: "tf.train.Savr"; used_at: "train.py:12"."""
+    """A namespace has no such name.  wanted: "tf.train.Savr"; used_at: "train.py:12"."""
 
     def __init__(self, module: str, name: str, path: str, used_at: str | None) -> None:
         self.short = f"module {module!r} has no attribute {name!r}"
         super().__init__(self.short, name=name)
-        self.path = path
+        self.wanted = path
         self.used_at = used_at
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -57,7 +57,7 @@ class MissingImport(_Explained, ImportError):
     def __init__(self, module: str, name: str, path: str, used_at: str | None) -> None:
         self.short = f"cannot import name {name!r} from {module!r}"
         super().__init__(self.short, name=module)
-        self.path = path
+        self.wanted = path
         self.used_at = used_at
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -70,7 +70,7 @@ class MissingModule(_Explained, ModuleNotFoundError):
     def __init__(self, path: str, used_at: str | None) -> None:
         self.short = f"No module named {path!r}"
         super().__init__(self.short, name=path)
-        self.path = path
+        self.wanted = path
         self.used_at = used_at
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -84,7 +84,7 @@ def missing(module: str, name: str, path: str | None = None) -> AttributeError:
     from headrace.base import replaced
 
     error = MissingName(module, name, path or f"{shown(module)}.{name}", where_used())
-    if replaced.advice(public(error.path)) is not None:
+    if replaced.advice(public(error.wanted)) is not None:
         return UnsupportedNameError.of(str(error))
     return error
 

@@ -53,7 +53,7 @@ class Command:
 
     name: str
     summary: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
+    add_arguments: Callable[[argparse.ArgumentParser], None] | None
     run: Run
 
 
@@ -61,10 +61,13 @@ TABLE: dict[str, Command] = {}
 
 
 def command(
-    name: str, summary: str, add_arguments: Callable[[argparse.ArgumentParser], None]
+    name: str,
+    summary: str,
+    add_arguments: Callable[[argparse.ArgumentParser], None] | None,
 ) -> Callable[[Run], Run]:
     """Register the decorated function as `headrace NAME`; it returns the exit code.
 
+    Without `add_arguments` it takes all words after its name as they are, `--help` included, as `arguments.words`.
     Raises ValueError if the name is taken, naming both places.
     """
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn, TextIO
 
+from headrace.tools import run as _run_program  # noqa: F401  (registers its command)
 from headrace.tools import serve as _serve  # noqa: F401  (registers its command)
 from headrace.tools.commands import (
     TABLE,
@@ -80,6 +81,8 @@ def main(
 
 
 def _run(command: Command, arguments: list[str], streams: Streams) -> int:
+    if command.add_arguments is None:
+        return command.run(argparse.Namespace(words=arguments), streams)
     parser = _Parser(prog=f"headrace {command.name}", description=command.summary, add_help=False)
     parser.add_argument("-h", "--help", action="store_true", help="show this and end")
     command.add_arguments(parser)

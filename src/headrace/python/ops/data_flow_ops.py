@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from headrace.ops.accumulators import (
     ConditionalAccumulator,
     ConditionalAccumulatorBase,
@@ -21,6 +23,10 @@ from headrace.ops.staging import (
     MapStagingArea,
     StagingArea,
 )
+from headrace.unmodified.facade import names_beneath as _names_beneath
+
+if not TYPE_CHECKING:
+    __getattr__ = _names_beneath(__name__)
 
 __all__ = [
     "Barrier",
