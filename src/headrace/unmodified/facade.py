@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from headrace.base.missing import missing
+from headrace.base.replaced import advice
 from headrace.unmodified import table
 
 _ROOT: Final = __name__.partition(".")[0]
@@ -66,7 +67,7 @@ def _namespace(module: ModuleType, name: str) -> ModuleType | None:
 def _facade(path: str) -> Facade | None:
     with _lock:
         known = _facades.get(path)
-        if known is None and path in table.rows():
+        if known is None and path in table.rows() and advice(path) is None:
             known = _facades[path] = Facade(path)
         return known
 
@@ -77,8 +78,8 @@ def beneath(path: str, name: str) -> Any:
     if row is not None:
         if name in row.names:
             return _target(path, name, row.names[name])
-        if name in row.children:
-            return module_at(f"{path}.{name}")
+        if name in row.children and (module := module_at(f"{path}.{name}")) is not None:
+            return module
         if name in row.ops or name.lstrip("_") in row.ops:
             return _raw(path, name, row.ops.get(name) or row.ops[name.lstrip("_")])
         for other in row.modules:
@@ -94,7 +95,10 @@ def beneath(path: str, name: str) -> Any:
 
 def _target(path: str, name: str, target: str) -> Any:
     if target[0] == ":":
-        return module_at(target[1:])
+        module = module_at(target[1:])
+        if module is None:
+            raise missing(f"tensorflow.{path}", name, f"tensorflow.{path}.{name}")
+        return module
     if target[0] == "@":
         source, _, attribute = target[1:].partition(":")
         found: Any = importlib.import_module(f"{_ROOT}.{source}")

@@ -127,7 +127,8 @@ def _only_asked() -> bool:
         if frame.f_code.co_filename == "<frozen importlib.util>":
             return True
         frame = frame.f_back  # type: ignore[assignment]
-    return frame is not None and frame.f_code.co_filename == getattr(importlib.util, "__file__", "")
+    util = sys.modules.get("importlib.util")
+    return frame is not None and frame.f_code.co_filename == getattr(util, "__file__", "")
 
 
 def install_as_tensorflow(children: bool = True) -> None:

@@ -76,7 +76,10 @@ def _add(row: Row, word: str, module: str) -> None:
         name, _, target = word.partition("=")
         if module.startswith("core.") and not target:
             target = f"@codec.protos:{name}"
-        row.names[name.rpartition(".")[2]] = target or name
+        attribute = name.rpartition(".")[2]
+        row.names[attribute] = target or name
+        if attribute.endswith("_v1"):  # 1.15 gave the plain name to what became 2.0's
+            row.names.setdefault(attribute.removesuffix("_v1"), target or name)
 
 
 def _read(file: str) -> Iterator[tuple[str, list[str]]]:
