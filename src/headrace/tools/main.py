@@ -13,6 +13,7 @@ from typing import NoReturn, TextIO
 
 from headrace.tools import run as _run_program  # noqa: F401  (registers its command)
 from headrace.tools import serve as _serve  # noqa: F401  (registers its command)
+from headrace.tools.check import command as _check  # noqa: F401  (registers its command)
 from headrace.tools.commands import (
     TABLE,
     Command,
