@@ -107,10 +107,10 @@ def test_what_it_raises_is_the_steps_error(error: Exception, kind: type[Exceptio
 @pytest.mark.parametrize(
     ("result", "kinds", "text"),
     [
-        (np.float32(1), tf.int32, "float32, and Tout says int32"),
-        ((1.0, 2.0), tf.float64, "2 values, and Tout has 1"),
-        (1.0, [tf.float64, tf.float64], "1 values, and Tout has 2"),
-        (None, tf.float32, "object, and Tout says float32"),
+        (np.float32(1), tf.int32, "is float, but expects int32: that is what Tout says"),
+        ((1.0, 2.0), tf.float64, "returns 2 values, but expects to see 1 values"),
+        (1.0, [tf.float64, tf.float64], "returns 1 values, but expects to see 2 values"),
+        (None, tf.float32, "returns 0 values, but expects to see 1 values"),
     ],
 )
 def test_what_was_not_promised_is_refused(result: Any, kinds: Any, text: str) -> None:

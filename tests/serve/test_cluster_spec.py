@@ -40,14 +40,17 @@ def test_a_spec_is_made_from(form: str) -> None:
 
 
 BAD = {
-    "a number": (3, "a cluster is a dict"),
-    "a string for tasks": ({"ps": "a:1"}, "job 'ps' are a list or dict"),
+    "a number": (3, "`cluster` must be a dictionary"),
+    "a string for tasks": ({"ps": "a:1"}, "The tasks for job 'ps' must be a list or a dictionary"),
     "a number for an address": (
         {"ps": [3]},
-        r"addresses \(of job 'ps', task 0\) are strings, not 3",
+        r"Task address 3 must be bytes or unicode: it is that of job 'ps', task 0",
     ),
-    "a number for a job": ({3: ["a:1"]}, "job names are strings, not 3"),
-    "None for an index": ({"ps": {None: "a:1"}}, "task indices are integers; job 'ps' has None"),
+    "a number for a job": ({3: ["a:1"]}, "Job name 3 must be bytes or unicode"),
+    "None for an index": (
+        {"ps": {None: "a:1"}},
+        "task indices are integers, and job 'ps' has None",
+    ),
 }
 
 
@@ -73,8 +76,14 @@ def test_what_a_spec_tells() -> None:
 
 
 MISSING = [
-    (lambda spec: spec.num_tasks("chief"), "no job 'chief'; it has 'ps', 'worker'"),
-    (lambda spec: spec.task_address("worker", 1), r"no task 1; it has \[0, 2\]"),
+    (
+        lambda spec: spec.num_tasks("chief"),
+        "No such job in cluster: 'chief'; it has 'ps', 'worker'",
+    ),
+    (
+        lambda spec: spec.task_address("worker", 1),
+        r"No task with index 1 in job 'worker'; it has \[0, 2\]",
+    ),
 ]
 
 

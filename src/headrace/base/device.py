@@ -97,7 +97,7 @@ def _parse(spec: str) -> DeviceSpec:
         found = _PART.match(part)
         if found is None:
             raise ValueError(
-                f"device specification {spec!r}: the part {part!r} is not understood; write it like "
+                f"Unknown attribute '{part}' is encountered while parsing the device spec: {spec!r}; write it like "
                 "'/job:worker/replica:0/task:1/device:CPU:0' (any part may be left out)"
             )
         if found["job"] is not None:

@@ -13,6 +13,11 @@ from headrace.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.graph.tensor import Tensor
 
+
+class InaccessibleTensorError(ValueError):
+    """What was asked for belongs to a function, branch or loop, and cannot be had outside of it."""
+
+
 Build = Callable[[list[Any]], Any]
 Expansion = tuple[type, Callable[[Any], tuple[list[Any], Callable[[list[Any]], Any]]]]
 _expansions: list[Expansion] = []
@@ -134,7 +139,7 @@ class Fetches:
         except KeyError as error:
             raise ValueError(_uninterpreted(fetch, error.args[0])) from None
         if not graph.is_fetchable(element):
-            raise ValueError(
+            raise InaccessibleTensorError(
                 f"{type(element).__name__} {element.name} has been marked as not fetchable: it belongs to "
                 "another function "
                 "or block of code, which can return it"

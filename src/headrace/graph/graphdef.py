@@ -249,7 +249,7 @@ class Importer:
         spec = OPS.get(node.op)
         if spec is None and not self.allow_unknown:
             raise errors.not_found(
-                f"op {node.op!r} of node {node.name!r} is not known to headrace; "
+                f"Op type not registered '{node.op}' in headrace: that of node {node.name!r}; "
                 "see `headrace ops` for what is, or remove the node from what is fetched",
                 node=node.name, op_type=node.op, device=node.device or None,
             )  # fmt: skip
@@ -359,7 +359,9 @@ class Importer:
         node, _, index = key.rpartition(":")
         op = self.ops.get(node)
         if op is None:
-            raise ValueError(f"node {user!r} has the input {text!r}, which is not in the GraphDef")
+            raise ValueError(
+                f"Node {user!r}: Unknown input node {text!r}: it is not in the GraphDef"
+            )
         if not index.isdigit():
             raise ValueError(f"node {user!r} has the input {text!r}, which is not '<node>:<index>'")
         position = int(index)

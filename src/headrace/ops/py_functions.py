@@ -56,19 +56,35 @@ def _given(value: Any) -> Any:
     return array[()] if array.ndim == 0 else array.copy()
 
 
-def _returned(value: Any, wanted: DType, number: int) -> Any:
-    """An array of the dtype that was promised.  Raises InvalidArgument."""
+def _returned(value: Any, wanted: DType, number: int, function: str) -> Any:
+    """An array of the dtype that was promised.  Raises InvalidArgument, Internal (for what is no value of tensors)."""
     array = np.asarray(value)
+    if array.dtype.kind == "O":
+        for each in array.flat:
+            if not isinstance(each, (str, bytes, bytearray, np.bytes_)):
+                raise errors.internal(
+                    f"Unsupported object type {type(each).__name__}: {number}-th value returned by {function} "
+                    "holds one, "
+                    f"and Tout says {wanted.name}"
+                )
     if array.dtype.kind in "SUO" and wanted.base_dtype == dtypes.string:
         found = np.empty(array.shape, object)
         for at, each in np.ndenumerate(array):
             found[at] = each.encode() if isinstance(each, str) else bytes(each)
         return found
     if array.dtype != wanted.np:
+        kind = dtypes.string if array.dtype.kind in "SUO" else dtypes.from_numpy(array.dtype)
         raise errors.invalid_argument(
-            f"value {number} of the function is of {array.dtype}, and Tout says {wanted.name}"
+            f"{number}-th value returned by {function} is {dtypes.spelled(kind)}, but expects "
+            f"{dtypes.spelled(wanted)}: "
+            f"that is what Tout says ({array.dtype} is not {wanted.name})"
         )
     return array.copy()
+
+
+def _name_of(token: bytes) -> str:
+    """What messages call a function: its token without what tells its process from others."""
+    return "_".join(token.decode().split("_")[:2])
 
 
 def _called(ctx: KernelContext, *input: Any, token: bytes, Tout: Sequence[DType]) -> Any:
@@ -105,13 +121,15 @@ def _results(given: Sequence[Any], token: bytes, Tout: Sequence[DType]) -> list[
                 raise make(f"{type(error).__name__}: {error}") from error
         raise errors.unknown(f"{type(error).__name__}: {error}") from error
     values = list(result) if isinstance(result, (list, tuple)) else [result]
-    if result is None and not Tout:
+    if result is None:
         values = []
+    name = _name_of(token)
     if len(values) != len(Tout):
         raise errors.invalid_argument(
-            f"the function returns {len(values)} values, and Tout has {len(Tout)}"
+            f"{name} returns {len(values)} values, but expects to see {len(Tout)} values: so many has Tout"
         )
-    return [_returned(value, kind, at) for at, (value, kind) in enumerate(zip(values, Tout, strict=True))]  # fmt: skip
+    pairs = enumerate(zip(values, Tout, strict=True))
+    return [_returned(value, kind, at, name) for at, (value, kind) in pairs]
 
 
 _ARGUMENTS: dict[str, Any] = {

@@ -234,9 +234,10 @@ class _Placer:
             if found is not None:
                 return found
         raise errors.invalid_argument(
-            f"cannot place node {op.name!r} ({op.type}): it asks for device {text!r}, and there "
-            f"{'is' if len(self._devices) == 1 else 'are'} only {', '.join(self._devices)}; "
-            "change the device, or set allow_soft_placement=True in tf.ConfigProto",
+            f"Cannot assign a device for operation {op.name}: {{{{node {op.name}}}}} was explicitly assigned to {text} "
+            f"but available devices are [ {', '.join(self._devices)} ]. Could not satisfy explicit device "
+            "specification: "
+            f"change the device of this {op.type}, or set allow_soft_placement=True in tf.ConfigProto",
             node=op.name, op_type=op.type, built_at=op.built_at,
         )  # fmt: skip
 

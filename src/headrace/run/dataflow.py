@@ -26,7 +26,7 @@ from headrace.run import long_waits, polling
 from headrace.run.flow_nodes import DEAD, Kind, Node, Outputs
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.keys import child_frame
-from headrace.run.outcome import cause, explain, leave, lend_all, stopped
+from headrace.run.outcome import cause, explain, interrupted, leave, lend_all, stopped
 from headrace.run.pending import Pending
 from headrace.run.program import LONG_WAIT_S
 from headrace.run.quiet import hush, restore
@@ -335,9 +335,7 @@ class _Execution:
         """The scope's error, naming what this step was waiting for."""
         node, _, pending, _ = next(iter(self._outstanding.values()))
         info = pending.wait_info
-        text = (
-            f"{error.message}; the step was waiting in {node.info.op} {node.info.name!r} ({info})"
-        )
+        text = f"{interrupted(error, info)}; the step was waiting in {node.info.op} {node.info.name!r} ({info})"
         return explain(errors.make(error.error_code, text), node.info, [], self._step)
 
     def _complete(self, ticket: int) -> None:

@@ -14,6 +14,7 @@ from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.run import handles
 from headrace.run.kernel import NodeInfo, StepState
+from headrace.run.pending import WaitInfo
 from headrace.run.resources import Resource
 from headrace.run.variable import Variable, release
 
@@ -175,6 +176,14 @@ def stopped(error: errors.OpError, node: NodeInfo) -> errors.OpError:
     return errors.make(
         error.error_code, f"{error.message}; the step had come to {node.op} {node.name!r}"
     )
+
+
+def interrupted(error: errors.OpError, info: WaitInfo | None) -> str:
+    """How the message begins of a step that `error` ended while it waited for what `info` says."""
+    queued = info is not None and info.kind.startswith(("enqueue", "dequeue"))
+    if info is None or not queued or error.error_code != errors.CANCELLED:
+        return error.message
+    return f"{info.kind[:7].capitalize()} operation was cancelled. {error.message}"
 
 
 def _describe(value: Any) -> str:

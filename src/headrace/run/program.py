@@ -26,7 +26,7 @@ from typing import Any, Final
 from headrace.base import errors
 from headrace.run import long_waits, polling
 from headrace.run.kernel import NodeInfo, StepState
-from headrace.run.outcome import cause, explain, leave, lend, lend_all
+from headrace.run.outcome import cause, explain, interrupted, leave, lend, lend_all
 from headrace.run.pending import Pending
 from headrace.run.quiet import hush, restore
 from headrace.run.straight import FEWEST, HOT, Part, Recipe, Row, is_worth_it, rows_of, run_rows
@@ -462,11 +462,10 @@ class _Execution:
             if (info := pending.wait_info) is not None
         ]
         first = next(iter(self._outstanding), None)
-        text = (
-            error.message
-            if not waits
-            else f"{error.message}; the step was waiting in {'; '.join(waits[:4])}"
-        )
+        text = error.message
+        if waits and first is not None:
+            begin = interrupted(error, self._outstanding[first].wait_info)
+            text = f"{begin}; the step was waiting in {'; '.join(waits[:4])}"
         found = errors.make(error.error_code, text)
         found.__cause__ = error
         if first is not None:

@@ -27,12 +27,12 @@ class ClusterSpec:
             self._jobs = {job.name: dict(job.tasks) for job in cluster.job}
         elif isinstance(cluster, Mapping):
             self._jobs = {
-                _text(job, "job names"): _tasks(job, tasks) for job, tasks in cluster.items()
+                _text(job, "Job name"): _tasks(job, tasks) for job, tasks in cluster.items()
             }
         else:
             raise TypeError(
-                "a cluster is a dict from job names to lists (or dicts) of addresses, a ClusterDef or a "
-                f"ClusterSpec, not a {type(cluster).__name__}"
+                "`cluster` must be a dictionary mapping one or more job names to lists of network addresses (or dicts "
+                f"of them), a ClusterDef or a ClusterSpec, not a {type(cluster).__name__}"
             )
 
     @classmethod
@@ -53,7 +53,7 @@ class ClusterSpec:
         tasks = self._jobs.get(job_name)
         if tasks is None:
             raise ValueError(
-                f"the cluster has no job {job_name!r}; it has {', '.join(map(repr, self._jobs)) or 'none'}"
+                f"No such job in cluster: {job_name!r}; it has {', '.join(map(repr, self._jobs)) or 'none'}"
             )
         return tasks
 
@@ -69,7 +69,9 @@ class ClusterSpec:
         """Address of a task.  Raises ValueError."""
         tasks = self._job(job_name)
         if task_index not in tasks:
-            raise ValueError(f"job {job_name!r} has no task {task_index}; it has {sorted(tasks)}")
+            raise ValueError(
+                f"No task with index {task_index} in job {job_name!r}; it has {sorted(tasks)}"
+            )
         return tasks[task_index]
 
     def job_tasks(self, job_name: str) -> list[str | None]:
@@ -117,11 +119,11 @@ class ClusterSpec:
     __str__ = __repr__
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: Any, what: str, where: str = "") -> str:
     if isinstance(value, bytes):
         return value.decode()
     if not isinstance(value, str):
-        raise TypeError(f"{what} are strings, not {value!r}")
+        raise TypeError(f"{what} {value!r} must be bytes or unicode{where}")
     return value
 
 
@@ -131,12 +133,16 @@ def _tasks(job: Any, tasks: Any) -> dict[int, str]:
     elif isinstance(tasks, (list, tuple)):
         pairs = enumerate(tasks)
     else:
-        raise TypeError(f"the tasks of job {job!r} are a list or dict of addresses, not {tasks!r}")
+        raise TypeError(
+            f"The tasks for job {job!r} must be a list or a dictionary from integers to strings: {tasks!r} is none"
+        )
     found = {}
     for index, address in pairs:
         try:
             number = int(index)
         except (TypeError, ValueError) as error:
-            raise type(error)(f"task indices are integers; job {job!r} has {index!r}") from None
-        found[number] = _text(address, f"addresses (of job {job!r}, task {index})")
+            raise type(error)(
+                f"{error}: task indices are integers, and job {job!r} has {index!r}"
+            ) from None
+        found[number] = _text(address, "Task address", f": it is that of job {job!r}, task {index}")
     return found

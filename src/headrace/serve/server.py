@@ -260,7 +260,13 @@ def _server_def(
         protocol = protocol or said.rpc_layer
         found.cluster.CopyFrom(said.cluster.as_cluster_def())
     else:
-        found.cluster.CopyFrom(ClusterSpec(given).as_cluster_def())
+        try:
+            found.cluster.CopyFrom(ClusterSpec(given).as_cluster_def())
+        except TypeError as error:
+            raise TypeError(
+                "Could not convert `server_or_cluster_def` to a `tf.train.ServerDef` or `tf.train.ClusterSpec`: "
+                f"{error}"
+            ) from None
     if job_name is not None:
         found.job_name = job_name
     if task_index is not None:
@@ -279,28 +285,30 @@ def _complete(found: pb.ServerDef, guess_task: bool) -> None:
     if not found.job_name:
         if len(jobs) != 1:
             raise ValueError(
-                f"job_name must be given: the cluster has the jobs {', '.join(sorted(jobs)) or '(none)'}"
+                f"Must specify an explicit `job_name`: the cluster has the jobs {', '.join(sorted(jobs)) or '(none)'}"
             )
         found.job_name = next(iter(jobs))
     if found.job_name not in jobs:
         raise errors.internal(
-            f"job {found.job_name!r} is not defined in the cluster, which has {', '.join(sorted(jobs)) or 'no jobs'}"
+            f'Job "{found.job_name}" was not defined in cluster, which has {", ".join(sorted(jobs)) or "no jobs"}'
         )
     tasks = jobs[found.job_name]
     if guess_task:
         if len(tasks) != 1:
             raise ValueError(
-                f"task_index must be given: job {found.job_name!r} has the tasks {sorted(tasks)}"
+                f"Must specify an explicit `task_index`: job {found.job_name!r} has the tasks {sorted(tasks)}"
             )
         found.task_index = next(iter(tasks))
     if found.task_index not in tasks:
         raise errors.internal(
-            f"task {found.task_index} is not defined in job {found.job_name!r}, which has {sorted(tasks)}"
+            f'Task {found.task_index} was not defined in job "{found.job_name}", which has {sorted(tasks)}'
         )
     if not found.protocol:
         found.protocol = "grpc"
     if found.protocol != "grpc":
-        raise errors.not_found(f"no server speaks the protocol {found.protocol!r}; use 'grpc'")
+        raise errors.not_found(
+            f"No server factory registered for the given ServerDef: {found.protocol!r} is spoken by none; use 'grpc'"
+        )
 
 
 def _cannot_listen(task: str, host: str, port: int) -> errors.OpError:
@@ -315,6 +323,7 @@ def _host_and_port(address: str, task: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise errors.invalid_argument(
-            f"the address {address!r} of {task} is not HOST:PORT with a port from 0 to 65535"
+            f'Could not parse port for local server from "{address}": the address of {task} is not HOST:PORT with a '
+            "port from 0 to 65535"
         )
     return host, int(port)
