@@ -163,6 +163,17 @@ def test_files_that_are_not_there_are_named_with_the_place_and_what_is_there(
     assert "https://mirror.example/" in said
 
 
+def test_a_single_file_is_not_downloaded_either(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(b"")
+    assert mnist_data.maybe_download("a.gz", tmp_path, "https://x.example/a.gz") == str(
+        tmp_path / "a.gz"
+    )
+    with pytest.raises(
+        tf.errors.NotFoundError, match=r"b.gz should lie in .*https://x.example/b.gz"
+    ):
+        mnist_data.maybe_download("b.gz", tmp_path, "https://x.example/b.gz")
+
+
 def test_files_may_have_the_names_that_some_archives_give_them(tmp_path: Path) -> None:
     idx.write(tmp_path, zipped=False)
     for name in idx.NAMES:

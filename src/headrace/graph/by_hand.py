@@ -42,7 +42,10 @@ def create(
     known = _known(spec, attrs or {})
     _infer(spec, chosen, inputs, known)
     device = None if compute_device else ""
-    return add_node(graph, spec, chosen, inputs, known, device=device)
+    try:
+        return add_node(graph, spec, chosen, inputs, known, device=device)
+    except TypeError as error:  # of an attr that is missing or not allowed
+        raise ValueError(f"node {chosen!r}: {error}") from None
 
 
 def _check_tensors(

@@ -8,8 +8,8 @@ Source: TF 1.15 python/framework/ops.py, for behaviour; compared with the oracle
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -115,6 +115,19 @@ class LowLevel:
         """The node of that name.  Raises KeyError, TypeError."""
         return self._whole.get_operation_by_name(name)
 
+    _get_operation_by_name = _get_operation_by_name_unsafe
+
+    @property
+    def building_function(self) -> bool:
+        """Whether the nodes made now are a function's; headrace's graphs have no functions."""
+        return False
+
+    _building_function = building_function
+
+    def _is_function(self, name: str) -> bool:
+        """Whether it has a function of that name."""
+        return False
+
     def _get_op_def(self, type: str) -> Any:
         """The OpDef of an op type.  Raises NotFoundError."""
         from headrace.graph.graphdef import op_def
@@ -154,6 +167,14 @@ class LowLevel:
     def _current_control_dependencies(self) -> set[Operation]:
         """What a node that is made now waits for, whatever its inputs."""
         return {op for controller in self._whole._controllers for op in controller.inputs}
+
+    @contextmanager
+    def _colocate_with_for_gradient(
+        self, op: Any, gradient_uid: Any = None, ignore_existing: bool = False
+    ) -> Iterator[None]:
+        """As `colocate_with`, for nodes of a gradient."""
+        with self._whole.colocate_with(op, ignore_existing):
+            yield
 
     def _control_dependencies_for_inputs(self, input_ops: Iterable[Operation]) -> list[Operation]:
         """What a node of these inputs' nodes waits for because of the scopes it is made in."""

@@ -152,6 +152,14 @@ class Operation:
         return [op for op in self.graph.get_operations() if self in op.control_inputs]
 
     @property
+    def _control_inputs(self) -> list[Operation]:
+        return self.control_inputs
+
+    @property
+    def _outputs(self) -> list[Tensor]:
+        return self.outputs
+
+    @property
     def _node_def(self) -> Any:
         return self.node_def
 

@@ -8,7 +8,7 @@ Threads: built by the graph's thread; reading is free.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from headrace.base import dtypes
 from headrace.base import shapes as shape_rules
@@ -45,6 +45,14 @@ class Tensor:
         "__weakref__", "_consumers", "_dtype", "_folded", "_raw", "op", "value_index",
     )  # fmt: skip
     __array_priority__ = 100
+    OVERLOADABLE_OPERATORS: ClassVar[frozenset[str]] = frozenset(
+        f"__{name}__"
+        for name in (
+            "add radd sub rsub mul rmul div rdiv truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul "
+            "lt le gt ge eq ne and rand or ror xor rxor getitem invert neg abs"
+        ).split()
+    )
+    """Methods that stand for operators, for classes that want to have them as tensors do."""
 
     def __init__(self, op: Operation, value_index: int, dtype: dtypes.DType) -> None:
         self.op = op
@@ -207,6 +215,13 @@ class Tensor:
 
     def __rtruediv__(self, other: Any) -> Tensor:
         return _apply("rtruediv", self, other)
+
+    def __div__(self, other: Any) -> Tensor:
+        """Python 2's division, which libraries still ask for by name."""
+        return _apply("div", self, other)
+
+    def __rdiv__(self, other: Any) -> Tensor:
+        return _apply("rdiv", self, other)
 
     def __floordiv__(self, other: Any) -> Tensor:
         return _apply("floordiv", self, other)

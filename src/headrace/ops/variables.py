@@ -524,7 +524,7 @@ def _overload(operator: str) -> None:
 
 
 for _operator in [
-    "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv",
+    "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv", "div", "rdiv",
     "mod", "rmod", "pow", "rpow", "matmul", "rmatmul", "lt", "le", "gt", "ge", "and", "rand",
     "or", "ror", "xor", "rxor", "neg", "abs", "invert",
 ]:  # fmt: skip

@@ -29,6 +29,7 @@ __all__ = [
     "extract_images",
     "extract_labels",
     "load_mnist",
+    "maybe_download",
     "read_data_sets",
 ]
 
@@ -221,6 +222,17 @@ def read_data_sets(
         ),
         test=DataSet(test_images, test_labels, **options),
     )
+
+
+def maybe_download(filename: str, work_directory: Any, source_url: str) -> str:
+    """The path of the file in that directory.  Raises NotFoundError if it is not there: nothing is downloaded."""
+    path = Path(os.fspath(work_directory)) / filename
+    if not path.is_file():
+        raise errors.not_found(
+            f"the file {filename} should lie in {path.parent.resolve()}, and does not; headrace downloads nothing: put "
+            f"it there, from {source_url}"
+        )
+    return str(path)
 
 
 def load_mnist(train_dir: Any = "MNIST-data") -> Datasets:
