@@ -97,8 +97,9 @@ def _parse(spec: str) -> DeviceSpec:
         found = _PART.match(part)
         if found is None:
             raise ValueError(
-                f"Unknown attribute '{part}' is encountered while parsing the device spec: {spec!r}; write it like "
-                "'/job:worker/replica:0/task:1/device:CPU:0' (any part may be left out)"
+                f"Unknown attribute '{part.partition(':')[0]}' is encountered while parsing the device spec: {spec!r}. "
+                f"The part {part!r} is not understood; write it like '/job:worker/replica:0/task:1/device:CPU:0' "
+                "(any part may be left out)"
             )
         if found["job"] is not None:
             job = found["job"]
@@ -108,7 +109,10 @@ def _parse(spec: str) -> DeviceSpec:
             task = _number(found["task"])
         else:
             if kind is not None:
-                raise ValueError(f"device specification {spec!r} names two device types")
+                raise ValueError(
+                    f"Multiple device types are not allowed while parsing the device spec: {spec}: "
+                    f"{kind!r} and {found['dtype'] or found['short']!r}"
+                )
             kind = found["dtype"] or found["short"]
             index = _number(found["dindex"] or found["sindex"])
     return DeviceSpec(job, replica, task, kind, index)

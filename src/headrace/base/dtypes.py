@@ -41,7 +41,9 @@ class DType:
         try:
             return _BY_ENUM[operator.index(type_enum)]
         except (KeyError, TypeError):
-            raise TypeError(f"{type_enum!r} is not the number of a dtype") from None
+            raise TypeError(
+                f"{_NO_DTYPE}: {type_enum!r} to a TensorFlow DType: it is no dtype's number"
+            ) from None
 
     @property
     def as_datatype_enum(self) -> int:
@@ -134,7 +136,9 @@ class DType:
 
     def _extreme(self, which: str) -> Any:
         if self._kind not in "fiu":
-            raise TypeError(f"{self.name} has no {which}: only real, unquantized numbers do")
+            raise TypeError(
+                f"Cannot find {which}imum value of {self}: only real, unquantized numbers have one"
+            )
         info: Any = ml_dtypes.finfo if self._kind == "f" else ml_dtypes.iinfo
         return getattr(info(self.np), which)
 
@@ -152,7 +156,9 @@ class DType:
             return 0, self.max
         if self._kind == "h":
             raise KeyError(f"{self.name} values have no NumPy type, hence no limits")
-        raise ValueError(f"{self.name} has no limits: only bool, int, float32 and float64 do")
+        raise ValueError(
+            f"{self} does not have defined limits: only bool, int, float32 and float64 do"
+        )
 
     def is_compatible_with(self, other: object) -> builtins.bool:
         """Whether a tensor of type `other` may be used as this one: a ref also as its base."""
@@ -297,6 +303,9 @@ REALNUMBERTYPE: Final = frozenset(
 NUMBERTYPE: Final = REALNUMBERTYPE | {complex64, complex128, *_QUANTIZED}
 
 
+_NO_DTYPE: Final = "Cannot convert the argument `type_value`"
+
+
 def from_numpy(dtype: np.dtype[Any]) -> DType:
     """The type of an array's elements; byte order is ignored, all text and objects are strings.
 
@@ -308,14 +317,19 @@ def from_numpy(dtype: np.dtype[Any]) -> DType:
             return string
         found = _BY_NUMPY.get(dtype.newbyteorder("="))
         if found is None:
-            raise TypeError(f"no tensor holds NumPy's {dtype}; cast the array first")
+            raise TypeError(
+                f"{_NO_DTYPE}: {dtype!r} to a TensorFlow DType: no tensor holds NumPy's {dtype}; cast the array first"
+            )
     return found
 
 
 def _from_scalar_class(cls: type[np.generic]) -> DType:
     values = np.dtype(cls)
     if values.type is not cls:  # an abstract class, for which NumPy 1 takes a default
-        raise TypeError(f"NumPy's {cls.__name__} is abstract; name a type of a definite size")
+        raise TypeError(
+            f"{_NO_DTYPE}: {cls!r} to a TensorFlow DType: NumPy's {cls.__name__} is abstract; "
+            "name a type of a definite size"
+        )
     return from_numpy(values)
 
 
@@ -341,7 +355,9 @@ def as_dtype(type_value: object) -> DType:
     elif isinstance(own := getattr(type_value, "dtype", None), np.dtype):
         return from_numpy(own)
     if found is None:
-        raise TypeError(f"{type_value!r} is not a dtype: give a tf dtype, its name or a NumPy type")
+        raise TypeError(
+            f"{_NO_DTYPE}: {type_value!r} to a TensorFlow DType: give a tf dtype, its name or a NumPy type"
+        )
     return found
 
 

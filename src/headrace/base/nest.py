@@ -59,13 +59,20 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
     """
     if not is_nested(flat_sequence):
         raise TypeError(
-            f"flat_sequence must be a sequence of leaves, not {type(flat_sequence).__name__}"
+            f"Attempted to pack value:\n  {flat_sequence!r:.100}\ninto a structure, but found incompatible type "
+            f"`{type(flat_sequence)}` instead: flat_sequence is a sequence of leaves"
         )
     given = list(flat_sequence)
     wanted = len(flatten(structure))
+    if not is_nested(structure) and wanted != len(given):
+        raise ValueError(
+            f"The target structure is of type `{type(structure)}`, one leaf, {structure!r:.100}, "
+            f"and flat_sequence has {len(given)}"
+        )
     if wanted != len(given):
         raise ValueError(
-            f"the structure has {wanted} leaves, and flat_sequence has {len(given)}: {structure!r:.100}"
+            f"Could not pack sequence. Structure had {wanted} atoms, but flat_sequence had {len(given)} items: "
+            f"{structure!r:.100}"
         )
     return _packed(structure, iter(given))
 
@@ -97,12 +104,12 @@ def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> A
     kwargs.pop("expand_composites", None)
     if kwargs:
         raise ValueError(
-            f"map_structure takes check_types and expand_composites, not {', '.join(kwargs)}"
+            f"Only valid keyword arguments are `check_types` and `expand_composites`, not {', '.join(kwargs)}"
         )
     if not callable(func):
-        raise TypeError(f"func must be callable, and is {func!r:.100}")
+        raise TypeError(f"func must be callable, got: {func!r:.100}")
     if not structure:
-        raise ValueError("map_structure needs at least one structure")
+        raise ValueError("Must provide at least one structure, whose leaves func is to get")
     for other in structure[1:]:
         assert_same_structure(structure[0], other, check_types=check_types)
     flat = zip(*map(flatten, structure), strict=True)
@@ -113,7 +120,13 @@ def assert_same_structure(
     nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False
 ) -> None:
     """Raises ValueError where the nesting or the keys differ, TypeError where the containers' types do."""
-    _compare(nest1, nest2, check_types, "")
+    try:
+        _compare(nest1, nest2, check_types, "")
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"The two structures don't have the same nested structure: {error}; "
+            f"they are {nest1!r:.200} and {nest2!r:.200}"
+        ) from None
 
 
 def _compare(first: Any, second: Any, check_types: bool, path: str) -> None:

@@ -60,17 +60,38 @@ def merge(a: Shape, b: Shape) -> Shape:
         return a
     if len(a) != len(b):
         raise ValueError(
-            f"shapes {text(a)} and {text(b)} are not compatible: rank {len(a)} and rank {len(b)}"
+            f"Shapes must be equal rank, but are {len(a)} and {len(b)}: "
+            f"{text(a)} and {text(b)} are not shapes of one tensor"
         )
     merged = []
     for axis, (x, y) in enumerate(zip(a, b, strict=True)):
         if x is not None and y is not None and x != y:
             raise ValueError(
-                f"shapes {text(a)} and {text(b)} are not compatible: "
-                f"dimension {axis} is {x} and {y}"
+                f"Dimension {axis} in both shapes must be equal, but are {x} and {y}: "
+                f"{text(a)} and {text(b)} are not shapes of one tensor"
             )
         merged.append(y if x is None else x)
     return tuple(merged)
+
+
+def merge_sizes(x: int | None, y: int | None, what: str) -> int | None:
+    """The known one of two sizes.  Raises ValueError if they differ; `what` says of what they are."""
+    if x is not None and y is not None and x != y:
+        raise ValueError(f"Dimensions must be equal, but are {x} and {y}: {what}")
+    return y if x is None else x
+
+
+def merge_prefix(whole: Shape, prefix: Shape, what: str) -> None:
+    """Check that `whole` may begin with `prefix`.  Raises ValueError; `what` says what they are."""
+    if whole is None or prefix is None:
+        return
+    if len(whole) < len(prefix):
+        raise ValueError(
+            f"Shape must be at least rank {len(prefix)} but is rank {len(whole)}: "
+            f"{what}, {text(whole)} and {text(prefix)}"
+        )
+    for x, y in zip(whole, prefix, strict=False):
+        merge_sizes(x, y, f"{what}, {text(whole)} and {text(prefix)}")
 
 
 def common(a: Shape, b: Shape) -> Shape:
@@ -95,7 +116,8 @@ def broadcast(a: Shape, b: Shape) -> Shape:
         return None
     if a == b:
         return a
-    long, short = (a, b) if len(a) >= len(b) else (b, a)
+    swapped = len(a) < len(b)
+    long, short = (b, a) if swapped else (a, b)
     extra = len(long) - len(short)
     result = list(long[:extra])
     for x, y in zip(long[extra:], short, strict=True):
@@ -107,9 +129,11 @@ def broadcast(a: Shape, b: Shape) -> Shape:
             known = y if x is None else x
             result.append(known or None)
         else:
+            if swapped:
+                x, y = y, x
             raise ValueError(
-                f"shapes {text(a)} and {text(b)} do not broadcast: {x} and {y} differ and "
-                "neither is 1"
+                f"Dimensions must be equal, but are {x} and {y}: shapes {text(a)} and {text(b)} do not broadcast, "
+                "as neither is 1"
             )
     return tuple(result)
 
@@ -131,7 +155,7 @@ def as_raw(value: Any) -> Shape:
             return None
         return tuple([None if d.size == -1 else _as_size(d.size) for d in value.dim])
     if isinstance(value, (str, bytes)):
-        raise TypeError(f"{value!r} is not a shape; give a list such as [2, None]")
+        raise TypeError(f"Failed to convert '{value!r}' to a shape: give a list such as [2, None]")
     if isinstance(value, Iterable):
         return tuple([_as_size(d) for d in value])
     return (_as_size(value),)
@@ -146,10 +170,10 @@ def _as_size(value: Any) -> int | None:
         size = operator.index(value)
     except TypeError:
         raise TypeError(
-            f"a dimension is an integer or None, not {value!r} of type {type(value).__name__}"
+            f"Dimension value must be integer or None, not {value!r} of type {type(value).__name__}"
         ) from None
     if size < 0:
-        raise ValueError(f"dimension {size} must be >= 0; an unknown one is None")
+        raise ValueError(f"Dimension {size} must be >= 0; an unknown one is None")
     return size
 
 
@@ -204,7 +228,9 @@ class Dimension:
     def assert_is_compatible_with(self, other: Any) -> None:
         """Raises ValueError if both are known and differ."""
         if not self.is_compatible_with(other):
-            raise ValueError(f"dimensions {self} and {other} are not compatible")
+            raise ValueError(
+                f"Dimensions {self} and {other} are not compatible: both are known, and differ"
+            )
 
     def merge_with(self, other: Any) -> Dimension:
         """The known one of the two.  Raises ValueError if both are known and differ."""
@@ -267,9 +293,15 @@ class Dimension:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> NoReturn:
-        raise TypeError("a dimension does not divide by /, which gives fractions; use //")
+        raise TypeError(_no_division(self, other))
 
-    __rtruediv__ = __truediv__
+    def __rtruediv__(self, other: Any) -> NoReturn:
+        raise TypeError(_no_division(other, self))
+
+
+def _no_division(a: Any, b: Any) -> str:
+    kinds = f"{type(a).__name__!r} and {type(b).__name__!r}"
+    return f"unsupported operand type(s) for /: {kinds}, please use //, as / gives fractions"
 
 
 def _apply(op: Callable[[int, int], int], a: Any, b: Any) -> Dimension:
@@ -311,7 +343,7 @@ class TensorShape:
 
     def as_list(self) -> list[int | None]:
         """Raises ValueError if the rank is unknown."""
-        return list(self._known("as_list()"))
+        return list(self._known("as_list() is not defined on an unknown TensorShape"))
 
     def as_proto(self) -> Any:
         """As a TensorShapeProto."""
@@ -339,7 +371,11 @@ class TensorShape:
 
     def merge_with(self, other: Any) -> TensorShape:
         """What both together know.  Raises ValueError if they disagree."""
-        return TensorShape(merge(self._raw, as_raw(other)))
+        shape = as_shape(other)
+        try:
+            return TensorShape(merge(self._raw, shape._raw))
+        except ValueError as error:
+            raise ValueError(f"Shapes {self} and {shape} are not compatible: {error}") from None
 
     def concatenate(self, other: Any) -> TensorShape:
         """These dimensions, then the other's; unknown if either rank is."""
@@ -350,19 +386,23 @@ class TensorShape:
         if self._raw is None:
             return unknown_shape(rank)
         if len(self._raw) != rank:
-            raise ValueError(f"shape {self} must have rank {rank}, not {len(self._raw)}")
+            raise ValueError(f"Shape {self} must have rank {rank}, and has {len(self._raw)}")
         return self
 
     def with_rank_at_least(self, rank: int) -> TensorShape:
         """This shape.  Raises ValueError if it is known to have fewer dimensions."""
         if self._raw is not None and len(self._raw) < rank:
-            raise ValueError(f"shape {self} must have rank at least {rank}, not {len(self._raw)}")
+            raise ValueError(
+                f"Shape {self} must have rank at least {rank}, and has {len(self._raw)}"
+            )
         return self
 
     def with_rank_at_most(self, rank: int) -> TensorShape:
         """This shape.  Raises ValueError if it is known to have more dimensions."""
         if self._raw is not None and len(self._raw) > rank:
-            raise ValueError(f"shape {self} must have rank at most {rank}, not {len(self._raw)}")
+            raise ValueError(
+                f"Shape {self} must have rank at most {rank}, and has {len(self._raw)}"
+            )
         return self
 
     def assert_has_rank(self, rank: int) -> None:
@@ -374,29 +414,34 @@ class TensorShape:
         shape = TensorShape(other)
         if None not in (self.rank, shape.rank) and self.rank != shape.rank:
             raise ValueError(
-                f"shapes {self} and {shape} must have the same rank, not {self.rank} and "
+                f"Shapes {self} and {shape} must have the same rank, not {self.rank} and "
                 f"{shape.rank}"
             )
 
     def assert_is_compatible_with(self, other: Any) -> None:
         """Raises ValueError if no tensor could have both shapes."""
-        self.merge_with(other)
+        try:
+            merge(self._raw, as_raw(other))
+        except ValueError as error:
+            raise ValueError(f"Shapes {self} and {other} are incompatible: {error}") from None
 
     def assert_is_fully_defined(self) -> None:
         """Raises ValueError if a dimension or the rank is unknown."""
         if not self.is_fully_defined():
-            raise ValueError(f"shape {self} is not fully defined")
+            raise ValueError(f"Shape {self} is not fully defined: a size, or the rank, is unknown")
 
-    def _known(self, what: str) -> tuple[int | None, ...]:
+    def _known(self, refusal: str) -> tuple[int | None, ...]:
         if self._raw is None:
-            raise ValueError(f"{what} needs a shape of known rank; this one is unknown")
+            raise ValueError(f"{refusal}: set_shape says what is known of a tensor's")
         return self._raw
 
     def __len__(self) -> int:
-        return len(self._known("len()"))
+        return len(self._known("Cannot take the length of shape with unknown rank"))
 
     def __iter__(self) -> Iterator[Dimension]:
-        return iter([Dimension(d) for d in self._known("iteration")])
+        return iter(
+            [Dimension(d) for d in self._known("Cannot iterate over a shape with unknown rank")]
+        )
 
     def __bool__(self) -> bool:
         return self._raw is not None
@@ -416,7 +461,7 @@ class TensorShape:
             return TensorShape(self._raw[key])
         if key.step is not None:
             raise ValueError(
-                f"a step ({key.step}) needs a shape of known rank; this one is unknown"
+                f"Steps are not yet handled: a step ({key.step}) needs a shape of known rank, and this one's is unknown"
             )
         start = 0 if key.start is None else operator.index(key.start)
         if key.stop is None or start < 0 or (stop := operator.index(key.stop)) < 0:

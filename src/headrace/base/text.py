@@ -49,4 +49,6 @@ def path_to_str(path: Any) -> Any:
 
 
 def _neither(value: object) -> TypeError:
-    return TypeError(f"{value!r:.100} is neither text nor bytes, but {type(value).__name__}")
+    return TypeError(
+        f"Expected binary or unicode string, got {value!r:.100}, which is neither but {type(value).__name__}"
+    )

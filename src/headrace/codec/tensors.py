@@ -257,9 +257,9 @@ def _check_fit(array: Array, sizes: tuple[int, ...], verify: bool, broadcast: bo
     count = math.prod(sizes)
     if array.shape != sizes and (verify or (broadcast and array.size != count)):
         raise TypeError(
-            f"values of shape {list(array.shape)} do not have the shape {list(sizes)} that was asked for"
+            f"Expected Tensor's shape: {sizes}, but got {array.shape}: it is not the one that was asked for"
         )
     if array.size > count:
         raise ValueError(
-            f"{array.size} values are too many for shape {list(sizes)}, which holds {count}"
+            f"Too many elements provided. Takes at most {count}, but got {array.size}: the shape is {list(sizes)}"
         )

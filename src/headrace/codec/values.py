@@ -34,7 +34,7 @@ def to_array(values: Any, dtype: dtypes.DType | None = None) -> tuple[Array, dty
     """
     if values is None:
         raise ValueError(
-            "None is not a value that a tensor can hold; give a number, string or array"
+            "None values not supported: a tensor holds numbers, strings or arrays of them"
         )
     if dtype is not None:
         dtype = dtype.base_dtype
@@ -102,7 +102,8 @@ def _strings(flat: list[Any], shape: tuple[int, ...]) -> Array:
     for value in flat:
         if not isinstance(value, _TEXT):
             raise TypeError(
-                f"a string tensor holds str or bytes, not {value!r} of type {type(value).__name__}"
+                f"Expected binary or unicode string, got {value!r} of type {type(value).__name__!r}: "
+                "a string tensor holds str or bytes"
             )
     encoded = [v.encode() if isinstance(v, str) else bytes(v) for v in flat]
     return objects(encoded).reshape(shape)
@@ -116,16 +117,16 @@ def _from_python(values: Any, dtype: dtypes.DType | None) -> tuple[Array, dtypes
     except ValueError:
         for value in leaves(values):  # an element of the wrong type is the worse mistake
             if not np.ndim(value):
-                _checked(value, dtype)
+                _checked(value, dtype, values)
         raise
     flat = list(leaves(values))
     allowed = _allowed(dtype)
     if not all(kind in _PLAIN and issubclass(kind, allowed) for kind in set(map(type, flat))):
-        flat = [_checked(value, dtype) for value in flat]
+        flat = [_checked(value, dtype, values) for value in flat]
     if dtype is dtypes.string or (dtype is None and flat and isinstance(flat[0], _TEXT)):
         return _strings(flat, shape), dtypes.string
     if dtype is None:
-        array = _inferred(flat)
+        array = _inferred(flat, values)
         return array.reshape(shape), dtypes.from_numpy(array.dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         try:
@@ -134,7 +135,7 @@ def _from_python(values: Any, dtype: dtypes.DType | None) -> tuple[Array, dtypes
             return np.array(flat).astype(dtype.np).reshape(shape), dtype
 
 
-def _inferred(flat: list[Any]) -> Array:
+def _inferred(flat: list[Any], whole: Any) -> Array:
     """[n] of the dtype that Python values take: the narrow one of int32/int64, and float32.
 
     Raises TypeError for mixtures of text and numbers, and for ints beyond 64 bits.
@@ -142,7 +143,8 @@ def _inferred(flat: list[Any]) -> Array:
     array = np.array(flat)
     if array.dtype.kind not in "biufcV":
         raise TypeError(
-            f"no dtype holds all of {_some(flat)}; give elements of one kind (ints within 64 bits)"
+            f"{_FAILED} {_some(whole)} to Tensor: no dtype holds them all; "
+            "give elements of one kind (ints within 64 bits)"
         )
     if array.dtype == np.int64:
         narrow = array.astype(np.int32)
@@ -178,7 +180,8 @@ def dense_shape(values: Any) -> tuple[int, ...]:
     if not isinstance(values, list | tuple):
         if isinstance(values, range) or (hasattr(values, "__array__") and np.ndim(values)):
             raise ValueError(
-                f"{values!r} inside of lists does not make a dense tensor; stack arrays first"
+                f"setting an array element with a sequence: {values!r} inside of lists does not make a dense tensor; "
+                "stack arrays first"
             )
         return ()
     if values and _PLAIN.issuperset(map(type, values)):
@@ -186,27 +189,36 @@ def dense_shape(values: Any) -> tuple[int, ...]:
     inner = {dense_shape(value) for value in values}
     if len(inner) > 1:
         raise ValueError(
-            f"lists of unequal shape do not make a dense tensor: {_some(list(values))} has "
+            f"setting an array element with a sequence: lists of unequal shape do not make a dense tensor, "
+            f"{_some(list(values))} has "
             f"elements of shapes {sorted(inner)}"
         )
     return (len(values), *(inner.pop() if inner else ()))
 
 
-def _checked(value: Any, dtype: dtypes.DType | None) -> Any:
-    """The value itself, of a Dimension its size.
+_FAILED = "Failed to convert elements of"
+
+
+def _checked(value: Any, dtype: dtypes.DType | None, whole: Any) -> Any:
+    """The value itself, an element of `whole`; of a Dimension its size.
 
     Raises TypeError if it is none that a tensor of `dtype` can hold.
     """
     scalar: Any = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
     if not isinstance(scalar, _allowed(dtype)):
-        what = "a tensor" if dtype is None else f"a {dtype.name} tensor"
+        kind = type(value).__name__
+        if dtype is None:
+            raise TypeError(
+                f"{_FAILED} {_some(whole)} to Tensor: a tensor cannot hold {value!r} of type {kind}; convert it first"
+            )
         raise TypeError(
-            f"{what} cannot hold {value!r} of type {type(value).__name__}; convert it first"
+            f"Expected {dtype.name}, but got {value} of type {kind!r}; convert it first"
         )
     if isinstance(scalar, shapes.Dimension):
         if scalar.value is None:
             raise TypeError(
-                "a dimension of unknown size has no value; take tf.shape(...) at run time"
+                f"{_FAILED} {_some(whole)} to Tensor: a dimension of unknown size has no value; "
+                "take tf.shape(...) at run time"
             )
         return scalar.value
     return value
@@ -226,7 +238,7 @@ def _allowed(dtype: dtypes.DType | None) -> tuple[type, ...]:
     return (numbers.Complex, np.number)
 
 
-def _some(values: list[Any]) -> str:
+def _some(values: Any) -> str:
     """The values as text, cut short."""
     text = repr(values)
     return text if len(text) <= 80 else f"{text[:77]}..."

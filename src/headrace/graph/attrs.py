@@ -27,13 +27,15 @@ def coerce(definition: AttrDef, value: Any, op_name: str) -> Any:
     if kind.startswith("list("):
         if not isinstance(value, (list, tuple)):
             raise TypeError(
-                f"attr {definition.name!r} of op {op_name} is a list, not {value!r:.80}"
+                f"Expected list for attr {definition.name}, obtained {type(value).__name__} instead: "
+                f"{value!r:.80} (op {op_name})"
             )
         return [_coerce(kind[5:-1], item, definition, op_name) for item in value]
     return _coerce(kind, value, definition, op_name)
 
 
 def _coerce(kind: str, value: Any, definition: AttrDef, op_name: str) -> Any:
+    said = ""
     try:
         if kind == "type":
             return dtypes.as_dtype(value).base_dtype
@@ -50,10 +52,17 @@ def _coerce(kind: str, value: Any, definition: AttrDef, op_name: str) -> Any:
         if kind in ("tensor", "func"):
             return value
     except (TypeError, ValueError) as error:
-        raise TypeError(f"attr {definition.name!r} of op {op_name} ({kind}): {error}") from None
+        said = f": {error}"
+    if kind == "shape":
+        raise TypeError(
+            f"Error converting {value!r:.80} (arg name = {definition.name}) to a TensorShape, for op {op_name}{said}"
+        )
     raise TypeError(
-        f"attr {definition.name!r} of op {op_name} is of type {kind}, not {value!r:.80}"
+        f"Expected {_KINDS.get(kind, kind)} for argument {definition.name!r} not {value!r:.80}, in op {op_name}{said}"
     )
+
+
+_KINDS = {"type": "DataType"}
 
 
 def to_proto(value: Any) -> pb.AttrValue:

@@ -142,20 +142,19 @@ def _completed(spec: OpSpec, known: dict[str, Any]) -> dict[str, Any]:
         if value is MISSING:
             value = definition.default
             if value is MISSING:
-                raise TypeError(f"op {spec.name} needs a value for attr {key!r}")
+                raise TypeError(
+                    f"NodeDef missing attr {key!r} from Op {spec.name}: it has no default"
+                )
             if isinstance(value, list):
                 value = list(value)
         if definition.allowed is not None and id(value) not in definition.allowed_ids:
             for item in value if isinstance(value, list) else (value,):
                 if item not in definition.allowed:
-                    kind = TypeError if isinstance(item, dtypes.DType) else ValueError
-                    raise kind(_not_allowed(spec, definition.name, item, definition.allowed))
+                    raise _not_allowed(spec, definition.name, item, definition.allowed)
         if definition.minimum is not None:
             size = len(value) if isinstance(value, list) else value
             if size < definition.minimum:
-                raise ValueError(
-                    f"attr {key!r} of op {spec.name} must be at least {definition.minimum}, not {size}"
-                )
+                raise _too_few(spec, key, size, definition.minimum, isinstance(value, list))
         attrs[key] = value
     for key, value in known.items():
         if key not in attrs:
@@ -163,14 +162,34 @@ def _completed(spec: OpSpec, known: dict[str, Any]) -> dict[str, Any]:
     return attrs
 
 
-def _not_allowed(spec: OpSpec, attr: str, value: Any, allowed: tuple[Any, ...]) -> str:
-    def text(v: Any) -> str:
-        return v.name if isinstance(v, dtypes.DType) else repr(v)
+def _not_allowed(spec: OpSpec, attr: str, value: Any, allowed: tuple[Any, ...]) -> Exception:
+    if isinstance(value, dtypes.DType):
+        users = [d.name for d in spec.inputs if attr in (d.type_attr, d.type_list_attr)]
+        options = ", ".join(sorted(v.name for v in allowed))
+        which = f"the type of {', '.join(users)}" if users else "an attr"
+        return TypeError(
+            f"Value passed to parameter {[*users, attr][0]!r} has DataType {value.name} "
+            f"not in list of allowed values: {options} ({which} of op {spec.name})"
+        )
+    if isinstance(value, bytes):
+        options = '", "'.join(v.decode() for v in allowed)
+        return ValueError(
+            f"Attr {attr!r} of {spec.name!r} Op passed string {value.decode(errors='replace')!r} "
+            f'not in: "{options}"'
+        )
+    return ValueError(f"Attr {attr!r} of {spec.name!r} Op passed {value!r}; allowed: {allowed!r}")
 
-    options = ", ".join(sorted(text(v) for v in allowed))
-    users = [d.name for d in spec.inputs if attr in (d.type_attr, d.type_list_attr)]
-    which = f" (the type of {', '.join(users)})" if users else ""
-    return f"attr {attr!r}{which} of op {spec.name} cannot be {text(value)}; allowed: {options}"
+
+def _too_few(spec: OpSpec, attr: str, size: int, minimum: int, is_list: bool) -> ValueError:
+    lists = [d.name for d in spec.inputs if attr == d.number_attr]
+    if lists:
+        return ValueError(
+            f"List argument {lists[0]!r} to {spec.name!r} Op with length {size} shorter than minimum length {minimum}"
+        )
+    passed = f"list of length {size}" if is_list else f"{size}"
+    return ValueError(
+        f"Attr {attr!r} of {spec.name!r} Op passed {passed} less than minimum {minimum}"
+    )
 
 
 def arg_types(definition: ArgDef, attrs: dict[str, Any]) -> list[dtypes.DType]:
@@ -204,19 +223,17 @@ def _infer_from_tensors(
     """The quick way for calls whose inputs are all single tensors."""
     for definition, tensor in zip(definitions, inputs, strict=True):
         if definition.is_list:
-            raise TypeError(
-                f"input {definition.name!r} of op {spec.name} is a list of tensors, not the single {tensor.name}"
-            )
+            raise _no_list(spec, definition, tensor)
         _check_ref(spec, definition, tensor)
         base = tensor._dtype._base
         if definition.type is not None:
             if definition.type is not base:
-                raise _wrong_type(spec, definition, tensor, definition.type)
+                raise _wrong_type(spec, definition, tensor._dtype, definition.type, _named(tensor))
         else:
             assert definition.type_attr is not None
             decided = known.setdefault(definition.type_attr, base)
             if decided is not base:
-                raise _mismatch(spec, definition, tensor, decided)
+                raise _mismatch(spec, definition, tensor._dtype, decided, _named(tensor))
     return list(inputs)
 
 
@@ -253,19 +270,29 @@ def _convert_one(spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, 
             # An empty list is float32 before it is a shape; TensorFlow's graphs show both, too.
             tensor = convert(value, None, definition.name, preferred, definition.is_ref)
     except ValueError as error:
-        if decided is None:
-            raise ValueError(f"input {definition.name!r} of op {spec.name}: {error}") from None
-        raise TypeError(
-            f"input {definition.name!r} of op {spec.name} must be {decided.name}: {error}"
+        if decided is not None and (seen := _dtype_alone(value)) is not None:
+            if attr is None:
+                raise _wrong_type(spec, definition, seen, decided, str(error)) from None
+            raise _mismatch(spec, definition, seen, decided, str(error)) from None
+        raise ValueError(
+            f"Tried to convert {definition.name!r} to a tensor and failed, for op {spec.name}: {error}"
         ) from None
     except TypeError as error:
-        raise TypeError(f"input {definition.name!r} of op {spec.name}: {error}") from None
+        if decided is None:
+            raise TypeError(f"{error} (input {definition.name!r} of op {spec.name})") from None
+        if spec.name in ("Add", "AddV2") and (seen := _dtype_alone(value)) is not None:
+            # Only here is the first input's type no more than a hint.
+            raise _mismatch(spec, definition, seen, decided, str(error)) from None
+        raise TypeError(
+            f"Expected {decided.name} passed to parameter {definition.name!r} of op {spec.name!r}, "
+            f"got {value!r:.80} of type {type(value).__name__!r} instead: {error}"
+        ) from None
     _check_ref(spec, definition, tensor)
     base = tensor._dtype._base
     if decided is not None and decided is not base:
         if attr is None:
-            raise _wrong_type(spec, definition, tensor, decided)
-        raise _mismatch(spec, definition, tensor, decided)
+            raise _wrong_type(spec, definition, tensor._dtype, decided, _named(tensor))
+        raise _mismatch(spec, definition, tensor._dtype, decided, _named(tensor))
     if attr is not None:
         known[attr] = base
     return tensor
@@ -275,9 +302,7 @@ def _convert_list(
     spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, Any]
 ) -> list[Tensor]:
     if not isinstance(value, (list, tuple)):
-        raise TypeError(
-            f"input {definition.name!r} of op {spec.name} is a list of tensors, not {value!r:.80}"
-        )
+        raise _no_list(spec, definition, value)
     attr = definition.type_attr
     decided = definition.type if attr is None else known.get(attr)
     if decided is None:
@@ -291,10 +316,8 @@ def _convert_list(
     for index, item in enumerate(value):
         try:
             tensor = convert(item, decided, f"{definition.name}_{index}", None, definition.is_ref)
-        except ValueError as error:
-            raise TypeError(
-                f"the tensors in list {definition.name!r} of op {spec.name} must have one type: {error}"
-            ) from None
+        except (TypeError, ValueError) as error:
+            raise TypeError(_unlike(spec, definition, value, decided, error)) from None
         if decided is None:
             decided = tensor._dtype._base
         tensors.append(tensor)
@@ -306,9 +329,10 @@ def _convert_list(
             known[attr] = decided
     count = known.setdefault(definition.number_attr, len(tensors))
     if count != len(tensors):
+        others = [d.name for d in spec.inputs if d.number_attr == definition.number_attr]
         raise ValueError(
-            f"list {definition.name!r} of op {spec.name} must have {count} tensors, "
-            f"as attr {definition.number_attr} or another list says, not {len(tensors)}"
+            f"List argument {definition.name!r} to {spec.name!r} Op with length {len(tensors)} "
+            f"must match length {count} of argument {others[0]!r}: both have {definition.number_attr} tensors"
         )
     return tensors
 
@@ -317,9 +341,7 @@ def _convert_typed_list(
     spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, Any]
 ) -> list[Tensor]:
     if not isinstance(value, (list, tuple)):
-        raise TypeError(
-            f"input {definition.name!r} of op {spec.name} is a list of tensors, not {value!r:.80}"
-        )
+        raise _no_list(spec, definition, value)
     attr = definition.type_list_attr
     assert attr is not None
     decided = known.get(attr)
@@ -332,10 +354,8 @@ def _convert_typed_list(
         wanted = None if decided is None else decided[index]
         try:
             tensors.append(convert(item, wanted, f"{definition.name}_{index}"))
-        except ValueError as error:
-            raise TypeError(
-                f"component {index} of {definition.name!r} of op {spec.name}: {error}"
-            ) from None
+        except (TypeError, ValueError) as error:
+            raise TypeError(_unlike(spec, definition, value, wanted, error)) from None
     known[attr] = [tensor._dtype._base for tensor in tensors]
     return tensors
 
@@ -343,26 +363,67 @@ def _convert_typed_list(
 def _check_ref(spec: OpSpec, definition: ArgDef, tensor: Tensor) -> None:
     if definition.is_ref and not tensor._dtype._is_ref_dtype:
         raise TypeError(
-            f"input {definition.name!r} of op {spec.name} must be a variable's reference, "
+            f"{spec.name!r} Op requires that input {definition.name!r} be a mutable tensor (e.g.: a tf.Variable), "
             f"and {tensor.name} is a plain {tensor._dtype.name}"
         )
 
 
-def _wrong_type(
-    spec: OpSpec, definition: ArgDef, tensor: Tensor, wanted: dtypes.DType
-) -> TypeError:
+# What is said of inputs that do not fit.
+
+
+def _no_list(spec: OpSpec, definition: ArgDef, value: Any) -> TypeError:
     return TypeError(
-        f"input {definition.name!r} of op {spec.name} must be {wanted.name}, "
-        f"and {tensor.name} is {tensor._dtype.name}"
+        f"Expected list for {definition.name!r} argument to {spec.name!r} Op, not {value!r:.80}"
     )
 
 
-def _mismatch(spec: OpSpec, definition: ArgDef, tensor: Tensor, decided: dtypes.DType) -> TypeError:
+def _dtype_alone(value: Any) -> dtypes.DType | None:
+    """The dtype that `value` has as a tensor if nothing is asked of it; None if it cannot be one."""
+    try:
+        return convert(value).dtype
+    except (TypeError, ValueError):
+        return None
+
+
+def _named(tensor: Tensor) -> str:
+    return f"{tensor.name} is {tensor._dtype.name}"
+
+
+def _wrong_type(
+    spec: OpSpec, definition: ArgDef, found: dtypes.DType, wanted: dtypes.DType, why: str
+) -> TypeError:
+    return TypeError(
+        f"Input {definition.name!r} of {spec.name!r} Op has type {found.name} "
+        f"that does not match expected type of {wanted.name}: {why}; tf.cast converts"
+    )
+
+
+def _mismatch(
+    spec: OpSpec, definition: ArgDef, found: dtypes.DType, decided: dtypes.DType, why: str
+) -> TypeError:
     others = [
         d.name for d in spec.inputs if d.type_attr == definition.type_attr and d is not definition
     ]
-    source = f"that of {others[0]!r}" if others else f"attr {definition.type_attr!r}"
+    source = f"argument {others[0]!r}" if others else f"attr {definition.type_attr!r}"
     return TypeError(
-        f"input {definition.name!r} of op {spec.name} has type {tensor._dtype.name}, "
-        f"which does not match {decided.name}, {source}; tf.cast converts"
+        f"Input {definition.name!r} of {spec.name!r} Op has type {found.name} "
+        f"that does not match type {decided.name} of {source}: {why}; tf.cast converts"
     )
+
+
+def _unlike(
+    spec: OpSpec, definition: ArgDef, values: Any, decided: dtypes.DType | None, why: Exception
+) -> str:
+    seen = [_dtype_alone(value) for value in values]
+    names = ", ".join(d._base.name if d else "<NOT CONVERTIBLE TO TENSOR>" for d in seen)
+    text = f"Tensors in list passed to {definition.name!r} of {spec.name!r} Op have types [{names}]"
+    if definition.type_list_attr is not None:
+        return f"{text} that are invalid: {why}"
+    if definition.type is not None and decided is not None:
+        return f"{text} that do not match expected type {decided.name}: {why}"
+    users = [d for d in spec.inputs if d.type_attr == definition.type_attr]
+    if decided is not None and users[0] is not definition:
+        return (
+            f"{text} that do not match type {decided.name} inferred from earlier arguments: {why}"
+        )
+    return f"{text} that don't all match: {why}"

@@ -111,10 +111,15 @@ def as_shape(tensor: Tensor, depth: int = 0) -> Shape:
         if value.ndim != 1:
             if value.ndim == 0 and int(value) == -1:
                 return None
-            raise ValueError(f"{tensor.name} is used as a shape but is not a vector: {value!r}")
+            raise ValueError(
+                f"Shape must be rank 1 but is rank {value.ndim}: "
+                f"{tensor.name} is used as a shape but is not a vector: {value.tolist()!r:.80}"
+            )
         sizes = [int(size) for size in value]
         if any(size < -1 for size in sizes):
-            raise ValueError(f"{tensor.name} is used as a shape but has negative sizes: {sizes}")
+            raise ValueError(
+                f"Invalid value in tensor used for shape: {min(sizes)}: {tensor.name} is {sizes}"
+            )
         return tuple(None if size == -1 else size for size in sizes)
     found: Shape = None
     if depth < _DEEPEST:

@@ -261,9 +261,16 @@ def check_inputs(op: Operation) -> None:
             and not _can_use(op, tensor.op)
         ):
             loop = output_context(tensor.op).enclosing_loop  # type: ignore[union-attr]
+            here = context_of(op)
+            apart = here is not None and here.enclosing_loop is not None
+            why = (
+                "they are in different while loops"
+                if apart
+                else f"{tensor.op.name!r} is in a while loop"
+            )
             raise ValueError(
-                f"{op.name!r} cannot use {tensor.name!r}, which is inside the while loop "
-                f"{loop.name!r}; make it a loop variable and use what tf.while_loop returns"  # type: ignore[union-attr]
+                f"Cannot use {tensor.op.name!r} as input to {op.name!r} because {why}, {loop.name!r}; "  # type: ignore[union-attr]
+                "make it a loop variable and use what tf.while_loop returns"
             )
 
 

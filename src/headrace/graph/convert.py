@@ -26,8 +26,13 @@ def register_tensor_conversion_function(
 
     Lower priorities are asked first; NotImplemented passes on to the next.
     """
+    kinds = base_type if isinstance(base_type, tuple) else (base_type,)
+    if not kinds or not all(isinstance(kind, type) for kind in kinds):
+        raise TypeError(
+            f"Argument `base_type` must be a type or a tuple of types, not {base_type!r}"
+        )
     if not callable(conversion_func):
-        raise TypeError("conversion_func must be callable")
+        raise TypeError(f"Argument `conversion_func` must be callable, and is {conversion_func!r}")
     entry = (priority, len(_conversions), base_type, conversion_func)
     bisect.insort(_conversions, entry, key=lambda e: e[:2])
     _by_type.clear()
@@ -58,8 +63,8 @@ def convert(
     if isinstance(value, Tensor):
         if dtype is not None and not dtype.is_compatible_with(value._dtype):
             raise ValueError(
-                f"tensor {value.name} has dtype {value._dtype.name}, and {dtype.name} is needed"
-                f"{f' for {name!r}' if name else ''}; tf.cast converts"
+                f"{f'{name}: ' if name else ''}Tensor conversion requested dtype {dtype.name} for Tensor "
+                f"with dtype {value._dtype.name}: {value.name}; tf.cast converts"
             )
         return value
     for function in _candidates(type(value)):
@@ -85,8 +90,8 @@ def convert(
             )
         return result
     raise TypeError(
-        f"a {type(value).__name__} cannot be converted to a tensor"
-        f"{f' of {dtype.name}' if dtype is not None else ''}: {value!r:.80}"
+        f"Cannot convert {value!r:.80} with type {type(value)} to Tensor: no conversion function registered"
+        f"{f' that gives {dtype.name}' if dtype is not None else ''}"
     )
 
 
@@ -116,6 +121,10 @@ def convert_n_to_tensor(values: Any, dtype: Any = None, name: str | None = None)
     ]
 
 
+def _said(value: Any) -> str:
+    return str(value if isinstance(value, Tensor) else value._as_graph_element())
+
+
 def graph_of(values: Any) -> Any:
     """The graph that the tensors and variables among `values` belong to, or the default graph.
 
@@ -133,5 +142,7 @@ def graph_of(values: Any) -> Any:
         if found is None:
             found, first = graph, value
         elif found is not graph:
-            raise ValueError(f"{value.name} and {first.name} belong to different graphs")
+            raise ValueError(
+                f"{_said(value)} must be from the same graph as {_said(first)}: one was made in another tf.Graph"
+            )
     return found if found is not None else scopes.get_default_graph()

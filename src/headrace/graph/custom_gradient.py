@@ -40,7 +40,8 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if kwargs:
             raise ValueError(
-                "functions with a custom gradient take no keyword arguments; bind them with "
+                "The custom_gradient decorator currently supports keywords arguments only when eager execution is "
+                "enabled, which headrace has not; bind them with "
                 f"functools.partial first: {', '.join(kwargs)}"
             )
         tensors = [convert(arg) for arg in args]
@@ -116,9 +117,9 @@ def _variables_used(graph: Graph, before: int) -> list[Any]:
                 used[tensor] = variable
             if tensor in owners and op is not owners[tensor].value().op:
                 raise TypeError(
-                    f"a function with a custom gradient uses the trainable variable "
-                    f"{owners[tensor].name}; pass it as an argument instead, or its gradient "
-                    "would be lost; or make it with use_resource=True"
+                    "All variables used by a function wrapped with @custom_gradient must be `ResourceVariable`s, "
+                    f"and {owners[tensor].name} is trainable and none; pass it as an argument instead, or its "
+                    "gradient would be lost; or make it with use_resource=True"
                 )
     return list(used.values())
 
@@ -135,6 +136,7 @@ def _check_signature(gradient: Callable[..., Any], variables: list[Any]) -> None
         p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()
     ):
         raise TypeError(
-            "the gradient function must take a keyword argument 'variables', and return (gradients of the arguments, "
-            f"gradients of the variables), since the function uses {', '.join(v.name for v in variables)}"
+            "@tf.custom_gradient grad_fn must accept keyword argument 'variables', and return (gradients of the "
+            "arguments, gradients of the variables), since the function uses "
+            f"{', '.join(v.name for v in variables)}"
         )

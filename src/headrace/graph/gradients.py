@@ -99,7 +99,7 @@ def _register(name: str, function: GradientFunction | None) -> None:
     if name in _registered or (
         spec is not None and (spec.gradient_fn is not None or not spec.differentiable)
     ):
-        raise KeyError(f"a gradient is registered already under the name {name!r}")
+        raise KeyError(f"Registering two gradient with name {name!r}! There is one already")
     _registered[name] = function
 
 
@@ -120,7 +120,7 @@ def gradient_function(op: Operation) -> GradientFunction | None:
         return None
     kind = op.type if override is None else f"{op.type}, overridden by {name}"
     raise LookupError(
-        f"no gradient is defined for operation {op.name!r} (op type: {kind}); register one with "
+        f"No gradient defined for operation{op.name!r} (op type: {kind}): register one with "
         "tf.RegisterGradient, or put tf.stop_gradient where it should count as a constant"
     )
 
@@ -154,18 +154,22 @@ def gradients(
     given = [None] * len(ys) if grad_ys is None else _as_list(grad_ys)
     method = AggregationMethod.DEFAULT if aggregation_method is None else aggregation_method
     if method not in (0, 1, 2):
-        raise ValueError(f"aggregation_method {method} is none of those of AggregationMethod")
+        raise ValueError(
+            f"Invalid `aggregation_method` specified {method}: it is none of AggregationMethod's"
+        )
     try:
         unconnected = UnconnectedGradients(unconnected_gradients)
     except ValueError:
         raise ValueError(
-            f"unknown value for unconnected_gradients: {unconnected_gradients!r}; "
+            f"Unknown value for unconnected_gradients: {unconnected_gradients!r}; "
             "it is 'none' or 'zero'"
         ) from None
     tensors = [*ys, *stops, *xs, *given]
     with name_scope(name, "gradients", tensors) as scope, get_default_graph()._mutation_lock():
         if len(given) != len(ys):
-            raise ValueError(f"length mismatch: {len(given)} grad_ys were passed for {len(ys)} ys")
+            raise ValueError(
+                f"Length mismatch. Passed {len(given)} grad_ys for {len(ys)} ys: each y needs one"
+            )
         y_tensors = [_element(y, f"y_{index}") for index, y in enumerate(ys)]
         x_tensors = [_x_tensor(x, f"x_{index}") for index, x in enumerate(xs)]
         stop_tensors = [_x_tensor(x, f"stop_{index}") for index, x in enumerate(stops)]
@@ -218,7 +222,7 @@ def _initial(y: Tensor, grad: Any, index: int) -> Grad:
     if grad is None:
         if y.dtype.is_complex:
             raise TypeError(
-                f"gradients of complex tensors must set grad_ys: {y.name} is {y.dtype.name}"
+                f"Gradients of complex tensors ({y}) must set grad_ys: it is {y.dtype.name}"
             )
         return _ones(y, name)
     if isinstance(grad, IndexedSlices):
@@ -465,8 +469,8 @@ def _checked(op: Operation, grads: list[Any]) -> list[Grad | None]:
     """What a gradient function returned, checked against the op's inputs."""
     if len(grads) != len(op.inputs):
         raise ValueError(
-            f"the gradient of {op.name!r} ({op.type}) returned {len(grads)} gradients "
-            f"for {len(op.inputs)} inputs"
+            f"Num gradients {len(grads)} generated for op {op.name!r} ({op.type}) "
+            f"do not match num inputs {len(op.inputs)}"
         )
     for index, (tensor, grad) in enumerate(zip(op.inputs, grads, strict=True)):
         if grad is None or isinstance(grad, IndexedSlices):
@@ -482,7 +486,7 @@ def _checked(op: Operation, grads: list[Any]) -> list[Grad | None]:
                 grad.set_shape(tensor.raw_shape)
             except ValueError:
                 raise ValueError(
-                    "incompatible shapes between op input and calculated input gradient: "
+                    "Incompatible shapes between op input and calculated input gradient: "
                     f"operation {op.name!r}, input {index} has shape {tensor.shape}, "
                     f"the gradient {grad.name} has shape {grad.shape}"
                 ) from None

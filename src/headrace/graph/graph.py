@@ -30,7 +30,7 @@ GRAPH_DEF_VERSION = 2474
 GRAPH_DEF_VERSION_MIN_CONSUMER = 0
 GRAPH_DEF_VERSION_MIN_PRODUCER = 0
 
-_FINALIZED = "Graph is finalized and cannot be modified any more"
+_FINALIZED = "Graph is finalized and cannot be modified: nothing is added to it any more"
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*\Z")
 _SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\\/>-]*\Z")
 _CHARACTERS = "letters, digits, '_', '.', '-', '/', '\\' and '>'"
@@ -86,10 +86,10 @@ class Graph(GraphScopes, LowLevel):
         if self._finalized:
             raise RuntimeError(_FINALIZED)
         if not _NAME.match(name) and not (self.has_runtime_names or op_type.startswith("_")):
-            raise ValueError(f"{name!r} is not a valid node name: {_FIRST}")
+            raise ValueError(f"`{name}` is not a valid node name: {_FIRST}")
         with self._lock:
             if name in self._ops:
-                raise ValueError(f"the graph already has a node named {name!r}")
+                raise ValueError(f"Duplicate node name in graph: {name!r} is there already")
             controls = [*control_inputs] if control_inputs else []
             stacks = self._stacks
             if apply_scopes and stacks.controllers:
@@ -167,7 +167,9 @@ class Graph(GraphScopes, LowLevel):
     def get_operation_by_name(self, name: str) -> Operation:
         """The node.  Raises KeyError, TypeError."""
         if not isinstance(name, str):
-            raise TypeError(f"operation names are strings, not {type(name).__name__}")
+            raise TypeError(
+                f"Operation names are strings (or similar), not {type(name).__name__}: {name!r:.80}"
+            )
         element = self.as_graph_element(name, allow_tensor=False)
         assert isinstance(element, Operation)
         return element
@@ -175,7 +177,9 @@ class Graph(GraphScopes, LowLevel):
     def get_tensor_by_name(self, name: str) -> Tensor:
         """The tensor ``node:index``.  Raises KeyError, ValueError, TypeError."""
         if not isinstance(name, str):
-            raise TypeError(f"tensor names are strings, not {type(name).__name__}")
+            raise TypeError(
+                f"Tensor names are strings (or similar), not {type(name).__name__}: {name!r:.80}"
+            )
         element = self.as_graph_element(name, allow_operation=False)
         assert isinstance(element, Tensor)
         return element
@@ -191,7 +195,9 @@ class Graph(GraphScopes, LowLevel):
             kind for kind, ok in (("Tensor", allow_tensor), ("Operation", allow_operation)) if ok
         )
         if not wanted:
-            raise ValueError("allow_tensor and allow_operation cannot both be False")
+            raise ValueError(
+                "allow_tensor and allow_operation can't both be False: nothing is left"
+            )
         if hasattr(obj, "_as_graph_element"):
             obj = obj._as_graph_element()
         if isinstance(obj, str):
@@ -201,10 +207,10 @@ class Graph(GraphScopes, LowLevel):
         ):
             if obj.graph is not self:
                 raise ValueError(
-                    f"{obj.name!r} ({type(obj).__name__}) is not an element of this graph"
+                    f"{type(obj).__name__} {obj} is not an element of this graph: it was made in another tf.Graph"
                 )
             return obj
-        raise TypeError(f"cannot convert a {type(obj).__name__} into a {wanted}")
+        raise TypeError(f"Can not convert a {type(obj).__name__} into a {wanted}: {obj!r:.80}")
 
     def _element_by_name(
         self, name: str, allow_tensor: bool, allow_operation: bool, wanted: str
@@ -213,30 +219,38 @@ class Graph(GraphScopes, LowLevel):
             node, _, index = name.rpartition(":")
             if not index.isdigit():
                 raise ValueError(
-                    f"{name!r} looks like a tensor name but is not '<op_name>:<index>'"
+                    f"The name {name!r} looks a like a Tensor name, but is not a valid one: "
+                    "those are '<op_name>:<output_index>'"
                 )
             op = self._ops.get(node)
             if op is None:
                 raise KeyError(
-                    f"{name!r} refers to a tensor of {node!r}, which is not in the graph"
+                    f"The name {name!r} refers to a Tensor which does not exist: "
+                    f"there is no operation {node!r} in the graph"
                 )
             if int(index) >= len(op.outputs):
                 raise KeyError(
-                    f"{name!r} does not exist: {node!r} ({op.type}) has {len(op.outputs)} outputs"
+                    f"The name {name!r} refers to a Tensor which does not exist: "
+                    f"{node!r} ({op.type}) has {len(op.outputs)} outputs"
                 )
             return op.outputs[int(index)]
         if ":" in name:
-            raise ValueError(f"{name!r} is the name of a tensor, and a {wanted} is needed")
+            raise ValueError(
+                f"Name {name!r} appears to refer to a Tensor, not a {wanted}: it has a ':'"
+            )
         if not allow_operation:
             if name in self._ops:
                 raise ValueError(
-                    f"{name!r} is the name of an operation, not of a tensor; tensors are named "
+                    f"The name {name!r} refers to an Operation, not a Tensor; tensors are named "
                     f"'<op_name>:<output_index>', such as '{name}:0'"
                 )
-            raise ValueError(f"{name!r} is not a tensor name: those are '<op_name>:<output_index>'")
+            raise ValueError(
+                f"The name {name!r} looks like an (invalid) Operation name, not a Tensor: "
+                "tensors are named '<op_name>:<output_index>'"
+            )
         op = self._ops.get(name)
         if op is None:
-            raise KeyError(f"{name!r} refers to an operation that is not in the graph")
+            raise KeyError(f"The name {name!r} refers to an Operation not in the graph")
         return op
 
     # -- names ------------------------------------------------------------------------------

@@ -35,7 +35,9 @@ def extract_sub_graph(graph_def: pb.GraphDef, dest_nodes: Sequence[str]) -> pb.G
     Raises TypeError, AssertionError for a name that the graph does not have.
     """
     if not isinstance(graph_def, pb.GraphDef):
-        raise TypeError(f"graph_def must be a GraphDef, not {type(graph_def).__name__}")
+        raise TypeError(
+            f"graph_def must be a graph_pb2.GraphDef proto, not {type(graph_def).__name__}"
+        )
     if isinstance(dest_nodes, (str, bytes)):
         raise TypeError("dest_nodes must be a list of node names, not one name")
     nodes = {node.name: node for node in graph_def.node}

@@ -117,11 +117,15 @@ def import_graph_def(
     NotFoundError (an op headrace does not know, naming op and node).
     """
     if not hasattr(graph_def, "node") or not hasattr(graph_def, "SerializeToString"):
-        raise TypeError(f"graph_def must be a GraphDef proto, not {type(graph_def).__name__}")
+        raise TypeError(
+            f"Argument `graph_def` must be a GraphDef proto, and is a {type(graph_def).__name__}"
+        )
     graph = scopes.get_default_graph()
     scope = "import" if name is None else name
     if input_map is not None and not isinstance(input_map, Mapping):
-        raise TypeError(f"input_map is a dict from names to tensors, not {input_map!r:.80}")
+        raise TypeError(
+            f"Argument `input_map` must be a dictionary from names to tensors, not {input_map!r:.80}"
+        )
     mapping = {_normal(key): value for key, value in (input_map or {}).items()}
     wanted = None if return_elements is None else _element_names(return_elements)
     with graph.name_scope(scope) as prefix:
@@ -136,7 +140,8 @@ def import_graph_def(
     unused = importer.unused()
     if unused:
         raise ValueError(
-            f"input_map has names that the GraphDef does not use: {', '.join(sorted(unused))}"
+            f"Attempted to map inputs that were not found in graph_def: [{', '.join(sorted(unused))}]; "
+            "input_map names what the GraphDef uses"
         )
     return None if wanted is None else found
 
@@ -144,7 +149,9 @@ def import_graph_def(
 def _element_names(names: Any) -> list[str]:
     texts = [name.decode() if isinstance(name, bytes) else name for name in names]
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"return_elements are names of the GraphDef, not {names!r:.80}")
+        raise TypeError(
+            f"Argument `return_elements` must be a list of strings, names of the GraphDef, not {names!r:.80}"
+        )
     return texts
 
 
@@ -153,6 +160,15 @@ def _normal(name: Any) -> str:
     if text.startswith("^"):
         return text
     return text if ":" in text else f"{text}:0"
+
+
+_SPELLED = {"float32": "float", "float64": "double", "float16": "half"}
+
+
+def _spelled(dtype: Any) -> str:
+    """A dtype as messages about GraphDefs call it."""
+    name: str = dtype.base_dtype.name
+    return _SPELLED.get(name, name)
 
 
 class Importer:
@@ -241,8 +257,8 @@ class Importer:
 
         if versions.min_consumer > GRAPH_DEF_VERSION:
             raise ValueError(
-                f"the GraphDef asks for a consumer of version {versions.min_consumer} or later; "
-                f"this one is {GRAPH_DEF_VERSION}"
+                f"GraphDef min consumer version {versions.min_consumer} above current version {GRAPH_DEF_VERSION}: "
+                "what made it is newer than headrace"
             )
 
     def _add_node(self, node: Any, names: set[str]) -> list[tuple[Operation, int, str]]:
@@ -273,14 +289,14 @@ class Importer:
             try:
                 attrs = _completed(spec, attrs)
             except (TypeError, ValueError) as error:
-                raise ValueError(f"node {node.name!r} of the GraphDef: {error}") from None
+                raise ValueError(f"{error} (node {node.name!r} of the GraphDef)") from None
             types = [t for definition in spec.outputs for t in arg_types(definition, attrs)]
             self._check_inputs(node, spec, attrs, inputs)
         else:
             types = []
         if (self.prefix or self._renamed) and "_class" in attrs:
             attrs["_class"] = [self._moved_group(group) for group in attrs["_class"]]
-        name = self.prefix + self._renamed.get(node.name, node.name)
+        name = self._final_name(node.name)
         device = canonical(node.device)  # ValueError where it makes no sense
         if not self._origins:
             device = node.device
@@ -302,6 +318,9 @@ class Importer:
         self.ops[node.name] = op
         return [(op, index, text) for index, text in later]
 
+    def _final_name(self, name: str) -> str:
+        return self.prefix + self._renamed.get(name, name)
+
     def _is_later(self, text: str, names: set[str]) -> bool:
         """Whether an input refers to a node of this GraphDef that comes later (a loop)."""
         node = self._node_of(text)
@@ -318,8 +337,10 @@ class Importer:
     ) -> None:
         wanted = [t for definition in spec.inputs for t in arg_types(definition, attrs)]
         if len(wanted) != len(inputs):
+            text = ", ".join(map(_spelled, wanted))
             raise ValueError(
-                f"node {node.name!r} ({node.op}) has {len(inputs)} inputs; its op and attrs ask for {len(wanted)}"
+                f"NodeDef expected inputs {text!r} do not match {len(inputs)} inputs specified: "
+                f"node {node.name!r} ({node.op}) has {len(inputs)}, and its op and attrs ask for {len(wanted)}"
             )
         for index, (kind, tensor) in enumerate(zip(wanted, inputs, strict=True)):
             if tensor is None or (not self.ops and not self.input_map):
@@ -329,8 +350,8 @@ class Importer:
                 and tensor._dtype.base_dtype is not kind.base_dtype
             ):
                 raise ValueError(
-                    f"input {index} of node {node.name!r} ({node.op}) was passed {tensor._dtype.name} "
-                    f"from {tensor.name}, incompatible with the expected {kind.name}"
+                    f"Input {index} of node {self._final_name(node.name)} was passed {_spelled(tensor._dtype)} "
+                    f"from {tensor.name} incompatible with expected {_spelled(kind)}: its op is {node.op}"
                 )
 
     @staticmethod
@@ -345,7 +366,7 @@ class Importer:
         op = self.ops.get(text[1:])
         if op is None:
             raise ValueError(
-                f"node {user!r} has the control input {text!r}, which is not in the GraphDef"
+                f"Node {user!r}: Unknown input node {text!r}: no node of that name is in the GraphDef"
             )
         return op
 
@@ -390,10 +411,16 @@ class Importer:
             if text in self.input_map:
                 mapped: Tensor = self.input_map[text]
                 return mapped
+            if not self._has(text):
+                raise ValueError(
+                    f"Requested return tensor {text!r} not found in graph def: return_elements name what it has"
+                )
             return self._tensor(text, "return_elements")
         op = self.ops.get(text)
         if op is None:
-            raise ValueError(f"return_elements names {text!r}, which is not in the GraphDef")
+            raise ValueError(
+                f"Requested return node {text!r} not found in graph def: return_elements name what it has"
+            )
         return op
 
 
@@ -429,7 +456,9 @@ def _topological(nodes: list[Any], names: set[str]) -> list[Any]:
                 ready.append(user)
     if len(ordered) != len(nodes):
         stuck = [nodes[index].name for index, count in enumerate(waiting) if count]
-        raise ValueError(f"the GraphDef has a cycle through {', '.join(stuck[:5])}")
+        raise ValueError(
+            f"{len(stuck)} nodes in a cycle: the GraphDef has one through {', '.join(stuck[:5])}"
+        )
     return ordered
 
 

@@ -114,7 +114,8 @@ def _to_tensor(
 ) -> Tensor:
     if dtype is not None and not dtype.is_compatible_with(value.dtype):
         raise ValueError(
-            f"the IndexedSlices {value.name} has dtype {value.dtype.name}, and {dtype.name} is needed"
+            f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with dtype {value.dtype.name}: "
+            f"{value.name}"
         )
     if value.dense_shape is not None:
         _warn_if_large(value, constant_value(value.dense_shape))
@@ -134,7 +135,8 @@ def _warn_if_large(value: IndexedSlices, sizes: Any) -> None:
 def _dense(value: IndexedSlices, name: str | None) -> Tensor:
     if value.dense_shape is None:
         raise ValueError(
-            f"the IndexedSlices {value.name} has no dense_shape and cannot become a tensor"
+            "Tensor conversion requested for IndexedSlices for argument `value` without dense_shape: "
+            f"{value.name} cannot become a tensor"
         )
     made: Tensor = get("UnsortedSegmentSum")(
         value.values, value.indices, value.dense_shape[0], name=name
@@ -164,6 +166,7 @@ def convert_to_tensor_or_indexed_slices(
         return convert(value, wanted, name)
     if wanted is not None and not wanted.is_compatible_with(value.dtype):
         raise ValueError(
-            f"the IndexedSlices {value.name} has dtype {value.dtype.name}, and {wanted.name} is needed"
+            f"Incompatible tensor conversion requested to `dtype` {wanted.name} for `value` {value.name}: "
+            f"the IndexedSlices has dtype {value.dtype.name}"
         )
     return value

@@ -99,7 +99,9 @@ class Operation:
         from headrace.graph.attrs import public_value
 
         if name not in self.attrs:
-            raise ValueError(f"operation {self.name!r} ({self.type}) has no attr {name!r}")
+            raise ValueError(
+                f"Operation {self.name!r} has no attr named {name!r}: it is a {self.type}"
+            )
         return public_value(self, name)
 
     def _set_attr(self, name: str, value: Any) -> None:
@@ -292,9 +294,10 @@ def infer_shapes(op: Operation) -> None:
     except ValueError as error:
         if not op.graph.strict_shapes:
             return
-        listed = ", ".join(f"{t.name} {t.shape}" for t in op.inputs)
+        sizes = ", ".join(shape_rules.text(t.raw_shape) for t in op.inputs)
+        names = ", ".join(t.name for t in op.inputs)
         raise ValueError(
-            f"{error} (while building node {op.name!r}, op {op.type}, with inputs: {listed})"
+            f"{error} (for {op.name!r} (op: {op.type!r}) with input shapes: {sizes}; the inputs are {names})"
         ) from None
     if not op.outputs:
         return  # it was asked for its checks

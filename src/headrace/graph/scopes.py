@@ -49,7 +49,7 @@ def reset_default_graph() -> None:
     """Start the process's default graph afresh.  Raises AssertionError inside `as_default`."""
     if _stacks.graphs:
         raise AssertionError(
-            "reset_default_graph() cannot be called inside `with graph.as_default()`; "
+            "Do not use tf.reset_default_graph() to clear nested graphs, those of `with graph.as_default()`: "
             "leave the block first, or make a new tf.Graph() instead"
         )
     global _global_graph
@@ -115,8 +115,8 @@ def called_apart(function: Callable[[], T]) -> T:
         _stacks.graphs, _stacks.device_stacks, _stacks.sessions = there
 
 
-def require_session(session: Any, what: str) -> Any:
-    """`session`, or the default one.  Raises ValueError saying how to get one."""
+def require_session(session: Any, refusal: str, name: str) -> Any:
+    """`session`, or the default one, to run the node or tensor `name`.  Raises ValueError saying how to get one."""
     found = session if session is not None else get_default_session()
     if found is None:
         raise ValueError(

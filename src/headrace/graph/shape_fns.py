@@ -57,6 +57,23 @@ class ShapeContext:
 
         return as_shape(self.op.inputs[self.index(arg)])
 
+    def size_value(self, arg: int | str) -> int | None:
+        """The value of an input that holds one size, if it is known.  Raises ValueError for a vector or less than 0."""
+        value = self.value(arg)
+        if value is None:
+            return None
+        if value.ndim:
+            raise ValueError(
+                f"Input must be scalar but has rank {value.ndim}: {self._name(arg)} is a size"
+            )
+        size = int(value)
+        if size < 0:
+            raise ValueError(
+                f"Dimension size, given by scalar input {self.index(arg)}, must be non-negative but is {size}: "
+                f"it is {self._name(arg)}"
+            )
+        return size
+
     def attr(self, name: str) -> Any:
         """Value of an attr."""
         return self.op.attrs[name]
@@ -72,7 +89,8 @@ class ShapeContext:
             return (None,) * rank
         if len(shape) != rank:
             raise ValueError(
-                f"{self._name(arg)} must have rank {rank} but has shape {shapes.text(shape)}"
+                f"Shape must be rank {rank} but is rank {len(shape)}: "
+                f"{self._name(arg)} has shape {shapes.text(shape)}"
             )
         return shape
 
@@ -81,7 +99,18 @@ class ShapeContext:
         shape = self.shape(arg)
         if shape is not None and len(shape) < rank:
             raise ValueError(
-                f"{self._name(arg)} must have rank at least {rank} but has shape {shapes.text(shape)}"
+                f"Shape must be at least rank {rank} but is rank {len(shape)}: "
+                f"{self._name(arg)} has shape {shapes.text(shape)}"
+            )
+        return shape
+
+    def with_rank_at_most(self, arg: int | str, rank: int) -> Shape:
+        """Shape of an input, which must have at most `rank` dimensions if it is known."""
+        shape = self.shape(arg)
+        if shape is not None and len(shape) > rank:
+            raise ValueError(
+                f"Shape must be at most rank {rank} but is rank {len(shape)}: "
+                f"{self._name(arg)} has shape {shapes.text(shape)}"
             )
         return shape
 

@@ -119,7 +119,8 @@ def convert_to_tensor_or_sparse_tensor(
     if isinstance(value, SparseTensor):
         if wanted is not None and not wanted.is_compatible_with(value.dtype):
             raise RuntimeError(
-                f"a sparse tensor of {wanted.name} is needed, but this one holds {value.dtype.name}"
+                f"Sparse dtype mismatch. Requested: {wanted.name}, and the values of {value.values.name} "
+                f"are {value.dtype.name}"
             )
         return value
     return convert(value, wanted, name)

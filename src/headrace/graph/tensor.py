@@ -97,7 +97,7 @@ class Tensor:
         try:
             self._raw = shape_rules.merge(self._raw, shape_rules.as_raw(shape))
         except ValueError as error:
-            raise ValueError(f"set_shape of {self.name}: {error}") from None
+            raise ValueError(f"{error} (set_shape of {self.name})") from None
 
     @property
     def ndim(self) -> int | None:
@@ -189,7 +189,8 @@ class Tensor:
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            f"{self.name} is symbolic and has no NumPy value; use session.run({self.name!r})"
+            f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array: "
+            f"it has a value in a step only; use session.run({self.name!r})"
         )
 
     def __add__(self, other: Any) -> Tensor:

@@ -256,8 +256,8 @@ def _check_kept(start: Tensor, end: Tensor) -> None:
         )
     if not within(end.raw_shape, start.raw_shape):
         raise ValueError(
-            f"the loop variable {entered.name} enters the loop with shape {shape_rules.text(start.raw_shape)} and has "
-            f"shape {shape_rules.text(end.raw_shape)} after one iteration; say with shape_invariants how it may vary"
+            f"Input tensor {entered.name!r} enters the loop with shape {start.shape}, but has shape {end.shape} "
+            "after one iteration: say with shape_invariants how the loop variable may vary"
         )
 
 
@@ -273,7 +273,7 @@ def within(shape: Shape, limit: Shape) -> bool:
 def _set_invariant(outside: Tensor, inside: Tensor, shape: Shape) -> None:
     if not within(outside.raw_shape, shape):
         raise ValueError(
-            f"the loop variable {outside.name} starts with shape {shape_rules.text(outside.raw_shape)}, which is "
-            f"not within its shape invariant {shape_rules.text(shape)}"
+            f"The shape invariant specified for {outside.name} is not compatible with the initial shape of the loop "
+            f"variable: it starts with {shape_rules.text(outside.raw_shape)}, not within {shape_rules.text(shape)}"
         )
     inside._raw = shape

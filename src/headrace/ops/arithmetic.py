@@ -349,7 +349,13 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
         y = convert(y, name="y", preferred_dtype=x.dtype.base_dtype)
         kind = x.dtype.base_dtype
         if kind is not y.dtype.base_dtype:
-            raise TypeError(f"x is {kind.name} and y is {y.dtype.name}; they must be of one type")
+            raise TypeError(
+                f"`x` and `y` must have the same dtype, got {kind!r} != {y.dtype.base_dtype!r}; tf.cast converts"
+            )
+        if kind not in _TRUE_DIVISION and not (kind.is_floating or kind.is_complex):
+            raise TypeError(
+                f"Invalid dtype {kind!r} in __truediv__: {x.name} does not hold numbers"
+            )
         as_kind = _TRUE_DIVISION.get(kind)
         if as_kind is not None:
             x, y = cast(x, as_kind), cast(y, as_kind)

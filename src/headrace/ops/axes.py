@@ -37,8 +37,18 @@ def checked_axis(axis: Any, rank: int, what: str = "axis", says: str = "") -> in
     return found % rank if rank else 0
 
 
-def static_axis(axis: int, rank: int, what: str = "axis") -> int:
-    """`checked_axis` for a graph under construction.  Raises ValueError."""
+def static_axis(axis: int, rank: int, what: str = "axis", says: str | None = None) -> int:
+    """`checked_axis` for a graph under construction.  Raises ValueError that begins with `says`, if that is given.
+
+    In `says` there may be {axis}, {rank} and {low}, the lowest axis.
+    """
     if not -rank <= axis < rank:
-        raise ValueError(f"{what} must be in [-{rank}, {rank}), but is {axis}")
+        first = "" if says is None else says.format(axis=axis, rank=rank, low=-rank) + ": "
+        raise ValueError(f"{first}{what} must be in [-{rank}, {rank}), but is {axis}")
     return axis % rank
+
+
+def gathered_axis(axis: int, rank: int, what: str = "axis") -> int:
+    """`static_axis` where TensorFlow speaks of the rank that the axis asks for."""
+    least = axis + 1 if axis >= 0 else -axis
+    return static_axis(axis, rank, what, f"Shape must be at least rank {least} but is rank {rank}")

@@ -83,9 +83,7 @@ _DIAG_TYPES = "T: {bfloat16, half, float, double, int32, int64, complex64, compl
 
 
 def _twice(c: ShapeContext) -> Shape:
-    whole = c.shape("diagonal")
-    if whole == ():
-        raise ValueError("diagonal must have rank 1 or more, but is a scalar")
+    whole = c.with_rank_at_least("diagonal", 1)
     return None if whole is None else whole + whole
 
 
@@ -105,9 +103,17 @@ def _half(c: ShapeContext) -> Shape:
     if whole is None:
         return None
     if not whole or len(whole) % 2:
-        raise ValueError(f"the input must have an even, positive rank, but has shape {text(whole)}")
+        raise ValueError(
+            f"Input must have even and non-zero rank, input rank is {len(whole)}: its shape is {text(whole)}"
+        )
     middle = len(whole) // 2
-    return shape_rules.merge(whole[:middle], whole[middle:])
+    pairs = zip(whole[:middle], whole[middle:], strict=True)
+    return tuple(
+        shape_rules.merge_sizes(
+            x, y, f"the halves of the input's shape {text(whole)} must be the same"
+        )
+        for x, y in pairs
+    )
 
 
 @op("DiagPart", inputs="input: T", outputs="diagonal: T", attrs=_DIAG_TYPES, shape=_half)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.base.shapes import Shape, text
+from headrace.base.shapes import Shape, merge_sizes, text
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
@@ -86,8 +86,18 @@ def _check(x: Array, scale: Array, offset: Array, data_format: bytes) -> None:
 
 def batch_norm_shape(c: ShapeContext) -> list[Shape]:
     """Of y and the five others."""
-    x = c.shape("x")
-    channels = None if not x else x[-1] if channels_last(c.attr("data_format")) else x[1]
+    data_format = c.attr("data_format")
+    x = c.with_rank("x", len(data_format))
+    assert x is not None
+    channels = x[-1] if channels_last(data_format) else x[1]
+    parameters = (
+        ("scale", "offset", "mean", "variance")
+        if not c.attr("is_training")
+        else ("scale", "offset")
+    )
+    for name in parameters:
+        (size,) = c.with_rank(name, 1) or (None,)
+        channels = merge_sizes(channels, size, f"the channels of x and the elements of {name}")
     return [x, *[(channels,)] * 4, None]
 
 
@@ -181,7 +191,8 @@ def fused_batch_norm(
     """
     if (not is_training or exponential_avg_factor != 1.0) and (mean is None or variance is None):
         raise ValueError(
-            "mean and variance must be given unless is_training with exponential_avg_factor 1"
+            "Both `mean` and `variance` must be a 1D tensor when `is_training` is False or "
+            f"`exponential_avg_factor` != 1.0, and they are {mean} and {variance}"
         )
     values = convert(x, name="input")
     scale, offset = convert(scale, name="scale"), convert(offset, name="offset")

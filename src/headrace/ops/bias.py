@@ -48,7 +48,7 @@ def _bias_add_shape(c: ShapeContext) -> Shape:
         return value
     format_ = c.attr("data_format") if "data_format" in c.op.attrs else b"NHWC"
     at = _channel_axis(format_, len(value))
-    (size,) = shapes.merge((value[at],), bias) or (None,)
+    size = shapes.merge_sizes(value[at], bias[0], "the value's channels and the bias's elements")
     return (*value[:at], size, *value[at + 1 :])
 
 
@@ -192,7 +192,9 @@ def bias_add(
             if data_format.startswith("NC"):
                 layout = "NCHW"
             elif not (data_format.startswith("N") and data_format.endswith("C")):
-                raise ValueError(f"data_format must be like N…C or NC…, not {data_format!r}")
+                raise ValueError(
+                    f"`data_format` must be of the form `N...C` or `NC...`, not {data_format!r}"
+                )
         values = convert(value, name="input")
         biases = convert(bias, values.dtype.base_dtype, "bias")
         result: Tensor = bias_add_op(values, biases, data_format=layout, name=scope)

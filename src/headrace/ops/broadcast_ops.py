@@ -32,12 +32,16 @@ def _broadcast_to_shape(c: ShapeContext) -> Shape:
     if whole is None or wanted is None:
         return wanted
     if len(whole) > len(wanted):
-        raise ValueError(f"rank {len(whole)} of {text(whole)} is more than that of {text(wanted)}")
+        raise ValueError(
+            f"Shape must be at most rank {len(wanted)} but is rank {len(whole)}: "
+            f"{text(whole)} does not broadcast to {text(wanted)}"
+        )
     extra = len(wanted) - len(whole)
     for have, want in zip(whole, wanted[extra:], strict=True):
         if have is not None and want is not None and have not in (1, want):
             raise ValueError(
-                f"{text(whole)} does not broadcast to {text(wanted)}: {have} and {want}"
+                f"Dimensions must be equal, but are {have} and {want}: "
+                f"{text(whole)} does not broadcast to {text(wanted)}"
             )
     return wanted
 
@@ -128,9 +132,11 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     """The TensorShape that tensors of these static shapes broadcast to.  Raises ValueError."""
-    return TensorShape(
-        shape_rules.broadcast(shape_rules.as_raw(shape_x), shape_rules.as_raw(shape_y))
-    )
+    x, y = TensorShape(shape_x), TensorShape(shape_y)
+    try:
+        return TensorShape(shape_rules.broadcast(x._raw, y._raw))
+    except ValueError as error:
+        raise ValueError(f"Incompatible shapes for broadcasting: {x} and {y}: {error}") from None
 
 
 def sequence_mask(
@@ -146,7 +152,7 @@ def sequence_mask(
             maxlen = convert(maxlen)
         if maxlen.raw_shape not in (None, ()):
             raise ValueError(
-                f"maxlen of sequence_mask must be a scalar, not of shape {maxlen.shape}"
+                f"Argument `maxlen` must be scalar for sequence_mask, and {maxlen.name} has shape {maxlen.shape}"
             )
         kind = maxlen.dtype.base_dtype
         row = get("Range")(constant(0, kind), maxlen, constant(1, kind))

@@ -44,7 +44,7 @@ def case(
     """
     pairs = _pairs(pred_fn_pairs, exclusive)
     if default is not None and not callable(default):
-        raise TypeError(f"default must be callable, and is {default!r:.80}")
+        raise TypeError(f"'false_fn' must be callable: default is {default!r:.80}")
     with name_scope(name, "case", [pred for pred, _ in pairs]):
         if default is None:
             default, pairs = _last_as_default(pairs), pairs[:-1]
@@ -60,26 +60,30 @@ def case(
 
 def _pairs(given: Any, exclusive: bool) -> list[tuple[Any, Action]]:
     if not isinstance(given, (list, tuple, Mapping)):
-        raise TypeError(f"case takes a list of pairs or a dict, not {given!r:.80}")
+        raise TypeError(
+            f"'pred_fn_pairs' must be a list, tuple, or dict of pairs, not {given!r:.80}"
+        )
     if isinstance(given, Mapping):
         items = list(given.items())
     else:
         items = []
         for pair in given:
             if not isinstance(pair, tuple) or len(pair) != 2:
-                raise TypeError(f"case takes pairs (predicate, function), not {pair!r:.80}")
+                raise TypeError(
+                    f"Each entry in 'pred_fn_pairs' must be a 2-tuple (predicate, function), not {pair!r:.80}"
+                )
             items.append(pair)
     if not items:
         raise ValueError("case needs at least one pair of predicate and function")
     for pred, action in items:
         if not isinstance(pred, Tensor) and not hasattr(pred, "_as_graph_element"):
-            raise TypeError(f"a predicate of case is a bool tensor, not {pred!r:.80}")
+            raise TypeError(f"pred must be a Tensor, got: {pred!r:.80}; of case, and a bool one")
         if convert(pred).dtype.base_dtype != dtypes.bool:
             raise TypeError(
-                f"the predicate {pred.name} of case is {pred.dtype.name}, and bool is needed"
+                f"pred must be Tensor of type bool: {pred.name} of case is {pred.dtype.name}"
             )
         if not callable(action):
-            raise TypeError(f"the function for {pred.name} must be callable, and is {action!r:.80}")
+            raise TypeError(f"fn for pred {pred.name} must be callable, and is {action!r:.80}")
     return items
 
 
@@ -125,7 +129,9 @@ def switch_case(
     with name_scope(name, "switch_case", [branch_index]):
         index = convert(branch_index, None, "branch_index")
         if index.dtype.base_dtype != dtypes.int32:
-            raise TypeError(f"branch_index must be int32, and {index.name} is {index.dtype.name}")
+            raise TypeError(
+                f"'branch_index' must be an integer Tensor, got {index.dtype}: {index.name} must be int32"
+            )
         chosen = functions[-1]
         for number in reversed(range(len(functions) - 1)):
             chosen = partial(cond, equal(index, number), functions[number], chosen)
@@ -136,27 +142,29 @@ def _indexed(given: Any, default: Action | None) -> list[Action]:
     """The functions by index, `default` after them."""
     if isinstance(given, Mapping):
         given = list(given.items())
-    if not isinstance(given, (list, tuple)) or not given:
-        raise TypeError(f"branch_fns is a list of functions or a dict of them, not {given!r:.80}")
+    if not isinstance(given, (list, tuple)):
+        raise TypeError(
+            f"'branch_fns' must be a list, tuple, or dict of functions, not {given!r:.80}"
+        )
+    if not given:
+        raise ValueError("Must provide at least one item in 'branch_fns', a function")
     if all(callable(function) for function in given):
         given = list(enumerate(given))
     for pair in given:
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], int):
             raise TypeError(
-                f"branch_fns holds functions or pairs (int, function), not {pair!r:.80}"
+                f"Each entry in 'branch_fns' must be a 2-tuple (int, function), or all be functions, not {pair!r:.80}"
             )
         if not callable(pair[1]):
-            raise TypeError(
-                f"the function of index {pair[0]} must be callable, and is {pair[1]!r:.80}"
-            )
+            raise TypeError(f"fn for key {pair[0]} must be callable, and is {pair[1]!r:.80}")
     keys = [key for key, _ in given]
     if sorted(keys) != list(range(len(keys))):
         raise ValueError(
-            f"the indices of branch_fns must be 0 to {len(keys) - 1}, and are {sorted(keys)}"
+            f"branch indices (keys) must form contiguous range of [0 to {len(keys)}), and are {sorted(keys)}"
         )
     functions = [function for _, function in sorted(given, key=lambda pair: int(pair[0]))]
     if default is not None:
         if not callable(default):
-            raise TypeError(f"default must be callable, and is {default!r:.80}")
+            raise TypeError(f"'default' must be callable, and is {default!r:.80}")
         functions.append(default)
     return functions

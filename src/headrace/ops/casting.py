@@ -225,9 +225,10 @@ def _bitcast_shape(c: ShapeContext) -> Shape:
     if size >= to:
         return shape if size == to else (*shape, size // to)
     ratio = to // size
-    if not shape or shape[-1] not in (None, ratio):
+    c.with_rank_at_least("input", 1)
+    if shape[-1] not in (None, ratio):
         raise ValueError(
-            f"input has shape {text(shape)}; its last dimension must be {ratio} "
+            f"Cannot bitcast from {ratio} to {shape[-1]} due to shape: {text(shape)} must end in {ratio} "
             f"to become {c.attr('type').name}"
         )
     return shape[:-1]
@@ -309,7 +310,8 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
         out = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}.get(kinds[0])
         if out is None or kinds[0] is not kinds[1]:
             raise TypeError(
-                f"real and imag must both be float32 or both float64, not {kinds[0].name} and {kinds[1].name}"
+                f"The `real` and `imag` components have incorrect types: {kinds[0].name} {kinds[1].name}; "
+                "both must be float32 or both float64"
             )
         made: Tensor = complex_op(real, imag, Tout=out, name=scope)
         return made
@@ -433,7 +435,8 @@ def angle(input: Any, name: str | None = None) -> Tensor:
             return made
         if not input.dtype.is_floating:
             raise TypeError(
-                f"angle needs floats or complex numbers, and {input.name} is {input.dtype.name}"
+                f"Value passed to parameter 'x' has DataType {input.dtype.name} not in list of allowed values: "
+                f"floats and complex numbers; it is {input.name}, of angle"
             )
         negative = make.Less(input, 0)
         ones = ones_like(input)
@@ -448,5 +451,7 @@ def _made(made: Tensor) -> Tensor:
 
 def _numeric(x: Tensor, what: str) -> Tensor:
     if not (x.dtype.is_floating or x.dtype.is_integer):
-        raise TypeError(f"{what} needs numbers, and {x.name} is {x.dtype.name}")
+        raise TypeError(
+            f"input must be a numeric tensor, but got tensor with dtype {x.dtype}: {x.name}, of {what}"
+        )
     return x

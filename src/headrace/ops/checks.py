@@ -55,6 +55,7 @@ def _compare(
     summarize: int | None,
     message: str | None,
     name: str | None,
+    condition: str | None = None,
 ) -> Operation:
     sign, known = _SIGNS[kind]
     with name_scope(name, default_name, [x, y]):
@@ -70,8 +71,8 @@ def _compare(
         left, right = constant_value(x), constant_value(y)
         if left is not None and right is not None and not np.all(known(left, right)):
             raise errors.invalid_argument(
-                f"{message + ': ' if message else ''}x {sign} y does not hold everywhere: "
-                f"x ({x.name}) = {left}, y ({y.name}) = {right}"
+                f"{message + ': ' if message else ''}Condition {condition or f'x {sign} y'} did not hold element-wise: "
+                f"{x.name} = {left} and {y.name} = {right}, known while the graph is built"
             )
         return Assert(holds, data, summarize=summarize)
 
@@ -168,8 +169,10 @@ def _against_zero(
             data = [message or "", told, f"x ({x.name}) = ", x]
         zero = convert(0, x.dtype.base_dtype)
         first, second = (zero, x) if sign[0] == ">" else (x, zero)
-        compare = assert_less_equal if sign[1:] == "=" else assert_less
-        return compare(first, second, data=data, summarize=summarize)
+        kind, of = (
+            ("LessEqual", "assert_less_equal") if sign[1:] == "=" else ("Less", "assert_less")
+        )
+        return _compare(kind, of, first, second, data, summarize, message, None, f"x {sign} 0")
 
 
 def assert_positive(

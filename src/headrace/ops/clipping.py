@@ -154,7 +154,7 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Ten
 
 def _check_list(t_list: Any) -> None:
     if isinstance(t_list, (str, Tensor)) or not isinstance(t_list, Sequence):
-        raise TypeError(f"t_list must be a sequence of tensors, not {t_list!r:.80}")
+        raise TypeError(f"`t_list` should be a sequence of tensors, not {t_list!r:.80}")
 
 
 def _converted(t_list: Any) -> list[Any]:
@@ -232,9 +232,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     )
     scalar = convert(scalar, kind, name="scalar")
     if scalar.raw_shape not in ((), None):
-        raise ValueError(
-            f"scalar must be a scalar, but has shape {shape_rules.text(scalar.raw_shape)}"
-        )
+        raise ValueError(f"The input scalar must be a 0-D value, and has shape {scalar.shape}")
     if isinstance(x, IndexedSlices):
         return IndexedSlices(mul(scalar, x.values, name=name), x.indices, x.dense_shape)
     return mul(scalar, x, name=name)

@@ -22,6 +22,7 @@ from headrace.codec import tensors as codec
 from headrace.codec.values import quick_array, to_array
 from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.names import name_scope
+from headrace.graph.operation import Operation
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
@@ -50,7 +51,9 @@ def constant_array(
     if shape is None and (quick := quick_array(values, dtype)) is not None:
         return quick
     if isinstance(values, Tensor) or hasattr(values, "_as_graph_element"):
-        raise TypeError(f"{values.name} is a tensor already, and a constant holds values")
+        raise TypeError(
+            f"Expected any non-tensor type, but got a tensor instead: {values.name}; a constant holds values"
+        )
     try:
         array, kind = to_array(values, dtype)
     except (OverflowError, NotImplementedError) as error:  # NotImplementedError: a tensor inside
@@ -69,13 +72,15 @@ def _shaped(array: Array, shape: Any, verify_shape: bool) -> Array:
         raise TypeError(f"the shape of a constant must be fully known, not {shape_rules.text(raw)}")
     sizes: tuple[int, ...] = raw  # type: ignore[assignment]
     if verify_shape and array.shape != sizes:
-        raise TypeError(f"expected a value of shape {sizes}, but got one of shape {array.shape}")
+        raise TypeError(
+            f"Expected Tensor's shape: {sizes}, but got {array.shape}: verify_shape allows no filling"
+        )
     count = int(np.prod(sizes, dtype=np.int64))
     if array.size == count:
         return array.reshape(sizes)
     if array.size > count and count > 0:
         raise ValueError(
-            f"too many elements: shape {sizes} takes at most {count}, but got {array.size}"
+            f"Too many elements provided. Takes at most {count}, but got {array.size}: the shape is {sizes}"
         )
     if count == 0:
         return np.empty(sizes, array.dtype)
@@ -154,6 +159,9 @@ def checked_sizes(dims: Any, what: str) -> tuple[int, ...]:
 def _fill_shape(c: ShapeContext) -> Shape:
     c.with_rank("dims", 1)
     c.with_rank("value", 0)
+    sizes = c.value("dims")
+    if sizes is not None and np.any(sizes < 0):
+        raise ValueError(f"Fill dimensions must be >= 0, and not {sizes.tolist()}")
     return c.shape_value("dims")
 
 
@@ -355,10 +363,12 @@ def _convert_shape(
     raw = value._raw
     if raw is None or None in raw:
         raise ValueError(
-            f"shape {value} is only partly known and cannot be converted to a tensor; use tf.shape"
+            f"Cannot convert a partially known TensorShape {value} to a Tensor; use tf.shape"
         )
     if dtype is not None and dtype not in (dtypes.int32, dtypes.int64):
-        raise TypeError(f"a TensorShape converts to int32 or int64, not {dtype.name}")
+        raise TypeError(
+            f"Cannot convert a TensorShape to dtype {dtype.name}, only to int32 or int64"
+        )
     return shape_constant(raw, dtype, name or "shape_as_tensor")
 
 
@@ -366,11 +376,19 @@ def _convert_dimension(
     value: Any, dtype: DType | None = None, name: str | None = None, as_ref: bool = False
 ) -> Tensor:
     if value.value is None:
-        raise ValueError("an unknown Dimension cannot be converted to a tensor; use tf.shape(x)[i]")
+        raise ValueError("Cannot convert unknown Dimension ? to a Tensor; use tf.shape(x)[i]")
     if dtype is not None and dtype not in (dtypes.int32, dtypes.int64):
-        raise TypeError(f"a Dimension converts to int32 or int64, not {dtype.name}")
+        raise TypeError(f"Cannot convert Dimension to dtype {dtype.name}, only to int32 or int64")
     return constant(value.value, dtype, name=name or "shape_as_tensor")
 
+
+def _refuse_operation(value: Operation, **_: Any) -> Tensor:
+    raise TypeError(
+        f"can't convert Operation {value.name!r} to Tensor: it is a {value.type}; give one of its outputs"
+    )
+
+
+register_tensor_conversion_function(Operation, _refuse_operation)
 
 for _kind in ((list, tuple), (str, bytes, bool, int, float, complex, np.ndarray, np.generic)):
     register_tensor_conversion_function(_kind, _convert_value, 100)

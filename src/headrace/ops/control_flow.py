@@ -67,7 +67,7 @@ def cond(
     with name_scope(name, "cond", [pred]):
         if isinstance(pred, bool):
             raise TypeError(
-                "pred must not be a Python bool: an if statement chooses then; see tf.constant"
+                "'pred' must not be a Python bool: an if statement chooses then; see tf.constant"
             )
         graph: Graph = scopes.get_default_graph()
         no, yes = nodes.switch(pred, pred)
@@ -91,10 +91,14 @@ def cond(
 def _either(function: Any, old: Any, name: str, old_name: str) -> Function:
     if old is not None:
         if function is not None:
-            raise TypeError(f"cond takes {name} or its old name {old_name}, not both")
+            raise TypeError(
+                f"cond(): '{name}' and '{old_name}' may not be set simultaneously: the second is the first's old name"
+            )
         function = old
+    if function is None:
+        raise TypeError(f"cond(): '{name}' argument required, a function without arguments")
     if not callable(function):
-        raise TypeError(f"{name} must be callable, and is {function!r:.100}")
+        raise TypeError(f"'{name}' must be callable, and is {function!r:.100}")
     found: Function = function
     return found
 
@@ -110,7 +114,7 @@ def _branch(context: CondContext, function: Function, name: str) -> tuple[Any, l
     with context.entered():
         found = function()
         if found is None:
-            raise ValueError(f"{name} must have a return value")
+            raise ValueError(f"'{name}' must have a return value: what the cond gives")
         flat = [_result(context, leaf) for leaf in nest.flatten(found)]
     context.know_outside(*flat)
     return found, flat
@@ -146,7 +150,7 @@ def _merged(shown: Any, other: Any, true_flat: list[Any], false_flat: list[Any])
     for yes, no in pairs:
         if yes.dtype.base_dtype != no.dtype.base_dtype:
             raise ValueError(
-                "the results of true_fn and false_fn must have the same types: "
+                "Outputs of 'true_fn' and 'false_fn' must have the same type(s): "
                 f"{yes.name} is {yes.dtype.base_dtype.name}, {no.name} is {no.dtype.base_dtype.name}; tf.cast converts"
             )
     merged = [_merge_parts(yes, no) for yes, no in pairs]
@@ -192,23 +196,24 @@ def while_loop(
     Raises TypeError (what is not callable, a dtype that changes), ValueError (no loop_vars, another nest from
     body, a shape that changes).
     """
-    if not callable(cond) or not callable(body):
-        raise TypeError("cond and body of while_loop must be callable")
+    for what, function in (("cond", cond), ("body", body)):
+        if not callable(function):
+            raise TypeError(f"'{what}' must be callable, and is {function!r:.100}")
     if parallel_iterations < 1:
         raise TypeError(
-            f"parallel_iterations must be a positive integer, not {parallel_iterations}"
+            f"'parallel_iterations' must be a positive integer, not {parallel_iterations}"
         )
     loop_vars = nest.map_structure(read_first, loop_vars)
     with name_scope(name, "while", [t for t in nest.flatten(loop_vars) if isinstance(t, Tensor)]):
         if not nest.is_nested(loop_vars) or not len(loop_vars):
-            raise ValueError("while_loop needs loop_vars, a list or tuple of at least one")
+            raise ValueError("'loop_vars' must be provided: a list or tuple of at least one tensor")
         limit = None
         bare = len(loop_vars) == 1 and not return_same_structure
         if maximum_iterations is not None:
             limit = convert(maximum_iterations, None, "maximum_iterations")
             if limit.raw_shape != ():
                 raise ValueError(
-                    f"maximum_iterations must be a scalar, and has shape {limit.shape}"
+                    f"'maximum_iterations' must be a scalar, and has shape {limit.shape}"
                 )
             cond, body, loop_vars = _limited(cond, body, loop_vars, limit, bare)
             if shape_invariants is not None:
@@ -301,7 +306,8 @@ def _shapes(invariants: Any, leaves: Sequence[Any]) -> list[Shape]:
             raise TypeError(f"shape_invariants is a nest of TensorShapes, and holds {shape!r:.80}")
     if len(flat) != len(leaves):
         raise ValueError(
-            f"shape_invariants has {len(flat)} shapes for {len(leaves)} loop variables"
+            f"The two structures don't have the same nested structure: shape_invariants has {len(flat)} shapes "
+            f"for {len(leaves)} loop variables"
         )
     return [
         raw

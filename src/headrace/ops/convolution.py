@@ -60,7 +60,12 @@ def _check_channels(c: ShapeContext, given: int | None, taken: int | None) -> No
     if given is None or taken is None or given == taken:
         return
     if "Depthwise" in c.op.type or not taken or given % taken:
-        raise ValueError(f"the input has {given} channels, the filter takes {taken}")
+        says = f"the input has {given} channels, the filter takes {taken}"
+        if "Depthwise" in c.op.type:
+            shapes.merge_sizes(given, taken, says)
+        raise ValueError(
+            f"Depth of input ({given}) is not a multiple of input depth of filter ({taken}): {says}"
+        )
 
 
 @op(
@@ -84,12 +89,29 @@ def conv2d_op(
 
 def sizes_shape(c: ShapeContext) -> Shape:
     """Of a gradient: what the input that names sizes says, and for an input's the batch of dout."""
-    if "Input" not in c.op.type:
-        return c.shape_value("filter_sizes")
     rank = len(c.attr("data_format"))
+    if "Input" not in c.op.type:
+        sizes = c.shape_value("filter_sizes")
+        if sizes is not None and len(sizes) != rank:
+            raise ValueError(
+                f"Shape must be rank {rank} but is rank {len(sizes)}: filter_sizes are {shapes.text(sizes)}"
+            )
+        return sizes
     dout = c.with_rank("out_backprop", rank)
     assert dout is not None
-    return shapes.merge(c.shape_value("input_sizes"), (dout[0], *(None,) * (rank - 1)))
+    sizes = c.shape_value("input_sizes")
+    if sizes is not None and len(sizes) != rank:
+        raise ValueError(
+            f"{c.op.type} requires input_sizes to contain {rank} values, and not {len(sizes)}: {shapes.text(sizes)}"
+        )
+    if "Depthwise" not in c.op.type:
+        made = dout[-1] if channels_last(c.attr("data_format")) else dout[1]
+        filters = c.with_rank("filter", rank)
+        assert filters is not None
+        shapes.merge_sizes(
+            made, filters[-1], "the gradient's channels and those that the filter makes"
+        )
+    return shapes.merge(sizes, (dout[0], *(None,) * (rank - 1)))
 
 
 @op(

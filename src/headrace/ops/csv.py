@@ -279,7 +279,7 @@ def _csv_shape(c: ShapeContext) -> list[Shape]:
         raw = tensor.raw_shape
         if raw is not None and (len(raw) > 1 or (raw and raw[0] is not None and raw[0] > 1)):
             raise ValueError(
-                "the shape of a default must be a length-0 or length-1 vector, or a scalar; "
+                "Shape of a default must be a length-0 or length-1 vector, or a scalar; "
                 f"{tensor.name} has shape {text(raw)}"
             )
     return [c.shape("records")] * c.num_outputs
@@ -367,7 +367,7 @@ def _check_selection(
 ) -> None:
     if len(select) != columns:
         raise error(
-            f"select_cols names {len(select)} columns, and there are {columns} record_defaults; "
+            f"Length of select_cols and record_defaults do not match: {len(select)} columns, and {columns} defaults; "
             "give one default for each selected column"
         )
     if any(index < 0 for index in select):

@@ -520,7 +520,12 @@ def _diagonal_of(rows: Any, columns: Any) -> tuple[Any, bool]:
     if isinstance(rows, Tensor) or isinstance(columns, Tensor):
         return make.Minimum(rows, columns), columns is rows
     if not all(isinstance(each, (int, np.integer)) for each in (rows, columns)):
-        raise TypeError(f"eye takes integers, and not {rows!r} rows and {columns!r} columns")
+        raise TypeError(
+            "Arguments `num_rows` and `num_columns` must be positive integer values, "
+            f"not {rows!r} and {columns!r}"
+        )
     if min(rows, columns) < 0:
-        raise ValueError(f"a matrix cannot have {rows} rows and {columns} columns")
+        raise ValueError(
+            f"Fill dimensions must be >= 0: a matrix cannot have {rows} rows and {columns} columns"
+        )
     return min(rows, columns), bool(rows == columns)

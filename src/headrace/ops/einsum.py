@@ -69,10 +69,10 @@ def _sized(term: str, shape: Shape, sizes: dict[str, int | None]) -> Shape:
     named = len(labels) - (_REST in labels)
     extra = len(shape) - named
     if extra < 0 or (extra and _REST not in labels):
+        least = "at least rank" if _REST in labels else "rank"
         raise ValueError(
-            f"Expected input to have rank {named} but got: {len(shape)}; {term!r} names {named} axes, and the "
-            "input has "
-            f"shape {shape_rules.text(shape)}"
+            f"Shape must be {least} {named} but is rank {len(shape)}: Expected input to have rank {named} but got: "
+            f"{len(shape)}; {term!r} names {named} axes of an input of shape {shape_rules.text(shape)}"
         )
     at, rest = 0, shape[:0]
     for label in labels:
@@ -84,9 +84,9 @@ def _sized(term: str, shape: Shape, sizes: dict[str, int | None]) -> Shape:
             sizes[label] = shape[at]
         elif shape[at] is not None and shape[at] != known:
             raise ValueError(
-                f"Expected dimension {known} at axis {at} of the input shaped {shape_rules.text(shape)} but "
-                "got dimension "
-                f"{shape[at]}: the axes that are called {label!r} must be equal"
+                f"Dimensions must be equal, but are {known} and {shape[at]}: Expected dimension {known} at axis {at} of "
+                f"the input shaped {shape_rules.text(shape)} but got dimension {shape[at]}, as both axes are called "
+                f"{label!r}"
             )
         at += 1
     return rest
@@ -337,12 +337,12 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
 def _parsed(equation: str, count: int) -> tuple[list[str], str]:
     match = _EQUATION.fullmatch("".join(equation.split()))
     if match is None:
-        raise ValueError(f"{equation!r} is no equation: it is written like 'ij,jk->ik'")
+        raise ValueError(
+            f"Subscripts have incorrect format: {equation}; an equation is written like 'ij,jk->ik'"
+        )
     terms, output = match[1].split(","), match[2]
     if len(terms) != count:
-        raise ValueError(
-            f"{equation!r} is an equation of {len(terms)} inputs, and there are {count}"
-        )
+        raise ValueError(f'Got {count} inputs for equation "{equation}", expecting {len(terms)}')
     letters = [label for term in terms for label in _labels(term) if label != _REST]
     if output is None:
         output = "".join(sorted(label for label in letters if letters.count(label) == 1))
@@ -351,7 +351,9 @@ def _parsed(equation: str, count: int) -> tuple[list[str], str]:
         raise ValueError(f"the output of {equation!r} names an axis twice")
     unknown = set(wanted) - {*letters, _REST}
     if unknown:
-        raise ValueError(f"no input of {equation!r} has an axis {min(unknown)!r}")
+        raise ValueError(
+            f"Output subscripts contain the label {min(unknown)} not present in the input subscripts: {equation!r}"
+        )
     return terms, output
 
 

@@ -58,8 +58,10 @@ def embedding_lookup(
     parts hold consecutive rows, the first ones one more if it does not divide (div).
     max_norm: rows are scaled down to that norm.  Raises ValueError.
     """
-    if params is None or (isinstance(params, (list, tuple)) and not params):
-        raise ValueError("embedding_lookup needs params")
+    if params is None:
+        raise ValueError("params must be specified: a tensor or variable, or a list of its parts")
+    if isinstance(params, (list, tuple)) and not params:
+        raise ValueError("Length of params is currently 0: embedding_lookup needs at least one")
     if isinstance(params, PartitionedVariable):
         params = list(params)
     parts = list(params) if isinstance(params, (list, tuple)) else [params]
@@ -88,7 +90,7 @@ def _from_parts(parts: list[Any], ids: Tensor, strategy: str, max_norm: Any, sco
     elif strategy == "div":
         part, row = _divided(parts, flat)
     else:
-        raise ValueError(f"partition_strategy must be 'mod' or 'div', not {strategy!r}")
+        raise ValueError(f"Unrecognized partition strategy: {strategy}; it is 'mod' or 'div'")
     part = cast(part, dtypes.int32)
     rows_by_part = make.DynamicPartition(row, part, num_partitions=len(parts))
     places_by_part = make.DynamicPartition(positions, part, num_partitions=len(parts))
@@ -158,10 +160,11 @@ def embedding_lookup_sparse(
     """
     combiner = "mean" if combiner is None else combiner
     if combiner not in _COMBINED:
-        raise ValueError(f"combiner must be 'mean', 'sqrtn' or 'sum', and not {combiner!r}")
+        raise ValueError(f"combiner must be one of 'mean', 'sqrtn' or 'sum', got {combiner}")
     for given, what in ((sp_ids, "sp_ids"), (sp_weights, "sp_weights")):
         if not isinstance(given, SparseTensor) and not (given is None and what == "sp_weights"):
-            raise TypeError(f"{what} must be a SparseTensor, and not {given!r:.80}")
+            wanted = "SparseTensor" if what == "sp_ids" else "either None or SparseTensor"
+            raise TypeError(f"{what} must be {wanted}, and not {given!r:.80}")
     if isinstance(params, PartitionedVariable):
         params = list(params)
     parts = list(params) if isinstance(params, (list, tuple)) else [params]

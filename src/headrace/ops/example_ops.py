@@ -210,9 +210,7 @@ def parse_example_op(
 
 
 def _example_v2_shapes(c: ShapeContext) -> list[Shape]:
-    serialized = c.shape("serialized")
-    if serialized is not None and len(serialized) > 1:
-        raise ValueError(f"serialized must be a scalar or a vector, and has shape {serialized}")
+    serialized = c.with_rank_at_most("serialized", 1)
     for name in ("sparse_keys", "dense_keys", "ragged_keys"):
         c.with_rank(name, 1)
     found = _example_shapes(c, c.attr("num_sparse"), serialized)
@@ -516,8 +514,6 @@ def parse_sequence_example_v2_op(
 
 
 def _sequence_v2_shapes(c: ShapeContext) -> list[Shape]:
-    serialized = c.shape("serialized")
-    if serialized is not None and len(serialized) > 1:
-        raise ValueError(f"serialized must be a scalar or a vector, and has shape {serialized}")
+    serialized = c.with_rank_at_most("serialized", 1)
     found = _sequence_shapes(c, serialized, True, len(c.attr("context_ragged_split_types")))
     return found + [None] * (c.num_outputs - len(found))

@@ -207,7 +207,7 @@ def identity(input: Any, name: str | None = None) -> Any:
 
 def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
     """New tensors with the values of `input`, all computed before any is used."""
-    made: list[Tensor] = identity_n_op(list(input), name=name)
+    made: list[Tensor] = identity_n_op(input, name=name)
     return made
 
 
@@ -239,7 +239,8 @@ def _flat_ops(inputs: Any) -> Iterable[builtins.tuple[Operation, str]]:
         found = inputs if isinstance(inputs, Operation) else getattr(inputs, "op", None)
         if not isinstance(found, Operation):
             raise TypeError(
-                f"group takes operations and tensors, not {inputs!r:.80} of type {type(inputs).__name__}"
+                f"'inputs' should be zero or more (nested) Tensors or operations, "
+                f"not {inputs!r:.80} of type {type(inputs).__name__}"
             )
         yield found, getattr(inputs, "device", found.device)
 
@@ -285,7 +286,9 @@ def tuple_(tensors: Any, name: str | None = None, control_inputs: Any = None) ->
                 raise TypeError(f"control_inputs are operations and tensors, not {item!r:.80}")
             gating.append(found)
         if not gating:
-            raise ValueError(f"tuple needs at least one tensor or operation: {tensors!r:.80}")
+            raise ValueError(
+                f"'tensors' must have at least one Tensor or operation: {tensors!r:.80}"
+            )
         gate = group(*sorted(set(gating), key=lambda op: op.id))
         return [None if item is None else with_dependencies([gate], item) for item in tensors]
 

@@ -30,10 +30,14 @@ def _rows(elems: Any, what: str) -> list[Tensor]:
     """The leaves of `elems` as tensors.  Raises ValueError for scalars and for nothing."""
     found = [convert(elem, None, "elem") for elem in nest.flatten(elems)]
     if not found:
-        raise ValueError(f"{what} needs at least one tensor to go over")
+        raise ValueError(
+            f"elems must be a Tensor or (possibly nested) sequence of Tensors: {what} has nothing to go over"
+        )
     for elem in found:
         if elem.raw_shape == ():
-            raise ValueError(f"{what} goes over rows, and {elem.name} is a scalar")
+            raise ValueError(
+                f"Elements in elems must be 1+ dimensional Tensors, not scalars: {elem.name} has no rows for {what}"
+            )
     return found
 
 

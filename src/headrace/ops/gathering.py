@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
-from headrace.base.shapes import Shape, text
+from headrace.base.shapes import Shape, TensorShape, text
 from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
@@ -23,7 +23,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops.axes import checked_axis, static_axis
+from headrace.ops.axes import checked_axis, gathered_axis
 from headrace.ops.constants import checked_sizes, ones, zeros
 from headrace.ops.joining import concat
 from headrace.ops.shape_ops import expand_dims, rank, reshape, shape, size, squeeze, transpose
@@ -82,20 +82,17 @@ def _(op: Operation, dout: Any) -> tuple[IndexedSlices, None]:
 def _gathered(params: Shape, indices: Shape, axis: int, batch_dims: int) -> Shape:
     if params is None or indices is None:
         return None
+    what = f"the first {batch_dims} sizes of {text(params)} and {text(indices)} must be equal"
     for a, b in zip(params[:batch_dims], indices[:batch_dims], strict=False):
-        if None not in (a, b) and a != b:
-            raise ValueError(
-                f"the first {batch_dims} sizes of {text(params)} and {text(indices)} must be equal"
-            )
+        shape_rules.merge_sizes(a, b, what)
     found: Shape = params[:axis] + indices[batch_dims:] + params[axis + 1 :]
     return found
 
 
 def _gather_v2_shape(c: ShapeContext) -> Shape:
-    params, indices, axis = c.shape("params"), c.shape("indices"), c.value("axis")
+    params, indices = c.with_rank_at_least("params", 1), c.shape("indices")
+    axis = c.value("axis")
     c.with_rank("axis", 0)
-    if params == ():
-        raise ValueError("params of a gather must have rank 1 or more")
     batch_dims: int = c.attr("batch_dims")
     if indices is not None and not -len(indices) <= batch_dims <= len(indices):
         raise ValueError(
@@ -106,7 +103,7 @@ def _gather_v2_shape(c: ShapeContext) -> Shape:
     batch_dims %= len(indices) + 1 if batch_dims >= 0 else len(indices)
     if axis is None:
         return (None,) * (len(params) + len(indices) - 1 - batch_dims)
-    at = static_axis(int(axis), len(params))
+    at = gathered_axis(int(axis), len(params))
     if batch_dims > at:
         raise ValueError(f"batch_dims {batch_dims} must be <= axis {at}")
     return _gathered(params, indices, at, batch_dims)
@@ -291,7 +288,8 @@ def _gather_nd_shape(c: ShapeContext) -> Shape:
         return None
     if indices[-1] > len(params):
         raise ValueError(
-            f"indices of depth {indices[-1]} cannot index params of shape {text(params)}"
+            f"indices.shape[-1] must be <= params.rank, but saw indices shape: {text(indices)} "
+            f"and params shape: {text(params)}"
         )
     return indices[:-1] + params[indices[-1] :]
 
@@ -499,7 +497,9 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
             made = where_op(condition, name=scope)
             return made
     if x is None or y is None:
-        raise ValueError("where takes both x and y, or neither")
+        raise ValueError(
+            "x and y must both be non-None or both be None: where takes both, or neither"
+        )
     made = get("Select")(condition, x, y, name=name)
     return made
 
@@ -516,15 +516,15 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
         masked = mask.raw_shape
         if masked is None:
             raise ValueError(
-                "the rank of a mask must be known statically; mask.set_shape([None]) says so"
+                "Number of mask dimensions must be specified, even if no size is; mask.set_shape([None]) does it"
             )
         if not masked:
-            raise ValueError("a mask cannot be a scalar")
+            raise ValueError("mask cannot be scalar: it says which elements to take")
         at = 0 if axis is None else int(constant_value(axis) if isinstance(axis, Tensor) else axis)
         last = at + len(masked)
         whole = tensor.raw_shape
         if whole is not None:
-            shape_rules.merge(whole[at:last], masked)
+            TensorShape(whole[at:last]).assert_is_compatible_with(TensorShape(masked))
         leading = get("Prod")(shape(tensor)[at:last], [0])
         tensor = reshape(tensor, concat([shape(tensor)[:at], [leading], shape(tensor)[last:]], 0))
         if whole is not None:

@@ -191,7 +191,11 @@ def decode_jpeg(
 
 def _crop_shape(c: ShapeContext) -> Shape:
     whole = _image_shape(c)
-    c.with_rank("crop_window", 1)
+    (count,) = c.with_rank("crop_window", 1) or (None,)
+    if count not in (None, 4):
+        raise ValueError(
+            f"Dimension must be 4 but is {count}: crop_window is y, x, height and width"
+        )
     window = c.value("crop_window")
     sides = (None, None) if window is None else (int(window[2]), int(window[3]))
     return (*sides, *(whole or ())[2:])

@@ -98,7 +98,8 @@ class constant_initializer(Initializer):
         """verify_shape: refuse a value of another shape.  Raises TypeError."""
         if not (np.isscalar(value) or isinstance(value, (list, tuple, np.ndarray))):
             raise TypeError(
-                f"a constant initializer takes a number, list or array, not {value!r:.80}"
+                f"Invalid type for initial value={value!r:.80} of type: {type(value).__name__}; "
+                "a constant initializer takes a number, list or array"
             )
         self.value = value
         self.dtype = dtypes.as_dtype(dtype)
@@ -222,12 +223,12 @@ class variance_scaling_initializer(Initializer):
     ) -> None:
         """distribution: truncated_normal (also called normal), untruncated_normal or uniform."""
         if scale <= 0:
-            raise ValueError(f"scale must be positive, not {scale}")
+            raise ValueError(f"Argument `scale` must be a positive float, not {scale}")
         if mode not in _MODES:
-            raise ValueError(f"mode must be one of {', '.join(_MODES)}, not {mode!r}")
+            raise ValueError(f"Argument `mode` should be one of {_MODES}, not {mode!r}")
         if distribution.lower() not in _DISTRIBUTIONS:
             raise ValueError(
-                f"distribution must be one of {', '.join(_DISTRIBUTIONS)}, not {distribution!r}"
+                f"Argument `distribution` should be one of {_DISTRIBUTIONS}, not {distribution!r}"
             )
         self.scale = scale
         self.mode = mode
@@ -322,7 +323,10 @@ class orthogonal_initializer(Initializer):
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
         sizes = [int(size) for size in shape]
         if len(sizes) < 2:
-            raise ValueError(f"an orthogonal matrix needs at least two dimensions, not {sizes}")
+            raise ValueError(
+                "The tensor to initialize, specified by argument `shape` must be at least two-dimensional, "
+                f"as a matrix is: {sizes}"
+            )
         kind = self._kind(dtype)
         rows, columns = math.prod(sizes[:-1]), sizes[-1]
         tall = (max(rows, columns), min(rows, columns))
@@ -350,7 +354,10 @@ class identity_initializer(Initializer):
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
         whole = shape if partition_info is None else partition_info.full_shape
         if len(whole) != 2:
-            raise ValueError(f"an identity matrix has two dimensions, not {list(whole)}")
+            raise ValueError(
+                "The tensor to initialize, specified by argument `shape` must be at least two-dimensional, and for an "
+                f"identity matrix no more: {list(whole)}"
+            )
         kind = self._kind(dtype)
         values = self.gain * np.eye(int(whole[0]), int(whole[1]))
         if partition_info is not None:
@@ -365,5 +372,7 @@ class identity_initializer(Initializer):
 def _floating(dtype: Any) -> DType:
     kind = dtypes.as_dtype(dtype)
     if not kind.is_floating:
-        raise ValueError(f"a random initializer makes floating-point numbers, not {kind.name}")
+        raise ValueError(
+            f"Argument `dtype` is expected to be floating point for this initializer, and is {kind.name}"
+        )
     return kind

@@ -24,7 +24,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops.axes import checked_axis, static_axis
+from headrace.ops.axes import checked_axis, gathered_axis, static_axis
 from headrace.ops.constants import constant, ones, zeros
 from headrace.ops.flow import identity
 from headrace.ops.packing import stack
@@ -37,6 +37,8 @@ _CONCATENATED: Final = (
 )
 
 
+_SPLIT_RANGE = "Dimension size, given by scalar input {axis} must be in range [{low}, {rank})"
+
 # -- Concat -----------------------------------------------------------------------------------
 
 
@@ -47,15 +49,15 @@ def _joined_shape(found: Sequence[Shape], axis: int | None) -> Shape:
     rank = len(known[0])
     for shape in known:
         if not shape:
-            raise ValueError("scalars cannot be concatenated; use tf.stack")
+            raise ValueError("Can't concatenate scalars (use tf.stack instead)")
         if len(shape) != rank:
             raise ValueError(
-                f"shapes {shape_rules.text(known[0])} and {shape_rules.text(shape)} cannot be concatenated: "
-                f"rank {rank} and rank {len(shape)}"
+                f"Shape must be rank {rank} but is rank {len(shape)}: "
+                f"{shape_rules.text(known[0])} and {shape_rules.text(shape)} cannot be concatenated"
             )
     if axis is None:
         return (None,) * rank
-    axis = static_axis(axis, rank, "concat axis")
+    axis = gathered_axis(axis, rank, "concat axis")
     rest: Shape = None
     for shape in known:
         rest = shape_rules.merge(rest, shape[:axis] + shape[axis + 1 :])
@@ -69,8 +71,7 @@ def _concat_shape(values: slice, axis: int) -> Any:
     def shape(c: ShapeContext) -> Shape:
         index = axis % len(c.op.inputs)
         at = c.value(index)
-        if at is not None and at.ndim:
-            raise ValueError(f"the concat axis must be a scalar, not of shape {at.shape}")
+        c.with_rank(index, 0)
         return _joined_shape(c.shapes[values], None if at is None else int(at))
 
     return shape
@@ -245,7 +246,9 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
         with name_scope(name):
             at = convert(axis, dtypes.int32, name="concat_dim")
             if not shape_rules.compatible(at.raw_shape, ()):
-                raise ValueError(f"the concat axis must be a scalar, not of shape {at.shape}")
+                raise ValueError(
+                    f"Shapes {at.shape} and () are incompatible: the concat axis must be a scalar"
+                )
             alone: Tensor = identity(values[0], name=name)
             return alone
     made: Tensor = concat_v2_op(list(values), axis, name=name)
@@ -301,11 +304,12 @@ def _split_shape(c: ShapeContext) -> list[Shape]:
         return [None] * count
     if axis is None:
         return [(None,) * len(whole)] * count
-    at = static_axis(int(axis), len(whole), "split_dim")
+    at = static_axis(int(axis), len(whole), "split_dim", _SPLIT_RANGE)
     size = whole[at]
     if size is not None and size % count:
         raise ValueError(
-            f"dimension {at} of {shape_rules.text(whole)} cannot be split evenly into {count}"
+            f"Dimension size must be evenly divisible by {count} but is {size}: "
+            f"dimension {at} of {shape_rules.text(whole)} is split into {count}"
         )
     return [(*whole[:at], None if size is None else size // count, *whole[at + 1 :])] * count
 
@@ -355,21 +359,26 @@ def _split_v_shape(c: ShapeContext) -> list[Shape]:
         return [None] * count
     if axis is None:
         return [whole if count == 1 else (None,) * len(whole)] * count
-    at = static_axis(int(axis), len(whole), "split_dim")
+    at = static_axis(int(axis), len(whole), "split_dim", _SPLIT_RANGE)
     sizes = as_shape(c.op.inputs[c.index("size_splits")])
     parts: list[int | None] = list(sizes) if sizes is not None else [None] * count
     if len(parts) != count:
-        raise ValueError(f"size_splits has {len(parts)} elements, and there are {count} outputs")
+        raise ValueError(
+            f"Length of size_splits should be equal to num_outputs: it has {len(parts)} elements, "
+            f"and there are {count} outputs"
+        )
     whole_size = whole[at]
     if whole_size is not None and c.value("size_splits") is not None:
         known = sum(part or 0 for part in parts)
-        if (
-            parts.count(None) > 1
-            or known > whole_size
-            or (None not in parts and known != whole_size)
-        ):
+        if parts.count(None) > 1:
             raise ValueError(
-                f"size_splits {parts} do not add up to {whole_size}, the size of dimension {at}"
+                f"size_splits can only have one -1, and not {parts.count(None)}: no other size can be inferred"
+            )
+        if known > whole_size or (None not in parts and known != whole_size):
+            pieces = shape_rules.text(tuple(parts)).replace("?", "-1")
+            raise ValueError(
+                f"can't split axis of size {whole_size} into pieces of size {pieces}: it is dimension {at}, "
+                f"and they add up to {known}"
             )
         parts = [whole_size - known if part is None else part for part in parts]
     return [(*whole[:at], part, *whole[at + 1 :]) for part in parts]
@@ -448,7 +457,7 @@ def split(
         num = raw[0] if raw is not None else None
         if num is None:
             raise ValueError(
-                f"cannot infer argument num of split from shape {shape_rules.text(raw)}; pass num"
+                f"Cannot infer argument `num` from shape {sizes.shape}; pass num, how many parts split makes"
             )
     made = split_v_op(value, sizes, axis, num_split=num, name=name)
     return made
@@ -466,7 +475,9 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
     from headrace.ops.shape_ops import reshape, size
 
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"indexing must be 'xy' or 'ij', not {indexing!r}")
+        raise ValueError(
+            f"Argument `indexing` parameter must be either 'xy' or 'ij', got '{indexing}'"
+        )
     with name_scope(name, "meshgrid", list(args)):
         count = len(args)
         parts = [

@@ -59,8 +59,8 @@ def product_shape(c: ShapeContext) -> Shape:
 
 def _disagreement(a: Any, b: Any, inner_a: int, inner_b: int) -> str:
     return (
-        f"a is {text(tuple(a))} and b is {text(tuple(b))}: "
-        f"the inner dimensions, {inner_a} and {inner_b}, must be equal"
+        f"Dimensions must be equal, but are {inner_a} and {inner_b}: "
+        f"these are the inner dimensions of a {text(tuple(a))} and b {text(tuple(b))}"
     )
 
 
@@ -459,7 +459,9 @@ def matmul(
     """
     for which, flip, adjoint in (("a", transpose_a, adjoint_a), ("b", transpose_b, adjoint_b)):
         if flip and adjoint:
-            raise ValueError(f"transpose_{which} and adjoint_{which} cannot both be True")
+            raise ValueError(
+                f"Only one of `transpose_{which}` and `adjoint_{which}` can be True: the adjoint is transposed as well"
+            )
     with name_scope(name, "MatMul", [a, b]) as scope:
         a = convert(a, name="a")
         b = convert(b, a.dtype.base_dtype if not isinstance(b, Tensor) else None, name="b")
@@ -538,7 +540,9 @@ def _square_matrices(c: ShapeContext) -> Shape:
     shape = c.with_rank_at_least("input", 2)
     if shape is None:
         return None
-    (side,) = shape_rules.merge(shape[-2:-1], shape[-1:]) or (None,)
+    side = shape_rules.merge_sizes(
+        shape[-2], shape[-1], f"matrices of {text(shape)} are not square"
+    )
     return (*shape[:-2], side, side)
 
 

@@ -78,7 +78,7 @@ class Reduction:
         """Raises ValueError if there is no such reduction."""
         if key not in cls.all():
             raise ValueError(
-                f"reduction must be one of {', '.join(sorted({*cls.all()}))}, not {key!r}"
+                f"Invalid Reduction Key {key}: it is one of {', '.join(sorted({*cls.all()}))}"
             )
 
 
@@ -192,14 +192,15 @@ def _present(losses: Tensor, weights: Tensor) -> Tensor:
 def _alike(a: Tensor, b: Tensor, what: str) -> None:
     if not shapes.compatible(a.raw_shape, b.raw_shape):
         raise ValueError(
-            f"{what} must have one shape, not {a.shape} ({a.name}) and {b.shape} ({b.name})"
+            f"Shapes {a.shape} and {b.shape} are incompatible: {what} must have one shape, and these are those of "
+            f"{a.name} and {b.name}"
         )
 
 
 def _given(**arguments: Any) -> None:
     for name, value in arguments.items():
         if value is None:
-            raise ValueError(f"{name} must not be None")
+            raise ValueError(f"Argument `{name}` must not be None: a loss needs it")
 
 
 # -- losses -----------------------------------------------------------------------------------
@@ -275,7 +276,7 @@ def cosine_distance(
     """1 - the inner product along `axis`, weighted; labels and predictions are unit vectors there."""
     at = dim if axis is None else axis
     if at is None:
-        raise ValueError("cosine_distance needs an axis")
+        raise ValueError("You must specify argument `axis`: cosine_distance needs it")
     _given(labels=labels, predictions=predictions)
     with name_scope(scope, "cosine_distance_loss", [predictions, labels, weights]) as inner:
         predictions, labels = _floats(predictions, labels)

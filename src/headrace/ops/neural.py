@@ -46,8 +46,13 @@ FORMATS = {1: ("NHWC", "NCHW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 def either(new: Any, new_name: str, old: Any, old_name: str) -> Any:
     """The one that was given.  Raises ValueError if both or none are."""
     if (new is None) == (old is None):
-        what = "both" if new is not None else "neither"
-        raise ValueError(f"{new_name} and {old_name} mean the same: give one, not {what}")
+        if new is not None:
+            raise ValueError(
+                f"Cannot specify both '{old_name}' and '{new_name}': the first is the old name of the second"
+            )
+        raise ValueError(
+            f"Tried to convert '{old_name}' to a tensor and failed: {new_name} ({old_name} is its old name) is None"
+        )
     return old if new is None else new
 
 
@@ -66,7 +71,9 @@ def per_axis(value: Any, spatial: int, data_format: str, name: str) -> list[int]
     if len(given) == 1:
         given = given * spatial
     if len(given) != spatial:
-        raise ValueError(f"{name} must have 1, {spatial} or {spatial + 2} entries, not {value}")
+        raise ValueError(
+            f"{name} should be of length 1, {spatial} or {spatial + 2}, and is {value}"
+        )
     return [1, *given, 1] if data_format.endswith("C") else [1, 1, *given]
 
 
@@ -77,6 +84,10 @@ def padding_attrs(padding: Any, pairs: int = 4) -> dict[str, Any]:
         if name == "EXPLICIT":
             raise ValueError('padding "EXPLICIT" is written as a list of pairs')
         return {"padding": name, "explicit_paddings": []}
+    if padding is None:
+        raise TypeError(
+            "Expected string for argument 'padding' not None: it is 'SAME', 'VALID' or a list of pairs"
+        )
     try:
         listed = [[int(n) for n in pair] for pair in padding]
     except TypeError:
@@ -171,7 +182,7 @@ def conv1d(
     """
     value = either(input, "input", value, "value")
     if data_format not in (None, "NWC", "NHWC", "NCW", "NCHW"):
-        raise ValueError(f"data_format is NWC or NCW, not {data_format}")
+        raise ValueError(f"`data_format` must be 'NWC' or 'NCW', not {data_format!r}")
     first = data_format in ("NCW", "NCHW")
     format_, at = ("NCHW", -2) if first else ("NHWC", -3)
     steps, spread = ([1, *one_of_lines(each, first)] for each in (stride, dilations))
@@ -240,7 +251,8 @@ def _spatial(filter: Tensor, count: int) -> Sequence[int | None] | None:
 def _check_one(strides: Sequence[int], rate: Sequence[int]) -> None:
     if any(n != 1 for n in strides) and any(n != 1 for n in rate):
         raise ValueError(
-            f"strides {list(strides)} and dilations {list(rate)}: one of them must be 1 everywhere"
+            "`strides > 1` not supported in conjunction with `dilation_rate > 1`: they are "
+            f"{list(strides)} and {list(rate)}"
         )
 
 
@@ -360,8 +372,13 @@ def separable_conv2d(
         channels = convert(depthwise_filter, name="depthwise_filter")
         points = convert(pointwise_filter, name="pointwise_filter")
         raw = points.raw_shape
-        if raw is not None and (len(raw) != 4 or any(n not in (None, 1) for n in raw[:2])):
-            raise ValueError(f"pointwise_filter must be [1, 1, channels, out], not {points.shape}")
+        points.shape.with_rank(4)
+        for n in raw[:2] if raw is not None else ():
+            if n not in (None, 1):
+                raise ValueError(
+                    f"Dimensions {n} and 1 are not compatible: pointwise_filter is [1, 1, channels, out], "
+                    f"not {points.shape}"
+                )
         apart = _depthwise(input, channels, strides, padding, rate, data_format, "depthwise")
         made: Tensor = conv2d_op(
             apart, points, strides=[1, 1, 1, 1], padding="VALID", data_format=data_format or "NHWC",

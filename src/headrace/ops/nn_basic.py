@@ -95,7 +95,10 @@ def _in_top_k(predictions: Array, targets: Array, k: int) -> Array:
 def _in_top_k_shape(c: ShapeContext) -> Shape:
     predictions, targets = c.with_rank("predictions", 2), c.with_rank("targets", 1)
     assert predictions is not None
-    return shapes.merge(predictions[:1], targets)
+    assert targets is not None
+    return (
+        shapes.merge_sizes(predictions[0], targets[0], "the rows of predictions and the targets"),
+    )
 
 
 @op(
@@ -182,11 +185,13 @@ def _two_alike(labels: Any, logits: Any, name: str | None) -> tuple[Any, Any, na
     return logits, labels, name_scope(name, "logistic_loss", [logits, labels])
 
 
-def _check_alike(labels: Tensor, logits: Tensor) -> None:
+def _check_alike(
+    labels: Tensor, logits: Tensor, names: tuple[str, str] = ("logits", "labels")
+) -> None:
     if not shapes.compatible(labels.raw_shape, logits.raw_shape):
         raise ValueError(
-            f"logits {logits.name} and labels {labels.name} must have one shape, not {logits.shape} "
-            f"and {labels.shape}"
+            f"`{names[0]}` and `{names[1]}` must have the same shape, received ({logits.shape} vs {labels.shape}), "
+            f"those of {logits.name} and {labels.name}"
         )
 
 
@@ -197,7 +202,7 @@ def log_poisson_loss(
     with name_scope(name, "log_poisson_loss", [log_input, targets]):
         log_input = convert(log_input, name="log_input")
         targets = convert(targets, name="targets")
-        _check_alike(targets, log_input)
+        _check_alike(targets, log_input, ("log_input", "targets"))
         result: Tensor = make.Exp(log_input) - log_input * targets
         if compute_full_loss:
             from headrace.ops.constants import ones_like
@@ -225,24 +230,31 @@ def dropout(
     """
     if keep_prob is not None:
         if rate is not None:
-            raise ValueError("give rate or keep_prob (1 - rate), not both")
+            raise ValueError(
+                "Cannot specify both 'keep_prob' and 'rate': the first is 1 - the second"
+            )
         rate = 1 - keep_prob
     if rate is None:
-        raise ValueError("dropout needs a rate")
+        raise ValueError("`rate` must be provided: dropout needs it")
     with name_scope(name, "dropout", [x]):
         known = isinstance(rate, (int, float, np.number))
         if known and not 0 <= rate < 1:
-            raise ValueError(f"the rate of dropout must be in [0, 1), not {rate}")
+            raise ValueError(
+                f"`rate` must be a scalar tensor or a float in the range [0, 1), and is {rate}"
+            )
         values = convert(x, name="x")
         kind = values.dtype.base_dtype
         if not kind.is_floating:
-            raise ValueError(f"dropout scales, so x must be floating, not {kind.name}")
+            raise ValueError(
+                f"`x.dtype` must be a floating point tensor as `x` will be scaled: {values.name} is {kind.name}"
+            )
         if known and rate == 0:
             return values
         if known:
             scaled = make.Mul(values, convert(1 / (1 - float(rate)), kind))
         else:
             rate = convert(rate, kind, "rate")
+            rate.shape.assert_has_rank(0)
             one = constant(1, kind)
             scaled = make.RealDiv(values, make.Sub(one, rate))
         noise = random_uniform(_noise_shape(values, noise_shape), seed=seed, dtype=kind)

@@ -31,7 +31,8 @@ def create_partitioned_variables(
     """
     if len(shape) != len(slicing) or not shape:
         raise ValueError(
-            f"shape and slicing must be equally long, and not empty: {list(shape)}, {list(slicing)}"
+            "The 'shape' and 'slicing' of a partitioned Variable must have the length that is equal, and not 0: "
+            f"{list(shape)}, {list(slicing)}"
         )
     with variable_scope(name, "PartitionedVariable", reuse=reuse) as scope:
         whole = partitioned_variable(

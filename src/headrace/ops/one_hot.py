@@ -23,13 +23,9 @@ __all__ = ["one_hot"]
 
 
 def _one_hot_shape(c: ShapeContext) -> Shape:
-    indices, depth, axis = c.shape("indices"), c.value("depth"), c.attr("axis")
-    for arg in ("depth", "on_value", "off_value"):
-        c.with_rank(arg, 0)
+    indices, depth, axis = c.shape("indices"), c.size_value("depth"), c.attr("axis")
     if axis < -1:
         raise ValueError(f"axis must be >= -1, not {axis}")
-    if depth is not None and int(depth) < 0:
-        raise ValueError(f"depth must be >= 0, not {int(depth)}")
     if indices is None:
         return None
     if axis > len(indices):
@@ -37,7 +33,7 @@ def _one_hot_shape(c: ShapeContext) -> Shape:
             f"axis must be -1 or at most {len(indices)}, the rank of indices, not {axis}"
         )
     at = len(indices) if axis == -1 else axis
-    return (*indices[:at], None if depth is None else int(depth), *indices[at:])
+    return (*indices[:at], depth, *indices[at:])
 
 
 @op(
@@ -73,6 +69,13 @@ def one_hot_op(
     return out if axis in (-1, count) else np.moveaxis(out, -1, axis).copy()
 
 
+def _unlike(kinds: Any, what: str, kind: Any, wanted: Any, given: bool) -> str:
+    first = next(name for name, value in kinds.items() if value is not None)
+    if given:
+        return f"dtype {kind} of {what} does not match dtype parameter {wanted}; tf.cast converts"
+    return f"dtype {wanted} of {first} does not match dtype {kind} of {what}; tf.cast converts"
+
+
 def one_hot(
     indices: Any,
     depth: Any,
@@ -98,9 +101,7 @@ def one_hot(
             if value is not None:
                 kind = value.dtype.base_dtype
                 if wanted is not None and kind is not wanted:
-                    raise TypeError(
-                        f"{what} of one_hot is {kind.name}, which does not match {wanted.name}"
-                    )
+                    raise TypeError(_unlike(kinds, what, kind, wanted, dtype is not None))
                 wanted = kind
         wanted = dtypes.float32 if wanted is None else wanted
         on_value = constant(1, wanted, name="on_value") if on_value is None else on_value

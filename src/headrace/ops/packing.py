@@ -24,6 +24,8 @@ from headrace.graph.tensor import Tensor
 from headrace.ops.axes import checked_axis, static_axis
 from headrace.ops.constants import constant
 
+_RANGE = "Argument `axis` = {axis} not in range [{low}, {rank})"
+
 __all__ = ["stack", "unstack"]
 
 # -- Pack -------------------------------------------------------------------------------------
@@ -35,7 +37,7 @@ def _pack_shape(c: ShapeContext) -> Shape:
         item = shape_rules.merge(item, shape)
     if item is None:
         return None
-    at = static_axis(c.attr("axis"), len(item) + 1)
+    at = static_axis(c.attr("axis"), len(item) + 1, "axis", _RANGE)
     return (*item[:at], len(c.op.inputs), *item[at:])
 
 
@@ -76,7 +78,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
             pass
     first = convert(values[0], name=name)
     if first.raw_shape is not None:
-        static_axis(axis, len(first.raw_shape) + 1)
+        static_axis(axis, len(first.raw_shape) + 1, "axis", _RANGE)
     made: Tensor = pack_op(list(values), axis=axis, name=name)
     return made
 
@@ -115,7 +117,8 @@ def _pack_nested(values: Any, dtype: DType, name: str) -> Any:
             if _symbolic_dtype(item) is not None:
                 if item.dtype.base_dtype is not dtype:
                     raise TypeError(
-                        f"a {dtype.name} is needed, but {item.name} is {item.dtype.name}"
+                        f"Cannot convert a list containing a tensor of dtype {item.dtype} to {dtype}: {item.name} "
+                        "is the tensor; tf.cast converts"
                     )
                 must_pack = True
             elif isinstance(item, (list, tuple)):
@@ -155,9 +158,10 @@ def _unpack_shape(c: ShapeContext) -> list[Shape]:
     whole, num = c.shape(0), c.attr("num")
     if whole is None:
         return [None] * num
-    at = static_axis(c.attr("axis"), len(whole))
+    at = static_axis(c.attr("axis"), len(whole), "axis", _RANGE)
     if whole[at] not in (None, num):
         raise ValueError(
+            f"Dimension must be {num} but is {whole[at]}: "
             f"dimension {at} of {shape_rules.text(whole)} cannot be unstacked into {num} tensors"
         )
     return [whole[:at] + whole[at + 1 :]] * num
@@ -201,10 +205,10 @@ def unstack(
         value = convert(value)
         raw = value.raw_shape
         if raw is not None:
-            num = raw[static_axis(axis, len(raw))]
+            num = raw[static_axis(axis, len(raw), "axis", _RANGE)]
         if num is None:
             raise ValueError(
-                f"cannot infer argument num of unstack from shape {shape_rules.text(raw)}; pass num"
+                f"Cannot infer argument `num` from shape {value.shape}; pass num, how many tensors unstack makes"
             )
     made: list[Tensor] = unpack_op(value, num=num, axis=axis, name=name)
     return made

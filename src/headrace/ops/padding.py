@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.base.shapes import Shape, text
+from headrace.base.shapes import Shape, merge_sizes, text
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.registry import get, op
@@ -36,6 +36,7 @@ def _tile_shape(c: ShapeContext) -> Shape:
         return None if length[0] is None else (None,) * length[0]
     if length[0] not in (None, len(whole)):
         raise ValueError(
+            f"Shape must be rank {len(whole)} but is rank {length[0]}: "
             f"multiples has {length[0]} elements, but the input has shape {text(whole)}"
         )
     if times is None:
@@ -99,16 +100,19 @@ def _pad_shape(c: ShapeContext) -> Shape:
     table = c.with_rank("paddings", 2)
     assert table is not None
     if table[1] not in (None, 2):
-        raise ValueError(f"paddings must be [rank, 2], but has shape {text(table)}")
+        raise ValueError(
+            f"Dimension must be 2 but is {table[1]}: paddings must be [rank, 2], but has shape {text(table)}"
+        )
     if whole is not None and table[0] not in (None, len(whole)):
         raise ValueError(
+            f"Shape must be rank {table[0]} but is rank {len(whole)}: "
             f"paddings {text(table)} must have one row for each dimension of {text(whole)}"
         )
     if paddings is None:
         count = len(whole) if whole is not None else table[0]
         return None if count is None else (None,) * count
     if (paddings < 0).any():
-        raise ValueError(f"paddings must be >= 0, but are {paddings.tolist()}")
+        raise ValueError(f"Paddings must be non-negative, but are {paddings.tolist()}")
     if whole is None:
         return (None,) * len(paddings)
     return tuple(
@@ -318,7 +322,10 @@ def pad(
     elif kind in ("REFLECT", "SYMMETRIC"):
         made = mirror_pad(tensor, paddings, mode=kind, name=name)
     else:
-        raise ValueError(f"mode of pad must be CONSTANT, REFLECT or SYMMETRIC, not {mode!r}")
+        raise ValueError(
+            'Value of argument `mode` expected to be one of "CONSTANT", "REFLECT", or "SYMMETRIC", '
+            f"and is {mode!r}"
+        )
     return made
 
 
@@ -358,9 +365,13 @@ def _reverse_shape(c: ShapeContext) -> Shape:
     whole, axes = c.shape("tensor"), c.value("axis")
     c.with_rank("axis", 1)
     if whole is not None and axes is not None:
-        found = [static_axis(int(axis), len(whole)) for axis in axes]
-        if len(set(found)) < len(found):
-            raise ValueError(f"axis {axes.tolist()} names a dimension twice")
+        found: list[int] = []
+        for place, given in enumerate(axes):
+            says = f"'axis'[{place}] = {given} is out of valid range [0, {len(whole) - 1}]"
+            axis = static_axis(int(given), len(whole), "axis", says)
+            if axis in found:
+                raise ValueError(f"axis {axis} specified more than once: {axes.tolist()}")
+            found.append(axis)
     return whole
 
 
@@ -411,13 +422,12 @@ def _reverse_sequence_shape(c: ShapeContext) -> Shape:
     if whole is None or lengths is None:
         return whole
     seq, batch = c.attr("seq_dim"), c.attr("batch_dim")
-    for axis in (seq, batch):
+    for what, axis in (("batch_dim", batch), ("seq_dim", seq)):
         if not 0 <= axis < len(whole):
             raise ValueError(
-                f"seq_dim {seq} and batch_dim {batch} must be below the rank of {text(whole)}"
+                f"{what} must be < input rank: {axis} vs. {len(whole)}, that of {text(whole)}"
             )
-    if None not in (whole[batch], lengths[0]) and whole[batch] != lengths[0]:
-        raise ValueError(f"{lengths[0]} seq_lengths for {whole[batch]} sequences")
+    merge_sizes(whole[batch], lengths[0], f"{lengths[0]} seq_lengths for {whole[batch]} sequences")
     return whole
 
 
@@ -485,7 +495,9 @@ def reverse_sequence(
     """
     along = seq_axis if seq_axis is not None else seq_dim
     if along is None:
-        raise ValueError("reverse_sequence needs a seq_axis")
+        raise TypeError(
+            "Expected int for argument 'seq_dim' not None: reverse_sequence needs a seq_axis"
+        )
     batch = batch_axis if batch_axis is not None else batch_dim
     made: Tensor = reverse_sequence_op(
         input, seq_lengths, seq_dim=along, batch_dim=batch or 0, name=name

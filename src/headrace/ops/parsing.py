@@ -110,11 +110,11 @@ def _wanted(features: Mapping[str, Any], allowed: tuple[type, ...]) -> _Wanted:
         feature = features[key]
         if type(feature) not in allowed:
             raise ValueError(
-                f"{type(feature).__name__} is not supported here: {feature!r:.80} for key {key!r}; "
+                f"Unsupported {type(feature).__name__} {feature!r:.80} for key {key!r}; "
                 f"use {', '.join(kind.__name__ for kind in allowed)}"
             )
         if not feature.dtype:
-            raise ValueError(f"feature {key!r} has no dtype: {feature}")
+            raise ValueError(f"Missing type for feature {key}: {feature}")
         if isinstance(feature, VarLenFeature):
             _add_sparse(wanted, key, dtypes.as_dtype(feature.dtype))
         elif isinstance(feature, SparseFeature):
@@ -139,9 +139,9 @@ def _add_sparse(wanted: _Wanted, key: str, dtype: dtypes.DType) -> None:
 
 def _add_sparse_feature(wanted: _Wanted, feature: SparseFeature) -> None:
     if not feature.index_key:
-        raise ValueError(f"index_key is missing in {feature}")
+        raise ValueError(f"Missing index_key for SparseFeature {feature}")
     if not feature.value_key:
-        raise ValueError(f"value_key is missing in {feature}")
+        raise ValueError(f"Missing value_key for SparseFeature {feature}")
     keys = [feature.index_key] if isinstance(feature.index_key, str) else list(feature.index_key)
     for key in sorted(keys):
         _add_sparse(wanted, key, dtypes.int64)
@@ -150,11 +150,11 @@ def _add_sparse_feature(wanted: _Wanted, feature: SparseFeature) -> None:
 
 def _add_dense(wanted: _Wanted, key: str, feature: FixedLenFeature) -> None:
     if feature.shape is None:
-        raise ValueError(f"feature {key!r} has no shape: {feature}")
+        raise ValueError(f"Missing shape for feature {key}: {feature}")
     shape = TensorShape(feature.shape)
     if shape.ndims and shape._raw is not None and shape._raw[0] is None:
         raise ValueError(
-            f"the first dimension of feature {key!r} is unknown; FixedLenSequenceFeature is for those: {feature}"
+            f"First dimension of shape for feature {key} unknown. Consider using FixedLenSequenceFeature: {feature}"
         )
     wanted.dense[key] = dtypes.as_dtype(feature.dtype)
     wanted.shapes[key] = shape
@@ -164,10 +164,10 @@ def _add_dense(wanted: _Wanted, key: str, feature: FixedLenFeature) -> None:
 
 def _add_sequence(wanted: _Wanted, key: str, feature: FixedLenSequenceFeature) -> None:
     if feature.shape is None:
-        raise ValueError(f"feature {key!r} has no shape: {feature}")
+        raise ValueError(f"Missing shape for feature {key}: {feature}")
     if not feature.allow_missing:
         raise ValueError(
-            f"feature {key!r}: in an Example a FixedLenSequenceFeature must have allow_missing=True"
+            f"Unsupported: FixedLenSequenceFeature requires allow_missing to be True: feature {key!r} of an Example"
         )
     wanted.dense[key] = dtypes.as_dtype(feature.dtype)
     wanted.shapes[key] = TensorShape([None]).concatenate(TensorShape(feature.shape))
@@ -199,7 +199,9 @@ def _scalar(value: Tensor, name: str) -> Tensor:
     if ndims == 0:
         return value
     if ndims is not None:
-        raise ValueError(f"{name} must be a scalar, and has shape {value.get_shape()}")
+        raise ValueError(
+            f"Input {name} must be a scalar, and {value.name} has shape {value.get_shape()}"
+        )
     equal = get("Equal")(rank(value), 0, name="Equal")
     check = Assert(equal, [f"Input {name} must be a scalar"], name=f"{name.capitalize()}IsScalar")
     checked: Tensor = with_dependencies([check], value, name=f"{name}Dependencies")
@@ -244,7 +246,7 @@ def parse_example(
     Example, a missing feature without default_value, and one of another type or number of values.
     """
     if not features:
-        raise ValueError(f"features must not be empty, and is {features!r}")
+        raise ValueError(f"Argument `features` cannot be None or falsy. Got {features!r}")
     wanted = _wanted(features, _EXAMPLE)
     return _with_sparse_features(features, _parsed(serialized, example_names, wanted, name))
 
@@ -254,7 +256,7 @@ def parse_single_example(
 ) -> dict[str, Any]:
     """As `parse_example`, of one Example, string []: the results have no dimension for the batch."""
     if not features:
-        raise ValueError(f"features must not be empty, and is {features!r}")
+        raise ValueError(f"Invalid argument: features cannot be empty, and are {features!r}")
     with name_scope(name, "ParseSingleExample", [serialized, example_names]):
         scalar = _scalar(convert(serialized, None, "serialized"), "serialized")
         wanted = _wanted(features, _EXAMPLE)
@@ -281,16 +283,16 @@ def _wanted_lists(features: Mapping[str, Any]) -> _Lists:
         feature = features[key]
         if not isinstance(feature, (VarLenFeature, FixedLenSequenceFeature)):
             raise ValueError(
-                f"{type(feature).__name__} is not supported in a feature list: {feature!r:.80} for key {key!r}; "
+                f"Unsupported {type(feature).__name__} {feature!r:.80} for key {key!r} of a feature list; "
                 "use FixedLenSequenceFeature or VarLenFeature"
             )
         if not feature.dtype:
-            raise ValueError(f"feature list {key!r} has no dtype: {feature}")
+            raise ValueError(f"Missing type for feature {key}: {feature}")
         if isinstance(feature, VarLenFeature):
             lists.sparse[key] = dtypes.as_dtype(feature.dtype)
             continue
         if feature.shape is None:
-            raise ValueError(f"feature list {key!r} has no shape: {feature}")
+            raise ValueError(f"Missing shape for feature {key}: {feature}")
         if feature.default_value is not None:
             raise ValueError(
                 f"feature list {key!r} cannot have a default_value: lists are filled up with zeros"
@@ -341,7 +343,9 @@ def _parsed_sequences(
 
 def _both(context_features: Any, sequence_features: Any) -> tuple[_Wanted, _Lists]:
     if not (context_features or sequence_features):
-        raise ValueError("give context_features or sequence_features, or both")
+        raise ValueError(
+            "Both context_features and sequence_features are None, but at least one should have values"
+        )
     context = _wanted(context_features or {}, (VarLenFeature, FixedLenFeature))
     return context, _wanted_lists(sequence_features or {})
 

@@ -34,9 +34,14 @@ class PartitionInfo:
     def __init__(self, full_shape: Sequence[int], var_offset: Sequence[int]) -> None:
         """Raises ValueError if the offset is not inside the shape."""
         if any(not 0 <= at < size for at, size in zip(var_offset, full_shape, strict=True)):
+            offset, size = next(
+                pair
+                for pair in zip(var_offset, full_shape, strict=True)
+                if not 0 <= pair[0] < pair[1]
+            )
             raise ValueError(
-                f"a part at {list(var_offset)} is not inside a variable of shape {list(full_shape)}: "
-                "there are more parts than rows"
+                f"Expected 0 <= offset < shape but found offset={offset}, shape={size}: a part at {list(var_offset)} "
+                f"is not inside a variable of shape {list(full_shape)}; there are more parts than rows"
             )
         self.full_shape = list(full_shape)
         self.var_offset = list(var_offset)
@@ -219,7 +224,7 @@ def variable_axis_size_partitioner(
     """Cut `axis` so that no part exceeds `max_shard_bytes`, into at most `max_shards` parts."""
     if max_shard_bytes < 1 or bytes_per_string_element < 1:
         raise ValueError(
-            "max_shard_bytes and bytes_per_string_element must be positive, not "
+            "Both max_shard_bytes and bytes_per_string_element must be positive, not "
             f"{max_shard_bytes} and {bytes_per_string_element}"
         )
     if max_shards and max_shards < 1:  # zero is no limit, as in TensorFlow
@@ -247,7 +252,9 @@ def min_max_variable_partitioner(
 
     def partitioner(shape: TensorShape, dtype: Any) -> list[int]:
         if axis >= len(shape):
-            raise ValueError(f"cannot cut axis {axis} of a variable of shape {shape}")
+            raise ValueError(
+                f"Cannot partition variable along axis {axis} when shape is only {shape}"
+            )
         sizes, element = _sizes(shape, dtype, bytes_per_string_element)
         wanted = math.ceil(math.prod(sizes) * element / min_slice_size)
         parts = [1] * len(sizes)
@@ -260,6 +267,6 @@ def min_max_variable_partitioner(
 def _sizes(shape: Any, dtype: Any, string_bytes: int) -> tuple[list[int], int]:
     shape = as_shape(shape)
     if not shape.is_fully_defined():
-        raise ValueError(f"a partitioner needs a fully defined shape, not {shape}")
+        raise ValueError(f"shape is not fully defined: {shape}, and a partitioner needs it")
     kind = dtypes.as_dtype(dtype)
     return shape.as_list(), string_bytes if kind == dtypes.string else kind.size or 1

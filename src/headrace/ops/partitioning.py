@@ -33,7 +33,7 @@ def _partition_shapes(c: ShapeContext) -> list[Shape]:
     count = c.attr("num_partitions")
     if data is None or partitions is None:
         return [None] * count
-    shapes.merge(data[: len(partitions)], partitions)
+    shapes.merge_prefix(data, partitions, "data must start with the shape of partitions")
     return [(None, *data[len(partitions) :])] * count
 
 
@@ -99,7 +99,7 @@ def _stitch_shape(c: ShapeContext) -> Shape:
             largest = max(largest, int(value.max()))
         if indices is None or data is None:
             continue
-        shapes.merge(data[: len(indices)], indices)
+        shapes.merge_prefix(data, indices, f"data[{position}] must start with that of indices")
         rest = shapes.merge(rest, data[len(indices) :])
     if rest is None:
         return None

@@ -90,15 +90,20 @@ def _(op: Any, dout: Tensor) -> Tensor:
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
     """A tensor that each run must be fed.  shape: None for any."""
-    made: Tensor = placeholder_op(
-        dtype=dtypes.as_dtype(dtype).base_dtype, shape=TensorShape(shape), name=name
-    )
+    made: Tensor = placeholder_op(dtype=dtype, shape=_static(shape), name=name)
     return made
+
+
+def _static(shape: Any) -> TensorShape:
+    try:
+        return TensorShape(shape)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"Error converting shape to a TensorShape: {error}") from None
 
 
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
     """`input`, unless the run feeds something else of `shape`."""
-    made: Tensor = placeholder_with_default_op(input, shape=TensorShape(shape), name=name)
+    made: Tensor = placeholder_with_default_op(input, shape=_static(shape), name=name)
     return made
 
 

@@ -167,7 +167,7 @@ def max_pool(
         format_ = data_format or "NHWC"
         window = per_axis(ksize, 2, format_, "ksize")
         if 0 in window:
-            raise ValueError(f"a window must not be 0 in size: ksize {ksize}")
+            raise ValueError(f"`ksize` cannot be zero, and is {ksize}")
         made: Tensor = max_pool_op(
             value, ksize=window, strides=per_axis(strides, 2, format_, "strides"),
             data_format=format_, name=scope, **padding_attrs(padding),
@@ -331,9 +331,17 @@ def pool(
     window_shape, strides, dilation_rate: per spatial dimension.  Raises ValueError for another type.
     """
     if pooling_type not in ("MAX", "AVG"):
-        raise ValueError(f"pooling_type is MAX or AVG, not {pooling_type}")
+        raise ValueError(
+            f"{len(list(window_shape))}-D {pooling_type} pooling is not supported: pooling_type is MAX or AVG"
+        )
     largest = pooling_type == "MAX"
     rate = dilations if dilation_rate is None else dilation_rate
+    if rate is not None and strides is not None and max(rate) > 1 and max(strides) > 1:
+        raise ValueError(
+            "`strides > 1` not supported in conjunction with `dilation_rate > 1`: they are "
+            f"{list(strides)} and {list(rate)}"
+        )
+    convert(input).shape.with_rank(len(list(window_shape)) + 2)
     window, default = list(window_shape), [1] * len(window_shape)
     makes: Any = (
         {1: max_pool1d, 2: max_pool, 3: max_pool3d} if largest else {1: avg_pool1d, 2: avg_pool, 3: avg_pool3d}

@@ -163,7 +163,7 @@ def Print(
     """
     given = {"message": message, "first_n": first_n, "summarize": summarize}
     attrs = {key: value for key, value in given.items() if value is not None}
-    made: Tensor = print_v1_op(input_, list(data), name=name, **attrs)
+    made: Tensor = print_v1_op(input_, data, name=name, **attrs)
     return made
 
 
@@ -206,7 +206,8 @@ def string_format(
     tensors = flatten(inputs)
     if template.count(placeholder) != len(tensors):
         raise ValueError(
-            f"the template has {template.count(placeholder)} placeholders {placeholder!r} for {len(tensors)} inputs"
+            f"The template expects {template.count(placeholder)} tensors, as it has so many {placeholder!r}, "
+            f"but the inputs only has {len(tensors)}"
         )
     made: Tensor = string_format_op(
         tensors, template=template, placeholder=placeholder, summarize=summarize, name=name

@@ -159,7 +159,7 @@ def py_func(
     Ctrl-C interrupts it, and `Session.close` in another thread waits for it.
     """
     if not callable(func):
-        raise ValueError(f"py_func needs a function, and not {func!r:.80}")
+        raise ValueError(f"Expected func to be callable, and it is {func!r:.80}")
     several = isinstance(Tout, (list, tuple))
     kinds = [dtypes.as_dtype(kind) for kind in (Tout if several else [Tout])]
     token = f"pyfunc_{next(_NUMBERS)}_{_PROCESS}"

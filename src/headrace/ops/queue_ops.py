@@ -331,7 +331,7 @@ def _batches(c: ShapeContext) -> Shape | list[Shape]:
     c.with_rank("n", 0)
     count = c.value("n")
     if count is not None and count < 0:
-        raise ValueError(f"input 'n' must be >= 0, but is {int(count)}")
+        raise ValueError(f"Input 'n' must be >= 0, but is {int(count)}")
     return unknown(c)
 
 

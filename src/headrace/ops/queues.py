@@ -45,14 +45,10 @@ class QueueBase:
             self._shapes = [TensorShape(None)] * len(self._dtypes)
         else:
             if len(shapes) != len(self._dtypes):
-                raise ValueError(
-                    f"a queue of {len(self._dtypes)} components was given {len(shapes)} shapes"
-                )
+                raise ValueError(_unequal("shapes", len(shapes), len(self._dtypes)))
             self._shapes = [TensorShape(shape) for shape in shapes]
         if names is not None and len(names) != len(self._dtypes):
-            raise ValueError(
-                f"a queue of {len(self._dtypes)} components was given {len(names)} names"
-            )
+            raise ValueError(_unequal("names", len(names), len(self._dtypes)))
         self._names = None if names is None else list(names)
         self._queue_ref = queue_ref
         self._name = queue_ref.op.name.rpartition("/")[2]
@@ -64,12 +60,16 @@ class QueueBase:
         Raises TypeError unless all have the same component types and names.
         """
         if not queues or not all(isinstance(queue, QueueBase) for queue in queues):
-            raise TypeError("from_list needs a list of queues")
+            raise TypeError(f"A list of queues expected, and not {queues!r:.80}")
         first = queues[0]
         if any(queue.dtypes != first.dtypes for queue in queues):
-            raise TypeError("the queues do not have the same component types")
+            raise TypeError(
+                f"Queues do not have matching component dtypes: {[queue.dtypes for queue in queues]}"
+            )
         if any(queue.names != first.names for queue in queues):
-            raise TypeError("the queues do not have the same component names")
+            raise TypeError(
+                f"Queues do not have matching component names: {[queue.names for queue in queues]}"
+            )
         shapes = [
             _common_shape([queue._shapes[number] for queue in queues])
             for number in range(len(first.dtypes))
@@ -135,20 +135,24 @@ class QueueBase:
         """One tensor per component, of its type."""
         if isinstance(vals, dict):
             if self._names is None:
-                raise ValueError(f"queue {self.name!r} needs names to enqueue a dictionary")
+                raise ValueError(
+                    f"Queue must have names to enqueue a dictionary, and {self.name!r} has none"
+                )
             if set(self._names) != set(vals):
                 raise ValueError(
-                    f"the keys of the dictionary {sorted(vals)} do not match the names of queue "
-                    f"{self.name!r}, {sorted(self._names)}"
+                    f"Keys in dictionary to enqueue do not match names of Queue: {sorted(vals)}, and the names of "
+                    f"{self.name!r} are {sorted(self._names)}"
                 )
             vals = [vals[name] for name in self._names]
         elif self._names is not None:
-            raise ValueError(f"queue {self.name!r} has names, so enqueue a dictionary")
+            raise ValueError(
+                f"You must enqueue a dictionary in a Queue with names: those of {self.name!r} are {self._names}"
+            )
         elif not isinstance(vals, (list, tuple)):
             vals = [vals]
         if len(vals) != len(self._dtypes):
             raise ValueError(
-                f"queue {self.name!r} has {len(self._dtypes)} components and was given {len(vals)}"
+                f"Unable to enqueue {len(vals)} values: queue {self.name!r} has {len(self._dtypes)} components"
             )
         return [
             convert(value, dtype, f"component_{number}")
@@ -302,7 +306,9 @@ class PaddingFIFOQueue(QueueBase):
         """
         dtypes = _type_list(dtypes)
         if shapes is None or isinstance(shapes, TensorShape):
-            raise ValueError("a PaddingFIFOQueue needs a list with a shape for each component")
+            raise ValueError(
+                "When providing partial shapes, a list of shapes must be provided, one for each component"
+            )
         shapes = _shape_list(list(shapes), dtypes, sizes_vary=True)
         names = _name_list(names, dtypes)
         handle = queue_ops.padding_fifo_queue_v2(
@@ -363,7 +369,12 @@ def _seeds(seed: int | None, shared_name: str | None) -> tuple[int, int]:
 def _type_list(dtypes: Any) -> list[types.DType]:
     if not isinstance(dtypes, (list, tuple)):
         dtypes = [dtypes]
-    return [types.as_dtype(dtype) for dtype in dtypes]
+    try:
+        return [types.as_dtype(dtype) for dtype in dtypes]
+    except TypeError as error:
+        raise TypeError(
+            f"Expected DataType for argument 'component_types' not {dtypes[0]!r}: {error}"
+        ) from None
 
 
 def _shape_list(
@@ -389,12 +400,23 @@ def _shape_list(
     if sizes_vary and any(shape._raw is None for shape in known):
         raise ValueError(f"all shapes of a queue that pads must have a known rank, not {known}")
     if not sizes_vary and not all(shape.is_fully_defined() for shape in known):
-        raise ValueError(f"all shapes of a queue must be fully defined, not {known}")
+        raise ValueError(f"All shapes must be fully defined: those of a queue are {known}")
     if len(known) != len(dtypes):
-        raise ValueError(
-            f"a queue of {len(dtypes)} components was given {len(known)} shapes: {known}"
-        )
+        if sizes_vary:
+            raise ValueError(
+                f"Shapes must be provided for all components, but received {len(dtypes)} dtypes and {len(known)} shapes"
+            )
+        raise ValueError(_unequal("shapes", len(known), len(dtypes)))
     return known
+
+
+def _unequal(what: str, given: int, components: int) -> str:
+    first = (
+        "Queue shapes must have the same length as dtypes"
+        if what == "shapes"
+        else "List of names must have the same length as the list of dtypes"
+    )
+    return f"{first}: a queue of {components} components was given {given} {what}"
 
 
 def _name_list(names: Any, dtypes: list[types.DType]) -> list[str] | None:
@@ -403,7 +425,7 @@ def _name_list(names: Any, dtypes: list[types.DType]) -> list[str] | None:
     if not isinstance(names, (list, tuple)):
         names = [names]
     if len(names) != len(dtypes):
-        raise ValueError(f"a queue of {len(dtypes)} components was given {len(names)} names")
+        raise ValueError(_unequal("names", len(names), len(dtypes)))
     return list(names)
 
 

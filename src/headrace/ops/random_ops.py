@@ -151,8 +151,7 @@ def random_shuffle_op(ctx: KernelContext, value: Any, *, seed: int, seed2: int) 
 def _multinomial_shape(c: ShapeContext) -> Shape:
     logits = c.with_rank("logits", 2)
     assert logits is not None
-    if c.shape("num_samples") not in (None, ()):
-        raise ValueError("num_samples must be a scalar")
+    c.with_rank("num_samples", 0)
     samples = c.value("num_samples")
     return logits[0], None if samples is None else int(samples)
 
@@ -290,6 +289,8 @@ def shape_tensor(shape: Any) -> Tensor:
         kind = dtypes.int64 if wide else dtypes.int32
         if any(isinstance(size, Tensor) and size.dtype == dtypes.int64 for size in shape):
             kind = dtypes.int64
+        if any(isinstance(size, (float, np.floating)) for size in shape):
+            kind = None
     return convert(shape, kind, "shape")
 
 
@@ -305,11 +306,12 @@ def random_uniform(
     kind = dtypes.as_dtype(dtype)
     if kind not in _UNIFORM_TYPES:
         raise ValueError(
-            f"random_uniform makes float16, bfloat16, float32, float64, int32 or int64, not {kind.name}"
+            f"Argument `dtype` got invalid value {kind}: "
+            "random_uniform makes float16, bfloat16, float32, float64, int32 or int64"
         )
     if maxval is None:
         if kind.is_integer:
-            raise ValueError(f"random_uniform of {kind.name} needs maxval")
+            raise ValueError(f"Must specify maxval for integer dtype {kind!r}: there is no default")
         maxval = 1
     with name_scope(name, "random_uniform", [shape, minval, maxval]) as scope:
         sizes = shape_tensor(shape)

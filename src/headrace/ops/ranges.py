@@ -28,7 +28,7 @@ __all__ = ["lin_space", "linspace", "range"]
 def _count(start: float, limit: float, delta: float) -> int:
     """How many numbers there are from start to before limit.  Raises ValueError."""
     if delta == 0:
-        raise ValueError(f"Requires delta != 0: {delta}")
+        raise ValueError(f"Requires delta != 0: {delta} never reaches the limit")
     if delta > 0 and start > limit:
         raise ValueError(
             f"Requires start <= limit when delta > 0: {start}/{limit}, and delta is {delta}"

@@ -80,7 +80,9 @@ class TFRecordOptions:
             return records.NONE
         found = cls.compression_type_map.get(options, options)
         if found not in records.COMPRESSIONS:
-            raise ValueError(f"{options!r} is not a compression_type: give '', 'ZLIB' or 'GZIP'")
+            raise ValueError(
+                f"Not a valid compression_type: \"{options}\"; it is '', 'ZLIB' or 'GZIP'"
+            )
         return str(found)
 
     def _compressor(self) -> Any:

@@ -51,7 +51,8 @@ def _reduced(c: ShapeContext) -> Shape:
     value = c.value("reduction_indices")
     if value is None or shape is None:
         return (None,) * len(shape) if keep and shape is not None else None
-    axes = {static_axis(int(a), len(shape), "reduction_indices") for a in value.reshape(-1)}
+    says = "Invalid reduction dimension {axis} for input with {rank} dimensions"
+    axes = {static_axis(int(a), len(shape), "reduction_indices", says) for a in value.reshape(-1)}
     if keep:
         return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)
@@ -260,7 +261,9 @@ euclidean_norm_op = _reduction("EuclideanNorm", ALL_NUMBERS, _euclidean_norm)
 def either(new_name: str, new: Any, old_name: str, old: Any) -> Any:
     """The one of two spellings of an argument that was given, or None.  Raises ValueError for both."""
     if new is not None and old is not None:
-        raise ValueError(f"{old_name!r} is the old name of {new_name!r}; give only one of them")
+        raise ValueError(
+            f"Cannot specify both {old_name!r} and {new_name!r}: the first is the old name of the second"
+        )
     return old if new is None else new
 
 
@@ -425,7 +428,9 @@ def _norm_axes(axis: Any) -> tuple[list[int] | None, bool]:
         return [axis], False
     axes = [int(a) for a in axis]
     if len(axes) not in (1, 2) or len(set(axes)) != len(axes):
-        raise ValueError(f"axis must be None, an integer or two different integers, not {axis}")
+        raise ValueError(
+            f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}"
+        )
     return axes, len(axes) == 2
 
 
@@ -437,9 +442,13 @@ def _check_order(ord: Any, is_matrix: bool) -> None:
                 "use ord='fro', 1 or inf"
             )
         if ord not in ("euclidean", "fro", 1, np.inf):
-            raise ValueError(f"ord must be 'euclidean', 'fro', 1 or inf for matrices, not {ord!r}")
+            raise ValueError(
+                f"'ord' must be a supported matrix norm in 'euclidean', 'fro', 1 and inf, got {ord}"
+            )
     elif not (ord == "euclidean" or (not isinstance(ord, str) and ord > 0)):
-        raise ValueError(f"ord must be 'euclidean' or a positive number for vectors, not {ord!r}")
+        raise ValueError(
+            f"'ord' must be a supported vector norm, got {ord}: it is 'euclidean' or a positive number"
+        )
 
 
 def _norm_of_sizes(sizes: Any, ord: Any, axes: list[int] | None, is_matrix: bool) -> Any:

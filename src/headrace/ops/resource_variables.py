@@ -272,8 +272,8 @@ class ResourceVariable(Variable):
         tensor = convert(value, self.dtype)
         if not self.shape.is_compatible_with(tensor.shape):
             raise ValueError(
-                f"variable {self.name} has shape {self.shape}, and the assigned value {tensor.name} "
-                f"shape {tensor.shape}"
+                f"Cannot assign value to variable {self.name!r}: Shape mismatch: it has shape {self.shape}, "
+                f"and {tensor.name} shape {tensor.shape}"
             )
         checked = self._validate_shape and self.shape.is_fully_defined()
         op = raw.assign_variable_op(self._handle, tensor, validate_shape=checked, name=name)

@@ -67,7 +67,9 @@ def _start(cell: Any, initial_state: Any, batch_size: Any, dtype: Any) -> Any:
     if initial_state is not None:
         return initial_state
     if not dtype:
-        raise ValueError("without an initial_state the dtype must be given")
+        raise ValueError(
+            "If no initial_state is provided, argument `dtype` must be specified: the state is of it"
+        )
     if getattr(cell, "get_initial_state", None) is not None:
         return cell.get_initial_state(inputs=None, batch_size=batch_size, dtype=dtype)
     return cell.zero_state(batch_size, dtype)
@@ -78,7 +80,7 @@ def _checked_lengths(sequence_length: Any) -> Tensor:
     lengths: Tensor = cast(sequence_length, dtypes.int32)
     if lengths.raw_shape is not None and len(lengths.raw_shape) != 1:
         raise ValueError(
-            f"sequence_length must be a vector, one length a sequence, and has shape {lengths.shape}"
+            f"Argument sequence_length must be a vector of length batch_size, and has shape {lengths.shape}"
         )
     return lengths
 
@@ -193,15 +195,19 @@ def _checked_inputs(flat: Sequence[Tensor]) -> tuple[int | None, int | None]:
         shape = x.shape.with_rank_at_least(3)
         if not shape[2:].is_fully_defined():
             raise ValueError(
-                f"the depth of inputs must be known, and {x.name} has shape {x.shape} with time first"
+                "Input size (depth of inputs) must be accessible via shape inference, but saw value None: "
+                f"{x.name} has shape {x.shape} with time first"
             )
-        steps, batch = _agreed(steps, shape[0].value, "steps"), _agreed(batch, shape[1].value, "sequences")  # fmt: skip
+        says = "Time steps is not the same for all the elements in the input in a batch"
+        steps = _agreed(steps, shape[0].value, "steps", says)
+        batch = _agreed(batch, shape[1].value, "sequences")
     return steps, batch
 
 
-def _agreed(one: int | None, other: int | None, what: str) -> int | None:
+def _agreed(one: int | None, other: int | None, what: str, says: str | None = None) -> int | None:
     if one is not None and other is not None and one != other:
-        raise ValueError(f"the inputs have {one} and {other} {what}")
+        first = says or f"Dimensions {one} and {other} are not compatible"
+        raise ValueError(f"{first}: the inputs have {one} and {other} {what}")
     return other if one is None else one
 
 
@@ -279,10 +285,7 @@ def static_rnn(
     that no sequence has are not run.  initial_state, or dtype for zeros.  Raises TypeError, ValueError.
     """
     check_is_cell(cell, "cell")
-    if not isinstance(inputs, (list, tuple)):
-        raise TypeError(f"inputs must be a list, one a step, and not {inputs!r:.80}")
-    if not inputs:
-        raise ValueError("static_rnn needs an input at least")
+    _check_steps(inputs)
     outputs = []
     with variable_scope(scope or "rnn") as current:
         _cached(current)
@@ -315,9 +318,20 @@ def _checked_depths(inputs: Sequence[Any]) -> int | None:
         if x.raw_shape is None:
             continue
         if not x.raw_shape or None in x.raw_shape[1:]:
-            raise ValueError(f"the depth of inputs must be known, and {x.name} has shape {x.shape}")
+            unknown = x.raw_shape[1:].index(None) if x.raw_shape else 0
+            raise ValueError(
+                f"Input size (dimension {unknown} of input {x}) must be accessible via shape inference, but saw value "
+                "None: the depth of inputs is known when the graph is built"
+            )
         batch = _agreed(batch, x.raw_shape[0], "sequences")
     return batch
+
+
+def _check_steps(inputs: Any) -> None:
+    if not isinstance(inputs, (list, tuple)):
+        raise TypeError(f"Argument `inputs` must be a sequence, one a step, and not {inputs!r:.80}")
+    if not inputs:
+        raise ValueError("Argument `inputs` must not be empty: it holds one a step")
 
 
 def bidirectional_dynamic_rnn(
@@ -377,10 +391,7 @@ def static_bidirectional_rnn(
     """`static_rnn` in both directions: (list of outputs, forward and backward side by side, and both last states)."""
     check_is_cell(cell_fw, "cell_fw")
     check_is_cell(cell_bw, "cell_bw")
-    if not isinstance(inputs, (list, tuple)):
-        raise TypeError(f"inputs must be a list, one a step, and not {inputs!r:.80}")
-    if not inputs:
-        raise ValueError("static_bidirectional_rnn needs an input at least")
+    _check_steps(inputs)
     with variable_scope(scope or "bidirectional_rnn"):
         with variable_scope("fw") as fw:
             forward, last_fw = static_rnn(

@@ -122,7 +122,9 @@ def check_is_cell(cell: Any, name: str) -> None:
     if not callable(cell):
         missing.append("__call__")
     if missing:
-        raise TypeError(f"{name} must be an RNNCell, but {cell!r:.80} has no {', '.join(missing)}")
+        raise TypeError(
+            f"The argument {name!r} ({cell!r:.80}) is not an RNNCell: it has no {', '.join(missing)}"
+        )
 
 
 def _snake(name: str) -> str:
@@ -172,12 +174,12 @@ class RNNCell(Layer):
     @property
     def state_size(self) -> Any:
         """Sizes of the state: an int, a TensorShape or a nest of them."""
-        raise NotImplementedError(f"{type(self).__name__} has no state_size")
+        raise NotImplementedError(f"Abstract method: {type(self).__name__} has no state_size")
 
     @property
     def output_size(self) -> Any:
         """Size of the outputs: an int, a TensorShape or a nest of them."""
-        raise NotImplementedError(f"{type(self).__name__} has no output_size")
+        raise NotImplementedError(f"Abstract method: {type(self).__name__} has no output_size")
 
     def build(self, inputs_shape: Any) -> None:
         """Make the variables; called once, before the first `call`."""
@@ -283,11 +285,13 @@ class _BuiltInCell(RNNCell):
             inputs = convert(inputs)
             if inputs.raw_shape is None or len(inputs.raw_shape) != 2:
                 raise ValueError(
-                    f"the inputs of {self.name} must be [batch, depth], and {inputs.name} has shape {inputs.shape}"
+                    f"Input 0 of layer {self.name} is incompatible with the layer: expected ndim=2, [batch, depth], "
+                    f"and {inputs.name} has shape {inputs.shape}"
                 )
             if inputs.raw_shape[1] is None:
                 raise ValueError(
-                    f"the depth of the inputs of {self.name} must be known, and {inputs.name} has shape {inputs.shape}"
+                    f"Expected inputs.shape[-1] to be known, saw shape: {inputs.shape}, that of {inputs.name}: "
+                    f"it is the depth of the inputs of {self.name}"
                 )
         return self._stepped(inputs, state, scope)
 
@@ -480,13 +484,16 @@ class MultiRNNCell(RNNCell):
         """state_is_tuple: else the states are one tensor, side by side.  Raises TypeError, ValueError."""
         super().__init__()
         if not cells:
-            raise ValueError("MultiRNNCell needs a cell at least")
+            raise ValueError("Must specify at least one cell for MultiRNNCell: there is none")
         if not isinstance(cells, (list, tuple)):
-            raise TypeError(f"cells must be a list of cells, not {cells!r:.80}")
+            raise TypeError(f"cells must be a list or tuple, but saw: {cells!r:.80}")
         for number, cell in enumerate(cells):
             check_is_cell(cell, f"cells[{number}]")
         if not state_is_tuple and any(nest.is_nested(cell.state_size) for cell in cells):
-            raise ValueError("cells with states of several parts need state_is_tuple")
+            raise ValueError(
+                "Some cells return tuples of states, but the flag state_is_tuple is not set: "
+                f"{[cell.state_size for cell in cells]}"
+            )
         self._cells, self._state_is_tuple = list(cells), state_is_tuple
 
     @property
@@ -512,7 +519,9 @@ class MultiRNNCell(RNNCell):
     def call(self, inputs: Any, state: Any) -> Any:
         new, at = [], 0
         if self._state_is_tuple and (not nest.is_nested(state) or len(state) != len(self._cells)):
-            raise ValueError(f"the state must be a tuple of {len(self._cells)}, not {state!r:.80}")
+            raise ValueError(
+                f"Expected state to be a tuple of length {len(self._cells)}, but received: {state!r:.80}"
+            )
         for number, cell in enumerate(self._cells):
             with variable_scope(f"cell_{number}"):
                 if self._state_is_tuple:

@@ -102,7 +102,9 @@ class DropoutWrapper(_Wrapper):
     def _make_noise(self, input_size: Any) -> None:
         kind = self._dtype
         if kind is None:
-            raise ValueError("variational_recurrent dropout needs dtype")
+            raise ValueError(
+                "When variational_recurrent=True, dtype must be provided: the masks are of it"
+            )
 
         def noise(sizes: Any, salt: str) -> Any:
             made = [
@@ -116,7 +118,10 @@ class DropoutWrapper(_Wrapper):
         self._noise: dict[str, Any] = {}
         if _is_dropped(self._keep_input):
             if input_size is None:
-                raise ValueError("variational_recurrent dropout of inputs needs input_size")
+                raise ValueError(
+                    "When variational_recurrent=True and input_keep_prob < 1.0 or is unknown, input_size must be "
+                    "provided, the size of their mask"
+                )
             self._noise["input"] = noise(input_size, "input")
         self._noise["state"] = noise(self._cell.state_size, "state")
         self._noise["output"] = noise(self._cell.output_size, "output")
@@ -168,7 +173,7 @@ def _share(value: Any, name: str) -> Any:
     if known is None:
         return tensor
     if not 0 <= float(known) <= 1:
-        raise ValueError(f"{name} must be in [0, 1], not {float(known)}")
+        raise ValueError(f"Parameter {name} must be between 0 and 1, and is {float(known)}")
     return float(known)
 
 

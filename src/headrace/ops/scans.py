@@ -29,6 +29,8 @@ __all__ = [
     "arg_max", "arg_min", "argmax", "argmin", "cumprod", "cumsum", "cumulative_logsumexp",
 ]  # fmt: skip
 
+_RANGE = "Dimension ({axis}) must be in the range [{low}, {rank})"
+
 # -- running sums -----------------------------------------------------------------------------
 
 
@@ -172,12 +174,12 @@ def _without_axis(c: ShapeContext) -> Shape:
     if len(shape) <= 1:
         axis = c.value("dimension")
         if axis is not None and shape:
-            static_axis(int(axis), 1, "dimension")
+            static_axis(int(axis), 1, "dimension", _RANGE)
         return ()
     axis = c.value("dimension")
     if axis is None:
         return (None,) * (len(shape) - 1)
-    removed = static_axis(int(axis), len(shape), "dimension")
+    removed = static_axis(int(axis), len(shape), "dimension", _RANGE)
     return shape[:removed] + shape[removed + 1 :]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
-from headrace.base.shapes import Shape, text
+from headrace.base.shapes import Shape
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -197,15 +197,13 @@ def _(op: Operation, dout: Tensor) -> tuple[Tensor, None]:
 
 
 def _unsorted_shape(c: ShapeContext) -> Shape:
-    data, ids, count = c.shape("data"), c.shape("segment_ids"), c.value("num_segments")
+    data, ids = c.shape("data"), c.shape("segment_ids")
     c.with_rank("num_segments", 0)
-    if count is not None and int(count) < 0:
-        raise ValueError(f"num_segments must be >= 0, not {int(count)}")
+    count = c.size_value("num_segments")
     if data is None or ids is None:
         return None
-    if len(ids) > len(data) or not shape_rules.compatible(data[: len(ids)], ids):
-        raise ValueError(f"data {text(data)} must start with the shape of segment_ids, {text(ids)}")
-    return (None if count is None else int(count), *data[len(ids) :])
+    shape_rules.merge_prefix(data, ids, "data must start with the shape of segment_ids")
+    return (count, *data[len(ids) :])
 
 
 def _unsorted(

@@ -87,7 +87,7 @@ def parse_tensor_op(xp: Any, serialized: Array, *, out_type: DType) -> Array:
 
 def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
     """The tensor of `out_type` in a serialized TensorProto, string []."""
-    made: Tensor = parse_tensor_op(serialized, out_type=dtypes.as_dtype(out_type), name=name)
+    made: Tensor = parse_tensor_op(serialized, out_type=out_type, name=name)
     return made
 
 
@@ -251,7 +251,7 @@ def _sparse(value: Any) -> SparseTensor:
     if isinstance(value, SparseTensorValue):
         return SparseTensor.from_value(value)
     if not isinstance(value, SparseTensor):
-        raise TypeError(f"a SparseTensor is needed, and not {value!r:.80}")
+        raise TypeError(f"Input must be a SparseTensor, and not {value!r:.80}")
     return value
 
 

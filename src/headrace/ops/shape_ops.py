@@ -168,13 +168,15 @@ def _reshape_shape(c: ShapeContext) -> Shape:
     if None not in wanted:
         if known != count:
             raise ValueError(
-                f"a tensor of shape {text(whole)} with {count} elements cannot become {text(tuple(wanted))}"
+                f"Cannot reshape a tensor with {count} elements to shape {text(wanted)} ({known} elements): "
+                f"it has shape {text(whole)}"
             )
         return wanted
     if known == 0 or count % known:
         if known == 0 and count == 0:
             return wanted
         raise ValueError(
+            f"Dimension size must be evenly divisible by {known} but is {count}: "
             f"{count} elements of shape {text(whole)} cannot fill {text(wanted)} evenly"
         )
     return tuple(count // known if size is None else size for size in wanted)
@@ -276,8 +278,11 @@ def _expand_dims_shape(c: ShapeContext) -> Shape:
     if dim is None:
         return (None,) * (len(whole) + 1)
     if dim.size != 1:
-        raise ValueError(f"dim must be one number, not of shape {dim.shape}")
-    at = static_axis(int(dim.reshape(())), len(whole) + 1, "dim")
+        raise ValueError(
+            f"'dim' input must be a tensor with a single value, and not of shape {dim.shape}"
+        )
+    says = f"dim {{axis}} not in the interval [{{low}}, {len(whole)}]"
+    at = static_axis(int(dim.reshape(())), len(whole) + 1, "dim", says)
     return (*whole[:at], 1, *whole[at:])
 
 
@@ -312,14 +317,21 @@ def _(op: Operation, dout: Any) -> tuple[Tensor, None]:
 
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
     """`input` with a dimension of size 1 inserted at `axis` (`dim` is its old name)."""
-    if (axis is None) == (dim is None):
-        raise ValueError("expand_dims takes an axis (whose old name is dim)")
+    if axis is not None and dim is not None:
+        raise ValueError(
+            "Cannot specify both 'dim' and 'axis': the first is the old name of the second"
+        )
+    if axis is None and dim is None:
+        raise ValueError("Must specify an axis argument to tf.expand_dims (dim is its old name)")
     made: Tensor = expand_dims_op(input, dim if axis is None else axis, name=name)
     return made
 
 
 def _squeeze_axes(axes: list[int], rank: int) -> list[int]:
-    return [static_axis(axis, rank, "squeeze_dims") for axis in axes]
+    says = "squeeze_dims[{at}] not in [{{low}},{{rank}})"
+    return [
+        static_axis(axis, rank, "squeeze_dims", says.format(at=at)) for at, axis in enumerate(axes)
+    ]
 
 
 def _squeeze_shape(c: ShapeContext) -> Shape:
@@ -332,7 +344,7 @@ def _squeeze_shape(c: ShapeContext) -> Shape:
     for axis in axes:
         if whole[axis] not in (None, 1):
             raise ValueError(
-                f"dimension {axis} of {text(whole)} has size {whole[axis]} and cannot be squeezed"
+                f"Can not squeeze dim[{axis}], expected a dimension of 1, got {whole[axis]}: the shape is {text(whole)}"
             )
     return tuple(size for axis, size in enumerate(whole) if axis not in axes)
 
@@ -374,7 +386,9 @@ def squeeze(
 ) -> Tensor:
     """`input` without its dimensions of size 1, or without those at `axis` (one or several)."""
     if axis is not None and squeeze_dims is not None:
-        raise ValueError("squeeze takes axis or squeeze_dims (its old name), not both")
+        raise ValueError(
+            "Cannot specify both 'squeeze_dims' and 'axis': the first is the old name of the second"
+        )
     axes = squeeze_dims if axis is None else axis
     if axes is None:
         axes = []
@@ -385,7 +399,8 @@ def squeeze(
 
 
 def _ensured_shape(c: ShapeContext) -> Shape:
-    return shape_rules.merge(c.shape(0), c.attr("shape")._raw)
+    wanted = c.attr("shape")._raw
+    return shape_rules.merge(wanted, c.shape(0) if wanted is None else c.with_rank(0, len(wanted)))
 
 
 @op(
@@ -428,13 +443,19 @@ def _transpose_shape(c: ShapeContext) -> Shape:
     length = c.with_rank("perm", 1)
     assert length is not None
     if whole is not None and length[0] not in (None, len(whole)):
-        raise ValueError(f"perm has {length[0]} elements, but x has shape {text(whole)}")
+        raise ValueError(
+            f"Dimension must be {len(whole)} but is {length[0]}: "
+            f"perm has {length[0]} elements, but x has shape {text(whole)}"
+        )
     if perm is None:
         size = len(whole) if whole is not None else length[0]
         return None if size is None else (None,) * size
     order = [int(axis) for axis in perm]
-    if any(not -len(order) <= axis < len(order) for axis in order):
-        raise ValueError(f"perm {order} has an axis that x of rank {len(order)} has not")
+    for axis in order:
+        if not -len(order) <= axis < len(order):
+            raise ValueError(
+                f"perm dim {axis} is out of range of input rank {len(order)}: perm is {order}"
+            )
     if whole is None:
         return (None,) * len(order)
     return tuple(whole[axis] for axis in order)
@@ -522,7 +543,7 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
         if raw is not None:
             if len(raw) < 2:
                 raise ValueError(
-                    f"matrix_transpose needs rank 2 or more, and {a.name} has shape {text(raw)}"
+                    f"Argument `a` should be a (batch) matrix with rank >= 2, and {a.name} has shape {text(raw)}"
                 )
             perm = [*range(len(raw) - 2), len(raw) - 1, len(raw) - 2]
         else:

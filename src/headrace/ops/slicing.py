@@ -17,7 +17,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
-from headrace.base.shapes import Dimension, Shape, text
+from headrace.base.shapes import Dimension, Shape, merge, text
 from headrace.graph.const_value import constant_value
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -70,7 +70,7 @@ def _made_index(begin: Any, end: Any, strides: Any, masks: Masks) -> tuple[Any, 
         )
     begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_mask = masks
     if ellipsis_mask & (ellipsis_mask - 1):
-        raise ValueError("an index can have one ellipsis only")
+        raise ValueError("Multiple ellipses in slice spec not allowed: an index can have one")
     found: list[Any] = []
     rows = zip(begin.tolist(), end.tolist(), strides.tolist(), strict=True)
     for i, (first, last, stride) in enumerate(rows):
@@ -80,12 +80,12 @@ def _made_index(begin: Any, end: Any, strides: Any, masks: Masks) -> tuple[Any, 
         elif new_axis_mask & bit:
             found.append(None)
         elif stride == 0:
-            raise ValueError(f"strides[{i}] must be non-zero")
+            raise ValueError(f"strides[{i}] must be non-zero, as a step of 0 leads nowhere")
         elif shrink_mask & bit:
             if stride < 0:
                 raise ValueError(
-                    "only stride 1 allowed on non-range indexing: "
-                    f"strides[{i}] must be 1 where an index removes the dimension, not {stride}"
+                    f"only stride 1 allowed on non-range indexing: strides[{i}] is {stride}, and the index removes "
+                    "the dimension"
                 )
             found.append(first)
         else:
@@ -124,6 +124,10 @@ def _check_bounds(sizes: Any, index: tuple[Any, ...], failure: Any) -> None:
     taken = [item for item in index if item is not None]
     after = taken.index(Ellipsis)
     if len(taken) - 1 > len(sizes):
+        if not sizes:
+            raise failure(
+                f"Attempting to slice scalar input: the index has {len(taken) - 1} dimensions"
+            )
         raise failure(
             f"Index out of range using input dim {len(sizes)}; input has only {len(sizes)} dims, and the index "
             f"{len(taken) - 1}"
@@ -148,9 +152,8 @@ def _strided_shape(c: ShapeContext) -> Shape:
         (shape[0] for shape in lengths if shape is not None and shape[0] is not None), None
     )
     if any(shape is not None and shape[0] not in (None, count) for shape in lengths):
-        raise ValueError(
-            f"begin, end and strides must be of one length, not {', '.join(map(text, lengths))}"
-        )
+        for shape in lengths[1:]:
+            merge(lengths[0], shape)  # raises
     if whole is None or count is None:
         return None
     begin, end, strides = (c.value(arg) for arg in ("begin", "end", "strides"))
@@ -163,7 +166,10 @@ def _strided_shape(c: ShapeContext) -> Shape:
     if begin is not None:
         _check_bounds(whole, index, ValueError)
     elif sum(item is not None for item in index) - 1 > len(whole):
-        raise ValueError(f"the index has more dimensions than the input of shape {text(whole)}")
+        raise ValueError(
+            f"Index out of range using input dim {len(whole)}; input has only {len(whole)} dims: "
+            "the index has more"
+        )
     return _sliced_sizes(whole, index, begin is not None and end is not None)
 
 
@@ -360,8 +366,8 @@ def _check_index(item: Any) -> None:
         if raw is None or len(raw) != 1:
             return
     raise TypeError(
-        "only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar int32 or int64 tensors index a "
-        f"tensor, not {item!r:.80}"
+        "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are "
+        f"valid indices of a tensor, not {item!r:.80}"
     )
 
 
@@ -475,7 +481,10 @@ def _slice_shape(c: ShapeContext) -> Shape:
     }
     counts.discard(None)
     if len(counts) > 1:
+        merge(*lengths)
         raise ValueError(
+            f"Shape must be rank {max(n for n in counts if n is not None and n != len(whole or ()))} "
+            f"but is rank {len(whole or ())}: "
             f"begin and size must have one element for each dimension of {text(whole)}, but have shapes "
             f"{text(lengths[0])} and {text(lengths[1])}"
         )
@@ -497,7 +506,10 @@ def _slice_shape(c: ShapeContext) -> Shape:
         else:
             wanted.append(None if known is None or begin is None else known - int(begin[axis]))
     if any(extent is not None and extent < 0 for extent in wanted):
-        raise ValueError(f"sizes of a slice must be -1 or more, not {size.tolist()}")
+        least = min(extent for extent in wanted if extent is not None)
+        raise ValueError(
+            f"Invalid value in tensor used for shape: {least}: sizes of a slice are -1 or more, not {size.tolist()}"
+        )
     return tuple(wanted)
 
 

@@ -255,7 +255,7 @@ def _along(spec: OpSpec, logits: Any, axis: int, name: str | None) -> Tensor:
         return result
     if raw is not None and not -len(raw) <= axis < len(raw):
         raise errors.invalid_argument(
-            f"axis {axis} is outside [{-len(raw)}, {len(raw)}), the axes of {values.name}"
+            f"`dim` must be in the range [{-len(raw)}, {len(raw)}), the axes of {values.name}, and axis is {axis}"
         )
     at: Any = axis
     dims = rank(values)
@@ -393,18 +393,18 @@ def _checked_shapes(labels: Tensor, logits: Tensor) -> bool:
     """Whether the shapes are fully known; they fit as far as they are."""
     wide, narrow = logits.raw_shape, labels.raw_shape
     if wide == ():
-        raise ValueError(f"logits {logits.name} must not be a scalar")
+        raise ValueError(f"`logits` cannot be a scalar: {logits.name} is one")
     if wide is None or narrow is None:
         return False
     if len(narrow) != len(wide) - 1:
         raise ValueError(
-            f"labels {labels.name} of shape {labels.shape} must have one dimension less than logits "
-            f"{logits.name} of shape {logits.shape}"
+            f"`labels.shape.rank` must equal `logits.shape.rank - 1`: labels {labels.name} has shape {labels.shape}, "
+            f"logits {logits.name} {logits.shape}"
         )
     known = shapes.is_fully_defined(narrow) and shapes.is_fully_defined(wide[:-1])
     if known and narrow != wide[:-1]:
         raise ValueError(
-            f"labels {labels.name} of shape {labels.shape} must have the shape of logits "
-            f"{logits.name}, {logits.shape}, without its last dimension"
+            f"`labels.shape` must equal `logits.shape` except for the last dimension: labels {labels.name} has shape "
+            f"{labels.shape}, logits {logits.name} {logits.shape}"
         )
     return known

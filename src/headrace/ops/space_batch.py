@@ -60,7 +60,10 @@ def _space_to_batch_shape(c: ShapeContext) -> Shape:
             sizes.append(None)
             continue
         if (n + sum(pair)) % b:
-            raise ValueError(f"a padded size of {n + sum(pair)} is no multiple of {b}")
+            raise ValueError(
+                f"Dimension size must be evenly divisible by {b} but is {n + sum(pair)}: "
+                "a padded size is a multiple of the block's"
+            )
         sizes.append((n + sum(pair)) // b)
     count = None if x[0] is None else x[0] * math.prod(block.tolist())
     return (count, *sizes, *x[1 + len(block) :])
@@ -113,7 +116,10 @@ def _batch_to_space_shape(c: ShapeContext) -> Shape:
     ]
     total = math.prod(block.tolist())
     if x[0] is not None and x[0] % total:
-        raise ValueError(f"a batch of {x[0]} is no multiple of the {total} places of a block")
+        raise ValueError(
+            f"Dimension size must be evenly divisible by {total} but is {x[0]}: "
+            f"the batch is a multiple of the {total} places of a block"
+        )
     return (None if x[0] is None else x[0] // total, *sizes, *x[1 + len(block) :])
 
 
@@ -171,13 +177,20 @@ def _depth_shape(into_depth: bool) -> Any:
         n, *others = c.with_rank("input", 4)  # type: ignore[misc]
         (h, w, depth) = others if last else (*others[1:], others[0])
         if into_depth:
-            if any(size is not None and size % b for size in (h, w)):
-                raise ValueError(f"height {h} and width {w} must be multiples of block_size {b}")
+            for size in (h, w):
+                if size is not None and size % b:
+                    raise ValueError(
+                        f"Dimension size must be evenly divisible by {b} but is {size}: "
+                        f"height {h} and width {w} must be multiples of block_size"
+                    )
             space = [None if size is None else size // b for size in (h, w)]
             depth = None if depth is None else depth * b * b
         else:
             if depth is not None and depth % (b * b):
-                raise ValueError(f"{depth} channels are no multiple of block_size² = {b * b}")
+                raise ValueError(
+                    f"Dimension size must be evenly divisible by {b * b} but is {depth}: "
+                    "the channels are a multiple of block_size²"
+                )
             space = [None if size is None else size * b for size in (h, w)]
             depth = None if depth is None else depth // (b * b)
         return (n, *space, depth) if last else (n, depth, *space)

@@ -214,8 +214,7 @@ def _product_shape(c: ShapeContext) -> Shape:
     b = c.with_rank("b", 2)
     assert b is not None
     inner_b, columns = b[::-1] if c.attr("adjoint_b") else b
-    if inner is not None and inner_b is not None and inner != inner_b:
-        raise ValueError(f"a's {inner} columns must equal b's {inner_b} rows")
+    shape_rules.merge_sizes(inner, inner_b, f"a's {inner} columns and b's {inner_b} rows")
     return rows, columns
 
 
@@ -446,7 +445,9 @@ def sparse_add(a: Any, b: Any, threshold: Any = None, thresh: Any = None) -> Any
     limit = threshold if threshold is not None else 0 if thresh is None else thresh
     kinds = (SparseTensor, SparseTensorValue)
     if not isinstance(a, kinds) and not isinstance(b, kinds):
-        raise TypeError("sparse_add adds tensors of which one is sparse; tf.add adds dense ones")
+        raise TypeError(
+            "At least one input should be SparseTensor; do you mean to use tf.add()? It adds dense ones"
+        )
     if isinstance(a, kinds) and isinstance(b, kinds):
         return _sparse_sum(as_sparse(a), as_sparse(b), limit)
     given, dense = (a, b) if isinstance(a, kinds) else (b, a)

@@ -83,7 +83,7 @@ def as_sparse(value: Any) -> SparseTensor:
     if isinstance(value, SparseTensorValue):
         return SparseTensor.from_value(value)
     if not isinstance(value, SparseTensor):
-        raise TypeError(f"a SparseTensor is needed, and not {value!r:.80}")
+        raise TypeError(f"Input must be a SparseTensor, and not {value!r:.80}")
     return value
 
 
@@ -109,7 +109,9 @@ def sparse_merge(
         sizes = list(vocab_size)
     else:
         if not isinstance(vocab_size, (Tensor, int, np.integer)):
-            raise TypeError(f"vocab_size must be an int or a tensor, and not {vocab_size!r:.60}")
+            raise TypeError(
+                f"vocab_size has to be a Tensor or Python int, and is {vocab_size!r:.60}"
+            )
         sizes = [vocab_size]
     if len(ids) != len(sizes):
         raise ValueError(f"there are {len(ids)} sp_ids and {len(sizes)} sizes in vocab_size")

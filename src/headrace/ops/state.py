@@ -20,7 +20,7 @@ import numpy as np
 from headrace.base import dtypes, errors, shapes
 from headrace.base.shapes import Shape, TensorShape
 from headrace.graph.registry import op
-from headrace.graph.shape_fns import ShapeContext, from_attr, scalar, unchanged
+from headrace.graph.shape_fns import ShapeContext, from_attr, scalar
 from headrace.graph.tensor import Tensor
 from headrace.run.kernel import KernelContext
 from headrace.run.variable import NUMBERS, State, Variable
@@ -425,7 +425,7 @@ scatter_nd_max_op = _define_scatter_nd(
     inputs="ref: Ref(T)",
     outputs="output: T",
     attrs="limit: int; T: {int32, int64}",
-    shape=unchanged,
+    shape=lambda c: c.with_rank("ref", 0),
     foldable=False,
     differentiable=False,
 )

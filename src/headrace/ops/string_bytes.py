@@ -126,6 +126,8 @@ def decode_raw(
 
 def _substr_shape(c: ShapeContext) -> Shape:
     pos, length = c.shape("pos"), c.shape("len")
+    if not shape_rules.compatible(pos, length):
+        raise ValueError(f"pos and len shapes must match: {text(pos)} vs. {text(length)}")
     if pos is not None and length is not None and len(pos) != len(length):
         raise ValueError(f"pos {text(pos)} and len {text(length)} must have one rank")
     return shape_rules.broadcast(c.shape("input"), pos)

@@ -123,7 +123,8 @@ def _reduce_shape(c: ShapeContext) -> Shape:
         return None
     if axes is None:
         return (None,) * len(whole) if keep else None
-    found = {static_axis(int(axis), len(whole), "reduction dimension") for axis in axes.reshape(-1)}
+    says = "Invalid reduction dimension {axis} for input with {rank} dimensions"
+    found = {static_axis(int(axis), len(whole), "axis", says) for axis in axes.reshape(-1)}
     if keep:
         return tuple(1 if axis in found else size for axis, size in enumerate(whole))
     return tuple(size for axis, size in enumerate(whole) if axis not in found)
@@ -180,7 +181,7 @@ def reduce_join(
     axes = reduction_indices if axis is None else axis
     keep = bool(keepdims if keepdims is not None else keep_dims)
     with name_scope(None, "ReduceJoin", [t for t in (inputs, axes) if isinstance(t, Tensor)]):
-        inputs = convert(inputs, dtypes.string)
+        inputs = convert(inputs)
         if axes is None:
             raw = inputs.raw_shape
             if raw is not None:

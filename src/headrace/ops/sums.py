@@ -73,7 +73,14 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
 
     Raises ValueError if there is nothing to add, or shapes or types differ.
     """
-    tensors = _summands(inputs)
+    tensors = _summands(inputs, "Inputs must be an iterable of at least one Tensor/IndexedSlices")
+    kinds = [tensor.dtype.base_dtype for tensor in tensors]
+    if len(set(kinds)) > 1:
+        names = ", ".join(kind.name for kind in kinds)
+        raise TypeError(
+            f"Tensors in list passed to 'inputs' of 'AddN' Op have types [{names}] "
+            "that don't all match; tf.cast converts"
+        )
     if len(tensors) == 1:
         only = tensors[0] if isinstance(tensors[0], Tensor) else convert(tensors[0])
         return identity(only, name=name) if name else only
@@ -81,16 +88,12 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     return total
 
 
-def _summands(inputs: Any) -> list[Any]:
+def _summands(inputs: Any, refusal: str) -> list[Any]:
     if isinstance(inputs, Tensor) or not isinstance(inputs, Iterable):
-        raise ValueError(f"add_n needs a list of tensors, not {inputs!r:.80}")
+        raise ValueError(f"{refusal} with the same dtype and shape, not {inputs!r:.80}")
     tensors = [item if isinstance(item, IndexedSlices) else convert(item) for item in inputs]
     if not tensors:
-        raise ValueError("add_n needs at least one tensor")
-    kinds = {tensor.dtype.base_dtype for tensor in tensors}
-    if len(kinds) > 1:
-        names = ", ".join(sorted(kind.name for kind in kinds))
-        raise ValueError(f"add_n needs tensors of one type, not {names}")
+        raise ValueError(f"{refusal} with the same dtype and shape, and there is none")
     return tensors
 
 
@@ -101,10 +104,15 @@ def accumulate_n(
 
     Raises ValueError (nothing to add, shapes that cannot fit), TypeError (another type).
     """
-    tensors = [convert(item) for item in _summands(inputs)]
-    found: Shape = shape_rules.as_raw(shape)
+    refusal = "inputs must be a list of at least one Tensor"
+    tensors = [convert(item) for item in _summands(inputs, refusal)]
+    kinds = sorted({tensor.dtype.base_dtype.name for tensor in tensors})
+    if len(kinds) > 1:
+        raise ValueError(f"{refusal} with the same dtype and shape: these are {', '.join(kinds)}")
+    known = shape_rules.TensorShape(shape)
     for tensor in tensors:
-        found = shape_rules.merge(found, tensor.raw_shape)
+        known = known.merge_with(tensor.shape)
+    found = known._raw
     if (
         tensor_dtype is not None
         and dtypes.as_dtype(tensor_dtype) is not tensors[0].dtype.base_dtype

@@ -73,9 +73,12 @@ class TensorArray:
                 (dynamic_size, "dynamic_size"), (clear_after_read, "clear_after_read"),
             ):  # fmt: skip
                 if given:
-                    raise ValueError(f"a TensorArray takes a handle or {what}, not both")
+                    raise ValueError(
+                        f"Cannot provide both `handle` and `{what}` arguments at the same time: "
+                        "the handle's TensorArray is made already"
+                    )
         elif size is None:
-            raise ValueError("a TensorArray needs a size, if no handle is given")
+            raise ValueError("Argument `size` must be provided if handle is not provided")
         with name_scope(name, "TensorArray", [handle, size, flow]) as scope:
             if handle is not None:
                 self._handle = handle
@@ -173,8 +176,8 @@ class TensorArray:
         known = self.element_shape
         if not shape.is_compatible_with(known):
             raise ValueError(
-                f"an element of shape {shape} does not fit the TensorArray {self._handle.op.name!r}, whose elements "
-                f"have shape {known}; infer_shape=False lets them differ"
+                f"Inconsistent shapes: saw {shape} but expected {known}, that of the elements of the TensorArray "
+                f"{self._handle.op.name!r}; infer_shape=False lets them differ"
             )
         if self._infer_shape:
             self._shared.element_shape = known.merge_with(shape)
@@ -257,6 +260,7 @@ class TensorArray:
                 known = constant_value(sizes)
                 if (
                     known is not None
+                    and known.ndim == 1
                     and known.size
                     and known.min() == known.max()
                     and tensor.shape.ndims

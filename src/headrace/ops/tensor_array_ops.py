@@ -138,8 +138,25 @@ def tensor_array_grad_with_shape_op(
     return handle.gradient(source.decode(), tuple(shape_to_prepend.tolist())), flow_in
 
 
+def _written(c: ShapeContext) -> Shape:
+    c.with_rank("index", 0)
+    return ()
+
+
+def _scattered(c: ShapeContext) -> Shape:
+    indices, value = c.with_rank("indices", 1), c.with_rank_at_least("value", 1)
+    if indices is not None and value is not None:
+        shape_rules.merge_sizes(value[0], indices[0], "the rows of value and the indices")
+    return ()
+
+
+def _cut(c: ShapeContext) -> Shape:
+    c.with_rank("lengths", 1)
+    return ()
+
+
 @op("TensorArrayWriteV3", inputs="handle: resource; index: int32; value: T; flow_in: float", outputs="flow_out: float",
-    attrs="T: type", stateful=True, aliases=True, shape=scalar, snapshots=True)  # fmt: skip
+    attrs="T: type", stateful=True, aliases=True, shape=_written, snapshots=True)  # fmt: skip
 def write_op(
     xp: Any, handle: TensorArray, index: Any, value: Any, flow_in: Any, *, T: DType
 ) -> Any:
@@ -184,7 +201,8 @@ def gather_op(
 
 
 @op("TensorArrayScatterV3", inputs="handle: resource; indices: int32; value: T; flow_in: float",
-    outputs="flow_out: float", attrs="T: type", stateful=True, aliases=True, shape=scalar, snapshots=True)  # fmt: skip
+    outputs="flow_out: float", attrs="T: type", stateful=True, aliases=True, snapshots=True,
+    shape=_scattered)  # fmt: skip
 def scatter_op(
     xp: Any, handle: TensorArray, indices: Any, value: Any, flow_in: Any, *, T: DType
 ) -> Any:
@@ -242,7 +260,7 @@ def concat_op(
 
 
 @op("TensorArraySplitV3", inputs="handle: resource; value: T; lengths: int64; flow_in: float",
-    outputs="flow_out: float", attrs="T: type", stateful=True, aliases=True, shape=scalar, snapshots=True)  # fmt: skip
+    outputs="flow_out: float", attrs="T: type", stateful=True, aliases=True, shape=_cut, snapshots=True)  # fmt: skip
 def split_op(
     xp: Any, handle: TensorArray, value: Any, lengths: Any, flow_in: Any, *, T: DType
 ) -> Any:

@@ -63,21 +63,28 @@ def _paired(a: Tensor, axes: Any) -> tuple[Any, Any]:
     if isinstance(axes, (int, np.integer)):
         count = int(axes)
         if count < 0:
-            raise ValueError(f"axes must not be negative, but is {count}")
+            raise ValueError(f"`axes` must be at least 0, not {count}")
         if a.raw_shape is None:
             whole = rank(a)
             return arange(make.Sub(whole, count, name="sub"), whole), list(range(count))
         if count > len(a.raw_shape):
-            raise ValueError(f"axes is {count}, but a has shape {text(a.raw_shape)}")
+            raise ValueError(
+                f"`axes` must not be larger than the number of dimensions of tensor {a}: axes is {count}"
+            )
         return list(range(len(a.raw_shape) - count, len(a.raw_shape))), list(range(count))
     if isinstance(axes, Tensor):
         axes = convert(axes, dtypes.int32)
         return axes[0], axes[1]
     if len(axes) != 2:
-        raise ValueError(f"axes must be a number or two lists, not {axes!r}")
+        raise ValueError(
+            f"`axes` must be an integer or have length 2 (two lists of axes), not {axes!r}"
+        )
     pair = [[int(v) for v in np.atleast_1d(np.asarray(side))] for side in axes]
     if len(pair[0]) != len(pair[1]):
-        raise ValueError(f"a and b need as many axes each, not {pair[0]} and {pair[1]}")
+        raise ValueError(
+            f"Different number of contraction axes `a` and `b`, {len(pair[0])} != {len(pair[1])}: "
+            f"{pair[0]} and {pair[1]}"
+        )
     return pair[0], pair[1]
 
 

@@ -210,17 +210,19 @@ class TopKV2(NamedTuple):
 def _top_shape(c: ShapeContext) -> list[Shape]:
     whole = c.with_rank_at_least("input", 1)
     if len(c.op.inputs) == 2:
-        c.with_rank("k", 0)
-        value = c.value("k")
-        k = None if value is None else int(value)
+        k = c.size_value("k")
     else:
         k = c.attr("k")
     if k is not None and k < 0:
-        raise ValueError(f"k must be >= 0, not {k}")
+        raise ValueError(
+            f"Dimension size, given by scalar input 1, must be non-negative but is {k}: it is k"
+        )
     if whole is None:
         return [None, None]
     if whole[-1] is not None and k is not None and whole[-1] < k:
-        raise ValueError(f"the input must have at least k = {k} columns, but has {whole[-1]}")
+        raise ValueError(
+            f"input must have last dimension >= k = {k} but is {whole[-1]}: its shape is {text(whole)}"
+        )
     return [(*whole[:-1], k)] * 2
 
 

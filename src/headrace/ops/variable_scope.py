@@ -238,8 +238,8 @@ def _check_type(name: str, initializer: Any, dtype: dtypes.DType) -> None:
     found = convert(initializer).dtype.base_dtype
     if found != dtype:
         raise ValueError(
-            f"variable {name}: the initializer is {found.name} and dtype says {dtype.name}; "
-            "give only one of them, or tf.cast the initializer"
+            f"Initializer type '{found}' and explicit dtype '{dtype}' don't match: "
+            f"give variable {name} only one of them, or tf.cast the initializer"
         )
 
 
@@ -401,15 +401,25 @@ class variable_scope:
         name scope.  Raises ValueError, TypeError.
         """
         if default_name is None and name_or_scope is None:
-            raise TypeError("a variable_scope needs name_or_scope or default_name")
+            raise TypeError(
+                "If default_name is None then name_or_scope is required: a variable_scope has a name"
+            )
         if name_or_scope is not None and not isinstance(name_or_scope, (str, VariableScope)):
-            raise TypeError(f"name_or_scope is a string or a VariableScope, not {name_or_scope!r}")
+            raise TypeError(
+                f"VariableScope: name_or_scope must be a string or VariableScope, not {name_or_scope!r}"
+            )
         if reuse not in (None, False, True, AUTO_REUSE):
-            raise ValueError(f"reuse is True, False, None or AUTO_REUSE, not {reuse!r}")
+            raise ValueError(
+                f"The reuse parameter must be True or False or None, or AUTO_REUSE, not {reuse!r}"
+            )
         if not isinstance(auxiliary_name_scope, bool):
-            raise TypeError(f"auxiliary_name_scope is a bool, not {auxiliary_name_scope!r}")
+            raise TypeError(
+                f"The auxiliary_name_scope must be `True` or `False`, while get {auxiliary_name_scope!r}"
+            )
         if name_or_scope is None and reuse:
-            raise ValueError("reuse needs name_or_scope: a scope named by default is always new")
+            raise ValueError(
+                "reuse=True cannot be used without a name_or_scope: a scope named by default is always new"
+            )
         self._name_or_scope = name_or_scope
         self._default_name = default_name
         self._values = values

@@ -50,9 +50,9 @@ class VariableStore:
         constraint, synchronization, aggregation.
         """
         if custom_getter is not None and not callable(custom_getter):
-            raise ValueError(f"custom_getter must be a function, not {custom_getter!r}")
+            raise ValueError(f"Passed a custom_getter which is not callable: {custom_getter!r}")
         if partitioner is not None and not callable(partitioner):
-            raise ValueError(f"partitioner must be a function, not {partitioner!r}")
+            raise ValueError(f"Partitioner must be callable, but received: {partitioner!r}")
         if trainable is None:
             trainable = others["synchronization"].name != "ON_READ"
         arguments = {
@@ -88,8 +88,8 @@ class VariableStore:
             return self._found_parts(name, as_shape(shape), dtype, None)
         if f"{name}/part_0" in self._variables:
             raise ValueError(
-                f"variable {name} was made in parts ({name}/part_0, …); give the partitioner it was "
-                "made with, or another name"
+                "No partitioner was provided, but a partitioned version of the variable was found: "
+                f"{name}/part_0; give the partitioner it was made with, or another name"
             )
         return self._get_one(name, shape, dtype, initializer, reuse, **others)
 
@@ -115,7 +115,7 @@ class VariableStore:
         constant = initializer is not None and not callable(initializer)
         if constant and shape is not None:
             raise ValueError(
-                f"variable {name}: the initializer is a value, which has a shape; do not give one"
+                f"If initializer is a constant, do not specify shape: the initializer of variable {name} is a value"
             )
         wanted = as_shape(shape)
         known = self._variables.get(name)
@@ -151,8 +151,8 @@ class VariableStore:
     ) -> Variable:
         if not reuse:
             raise ValueError(
-                f"variable {name} already exists, made at {known.op.built_at}; to share it give its "
-                "variable_scope reuse=True or reuse=tf.AUTO_REUSE"
+                f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in "
+                f"its variable_scope, to share it? It was made at {known.op.built_at}"
             )
         _check_same(name, shape, dtype, known)
         return known
@@ -176,8 +176,8 @@ class VariableStore:
         dtype = dtypes.as_dtype(dtype).base_dtype
         if name in self._variables:
             raise ValueError(
-                f"variable {name} was made without a partitioner; get it without one, or "
-                "use another name"
+                "A partitioner was provided, but an unpartitioned version of the variable was found: "
+                f"{name}; get it without one, or use another name"
             )
         constant = initializer is not None and not callable(initializer)
         whole = as_shape(shape)
@@ -187,8 +187,8 @@ class VariableStore:
         if name in self._partitioned:
             if not reuse:
                 raise ValueError(
-                    f"partitioned variable {name} already exists; to share it give its "
-                    "variable_scope reuse=True or reuse=tf.AUTO_REUSE"
+                    f"Partitioned variable with name {name} already exists. Did you mean to set reuse=True or "
+                    "reuse=tf.AUTO_REUSE in its variable_scope, to share it?"
                 )
             return self._found_parts(name, whole, dtype, partitions)
         if reuse is True:
@@ -228,43 +228,51 @@ class VariableStore:
         partitions: list[int] | None,
     ) -> PartitionedVariable:
         known = self._partitioned[name]
-        _check_same(name, shape, dtype, known)
+        _check_same(name, shape, dtype, known, "reuse partitioned")
         if partitions is not None and partitions != known._get_partitions():
             raise ValueError(
-                f"partitioned variable {name} is cut {known._get_partitions()} and the partitioner "
-                f"says {partitions}"
+                f"Trying to reuse partitioned variable {name}, but specified partitions {partitions} "
+                f"and found partitions {known._get_partitions()}: it is cut already"
             )
         return known
 
 
 def _absent(name: str) -> ValueError:
     return ValueError(
-        f"variable {name} does not exist, or was not made with tf.get_variable(); "
+        f"Variable {name} does not exist, or was not created with tf.get_variable(): "
         "reuse=tf.AUTO_REUSE in its variable_scope makes it"
     )
 
 
-def _check_same(name: str, shape: TensorShape, dtype: dtypes.DType, known: Any) -> None:
+def _check_same(
+    name: str, shape: TensorShape, dtype: dtypes.DType, known: Any, what: str = "share"
+) -> None:
     if not shape.is_compatible_with(known.get_shape()):
         raise ValueError(
-            f"variable {name} exists with shape {known.get_shape()}, and shape {shape} was asked for"
+            f"Trying to {what} variable {name}, but specified shape {shape} and found shape {known.get_shape()}: "
+            "what is shared keeps its shape"
         )
     if not dtype.is_compatible_with(known.dtype):
         raise ValueError(
-            f"variable {name} exists with dtype {known.dtype.base_dtype.name}, and {dtype.name} was "
-            "asked for"
+            f"Trying to {what} variable {name}, but specified dtype {dtype.name} and found dtype {known.dtype.name}: "
+            "what is shared keeps its dtype"
         )
 
 
 def default_initializer(name: str, shape: Any, dtype: dtypes.DType) -> Any:
     """What a variable without an initializer starts as.  Raises ValueError."""
     if shape is None:
-        raise ValueError(f"variable {name} has no initializer, so its shape must be given")
+        raise ValueError(
+            f"Variable {name} did not get an initializer, so its `shape` argument must be specified. "
+            f"Shape of a new variable ({name}) must be fully defined, but instead was <unknown>"
+        )
     if dtype.is_floating:
         return initializers.glorot_uniform_initializer()
     if dtype.is_integer or dtype.is_bool or dtype == dtypes.string:
         return initializers.zeros_initializer()
-    raise ValueError(f"variable {name} of {dtype.name} needs an initializer: there is no default")
+    raise ValueError(
+        f"An initializer for variable {name} of {dtype} is required: there is no default"
+    )
 
 
 def _initial(
@@ -289,8 +297,8 @@ def _initial(
     ):
         return initializer, None
     raise ValueError(
-        f"variable {name}: its shape is {shape}; an initializer that takes a shape needs it fully "
-        "defined, one that takes nothing needs none"
+        f"The initializer passed is not valid. Shape of a new variable ({name}) must be fully defined, but instead was "
+        f"{shape}; an initializer that takes nothing needs none"
     )
 
 
@@ -308,16 +316,25 @@ def _asked(
     """What the partitioner says of the variable, checked: how many parts along each axis."""
     if not shape.is_fully_defined() or not shape.rank:
         raise ValueError(
-            f"variable {name} of shape {shape} cannot be partitioned: the shape must be fully "
-            "defined, with at least one dimension"
+            f"Shape of a new partitioned variable ({name}) must be fully defined, but instead was {shape}; "
+            "it has at least one dimension"
         )
     parts = partitioner(shape=shape, dtype=dtype)
-    if not isinstance(parts, (list, tuple)) or len(parts) != shape.rank:
+    if not isinstance(parts, (list, tuple)):
         raise ValueError(
-            f"the partitioner of variable {name} must give a list of {shape.rank} numbers, not {parts!r}"
+            f"Partitioner must return a sequence, but saw: {parts!r}, for variable {name}"
+        )
+    if len(parts) != shape.rank:
+        raise ValueError(
+            f"Partitioner returned a partition list that does not match the Variable's rank: {parts} vs. {shape}, "
+            f"that of {name}"
         )
     if any(count < 1 for count in parts):
-        raise ValueError(f"the partitioner of variable {name} gave numbers below one: {parts}")
+        raise ValueError(
+            f"Partitioner returned zero partitions for some axes: {parts}, for variable {name}"
+        )
     if sum(count > 1 for count in parts) > 1:
-        raise ValueError(f"variable {name} can be cut along one axis only, not {parts}")
+        raise ValueError(
+            f"Can only slice a variable along one dimension: shape: {shape}, partitioning: {parts}, of {name}"
+        )
     return [int(count) for count in parts]

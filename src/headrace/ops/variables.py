@@ -116,7 +116,9 @@ class Variable(metaclass=Created):
         if initial_value is None:
             raise ValueError("initial_value must be specified")
         if constraint is not None and not callable(constraint):
-            raise ValueError("the constraint of a variable must be callable")
+            raise ValueError(
+                f"The `constraint` argument must be a callable, a function of the variable, not {constraint!r:.80}"
+            )
         self._trainable = trainable
         self._constraint = constraint
         wanted = None if dtype is None else dtypes.as_dtype(dtype)
@@ -413,7 +415,7 @@ class Variable(metaclass=Created):
         self, function: Callable[..., Any], delta: Any, use_locking: bool, name: str | None
     ) -> Any:
         if not (hasattr(delta, "indices") and hasattr(delta, "values")):
-            raise TypeError(f"sparse_delta must be an IndexedSlices, not {delta!r:.80}")
+            raise TypeError(f"sparse_delta is not IndexedSlices: {delta!r:.80}")
         return function(self._variable, delta.indices, delta.values, use_locking, name)
 
     def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
@@ -546,7 +548,10 @@ def _collections(collections: Any, trainable: bool) -> list[Any]:
     if collections is None:
         collections = [GraphKeys.GLOBAL_VARIABLES]
     if not isinstance(collections, (list, tuple, set)):
-        raise ValueError(f"collections must be a list, tuple or set, not {collections!r}")
+        raise ValueError(
+            "collections argument to Variable constructor must be a list, tuple, or set, "
+            f"not {collections!r}"
+        )
     keys = list(collections)
     if trainable and GraphKeys.TRAINABLE_VARIABLES not in keys:
         keys.append(GraphKeys.TRAINABLE_VARIABLES)
@@ -572,8 +577,8 @@ def _to_tensor(
 ) -> Tensor:
     if dtype is not None and not dtype.is_compatible_with(value.dtype):
         raise ValueError(
-            f"variable {value.name} has dtype {value.dtype.name}, and {dtype.name} is needed; "
-            "tf.cast converts its value"
+            f"Incompatible type conversion requested to type {dtype.name!r} for variable of type {value.dtype.name!r}: "
+            f"{value.name}; tf.cast converts its value"
         )
     return value._ref() if as_ref else value.value()
 

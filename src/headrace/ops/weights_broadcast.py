@@ -72,9 +72,8 @@ def _check_sizes(weights: Tensor, values: Tensor) -> None:
     )
     if not alike:
         raise ValueError(
-            f"weights {weights.name} of shape {weights.shape} do not broadcast to values {values.name} "
-            f"of shape {values.shape}: they must be a scalar, or have the same rank and sizes that are "
-            "1 or equal"
+            f"weights can not be broadcast to values: {weights.name} has shape {weights.shape}, {values.name} has "
+            f"{values.shape}; weights must be a scalar, or have the same rank and sizes that are 1 or equal"
         )
 
 

@@ -198,6 +198,9 @@ def static_out(
         raise ValueError(
             f"strides {list(strides)} and dilations {list(dilations)} must have {len(size) + 2} entries"
         )
+    for what, given in (("Stride", strides), ("Dilation rate", dilations)):
+        if min(given) < 1:
+            raise ValueError(f"{what} must be > 0, but got {min(given)}: they are {list(given)}")
     for axis, (n, w) in enumerate(zip(size, window, strict=True), first):
         if n is None or w is None:
             found.append(None)
@@ -209,6 +212,7 @@ def static_out(
         room = n + sum(pads) - (w - 1) * dilations[axis] - 1
         if room < 0:
             raise ValueError(
+                f"Negative dimension size caused by subtracting {(w - 1) * dilations[axis] + 1} from {n + sum(pads)}: "
                 f"a window of {w}, dilated by {dilations[axis]}, is larger than the padded size {n + sum(pads)}"
             )
         found.append(room // strides[axis] + 1)

@@ -83,7 +83,7 @@ def _lists(tensors_list: Any) -> list[list[Any]]:
     """One list for each set of tensors.  Raises ValueError."""
     sets = list(tensors_list)
     if not sets:
-        raise ValueError("the list of tensors to join is empty; give at least one set of tensors")
+        raise ValueError("Expected at least one set of tensors to join, and the list is empty")
     if isinstance(sets[0], dict) and any(
         not isinstance(each, dict) or set(each) != set(sets[0]) for each in sets
     ):
@@ -124,8 +124,8 @@ def _types(lists: Sequence[Sequence[Tensor]]) -> list[dtypes.DType]:
         for kind, tensor in zip(types, other, strict=True):
             if tensor.dtype.base_dtype != kind:
                 raise TypeError(
-                    f"the sets of tensors to join differ in type: {kind.name} and "
-                    f"{tensor.dtype.base_dtype.name} ({tensor.name})"
+                    f"Expected types to be consistent: {kind.name} vs. {tensor.dtype.base_dtype.name}, "
+                    f"that of {tensor.name}"
                 )
     return types
 
@@ -141,7 +141,7 @@ def _shapes(lists: Sequence[Sequence[Tensor]], shapes: Any, enqueue_many: bool) 
             shape = tensor.get_shape()
             if shape.ndims is None:
                 raise ValueError(
-                    f"the rank of {tensor.name} is not known when the graph is built; give `shapes`"
+                    f"Cannot infer Tensor's rank: {tensor}; it is not known when the graph is built; give `shapes`"
                 )
             merged = merged.merge_with(shape.with_rank_at_least(1)[1:] if enqueue_many else shape)
         found.append(merged)
@@ -154,7 +154,7 @@ def _shapes(lists: Sequence[Sequence[Tensor]], shapes: Any, enqueue_many: bool) 
 def _batches(lists: list[list[Any]], keep_input: Any, way: _Way, scope: str) -> Any:
     """The batch: a tensor, or a list of several.  Call it within the name scope `scope`."""
     if not lists[0]:
-        raise ValueError("there are no tensors to make batches of; give at least one")
+        raise ValueError("Expected at least one tensor in batch(), to make batches of")
     sets = [[_converted(value) for value in each] for each in lists]
     keep = _checked_keep(keep_input, way.enqueue_many)
     sources = [

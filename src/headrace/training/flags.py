@@ -57,7 +57,7 @@ class Flag:
             parsed = self.parse(given)
         except ValueError as error:
             raise IllegalFlagValueError(
-                f"--{self.name}={given}: {error or f'not {self.kind}'}"
+                f"flag --{self.name}={given}: {error or f'not {self.kind}'}"
             ) from None
         if self.multiple:
             parsed = [*(self.value if self.present else []), parsed]
@@ -83,7 +83,9 @@ class FlagValues:
         """Add a flag.  Raises DuplicateFlagError."""
         for name in filter(None, (flag.name, flag.short_name)):
             if name in self._flags:
-                raise DuplicateFlagError(f"the flag --{name} is defined already")
+                raise DuplicateFlagError(
+                    f"The flag '{name}' is defined twice: --{name} is there already"
+                )
         flag.value = flag.default
         for name in filter(None, (flag.name, flag.short_name)):
             self._flags[name] = flag
@@ -92,13 +94,13 @@ class FlagValues:
         found = self._flags.get(name)
         if found is None:
             raise UnrecognizedFlagError(
-                f"no flag --{name} is defined; there are {', '.join(sorted(self._flags)) or 'none'}"
+                f"Unknown command line flag '{name}': there are {', '.join(sorted(self._flags)) or 'none'}"
             )
         return found
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name not in self._flags:
-            raise AttributeError(f"no flag --{name} is defined")
+            raise AttributeError(f"{name}: no flag --{name} is defined")
         if not self.__dict__["_parsed"]:
             self(sys.argv, known_only=True)
         return self._flags[name].value
@@ -106,7 +108,9 @@ class FlagValues:
     def __setattr__(self, name: str, value: Any) -> None:
         flag = self._flags.get(name)
         if flag is None:
-            raise AttributeError(f"no flag --{name} is defined")
+            raise UnrecognizedFlagError(
+                f"Unknown command line flag '{name}': a flag is defined before it is set"
+            )
         before, flag.value = flag.value, value
         try:
             self._validate(name)
@@ -120,7 +124,11 @@ class FlagValues:
             del self._flags[key]
 
     def __getitem__(self, name: str) -> Flag:
-        return self._find(name)
+        """Raises KeyError if there is none."""
+        try:
+            return self._find(name)
+        except UnrecognizedFlagError as error:
+            raise KeyError(str(error)) from None
 
     def __contains__(self, name: object) -> bool:
         return name in self._flags
@@ -152,7 +160,8 @@ class FlagValues:
             elif not self._take(word, pending):
                 if not known_only:
                     raise UnrecognizedFlagError(
-                        f"no flag {word.partition('=')[0]} is defined; --help lists those there are"
+                        f"Unknown command line flag '{word.partition('=')[0].lstrip('-')}': "
+                        "--help lists those there are"
                     )
                 rest.append(word)
         self.__dict__["_parsed"] = True
@@ -242,7 +251,7 @@ def _boolean(given: str) -> bool:
         return True
     if lowered in ("false", "f", "0", "no", "n"):
         return False
-    raise ValueError("not true or false")
+    raise ValueError(f"('Non-boolean argument to boolean flag', {given!r}): it is true or false")
 
 
 def _integer(given: str) -> int:
@@ -255,12 +264,12 @@ def _list(given: str) -> list[str]:
 
 def _typed(default: Any, parse: Callable[[str], Any], name: str, kind: str) -> Any:
     """Defaults may be given as text.  Raises IllegalFlagValueError if it is not of the flag's type."""
-    if not isinstance(default, str):
+    if default is None or isinstance(default, bool):
         return default
     try:
-        return parse(default)
-    except ValueError:
-        raise IllegalFlagValueError(f"the default {default!r} of --{name} is not {kind}") from None
+        return parse(str(default))
+    except ValueError as error:
+        raise IllegalFlagValueError(f"flag --{name}={default}: {error}, and the default") from None
 
 
 def DEFINE_string(
@@ -284,7 +293,7 @@ def DEFINE_integer(
     short_name: str | None = None,
 ) -> None:
     """A flag of a whole number; ``0x10`` is one too."""
-    parse = _bounded(_integer, lower_bound, upper_bound)
+    parse = _bounded(_integer, lower_bound, upper_bound, "integer")
     value = _typed(default, parse, name, "an integer")
     _define(Flag(name, parse, value, help or "", "an integer", short_name=short_name), flag_values)
 
@@ -299,19 +308,25 @@ def DEFINE_float(
     short_name: str | None = None,
 ) -> None:
     """A flag of a number."""
-    parse = _bounded(float, lower_bound, upper_bound)
+    parse = _bounded(float, lower_bound, upper_bound, "number")
     value = _typed(default, parse, name, "a number")
     value = float(value) if isinstance(value, int) else value
     _define(Flag(name, parse, value, help or "", "a number", short_name=short_name), flag_values)
 
 
+def _range(low: float | None, high: float | None) -> str:
+    if low is not None and high is not None:
+        return f"in the range [{low}, {high}]"
+    return f">= {low}" if low is not None else f"<= {high}"
+
+
 def _bounded(
-    parse: Callable[[str], Any], low: float | None, high: float | None
+    parse: Callable[[str], Any], low: float | None, high: float | None, kind: str
 ) -> Callable[[str], Any]:
     def checked(given: str) -> Any:
         value = parse(given)
         if (low is not None and value < low) or (high is not None and value > high):
-            raise ValueError(f"not within {low} and {high}")
+            raise ValueError(f"{given} is not {kind} {_range(low, high)}")
         return value
 
     return checked
@@ -344,11 +359,13 @@ def DEFINE_enum(
     short_name: str | None = None,
 ) -> None:
     """A flag of one of the given words."""
+    if not enum_values:
+        raise ValueError(f'enum_values cannot be empty, found "{enum_values}"')
     kind = f"one of {', '.join(enum_values)}"
 
     def parse(given: str) -> str:
         if given not in enum_values:
-            raise ValueError(f"not {kind}")
+            raise ValueError(f"value should be one of <{'|'.join(enum_values)}>")
         return given
 
     value = _typed(default, parse, name, kind)

@@ -58,7 +58,7 @@ def create_global_step(graph: Graph | None = None) -> Any:
     """Make the step, at 0.  Raises ValueError if there is one."""
     graph = scopes.get_default_graph() if graph is None else graph
     if get_global_step(graph) is not None:
-        raise ValueError('"global_step" exists already; get_or_create_global_step() finds it')
+        raise ValueError('"global_step" already exists: get_or_create_global_step() finds it')
     with graph.as_default(), graph.name_scope(None):
         return get_variable(
             GraphKeys.GLOBAL_STEP,
@@ -82,13 +82,13 @@ def assert_global_step(global_step_tensor: Any) -> None:
     """Raise TypeError unless it is an integer scalar, a variable or a tensor."""
     if not isinstance(global_step_tensor, (Variable, Tensor)):
         raise TypeError(
-            f'the existing "global_step" must be a variable or a tensor, not {global_step_tensor!r}'
+            f'Existing "global_step" must be a Variable or Tensor, not {global_step_tensor!r}'
         )
     if not global_step_tensor.dtype.base_dtype.is_integer:
         raise TypeError(
-            f'the existing "global_step" must be of an integer type, not '
-            f"{global_step_tensor.dtype.name}"
+            f'Existing "global_step" does not have integer type: {global_step_tensor.dtype}; '
+            "it counts steps"
         )
     shape = global_step_tensor.get_shape()
     if shape.ndims != 0 and shape.is_fully_defined():
-        raise TypeError(f'the existing "global_step" must be a scalar, and has shape {shape}')
+        raise TypeError(f'Existing "global_step" is not scalar: {shape} is its shape')

@@ -96,7 +96,7 @@ def input_producer(
         shape = rows.get_shape().with_rank_at_least(1)[1:].merge_with(TensorShape(element_shape))
         if not shape.is_fully_defined():
             raise ValueError(
-                "input_tensor must have a fully defined shape or element_shape must be given; "
+                "Either `input_tensor` must have a fully defined shape or `element_shape` must be specified: "
                 f"{rows.name} has shape {rows.get_shape()}"
             )
         if shuffle:
@@ -191,7 +191,9 @@ def slice_input_producer(
     with name_scope(name, "input_producer", list(tensor_list)):
         tensors = [convert(value) for value in tensor_list]
         if not tensors:
-            raise ValueError("slice_input_producer needs at least one tensor")
+            raise ValueError(
+                "Expected at least one tensor in slice_input_producer(), to take slices of"
+            )
         queue = range_input_producer(
             shape_of(tensors[0])[0],
             num_epochs=num_epochs,

@@ -39,7 +39,9 @@ __all__ = [
 
 def _step_of(global_step: Any) -> Any:
     if global_step is None:
-        raise ValueError("a decaying learning rate needs the global_step it decays with")
+        raise ValueError(
+            "None values not supported: a decaying learning rate needs the global_step it decays with"
+        )
     return global_step
 
 
@@ -259,18 +261,23 @@ def piecewise_constant(
     """
     if len(boundaries) != len(values) - 1:
         raise ValueError(
-            f"there must be one boundary less than values, and there are {len(boundaries)} and "
-            f"{len(values)}"
+            "The length of boundaries should be 1 less than the length of values, and they are "
+            f"{len(boundaries)} and {len(values)}"
         )
     limits = [convert(boundary) for boundary in boundaries]
     rates = [convert(value) for value in values]
+    for rate in rates[1:]:
+        if rate.dtype.base_dtype != rates[0].dtype.base_dtype:
+            raise ValueError(
+                f"Values must have elements all with the same dtype ({rates[0].dtype.base_dtype} vs "
+                f"{rate.dtype.base_dtype}): they are the learning rates"
+            )
     kind = convert(x).dtype.base_dtype
     for number, limit in enumerate(limits):
         if limit.dtype.base_dtype != kind:
             if not (limit.dtype.base_dtype == dtypes.int32 and kind == dtypes.int64):
                 raise ValueError(
-                    f"boundaries must be of the type of x, {kind.name}, not "
-                    f"{limit.dtype.base_dtype.name}"
+                    f"Boundaries ({limit.dtype.base_dtype}) must have the same dtype as x ({kind}); tf.cast converts"
                 )
             limits[number] = cast(limit, kind)
     with name_scope(name, "PiecewiseConstant", [x, *boundaries, *values]):

@@ -74,7 +74,7 @@ class ExponentialMovingAverage:
         for var in followed:
             if var.dtype.base_dtype not in _AVERAGED:
                 raise TypeError(
-                    f"only averages of floating types can be kept, and {var.name} is {var.dtype.name}"
+                    f"The variables must be half, float, or double: {var.name} is {var.dtype.name}"
                 )
             if var not in self._averages:
                 with init_scope():

@@ -49,7 +49,7 @@ class Optimizer:
     def __init__(self, use_locking: bool, name: str) -> None:
         """`name` names the ops and slots.  Raises ValueError without one."""
         if not name:
-            raise ValueError("an optimizer must have a name")
+            raise ValueError("Must specify the optimizer name: it names its ops and slots")
         self._use_locking = use_locking
         self._name = name
         self._slots: dict[str, dict[Any, Any]] = {}
@@ -86,8 +86,8 @@ class Optimizer:
         )
         if all(grad is None for grad, _ in pairs):
             raise ValueError(
-                f"no variable has a gradient; is there a way from {[str(v) for _, v in pairs]} to "
-                f"the loss {loss} through ops that have gradients?"
+                "No gradients provided for any variable, check your graph for ops that do not support gradients: is "
+                f"there a way from {[str(v) for _, v in pairs]} to the loss {loss}?"
             )
         return self.apply_gradients(pairs, global_step=global_step, name=name)
 
@@ -122,7 +122,9 @@ class Optimizer:
             )
         variables = _flat(var_list)
         if not variables:
-            raise ValueError("there are no variables to optimize")
+            raise ValueError(
+                "No variables to optimize: the graph has no trainable ones, and none were given"
+            )
         grads = gradients(
             loss,
             [v if isinstance(v, Tensor) else _checked(v)._ref() for v in variables],
@@ -149,12 +151,14 @@ class Optimizer:
         """
         pairs = [(_gradient(grad), variable) for grad, variable in grads_and_vars]
         if not pairs:
-            raise ValueError("no variables were given")
+            raise ValueError("No variables provided: there are no pairs of gradient and variable")
         for _, variable in pairs:
             _checked(variable)
         used = [(grad, variable) for grad, variable in pairs if grad is not None]
         if not used:
-            raise ValueError(f"none of the variables has a gradient: {[str(v) for _, v in pairs]}")
+            raise ValueError(
+                f"No gradients provided for any variable: {[str(v) for _, v in pairs]} have None"
+            )
         with init_scope():
             self._create_slots([variable for _, variable in used])
         with name_scope(name, self._name) as scope:
@@ -343,7 +347,7 @@ class Optimizer:
             if kind not in valid and kind != dtypes.resource:
                 names = ", ".join(sorted(t.name for t in valid))
                 raise ValueError(
-                    f"{tensor.name} is {kind.name}, and {type(self).__name__} takes {names}"
+                    f"Invalid type {kind!r} for {tensor.name}: {type(self).__name__} takes {names}"
                 )
 
     @staticmethod
@@ -391,7 +395,7 @@ def _checked(variable: Any) -> Any:
         return variable
     if isinstance(variable, Tensor):
         raise NotImplementedError(
-            f"{variable.name} is a tensor and cannot be updated; give the tf.Variable"
+            f"Trying to update a Tensor {variable.name}, which cannot be done; give the tf.Variable"
         )
     raise NotImplementedError(f"{variable!r} is not a variable that can be optimized")
 

@@ -86,9 +86,9 @@ class SyncReplicasOptimizer(Optimizer):
         """
         pairs = list(grads_and_vars)
         if not pairs:
-            raise ValueError("no variables were given")
+            raise ValueError("Must supply at least one variable: there are no pairs")
         if global_step is None:
-            raise ValueError("a global_step is needed to tell stale gradients")
+            raise ValueError("Global step is required to check staleness: it tells stale gradients")
         self._global_step = global_step
         anchor = no_op()  # the local step belongs to the worker, wherever the other variables are
         with colocate_with(anchor):
@@ -164,7 +164,7 @@ class SyncReplicasOptimizer(Optimizer):
     def get_chief_queue_runner(self) -> QueueRunner:
         """What the chief has to start; raises ValueError before `apply_gradients`."""
         if self._chief_queue_runner is None:
-            raise ValueError("get_chief_queue_runner comes after apply_gradients")
+            raise ValueError("Should be called after apply_gradients(): get_chief_queue_runner is")
         return self._chief_queue_runner
 
     def get_init_tokens_op(self, num_tokens: int = -1) -> Operation:
@@ -173,7 +173,9 @@ class SyncReplicasOptimizer(Optimizer):
         Raises ValueError before `apply_gradients`, and for fewer tokens than workers need.
         """
         if self._token_queue is None:
-            raise ValueError("get_init_tokens_op comes after apply_gradients")
+            raise ValueError(
+                "get_init_tokens_op() should be called after apply_gradients(), which makes the queue"
+            )
         needed = self._replicas_to_aggregate - self._total_num_replicas
         if num_tokens == -1:
             num_tokens = self._replicas_to_aggregate
