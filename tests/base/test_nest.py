@@ -70,9 +70,9 @@ def test_several_structures_are_mapped_together() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: nest.pack_sequence_as([1, 2], [1, 2, 3]), ValueError, "2 leaves.*has 3"),
-        (lambda: nest.pack_sequence_as([1, 2], 4), TypeError, "must be a sequence"),
-        (lambda: nest.pack_sequence_as(1, [4, 5]), ValueError, "1 leaves.*has 2"),
+        (lambda: nest.pack_sequence_as([1, 2], [1, 2, 3]), ValueError, "2 atoms.*had 3"),
+        (lambda: nest.pack_sequence_as([1, 2], 4), TypeError, "a sequence of leaves"),
+        (lambda: nest.pack_sequence_as(1, [4, 5]), ValueError, "one leaf.*has 2"),
         (lambda: nest.map_structure(add, [1, 2], [3]), ValueError, "2 parts against 1"),
         (lambda: nest.map_structure(add, [1, 2], (3, 4)), TypeError, "list against tuple"),
         (lambda: nest.map_structure(3, [1]), TypeError, "callable"),  # type: ignore[arg-type]

@@ -89,11 +89,13 @@ def test_broadcast(a, b, want):
 
 
 def test_a_disagreement_names_both_sides_and_the_place():
-    with pytest.raises(ValueError, match=r"\[2,\?\] and \[3,4\].*dimension 0 is 2 and 3"):
+    with pytest.raises(ValueError, match=r"Dimension 0 .* but are 2 and 3: \[2,\?\] and \[3,4\]"):
         shapes.merge((2, None), (3, 4))
-    with pytest.raises(ValueError, match=r"\[2\] and \[3,4\].*rank 1 and rank 2"):
+    with pytest.raises(ValueError, match=r"equal rank, but are 1 and 2: \[2\] and \[3,4\]"):
         shapes.merge((2,), (3, 4))
-    with pytest.raises(ValueError, match=r"\[2,5\] and \[3,1\] do not broadcast: 2 and 3"):
+    with pytest.raises(
+        ValueError, match=r"but are 2 and 3: shapes \[2,5\] and \[3,1\] do not broadcast"
+    ):
         shapes.broadcast((2, 5), (3, 1))
 
 
@@ -190,7 +192,7 @@ def test_shapes_index_to_dimensions_and_slice_to_shapes():
 
 @pytest.mark.parametrize("use", [len, list, TensorShape.as_list, lambda s: s[::2]])
 def test_unknown_rank_cannot_be_counted(use):
-    with pytest.raises(ValueError, match="known rank"):
+    with pytest.raises(ValueError, match=r"unknown (rank|TensorShape)|known rank"):
         use(TensorShape(None))
 
 
@@ -211,11 +213,14 @@ def test_shapes_are_values():
 def test_asserting_methods_name_both_sides():
     shape = TensorShape([1, None])
     for call, text in [
-        (lambda: shape.assert_has_rank(3), r"\(1, \?\) must have rank 3, not 2"),
-        (lambda: shape.with_rank_at_least(3), "rank at least 3, not 2"),
-        (lambda: shape.with_rank_at_most(1), "rank at most 1, not 2"),
+        (lambda: shape.assert_has_rank(3), r"\(1, \?\) must have rank 3, and has 2"),
+        (lambda: shape.with_rank_at_least(3), "rank at least 3, and has 2"),
+        (lambda: shape.with_rank_at_most(1), "rank at most 1, and has 2"),
         (lambda: shape.assert_same_rank([1]), "same rank, not 2 and 1"),
-        (lambda: shape.assert_is_compatible_with([2, 2]), "dimension 0 is 1 and 2"),
+        (
+            lambda: shape.assert_is_compatible_with([2, 2]),
+            r"\(1, \?\) and \[2, 2\] are incompatible: Dimension 0 .* 1 and 2",
+        ),
         (shape.assert_is_fully_defined, r"\(1, \?\) is not fully defined"),
         (lambda: Dimension(3).merge_with(4), "3 and 4"),
     ]:

@@ -170,7 +170,7 @@ def test_what_is_no_number_is_refused_in_time_that_grows_with_its_length(text: b
 @pytest.mark.parametrize("equation", ["a" * 100_000 + "!", "a," + "a..." * 50_000 + "!"])
 def test_what_is_no_equation_is_refused_in_time_that_grows_with_its_length(equation: str) -> None:
     began = time.thread_time()
-    with pytest.raises(ValueError, match="is no equation"):
+    with pytest.raises(ValueError, match="an equation is written like"):
         tf.einsum(equation, tf.ones([2]))
     assert time.thread_time() - began < 1.0
 

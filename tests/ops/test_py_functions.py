@@ -119,7 +119,7 @@ def test_what_was_not_promised_is_refused(result: Any, kinds: Any, text: str) ->
 
 
 def test_it_must_be_callable() -> None:
-    with tf.Graph().as_default(), pytest.raises(ValueError, match="function"):
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="func to be callable"):
         tf.py_func(3, [], tf.float32)
 
 

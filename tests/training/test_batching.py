@@ -90,11 +90,11 @@ def test_sparse_tensors_come_out_as_the_rows_that_went_in() -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "says"),
     [
-        (lambda: tf.train.batch([], 3), ValueError, "no tensors"),
+        (lambda: tf.train.batch([], 3), ValueError, "at least one tensor"),
         (lambda: tf.train.batch_join([], 3), ValueError, "at least one set"),
         (lambda: tf.train.batch_join([[1], [1, 2]], 3), ValueError, r"lengths: \[1, 2\]"),
         (lambda: tf.train.batch_join([{"a": 1}, {"b": 1}], 3), ValueError, "same keys"),
-        (lambda: tf.train.batch_join([[1], [1.0]], 3), TypeError, "int32 and float32"),
+        (lambda: tf.train.batch_join([[1], [1.0]], 3), TypeError, "int32 vs. float32"),
         (lambda: tf.train.batch([tf.placeholder(tf.int32)], 3), ValueError, "give `shapes`"),
         (lambda: tf.train.shuffle_batch([1], 3, 5, 5), ValueError, "bigger than min_after_dequeue 5"),
         (lambda: tf.train.maybe_batch([1], [True], 3), ValueError, "scalar when enqueue_many"),

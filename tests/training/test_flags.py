@@ -61,10 +61,10 @@ def test_the_command_line(
     ("words", "message"),
     [
         (["--steps=few"], "--steps=few"),
-        (["--steps=-1"], "not within 0"),
+        (["--steps=-1"], "-1 is not integer >= 0"),
         (["--steps"], "--steps needs a value: an integer"),
-        (["--sync=perhaps"], "not true or false"),
-        (["--job=chief"], "not one of ps, worker"),
+        (["--sync=perhaps"], "true or false"),
+        (["--job=chief"], "one of <ps[|]worker>"),
     ],
 )
 def test_values_of_the_wrong_kind_are_refused(
@@ -76,7 +76,7 @@ def test_values_of_the_wrong_kind_are_refused(
 
 def test_unknown_flags_are_refused_or_passed_on(values: flags.FlagValues) -> None:
     words = ["program", "--unknown=1", "--name=x"]
-    with pytest.raises(flags.UnrecognizedFlagError, match="--unknown"):
+    with pytest.raises(flags.UnrecognizedFlagError, match="'unknown'"):
         values(words)
     assert values(words, known_only=True) == ["program", "--unknown=1"]
     assert values.name == "x"
@@ -100,7 +100,7 @@ def test_flags_can_be_set_and_looked_at(values: flags.FlagValues) -> None:
     del values.steps
     assert "s" not in values
     assert len(values) == 8
-    with pytest.raises(AttributeError, match="no flag --other is defined"):
+    with pytest.raises(flags.UnrecognizedFlagError, match="flag 'other'"):
         values.other = 1
     with pytest.raises(AttributeError, match="no flag --other is defined"):
         _ = values.other
@@ -115,7 +115,7 @@ def test_a_default_must_be_of_the_flags_kind(values: flags.FlagValues) -> None:
     flags.DEFINE_integer("ten", "10", "as text", flag_values=values)
     values.mark_as_parsed()
     assert values.ten == 10
-    with pytest.raises(flags.IllegalFlagValueError, match="'x' of --bad is not an integer"):
+    with pytest.raises(flags.IllegalFlagValueError, match=r"--bad=x: .*an integer"):
         flags.DEFINE_integer("bad", "x", "as text", flag_values=values)
 
 
@@ -123,7 +123,7 @@ def test_required_flags_and_validators(values: flags.FlagValues) -> None:
     flags.DEFINE_string("task", None, "which", values)
     flags.mark_flags_as_required(["task"], values)
     flags.register_validator("rate", lambda rate: rate < 5, "too fast", values)
-    with pytest.raises(flags.IllegalFlagValueError, match="--task must be given"):
+    with pytest.raises(flags.IllegalFlagValueError, match="--task must have a value"):
         values(["program"])
     with pytest.raises(flags.IllegalFlagValueError, match=r"--rate=7.0: too fast"):
         values(["program", "--task=0", "--rate=7"])

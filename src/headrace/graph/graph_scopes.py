@@ -292,7 +292,9 @@ class GraphScopes:
         if not isinstance(op_type_map, dict) or not all(
             isinstance(name, str) for pair in op_type_map.items() for name in pair
         ):
-            raise TypeError("op_type_map must be a dict from op type to gradient name, all strings")
+            raise TypeError(
+                "op_type_map must be a dictionary mapping strings to strings: op types to names of gradients"
+            )
         saved = self._gradient_overrides
         self._gradient_overrides = {**saved, **op_type_map}
         try:

@@ -115,8 +115,8 @@ def called_apart(function: Callable[[], T]) -> T:
         _stacks.graphs, _stacks.device_stacks, _stacks.sessions = there
 
 
-def require_session(session: Any, refusal: str, name: str) -> Any:
-    """`session`, or the default one, to run the node or tensor `name`.  Raises ValueError saying how to get one."""
+def require_session(session: Any, what: str) -> Any:
+    """`session`, or the default one.  Raises ValueError saying how to get one."""
     found = session if session is not None else get_default_session()
     if found is None:
         raise ValueError(

@@ -84,8 +84,8 @@ def _sized(term: str, shape: Shape, sizes: dict[str, int | None]) -> Shape:
             sizes[label] = shape[at]
         elif shape[at] is not None and shape[at] != known:
             raise ValueError(
-                f"Dimensions must be equal, but are {known} and {shape[at]}: Expected dimension {known} at axis {at} of "
-                f"the input shaped {shape_rules.text(shape)} but got dimension {shape[at]}, as both axes are called "
+                f"Dimensions must be equal, but are {known} and {shape[at]}: Expected dimension {known} at axis {at} "
+                f"of the input shaped {shape_rules.text(shape)} but got dimension {shape[at]}, as both axes are called "
                 f"{label!r}"
             )
         at += 1
@@ -338,7 +338,7 @@ def _parsed(equation: str, count: int) -> tuple[list[str], str]:
     match = _EQUATION.fullmatch("".join(equation.split()))
     if match is None:
         raise ValueError(
-            f"Subscripts have incorrect format: {equation}; an equation is written like 'ij,jk->ik'"
+            f"Subscripts have incorrect format: {equation[:200]}; an equation is written like 'ij,jk->ik'"
         )
     terms, output = match[1].split(","), match[2]
     if len(terms) != count:

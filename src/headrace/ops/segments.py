@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
-from headrace.base.shapes import Shape
+from headrace.base.shapes import Shape, text
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope

@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
-from headrace.base.shapes import Shape, text
+from headrace.base.shapes import text
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices

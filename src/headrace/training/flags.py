@@ -269,7 +269,9 @@ def _typed(default: Any, parse: Callable[[str], Any], name: str, kind: str) -> A
     try:
         return parse(str(default))
     except ValueError as error:
-        raise IllegalFlagValueError(f"flag --{name}={default}: {error}, and the default") from None
+        raise IllegalFlagValueError(
+            f"flag --{name}={default}: {error}; it is the default of {kind}"
+        ) from None
 
 
 def DEFINE_string(
@@ -441,7 +443,12 @@ def mark_flag_as_required(flag_name: str, flag_values: FlagValues | None = None)
     flag = flags[flag_name]
     flag.required = True
     flags.add_validator(
-        [flag_name], lambda: f"--{flag_name} must be given" if flag.value is None else None
+        [flag_name],
+        lambda: (
+            f"flag --{flag_name}=None: Flag --{flag_name} must have a value other than None: it is required"
+            if flag.value is None
+            else None
+        ),
     )
 
 
