@@ -191,7 +191,7 @@ def test_what_cannot_be_trained_is_refused() -> None:
         ),
         (lambda: optimizer.apply_gradients([(w, tf.constant(1.0))]), NotImplementedError, "Const"),
         (lambda: optimizer.apply_gradients([(object(), w)]), TypeError, "a gradient must be"),
-        (lambda: tf.train.GradientDescentOptimizer(0.1, name=""), ValueError, "a name"),
+        (lambda: tf.train.GradientDescentOptimizer(0.1, name=""), ValueError, "optimizer name"),
         (lambda: tf.train.AdagradOptimizer(0.1, 0.0), ValueError, "positive"),
         (lambda: tf.train.ProximalAdagradOptimizer(0.1, 0.0), ValueError, "positive"),
         (lambda: tf.train.AdagradDAOptimizer(0.1, None, -1.0), ValueError, "positive, not -1.0"),

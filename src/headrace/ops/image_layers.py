@@ -12,7 +12,13 @@ from typing import Any
 from headrace.graph.convert import convert
 from headrace.graph.tensor import Tensor
 from headrace.ops.initializers import zeros_initializer
-from headrace.ops.layer_parameters import Parameters, for_each, format_named, padding_named
+from headrace.ops.layer_parameters import (
+    Parameters,
+    check_rank,
+    for_each,
+    format_named,
+    padding_named,
+)
 from headrace.ops.neural import convolved_over_space
 from headrace.ops.neural import separable_conv2d as separated
 from headrace.ops.packing import stack
@@ -28,16 +34,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _channels(values: Tensor, format_: str) -> int:
+def _channels(values: Tensor, format_: str, layer: str) -> int:
     raw = values.raw_shape
-    if raw is not None and len(raw) != len(format_):
-        raise ValueError(
-            f"the input must have the {len(format_)} dimensions {format_}, and {values.name} has shape {values.shape}"
-        )
+    check_rank(values, len(format_), layer, least=raw is not None and len(raw) < len(format_))
     found = None if raw is None else raw[-1] if format_.endswith("C") else raw[1]
     if found is None:
         raise ValueError(
-            f"the number of channels must be known ({format_}), and {values.name} has shape {values.shape}"
+            f"The channel dimension of the inputs should be defined ({format_}), and {values.name} has shape "
+            f"{values.shape}"
         )
     return found
 
@@ -74,7 +78,7 @@ def _layer(spatial: int) -> Callable[..., Tensor]:
         window = for_each(kernel_size, spatial, "kernel_size")
         with variable_scope(name, scope_name, [values], reuse=reuse):
             kernel = parameters.variable(
-                "kernel", [*window, _channels(values, format_), filters],
+                "kernel", [*window, _channels(values, format_, name or scope_name), filters],
                 values.dtype.base_dtype, (kernel_initializer, kernel_regularizer, kernel_constraint),
             )  # fmt: skip
             outputs = convolved_over_space(
@@ -133,7 +137,7 @@ def _transposed(spatial: int, make: Callable[..., Tensor]) -> Callable[..., Tens
         steps = for_each(strides, spatial, "strides")
         with variable_scope(name, scope_name, [values], reuse=reuse):
             kernel = parameters.variable(
-                "kernel", [*window, filters, _channels(values, format_)],
+                "kernel", [*window, filters, _channels(values, format_, name or scope_name)],
                 values.dtype.base_dtype, (kernel_initializer, kernel_regularizer, kernel_constraint),
             )  # fmt: skip
             beyond = [
@@ -213,7 +217,7 @@ def _separable(spatial: int) -> Callable[..., Tensor]:
         values, format_ = convert(inputs), format_named(data_format, spatial)
         window = for_each(kernel_size, spatial, "kernel_size")
         with variable_scope(name, scope_name, [values], reuse=reuse):
-            channels, kind = _channels(values, format_), values.dtype.base_dtype
+            channels, kind = _channels(values, format_, name or scope_name), values.dtype.base_dtype
             apart = parameters.variable(
                 "depthwise_kernel", [*window, channels, depth_multiplier], kind,
                 (depthwise_initializer, depthwise_regularizer, depthwise_constraint),

@@ -69,7 +69,8 @@ class Layer:
         wanted = kwargs.get("shape")
         if wanted is not None and not variable.shape.is_compatible_with(wanted):
             raise ValueError(
-                f"the layer's variable {variable.op.name} has shape {variable.shape}, and these inputs want {wanted}"
+                f"Input 0 of layer {type(self).__name__} is incompatible with the layer: "
+                f"its variable {variable.op.name} has shape {variable.shape}, and these inputs want {wanted}"
             )
         return variable
 

@@ -34,6 +34,10 @@ class Parameters:
     def __init__(
         self, activation: Any, use_bias: bool, of_bias: OfVariable, activity_regularizer: Any, trainable: bool
     ) -> None:  # fmt: skip
+        if activation is not None and not callable(activation):
+            raise TypeError(
+                f"Could not interpret activation function identifier: {activation!r}; it is a function of a tensor"
+            )
         self._activation, self._use_bias, self._of_bias = activation, use_bias, of_bias
         self._activity_regularizer, self._trainable = activity_regularizer, trainable
 
@@ -76,23 +80,46 @@ def chosen(training: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
     return yes() if fixed else no()
 
 
+def check_rank(values: Tensor, rank: int, layer: str, *, least: bool) -> None:
+    """Raises ValueError if it is known not to be the rank that `layer` takes, or to be less than `least`."""
+    raw = values.raw_shape
+    if raw is None or (len(raw) >= rank if least else len(raw) == rank):
+        return
+    wanted = f": expected min_ndim={rank}" if least else f"expected ndim={rank}"
+    raise ValueError(
+        f"Input 0 of layer {layer} is incompatible with the layer: {wanted}, found ndim={len(raw)}: "
+        f"{values.name} has shape {values.shape}"
+    )
+
+
 def format_named(data_format: str, spatial: int) -> str:
     """NHWC or NCHW, or what is said of sequences (1) or volumes (3).  Raises ValueError."""
     if data_format not in _FORMATS:
-        raise ValueError(f"data_format is channels_last or channels_first, not {data_format!r}")
+        raise ValueError(
+            'The `data_format` argument must be one of "channels_first", "channels_last", '
+            f"and is {data_format!r}"
+        )
     return _FORMATS[data_format][spatial - 1]
 
 
 def for_each(value: Any, spatial: int, name: str) -> list[int]:
     """A number for each spatial dimension.  Raises ValueError."""
-    listed = [value] * spatial if isinstance(value, int) else [int(n) for n in value]
+    try:
+        listed = [value] * spatial if isinstance(value, int) else [int(n) for n in value]
+    except (TypeError, ValueError):
+        listed = []
     if len(listed) != spatial:
-        raise ValueError(f"{name} is a number or {spatial} of them, not {value}")
+        raise ValueError(
+            f"The `{name}` argument must be a tuple of {spatial} integers, or one for all, not {value!r}"
+        )
     return listed
 
 
 def padding_named(padding: str) -> str:
     """SAME or VALID.  Raises ValueError."""
     if padding.upper() not in ("SAME", "VALID"):
-        raise ValueError(f"padding is 'same' or 'valid', not {padding!r}")
+        raise ValueError(
+            'The `padding` argument must be a list/tuple or one of "valid", "same", '
+            f"of which layers take the words only; it is {padding!r}"
+        )
     return padding.upper()

@@ -14,7 +14,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
 from headrace.ops.flow import identity
 from headrace.ops.initializers import zeros_initializer
-from headrace.ops.layer_parameters import Parameters, chosen
+from headrace.ops.layer_parameters import Parameters, check_rank, chosen
 from headrace.ops.linear import matmul
 from headrace.ops.nn_basic import dropout as nn_dropout
 from headrace.ops.packing import stack
@@ -51,10 +51,16 @@ def dense(
         activity_regularizer, trainable,
     )  # fmt: skip
     values = convert(inputs)
+    if not (values.dtype.is_floating or values.dtype.is_complex):
+        raise TypeError(
+            f"Unable to build `Dense` layer with non-floating point dtype {values.dtype}: {values.name}; "
+            "tf.cast converts"
+        )
+    check_rank(values, 2, name or "dense", least=True)
     raw = values.raw_shape
     if not raw or raw[-1] is None:
         raise ValueError(
-            f"the last dimension of the inputs of a dense layer must be known, and {values.name} has "
+            f"The last dimension of the inputs to `Dense` should be defined, and {values.name} has "
             f"shape {values.shape}"
         )
     with variable_scope(name, "dense", [values], reuse=reuse):
@@ -79,6 +85,10 @@ def dropout(
     name: str | None = None,
 ) -> Tensor:
     """While `training` (a bool, or a tensor of one) `tf.nn.dropout`, otherwise the inputs."""
+    if isinstance(rate, (int, float)) and not 0 <= rate <= 1:
+        raise ValueError(
+            f"Invalid value {rate} received for `rate`, expected a value between 0 and 1: the part that is dropped"
+        )
     with name_scope(name, "dropout", [inputs]):
         return chosen(  # type: ignore[no-any-return]
             training,
@@ -95,8 +105,7 @@ def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_l
     with name_scope(name, "flatten", [inputs]):
         values = convert(inputs)
         raw = values.raw_shape
-        if raw is not None and not raw:
-            raise ValueError(f"flatten needs at least one dimension, and {values.name} is a scalar")
+        check_rank(values, 1, name or "flatten", least=True)
         rest = None if raw is None else shapes.num_elements(raw[1:])
         target: Any = [-1, rest]
         if rest is None:

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
-from headrace.ops.layer_parameters import for_each, format_named, padding_named
+from headrace.ops.layer_parameters import check_rank, for_each, format_named, padding_named
 from headrace.ops.pools import avg_pool, avg_pool3d, max_pool, max_pool3d
 from headrace.ops.shape_ops import expand_dims, squeeze
 
@@ -38,6 +38,7 @@ def _layer(
         steps = for_each(strides, spatial, "strides")
         with name_scope(name, scope_name, [inputs]):
             values = convert(inputs)
+            check_rank(values, spatial + 2, name or scope_name, least=False)
             if spatial > 1:
                 return make(values, window, steps, pads, format_)
             # Sequences are images that are one wide.
