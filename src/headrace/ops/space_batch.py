@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes, errors
-from headrace.base.shapes import Shape, text
+from headrace.base.shapes import Shape, merge, text
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
 from headrace.graph.registry import op
@@ -48,7 +48,15 @@ def _known_pairs(c: ShapeContext, name: str, count: int) -> Sequence[Any]:
     return [None] * count if found is None else found.tolist()
 
 
+def _check_ranks(c: ShapeContext, pairs: str) -> None:
+    (count,) = c.with_rank("block_shape", 1) or (None,)
+    if count is not None:
+        c.with_rank_at_least("input", 1 + count)
+        merge(c.shape(pairs), (count, 2))  # raises
+
+
 def _space_to_batch_shape(c: ShapeContext) -> Shape:
+    _check_ranks(c, "paddings")
     x, block = c.shape("input"), c.value("block_shape")
     if x is None or block is None:
         return None if x is None else (None,) * len(x)
@@ -105,15 +113,18 @@ def space_to_batch_nd(xp: Any, input: Array, block_shape: Array, paddings: Array
 
 
 def _batch_to_space_shape(c: ShapeContext) -> Shape:
+    _check_ranks(c, "crops")
     x, block = c.shape("input"), c.value("block_shape")
     if x is None or block is None:
         return None if x is None else (None,) * len(x)
-    sizes = [
-        None if n is None or pair is None else n * b - sum(pair)
-        for n, b, pair in zip(
-            x[1:], block.tolist(), _known_pairs(c, "crops", len(block)), strict=False
-        )
-    ]
+    sizes: list[int | None] = []
+    pairs = _known_pairs(c, "crops", len(block))
+    for n, b, pair in zip(x[1:], block.tolist(), pairs, strict=False):
+        if n is not None and pair is not None and n * b < sum(pair):
+            raise ValueError(
+                f"Negative dimension size caused by subtracting {sum(pair)} from {n * b}: crops leave nothing"
+            )
+        sizes.append(None if n is None or pair is None else n * b - sum(pair))
     total = math.prod(block.tolist())
     if x[0] is not None and x[0] % total:
         raise ValueError(

@@ -173,12 +173,18 @@ class ListDiff(NamedTuple):
     idx: Any
 
 
+def _list_diff_shapes(c: ShapeContext) -> list[Shape]:
+    c.with_rank("x", 1)
+    c.with_rank("y", 1)
+    return [(None,), (None,)]
+
+
 @op(
     "ListDiff",
     inputs="x: T; y: T",
     outputs="out: T; idx: out_idx",
     attrs="T: type; out_idx: {int32, int64} = int32",
-    shape=lambda c: [(None,), (None,)],
+    shape=_list_diff_shapes,
 )
 def list_diff_op(xp: Any, x: Any, y: Any, *, out_idx: DType) -> tuple[Any, Any]:
     """The elements of x [n] that are not in y [m], in order and with repetitions, and their places in x.
