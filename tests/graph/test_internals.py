@@ -285,3 +285,17 @@ def test_threads_run_steps_while_another_makes_the_graph_grow(cluster: bool) -> 
     assert failures == []
     assert len(fetches) == 81
     assert min(counts) > 0
+
+
+def test_what_cannot_be_converted_anew_is_refused_and_nothing_changes() -> None:
+    for base, complaint in (
+        (3, "must be a type"),
+        ((int, str), "numeric types"),
+        ("Point", "must be a type"),
+    ):
+        with pytest.raises(TypeError, match=complaint):
+            tf.register_tensor_conversion_function(base, lambda value, **_: value)
+    with pytest.raises(TypeError, match="must be callable, and is 3"):
+        tf.register_tensor_conversion_function(tf.Graph, 3)
+    with tf.Graph().as_default():
+        assert tf.convert_to_tensor(1).dtype == tf.int32

@@ -255,3 +255,9 @@ def test_a_lookup_answers_for_every_name_of_the_public_namespaces() -> None:
         missing = [name for name in space.__all__ if not lookup.exists(f"{prefix}.{name}")]
         assert missing == []
     assert not lookup.exists("tensorflow.no_such_name")
+
+
+def test_programs_in_the_manner_of_tutorials_use_nothing_that_is_not_there() -> None:
+    document = findings(ROOT / "tests" / "unmodified" / "programs")
+    assert document["findings"] == []
+    assert document["total"]["files"] >= 12

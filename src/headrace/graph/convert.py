@@ -11,28 +11,44 @@ import bisect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from headrace.base import dtypes
 from headrace.graph import scopes
 from headrace.graph.tensor import Tensor
 
 Conversion = Callable[..., Any]
+_FIXED = (int, float, complex, np.generic, np.ndarray)
 _conversions: list[tuple[int, int, Any, Conversion]] = []
 
 
 def register_tensor_conversion_function(
     base_type: Any, conversion_func: Conversion, priority: int = 100
 ) -> None:
-    """Let `conversion_func(value, dtype, name, as_ref)` convert instances of `base_type`.
+    """Let `conversion_func(value, dtype, name, as_ref)` convert instances of `base_type`, a class or a tuple of them.
 
     Lower priorities are asked first; NotImplemented passes on to the next.
+    Raises TypeError: no class, one of numbers or arrays (which stay what they are), no function.
     """
     kinds = base_type if isinstance(base_type, tuple) else (base_type,)
-    if not kinds or not all(isinstance(kind, type) for kind in kinds):
+    if not all(isinstance(kind, type) for kind in kinds):
         raise TypeError(
-            f"Argument `base_type` must be a type or a tuple of types, not {base_type!r}"
+            f"Argument `base_type` must be a type or a tuple of types, not {base_type!r:.80}"
+        )
+    if any(issubclass(kind, _FIXED) for kind in kinds):
+        raise TypeError(
+            "Cannot register conversions for Python numeric types and NumPy scalars and arrays, such as "
+            f"{base_type!r:.80}: make a class of your own"
         )
     if not callable(conversion_func):
-        raise TypeError(f"Argument `conversion_func` must be callable, and is {conversion_func!r}")
+        raise TypeError(
+            f"Argument `conversion_func` must be callable, and is {conversion_func!r:.80}"
+        )
+    register(base_type, conversion_func, priority)
+
+
+def register(base_type: Any, conversion_func: Conversion, priority: int = 100) -> None:
+    """As `register_tensor_conversion_function`, of any class."""
     entry = (priority, len(_conversions), base_type, conversion_func)
     bisect.insort(_conversions, entry, key=lambda e: e[:2])
     _by_type.clear()

@@ -20,7 +20,7 @@ from headrace.base.shapes import Dimension, Shape, TensorShape, as_raw, text
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
 from headrace.codec.values import quick_array, to_array
-from headrace.graph.convert import convert, register_tensor_conversion_function
+from headrace.graph.convert import convert, register
 from headrace.graph.names import name_scope
 from headrace.graph.operation import Operation
 from headrace.graph.registry import get, op
@@ -388,10 +388,10 @@ def _refuse_operation(value: Operation, **_: Any) -> Tensor:
     )
 
 
-register_tensor_conversion_function(Operation, _refuse_operation)
+register(Operation, _refuse_operation)
 
 for _kind in ((list, tuple), (str, bytes, bool, int, float, complex, np.ndarray, np.generic)):
-    register_tensor_conversion_function(_kind, _convert_value, 100)
-register_tensor_conversion_function(TensorShape, _convert_shape, 100)
-register_tensor_conversion_function(Dimension, _convert_dimension, 100)
-register_tensor_conversion_function(object, _convert_value, 200)
+    register(_kind, _convert_value, 100)
+register(TensorShape, _convert_shape, 100)
+register(Dimension, _convert_dimension, 100)
+register(object, _convert_value, 200)
