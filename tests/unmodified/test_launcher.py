@@ -382,6 +382,23 @@ def test_packagings_versions_compare() -> None:
     assert not version.parse(tf.__version__).is_prerelease
 
 
+def test_modules_that_are_made_look_like_modules(tmp_path: Path) -> None:
+    assert printed(
+        tmp_path,
+        """
+        import importlib, importlib.util, inspect, pkgutil
+        import tensorflow.python.ops.array_ops as array_ops
+        assert importlib.util.find_spec("tensorflow.python.ops.array_ops").name == array_ops.__name__
+        assert importlib.reload(array_ops) is array_ops
+        assert not hasattr(array_ops, "__wrapped__") and not hasattr(array_ops, "__file__")
+        assert list(pkgutil.iter_modules(array_ops.__path__)) == []
+        assert inspect.getmodule(array_ops.reshape).__name__ == "headrace.ops.shape_ops"
+        assert "reshape" in dir(array_ops) and "array_ops" in repr(array_ops)
+        print("modules")
+        """,
+    ) == ["modules"]
+
+
 IMPORTS = [
     ("import tensorflow.keras", "ModuleNotFoundError", "tensorflow.keras", "use tf.layers"),
     ("import tensorflow.python.nothing", "ModuleNotFoundError", "tensorflow.python.nothing", "does not have"),
@@ -395,6 +412,8 @@ IMPORTS = [
      "did you mean tf.reshape"),
     ("from tensorflow.python.framework.ops import no_such_thing", "ImportError", "tensorflow.python.framework.ops",
      "does not have tensorflow.python.framework.ops.no_such_thing"),
+    ("from tensorflow.python.ops.io_ops import restore_nothing", "ImportError", "tensorflow.python.ops.io_ops",
+     "does not have tensorflow.python.ops.io_ops.restore_nothing"),
     ("import tensorflow.contrib.cudnn_rnn", "ModuleNotFoundError", "tensorflow.contrib.cudnn_rnn", "LSTMCell"),
 ]  # fmt: skip
 

@@ -11,6 +11,7 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ class Facade(ModuleType):
         self._path = path
         self.__path__: list[str] = []
         self.__package__ = self.__name__
+        self.__spec__ = ModuleSpec(self.__name__, None, is_package=True)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -72,25 +74,30 @@ def _facade(path: str) -> Facade | None:
         return known
 
 
-def beneath(path: str, name: str) -> Any:
-    """Attribute `name` of the module at `path`, by the table.  Raises AttributeError, which says what there is."""
+def beneath(path: str, name: str, asked: str | None = None) -> Any:
+    """Attribute `name` of the module at `path`, by the table.
+
+    asked: the module that the program asked, where that has the names of another.
+    Raises AttributeError, which says what there is.
+    """
+    asked = asked or path
     row = table.rows().get(path)
     if row is not None:
         if name in row.names:
-            return _target(path, name, row.names[name])
+            return _target(asked, name, row.names[name])
         if name in row.children and (module := module_at(f"{path}.{name}")) is not None:
             return module
         if name in row.ops or name.lstrip("_") in row.ops:
-            return _raw(path, name, row.ops.get(name) or row.ops[name.lstrip("_")])
+            return _raw(asked, name, row.ops.get(name) or row.ops[name.lstrip("_")])
         for other in row.modules:
             known = table.rows()[other]
             if name in known.names or name.lstrip("_") in known.ops:
-                return beneath(other, name)
+                return beneath(other, name, asked)
         for source in row.sources:
             found = getattr(importlib.import_module(f"{_ROOT}.{source}"), name, None)
             if found is not None and name[0] != "_":
                 return found
-    raise missing(f"tensorflow.{path}", name, f"tensorflow.{path}.{name}")
+    raise missing(f"tensorflow.{asked}", name, f"tensorflow.{asked}.{name}")
 
 
 def _target(path: str, name: str, target: str) -> Any:

@@ -77,9 +77,7 @@ class _Given(Loader):
         return None  # the import system marks what it gets as its own: it gets one to throw away
 
     def exec_module(self, module: ModuleType) -> None:
-        if isinstance(self.module, Facade):
-            self.module.__dict__.setdefault("__file__", None)
-        else:
+        if not isinstance(self.module, Facade):
             _given.add(self.module.__name__)
             self.module.__dict__.setdefault(
                 "__path__", []
