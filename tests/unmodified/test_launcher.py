@@ -361,11 +361,12 @@ def test_usual_checks_of_versions_accept_it(tmp_path: Path) -> None:
     assert printed(
         tmp_path,
         """
-        import importlib.metadata, importlib.util
+        import importlib.metadata, importlib.util, re
         import tensorflow as tf
         assert tuple(map(int, tf.__version__.split("."))) >= (1, 4)
         assert [int(x) for x in tf.VERSION.split(".")[:2]] == [1, 15]
         assert tf.__version__.startswith("1.") and tf.__version__ >= "1.12" and float(tf.__version__[:3]) < 2
+        assert re.fullmatch(r"(\\d+)\\.(\\d+)(\\.(\\d+))?([ab](\\d+))?", tf.__version__)  # distutils' StrictVersion
         assert tf.version.VERSION == tf.__version__ == importlib.metadata.version("tensorflow")
         assert importlib.util.find_spec("tensorflow") is not None
         assert tf.version.GRAPH_DEF_VERSION == tf.GRAPH_DEF_VERSION

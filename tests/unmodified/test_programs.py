@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from headrace.tools.main import main
 
 PROGRAMS = Path(__file__).with_name("programs")
 WITHIN_S = 100.0
@@ -33,6 +36,7 @@ PRINTED: dict[str, tuple[list[str], str]] = {
         rf"global step 150\naccuracy {HIGH}\n"
         r"trainable first/weights first/biases second/weights second/biases logits/weights logits/biases",
     ),
+    "mnist_idx": ([], rf"examples 500 100 200\nepochs 3\naccuracy {HIGH}"),
     "pipeline": (["a", "b"], r"rows 24 each \{2\} of 48\narguments \['a', 'b'\]"),
     "ps_training": (
         [],
@@ -77,6 +81,12 @@ def test_the_program_runs_and_computes_what_it_should(name: str) -> None:
 def test_every_program_is_run() -> None:
     assert {path.stem for path in PROGRAMS.glob("*.py")} == {*PRINTED}
     assert len(PRINTED) >= 12
+
+
+def test_headrace_check_finds_nothing_missing_in_them() -> None:
+    out = io.StringIO()
+    assert main(["check", str(PROGRAMS)], out) == 0
+    assert f"{len(PRINTED)} files: nothing is missing" in out.getvalue()
 
 
 def test_each_imports_tensorflow_in_its_own_way() -> None:
