@@ -163,6 +163,22 @@ def test_what_is_said_to_be_no_part_of_headrace_is_none(name: str) -> None:
     assert found is None or isinstance(found, ModuleType) is False
 
 
+def test_what_headrace_lacks_may_be_what_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missing, "tensorflow_names", lambda: frozenset({"train.Zyxwvuts"}))
+    assert (
+        "did you mean tf.train.Zyxwvuts, which it does not have yet either?"
+        in missing.explanation("tf.train.Zyxwvutz")
+    )
+
+
+def test_a_name_that_is_known_is_told_where_else_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missing, "tensorflow_names", lambda: frozenset({"relu", "rellu"}))
+    assert missing.explanation("tf.relu").endswith("not in headrace yet; it has tf.nn.relu")
+    assert missing.explanation("tf.rellu").endswith(
+        "tf.rellu of TensorFlow 1.15 is not in headrace yet"
+    )
+
+
 def test_all_namespaces_are_searched() -> None:
     found = dict(missing.namespaces())
     assert {

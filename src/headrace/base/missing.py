@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from types import ModuleType
 from typing import Any, Final
@@ -125,12 +125,18 @@ def explanation(path: str) -> str:
     advice = replaced.advice(name)
     if advice is not None:
         return f"headrace does not have {path}; {advice}"
-    near = nearest(name)
     if name in tensorflow_names():
         found = f"{path} of TensorFlow 1.15 is not in headrace yet"
+        near = _elsewhere(name, _everywhere())
         return found + (f"; it has {_listed(near)}" if near else "")
     found = f"headrace does not have {path}"
-    return found + (f"; did you mean {_listed(near)}?" if near else "")
+    near = nearest(name)
+    if near:
+        return f"{found}; did you mean {_listed(near)}?"
+    alike = _alike(name, tensorflow_names())
+    if alike:
+        return f"{found}; did you mean {_listed(alike)}, which it does not have yet either?"
+    return found
 
 
 def public(path: str) -> str:
@@ -165,21 +171,39 @@ def nearest(name: str) -> list[str]:
 
     The same name in another namespace, then a name that is spelled alike in the same one, then one anywhere.
     """
+    everywhere = _everywhere()
+    found = _elsewhere(name, everywhere) or _alike(name, everywhere)
+    if found:
+        return found
+    import difflib
+
+    last = name.rpartition(".")[2]
+    alike = difflib.get_close_matches(last, sorted({*everywhere.values()}), n=1, cutoff=_SAME)
+    return [full for full, each in sorted(everywhere.items()) if each in alike][:2]
+
+
+def _everywhere() -> dict[str, str]:
+    """Every public name of headrace: its path -> its last part."""
+    return {
+        f"{space}.{each}".lstrip("."): each for space, listed in namespaces() for each in listed
+    }
+
+
+def _elsewhere(name: str, everywhere: Mapping[str, str]) -> list[str]:
+    """The same name in other namespaces: as it is spelled first, and the outermost."""
+    last = name.rpartition(".")[2]
+    same = [full for full, each in everywhere.items() if _plain(each) == _plain(last)]
+    return sorted(same, key=lambda full: (everywhere[full] != last, full.count("."), full))[:2]
+
+
+def _alike(name: str, known: Iterable[str]) -> list[str]:
+    """Names that are spelled alike in the same namespace."""
     import difflib
 
     space, _, last = name.rpartition(".")
-    everywhere = {
-        f"{inner}.{each}".lstrip("."): each for inner, listed in namespaces() for each in listed
-    }
-    same = [full for full, each in everywhere.items() if _plain(each) == _plain(last)]
-    if same:
-        return sorted(same, key=lambda full: (full.count("."), full))[:2]
-    here = [each for full, each in everywhere.items() if full.rpartition(".")[0] == space]
+    here = [full.rpartition(".")[2] for full in sorted(known) if full.rpartition(".")[0] == space]
     alike = difflib.get_close_matches(last, here, n=2, cutoff=_SAME)
-    if alike:
-        return [f"{space}.{each}".lstrip(".") for each in alike]
-    found = difflib.get_close_matches(last, sorted({*everywhere.values()}), n=1, cutoff=_SAME)
-    return [full for full, each in sorted(everywhere.items()) if each in found][:2]
+    return [f"{space}.{each}".lstrip(".") for each in alike]
 
 
 def _plain(name: str) -> str:
