@@ -258,6 +258,57 @@ def test_children_of_multiprocessing_have_it_and_pickles_arrive(
     ) == ["3.0 True True True 0"]
 
 
+def test_pools_work_where_the_program_is_a_module_of_a_package(tmp_path: Path) -> None:
+    written(tmp_path, "", "package/__init__.py")
+    source = """
+        import multiprocessing
+        import tensorflow as tf
+
+        class Job:
+            def __init__(self, number):
+                self.number = number
+
+        def work(job):
+            import tensorflow.compat.v1 as again
+            return again.__name__, job.number
+
+        if __name__ == "__main__":
+            with multiprocessing.get_context("spawn").Pool(2) as pool:
+                print(pool.map(work, [Job(1), Job(2)]))
+        """
+    written(tmp_path, source, "package/program.py")
+    done = start("-m", "package.program", cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("[('headrace', 1), ('headrace', 2)]\n", "")
+
+
+def test_threads_that_import_at_once_get_the_same(tmp_path: Path) -> None:
+    assert printed(
+        tmp_path,
+        """
+        import threading
+        start, found = threading.Barrier(8), []
+        def ask():
+            start.wait()
+            import tensorflow.compat.v1 as tf
+            import tensorflow.contrib.rnn
+            from tensorflow import nn
+            from tensorflow.python.ops import array_ops
+            found.append((tf.Session, array_ops, array_ops.reshape, nn.relu))
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for each in threads: each.start()
+        for each in threads: each.join()
+        print(len(found), len(set(found)))
+        """,
+    ) == ["8 1"]
+
+
+def test_options_of_python_go_on_to_the_program(tmp_path: Path) -> None:
+    program = written(tmp_path, "import sys\nprint(sys.flags.utf8_mode, sys.warnoptions)\n")
+    line = [sys.executable, "-W", "error", "-X", "utf8", *RUN[1:], program]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert done.stdout == "1 ['error']\n"
+
+
 def test_a_child_that_imports_no_tensorflow_loads_no_headrace(tmp_path: Path) -> None:
     environment = dict(os.environ)
     set_environment(environment)
