@@ -101,7 +101,7 @@ def test_nodes_made_by_hand_are_checked_on_both_sides(graph: tf.Graph) -> None:
     other = tf.Graph()
     cases: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (lambda: graph.create_op("NoSuchOp", []), tf.errors.NotFoundError, "no op 'NoSuchOp'"),
-        (lambda: graph.create_op("Placeholder", []), ValueError, "node 'Placeholder': NodeDef missing attr 'dtype'"),
+        (lambda: graph.create_op("Placeholder", []), ValueError, "missing attr 'dtype'.*'Placeholder'"),
         (lambda: graph.create_op("Neg", [1.0]), TypeError, "Input #0 is not a tensor: 1.0"),
         (lambda: graph.create_op("Neg", [a, a]), ValueError, "passed 2 inputs.*ask for others: x"),
         (lambda: graph.create_op("Mul", [a, i]), ValueError, "'y'.*passed int32 from i:0.*expected float32"),

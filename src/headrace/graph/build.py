@@ -233,6 +233,7 @@ def _infer_from_tensors(
             assert definition.type_attr is not None
             decided = known.setdefault(definition.type_attr, base)
             if decided is not base:
+                _check_allowed(spec, known)
                 raise _mismatch(spec, definition, tensor._dtype, decided, _named(tensor))
     return list(inputs)
 
@@ -270,6 +271,7 @@ def _convert_one(spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, 
             # An empty list is float32 before it is a shape; TensorFlow's graphs show both, too.
             tensor = convert(value, None, definition.name, preferred, definition.is_ref)
     except ValueError as error:
+        _check_allowed(spec, known)
         if decided is not None and (seen := _dtype_alone(value)) is not None:
             if attr is None:
                 raise _wrong_type(spec, definition, seen, decided, str(error)) from None
@@ -278,6 +280,7 @@ def _convert_one(spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, 
             f"Tried to convert {definition.name!r} to a tensor and failed, for op {spec.name}: {error}"
         ) from None
     except TypeError as error:
+        _check_allowed(spec, known)
         if decided is None:
             raise TypeError(f"{error} (input {definition.name!r} of op {spec.name})") from None
         if spec.name in ("Add", "AddV2") and (seen := _dtype_alone(value)) is not None:
@@ -290,6 +293,7 @@ def _convert_one(spec: OpSpec, definition: ArgDef, value: Any, known: dict[str, 
     _check_ref(spec, definition, tensor)
     base = tensor._dtype._base
     if decided is not None and decided is not base:
+        _check_allowed(spec, known)
         if attr is None:
             raise _wrong_type(spec, definition, tensor._dtype, decided, _named(tensor))
         raise _mismatch(spec, definition, tensor._dtype, decided, _named(tensor))
@@ -383,6 +387,19 @@ def _dtype_alone(value: Any) -> dtypes.DType | None:
         return convert(value).dtype
     except (TypeError, ValueError):
         return None
+
+
+def _check_allowed(spec: OpSpec, known: dict[str, Any]) -> None:
+    """Raises TypeError if an input before the one that does not fit is of a type that the op does not take at all."""
+    for name, value in known.items():
+        attr = spec.attrs.get(name)
+        if (
+            attr is not None
+            and attr.allowed is not None
+            and isinstance(value, dtypes.DType)
+            and value not in attr.allowed
+        ):
+            raise _not_allowed(spec, name, value, attr.allowed)
 
 
 def _named(tensor: Tensor) -> str:

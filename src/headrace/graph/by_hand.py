@@ -45,7 +45,7 @@ def create(
     try:
         return add_node(graph, spec, chosen, inputs, known, device=device)
     except TypeError as error:  # of an attr that is missing or not allowed
-        raise ValueError(f"node {chosen!r}: {error}") from None
+        raise ValueError(f"{error} (node {chosen!r})") from None
 
 
 def _check_tensors(

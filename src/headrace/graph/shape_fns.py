@@ -158,6 +158,28 @@ def merged(c: ShapeContext) -> Shape:
     return found
 
 
+def check_scattered(whole: Shape, indices: Shape, updates: Shape) -> None:
+    """Updates at `indices` of a `whole` have the shape [*indices[:-1], *whole[indices[-1]:]].  Raises ValueError."""
+    if whole is None or not indices or updates is None:
+        return
+    depth, outer = indices[-1], len(indices) - 1
+    if depth is None or depth > len(whole):
+        return  # what is too deep is an error of the step
+    of_updates = f"of updates[shape={shapes.text(updates)}]"
+    for what, shape, first, part in (
+        ("indices", indices, slice(0, outer), slice(0, outer)),
+        ("input", whole, slice(depth, len(whole)), slice(outer, len(updates))),
+    ):
+        try:
+            shapes.merge(shape[first], updates[part])
+        except ValueError as error:
+            raise ValueError(
+                f"Dimensions [{first.start},{first.stop}) of {what}[shape={shapes.text(shape)}] = "
+                f"{shapes.text(shape[first])} must match dimensions [{part.start},{part.stop}) {of_updates} = "
+                f"{shapes.text(updates[part])}: {error}"
+            ) from None
+
+
 def vector(size: int | None = None) -> ShapeFn:
     """A vector of `size` elements."""
     return lambda c: (size,)

@@ -21,7 +21,7 @@ from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices, to_dense
 from headrace.graph.names import name_scope
 from headrace.graph.registry import get, op
-from headrace.graph.shape_fns import ShapeContext
+from headrace.graph.shape_fns import ShapeContext, check_scattered
 from headrace.graph.tensor import Tensor
 from headrace.ops.axes import checked_axis, gathered_axis
 from headrace.ops.constants import checked_sizes, ones, zeros
@@ -402,11 +402,7 @@ def _scatter_nd_shape(c: ShapeContext) -> Shape:
         c.with_rank_at_least("indices", 1),
         c.shape("updates"),
     )
-    if wanted is None or indices is None or updates is None or indices[-1] is None:
-        return wanted
-    if indices[-1] > len(wanted):
-        raise ValueError(f"indices of depth {indices[-1]} cannot index shape {text(wanted)}")
-    shape_rules.merge(updates, indices[:-1] + wanted[indices[-1] :])
+    check_scattered(wanted, indices, updates)
     return wanted
 
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from headrace.base import shapes
 from headrace.base.dtypes import DType
-from headrace.base.shapes import Shape, text
+from headrace.base.shapes import Shape
 from headrace.graph.registry import OpSpec, op
-from headrace.graph.shape_fns import ShapeContext
+from headrace.graph.shape_fns import ShapeContext, check_scattered
 from headrace.ops.resource_variable_ops import existing, held
 from headrace.ops.state import divide_at, in_place, put_at, scatter, scatter_nd
 
@@ -85,17 +85,9 @@ resource_scatter_max_op = _rows(
 
 
 def _slices_fit(c: ShapeContext) -> list[Shape]:
-    whole, indices, updates = held(c, "ref", "T"), c.shape("indices"), c.shape("updates")
-    if indices == ():
-        raise ValueError("indices of scatter_nd must have at least one dimension")
-    if whole is None or indices is None or indices[-1] is None:
-        return []
-    depth = indices[-1]
-    if depth > len(whole):
-        raise ValueError(
-            f"indices address {depth} dimensions, and the variable has {len(whole)}: {text(whole)}"
-        )
-    shapes.merge(updates, indices[:-1] + whole[depth:])
+    whole, updates = held(c, "ref", "T"), c.shape("updates")
+    indices = c.with_rank_at_least("indices", 1)
+    check_scattered(whole, indices, updates)
     return []
 
 

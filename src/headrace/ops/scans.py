@@ -35,7 +35,6 @@ _RANGE = "Dimension ({axis}) must be in the range [{low}, {rank})"
 
 
 def _scanned(c: ShapeContext) -> Shape:
-    c.with_rank("axis", 0)
     return c.with_rank_at_least("x", 1)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from headrace.base import dtypes, errors, shapes
 from headrace.base.shapes import Shape, TensorShape
 from headrace.graph.registry import op
-from headrace.graph.shape_fns import ShapeContext, from_attr, scalar
+from headrace.graph.shape_fns import ShapeContext, check_scattered, from_attr, scalar
 from headrace.graph.tensor import Tensor
 from headrace.run.kernel import KernelContext
 from headrace.run.variable import NUMBERS, State, Variable
@@ -324,18 +324,9 @@ scatter_max_op = _define_scatter(
 
 
 def _scatter_nd_shape(c: ShapeContext) -> Shape:
-    ref, indices, updates = c.shape("ref"), c.shape("indices"), c.shape("updates")
-    if ref is not None and indices is not None and updates is not None:
-        if not indices:
-            raise ValueError("indices of scatter_nd must have at least one dimension")
-        depth = indices[-1]
-        if depth is not None:
-            if depth > len(ref):
-                raise ValueError(
-                    f"indices address {depth} dimensions, and the variable has {len(ref)}: "
-                    f"{shapes.text(ref)}"
-                )
-            shapes.merge(updates, indices[:-1] + ref[depth:])
+    ref, updates = c.shape("ref"), c.shape("updates")
+    indices = c.with_rank_at_least("indices", 1)
+    check_scattered(ref, indices, updates)
     return ref
 
 
@@ -359,11 +350,17 @@ def scatter_nd(ref: Ref, indices: Array, updates: Array, apply: Callable[..., No
     return ref
 
 
+def _depth(indices: Array) -> int:
+    return indices.shape[-1] if indices.ndim else 0
+
+
 def _coordinates(ref: State, array: Array, indices: Array, updates: Array) -> tuple[Array, ...]:
     if not array.ndim or indices.ndim < 1 or indices.shape[-1] > array.ndim:
         raise errors.invalid_argument(
-            f"indices of shape {shapes.text(indices.shape)} do not address variable {ref.name} "
-            f"of shape {shapes.text(array.shape)}: their last dimension is the number of axes"
+            f"Dimensions [{_depth(indices)},{array.ndim}) of input[shape={shapes.text(array.shape)}] must match "
+            f"dimensions [{_depth(indices)},{updates.ndim}) of updates[shape={shapes.text(updates.shape)}]: indices of "
+            f"shape {shapes.text(indices.shape)} do not address variable {ref.name}; their last dimension is the "
+            "number of axes"
         )
     depth = indices.shape[-1]
     wanted = indices.shape[:-1] + array.shape[depth:]

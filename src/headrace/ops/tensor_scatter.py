@@ -16,7 +16,7 @@ from headrace.base import errors, shapes
 from headrace.base.shapes import Shape, text
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec, op
-from headrace.graph.shape_fns import ShapeContext
+from headrace.graph.shape_fns import ShapeContext, check_scattered
 from headrace.graph.tensor import Tensor
 from headrace.ops.constants import zeros_like
 from headrace.ops.flow import identity
@@ -40,12 +40,8 @@ def _shape(c: ShapeContext) -> Shape:
 
 
 def _into(c: ShapeContext, arg: str) -> Shape:
-    whole, indices, updates = c.shape(arg), c.shape("indices"), c.shape("updates")
-    if indices == ():
-        raise ValueError("indices of a tensor_scatter must have at least one dimension")
-    if whole is None or indices is None or indices[-1] is None or indices[-1] > len(whole):
-        return whole  # too deep: the step says so
-    shapes.merge(updates, indices[:-1] + whole[indices[-1] :])
+    whole, indices, updates = c.shape(arg), c.with_rank_at_least("indices", 1), c.shape("updates")
+    check_scattered(whole, indices, updates)
     return whole
 
 
@@ -87,8 +83,10 @@ def _checked(whole: Any, indices: Any, updates: Any, policy: bytes) -> tuple[Any
         )
     if np.ndim(indices) < 1 or indices.shape[-1] > whole.ndim:
         raise errors.invalid_argument(
-            f"indices of shape {list(np.shape(indices))} do not address a tensor of shape {list(whole.shape)}: "
-            "their last dimension is the number of axes"
+            "Inner dimensions of output shape must match inner dimensions of updates shape. Output: "
+            f"{shapes.text(whole.shape)} updates: {shapes.text(np.shape(updates))}; indices of shape "
+            f"{shapes.text(np.shape(indices))} do not address a tensor of that shape: their last dimension is the "
+            "number of axes"
         )
     wanted = indices.shape[:-1] + whole.shape[indices.shape[-1] :]
     if np.shape(updates) != wanted:
