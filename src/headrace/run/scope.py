@@ -140,7 +140,7 @@ class Scope:
         what = f" while waiting for {waiting_for}" if waiting_for else ""
         limit = "" if self._timeout_s is None else f" of {self._timeout_s:g} s"
         return errors.deadline_exceeded(
-            f"Timed out waiting for notification: the time limit{limit} passed{what}"
+            f"Timed out waiting for notification (Deadline Exceeded): the time limit{limit} passed{what}"
         )
 
     def remaining(self) -> float | None:

@@ -130,7 +130,8 @@ class Master:
             if ended is not None:
                 raise type(ended).of(ended.message)
             raise errors.aborted(
-                f"session {handle!r} is not known to {self._worker.task}: it was closed, reset, or the server "
+                f"Session {handle} is not found: {self._worker.task} does not know it; it was closed, reset, "
+                "or the server "
                 "was restarted; make a new session"
             )
         return session
@@ -214,7 +215,7 @@ class Master:
             session = self._sessions.pop(request.session_handle, None)
         if session is None:
             raise errors.aborted(
-                f"session {request.session_handle!r} is not known to {self._worker.task}"
+                f"Session {request.session_handle} is not found: {self._worker.task} does not know it"
             )
         closed = errors.cancelled(errors.SESSION_CLOSED)
         self._caretaker.forget(request.session_handle, closed)
