@@ -233,6 +233,11 @@ class LocalEngine:
         timeout_ms = self._config.operation_timeout_in_ms
         if options is not None:
             timeout_ms = options.timeout_in_ms or timeout_ms
+            pools = len(self._config.session_inter_op_thread_pool) if self._config else 0
+            if not -1 <= options.inter_op_thread_pool < max(pools, 1):
+                raise errors.invalid_argument(
+                    f"Invalid inter_op_thread_pool: {options.inter_op_thread_pool}; the ConfigProto names {pools}"
+                )
         limit_s = timeout_ms / 1000 if timeout_ms > 0 else None
         with self._under_way, Scope(limit_s, self._scope) as scope:
             if options is not None and options.headrace_close_reason:

@@ -528,10 +528,12 @@ class Session(BaseSession):
         return self
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
-        scopes.pop_session(self)
-        entered, self._entered = self._entered, None
-        entered.__exit__(kind, value, trace)
-        self.close()
+        try:
+            scopes.pop_session(self)
+        finally:
+            entered, self._entered = self._entered, None
+            entered.__exit__(kind, value, trace)
+            self.close()
 
     @staticmethod
     def reset(
@@ -582,7 +584,7 @@ class InteractiveSession(BaseSession):
     def close(self) -> None:
         """Close and stop being the default."""
         if not self._closed:
-            scopes.pop_session(self)
+            scopes.pop_session(self, nested=False)
             if self._explicit_graph is not None:
                 self._explicit_graph.__exit__(None, None, None)
         super().close()

@@ -97,8 +97,16 @@ def push_session(session: Any) -> None:
     _stacks.sessions.append(session)
 
 
-def pop_session(session: Any) -> None:
-    """Undo the latest `push_session` of `session`."""
+def pop_session(session: Any, nested: bool = True) -> None:
+    """Undo the latest `push_session` of `session`.
+
+    Raises AssertionError if it must be `nested`, and another one was pushed since.
+    """
+    if nested and _stacks.sessions and _stacks.sessions[-1] is not session:
+        raise AssertionError(
+            f"Nesting violated for default stack of {type(session)} objects: default sessions must be left in the "
+            "reverse order of entering"
+        )
     for index in range(len(_stacks.sessions) - 1, -1, -1):
         if _stacks.sessions[index] is session:
             del _stacks.sessions[index]

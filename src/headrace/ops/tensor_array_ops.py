@@ -216,6 +216,11 @@ def scatter_op(
             "Expected len(indices) == values.shape[0], but "
             f"indices and value have shapes {list(indices.shape)} and {list(value.shape)}"
         )
+    if indices.size and not handle.dynamic and indices.max() >= handle.size():
+        raise errors.invalid_argument(
+            f"Max scatter index must be < array size ({indices.max()} vs. {handle.size()}): TensorArray "
+            f"{handle.name!r} does not grow, as dynamic_size is false"
+        )
     handle.write_all(indices.tolist(), _rows(value))
     return flow_in
 
