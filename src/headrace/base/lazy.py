@@ -13,21 +13,18 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from headrace.base.errors import UnsupportedNameError
 from headrace.base.missing import missing
 
 
 def names_of(
     module: str,
     table: Mapping[str, str],
-    unsupported: Mapping[str, str] | None = None,
     otherwise: Callable[[str], Any] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The ``__getattr__`` and ``__dir__`` of `module`.
 
     table: from a module to the names, separated by spaces, that come from it; ``name=other`` for what is called `other`
     there.  Whatever else stands in the module's `__all__` is a module inside it.
-    unsupported: names that TensorFlow has and headrace does not, and for each a sentence on what to use.
     otherwise: asked for what is none of those; raises AttributeError.
     """
     where: dict[str, tuple[str, str]] = {}
@@ -47,11 +44,6 @@ def names_of(
             here, "__all__", ()
         ):  # the package's attribute as soon as it is imported
             return import_module(f"{module}.{name}")
-        if unsupported is not None and name in unsupported:
-            shown = module.replace("headrace", "tf", 1)
-            raise UnsupportedNameError.of(
-                f"{shown}.{name} is not supported by headrace: {unsupported[name]}"
-            )
         if otherwise is not None:
             return otherwise(name)
         raise missing(module, name)

@@ -87,7 +87,28 @@ REPLACED: Final[dict[str, str]] = {
 
 _LAYERS = "use tf.layers, tf.nn and tf.train's optimizers"
 _GRAPHS = "headrace builds graphs: use tf.Session, tf.gradients and tf.while_loop"
+_RESOLVE = (
+    "put the addresses into TF_CONFIG of every task and use TFConfigClusterResolver, or into a tf.train.ClusterSpec "
+    "and use SimpleClusterResolver"
+)
+_RESOLVERS = {
+    "GCEClusterResolver": f"it asks Google Compute Engine for an instance group; {_RESOLVE}",
+    "GceClusterResolver": f"it asks Google Compute Engine for an instance group; {_RESOLVE}",
+    "KubernetesClusterResolver": f"it asks Kubernetes for pods; {_RESOLVE}",
+    "SlurmClusterResolver": f"it reads SLURM_* of a job step; {_RESOLVE}",
+    "TPUClusterResolver": f"there are no TPUs here; {_RESOLVE}",
+}
+_STRATEGIES = (
+    "central_storage_strategy collective_all_reduce_strategy collective_util cross_device_ops cross_device_utils "
+    "device_util "
+    "distribute_config distribute_coordinator distribute_coordinator_context distribute_lib "
+    "distribution_strategy_context estimator_training input_lib mirrored_strategy multi_worker_util numpy_dataset "
+    "one_device_strategy parameter_server_strategy reduce_util shared_variable_creator summary_op_util tpu_strategy "
+    "tpu_values values"
+).split()
 ELSEWHERE: Final[dict[str, str]] = {
+    **{f"distribute.cluster_resolver.{name}": text for name, text in _RESOLVERS.items()},
+    **{f"contrib.cluster_resolver.{name}": text for name, text in _RESOLVERS.items()},
     "keras": f"Keras is a library of its own; {_LAYERS}",
     "contrib.keras": f"Keras is a library of its own; {_LAYERS}",
     "python.keras": f"Keras is a library of its own; {_LAYERS}",
@@ -111,7 +132,10 @@ ELSEWHERE: Final[dict[str, str]] = {
     "distribute.Strategy": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
     "distribute.MirroredStrategy": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
     "distribute.experimental": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
-    "python.distribute": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
+    **dict.fromkeys(
+        [f"python.distribute.{module}" for module in _STRATEGIES],
+        "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
+    ),
     "contrib.nccl": "reduce with tf.add_n; it needs no devices that are joined",
     "contrib.all_reduce": "reduce with tf.add_n; it needs no devices that are joined",
     "contrib.mpi_collectives": "use tf.train.Server, whose tasks send values to each other",

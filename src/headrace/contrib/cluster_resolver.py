@@ -14,8 +14,6 @@ if TYPE_CHECKING:
         UnionClusterResolver,
     )
 else:
-    from headrace.training.missing_resolvers import UNSUPPORTED as _UNSUPPORTED
-
     __getattr__, __dir__ = _names_of(
         __name__,
         {
@@ -23,7 +21,6 @@ else:
                 "ClusterResolver SimpleClusterResolver TFConfigClusterResolver UnionClusterResolver"
             ),
         },
-        _UNSUPPORTED,
     )
 
 __all__ = [

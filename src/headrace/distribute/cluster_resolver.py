@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     )
     from headrace.training.cluster_resolvers import UnionClusterResolver as UnionResolver
 else:
-    from headrace.training.missing_resolvers import UNSUPPORTED as _UNSUPPORTED
-
     __getattr__, __dir__ = _names_of(
         __name__,
         {
@@ -24,7 +22,6 @@ else:
                 "UnionResolver=UnionClusterResolver"
             ),
         },
-        _UNSUPPORTED,
     )
 
 __all__ = ["ClusterResolver", "SimpleClusterResolver", "TFConfigClusterResolver", "UnionResolver"]

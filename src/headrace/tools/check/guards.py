@@ -33,6 +33,10 @@ _COMPARED: dict[type, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
+_MISTAKES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""The program's own, in a condition that it may never reach."""
+
+
 class _Unknown(Exception):
     """The value depends on what is not known."""
 
@@ -56,9 +60,7 @@ def truth(node: ast.expr, path: Path, exists: Exists) -> bool | None:
         return None
     try:
         return bool(_value(node, path))
-    except _Unknown:
-        return None
-    except Exception:  # the program's own mistake, in a condition that it may never reach
+    except (_Unknown, *_MISTAKES):
         return None
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from headrace.base.errors import UnsupportedNameError
-from headrace.base.missing import explanation, tensorflow_names
+from headrace.base.missing import explanation, public, tensorflow_names
+from headrace.base.replaced import advice
 from headrace.unmodified.facade import module_at
 from headrace.unmodified.table import plain
 
@@ -70,26 +70,20 @@ class Lookup:
                 return None  # of an object nothing can be told before the program runs
             try:
                 value = getattr(found, part, _ABSENT)
-            except UnsupportedNameError as error:
-                return Missing("unsupported", error.message)
-            except Exception:  # whatever a lazy import meets
+            except ImportError:  # of what the name stands for
                 value = _ABSENT
             if value is _ABSENT and isinstance(found, ModuleType):
                 value = module_at(".".join(parts[:count])) or _ABSENT
             if value is _ABSENT:
-                return _nothing(path, found, part)
+                return _nothing(path)
             found = value
         return None
 
 
-def _nothing(path: str, owner: Any, name: str) -> Missing:
-    try:
-        getattr(owner, name)
-    except UnsupportedNameError as error:
-        return Missing("unsupported", error.message)
-    except Exception:
-        pass
-    return Missing("missing", explanation(path.replace("tensorflow", "tf", 1)))
+def _nothing(path: str) -> Missing:
+    shown = path.replace("tensorflow", "tf", 1)
+    kind = "missing" if advice(public(shown)) is None else "unsupported"
+    return Missing(kind, explanation(shown))
 
 
 def beneath_tensorflow(path: str) -> str:

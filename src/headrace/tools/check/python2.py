@@ -128,7 +128,6 @@ _LONG_STRINGS = re.compile(r"""("{3}|\'{3}).*?\1""", re.S)
 _PRINTS = re.compile(r"[ \t]*print\b(?!\s*[(=.])")
 _COMMENT = re.compile(r"#.*")
 _HEAD = r"^(?P<head>[ \t]*(?:(?:if|elif|else|for|while|try|except|finally|with)\b[^\n]*?:[ \t]*)?)"
-_TAIL = r"(?P<tail>[ \t]*(?:#[^\n]*)?)$"
 
 
 def _print(text: str) -> str:
