@@ -64,6 +64,7 @@ def secret_of(folder: Path, ip: str) -> str:
     """The file of the secret, which is the same for both hosts."""
     path = folder / "secret"
     path.write_text("of the two hosts and nobody else\n")
+    path.chmod(0o600)
     return str(path)
 
 
@@ -74,6 +75,7 @@ def certificates_of(authority: trustme.CA, folder: Path, ip: str) -> str:
     made = authority.issue_cert(ip)
     authority.cert_pem.write_to_path(str(own / "ca.pem"))
     made.private_key_pem.write_to_path(str(own / "key.pem"))
+    (own / "key.pem").chmod(0o600)
     made.cert_chain_pems[0].write_to_path(str(own / "cert.pem"))
     return str(own)
 
