@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from types import FrameType, FunctionType, ModuleType
+from contextlib import closing, contextmanager
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import headrace as tf
+from headrace import ops, run
 from headrace.base import dtypes
 from headrace.codec import protos as pb
 from headrace.run import dataflow, interrupts, long_waits, program
 from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.pending import Pending
 from headrace.run.queue_spec import QueueSpec
+from headrace.run.readers import Reader
+from headrace.run.record_yielder import RecordYielder
+from headrace.run.resources import Resource
 from headrace.run.scope import Scope
+from headrace.run.uninterrupted import CHANGING, TAKING, changes
 from headrace.serve.grpc_client import GrpcPeer
 from headrace.serve.grpcio import grpc
 from headrace.serve.wire import GET_STATUS
@@ -40,21 +46,29 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-class AtLine:
-    """Ctrl-C when so many lines that change something have begun.  `came`: whether there were as many."""
+Where = Callable[[FrameType], bool]
 
-    def __init__(self, line: int, files: frozenset[str] = interrupts.CHANGING) -> None:
+
+def of(module: ModuleType) -> Where:
+    """Its lines."""
+    return lambda frame: frame.f_code.co_filename == module.__file__
+
+
+class AtLine:
+    """Ctrl-C when so many lines of those meant have begun.  `came`: whether there were as many."""
+
+    def __init__(self, line: int, where: Where = interrupts.is_changing) -> None:
         self._left = line
-        self._files = files
-        self.came = False
+        self._where = where
+        self.came, self.where = False, ""
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
-        if frame.f_code.co_filename not in self._files or frame.f_code.co_name == "__del__":
+        if not self._where(frame) or frame.f_code.co_name == "__del__":
             return None  # what is raised in a __del__ Python ignores
         if event == "line":
             self._left -= 1
             if self._left == 0:
-                self.came = True
+                self.came, self.where = True, f"{frame.f_code.co_qualname}:{frame.f_lineno}"
                 handle = signal.getsignal(signal.SIGINT)
                 assert callable(handle)
                 handle(signal.SIGINT, frame)  # as the system does, but with this function's caller
@@ -62,10 +76,10 @@ class AtLine:
 
 
 def interrupted(
-    call: Callable[[], object], line: int, files: frozenset[str] = interrupts.CHANGING
+    call: Callable[[], object], line: int, where: Where = interrupts.is_changing
 ) -> bool:
     """Call it with a Ctrl-C at that line; False if it has fewer.  It is heard."""
-    at = AtLine(line, files)
+    at = AtLine(line, where)
     before = sys.gettrace()
     try:
         sys.settrace(at)
@@ -82,12 +96,11 @@ def interrupted(
 
 
 def everywhere(
-    call: Callable[[], object], check: Callable[[], object],
-    files: frozenset[str] = interrupts.CHANGING,
-) -> None:  # fmt: skip
+    call: Callable[[], object], check: Callable[[], object], where: Where = interrupts.is_changing
+) -> None:
     """Interrupt `call` at each of its lines in turn; check() must hold after each."""
     for line in range(1, MOST_LINES):
-        came = interrupted(call, line, files)
+        came = interrupted(call, line, where)
         check()
         if not came:
             assert line > 1
@@ -196,6 +209,27 @@ def test_the_slots_of_an_optimizer_change_with_the_variable(session: tf.Session)
     assert expected[-1][1] > 1.0
 
 
+def test_what_was_put_off_is_heard_although_the_thread_was_about_to_wait(
+    session: tf.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python does not wake a thread for a signal that came right before it began to wait."""
+    variable = tf.Variable(0.0)
+    session.run(variable.initializer)
+    add = variable.assign_add(1.0)
+    sent: list[int] = []
+
+    def send(
+        thread: int, number: int, kill: Callable[[int, int], None] = signal.pthread_kill
+    ) -> None:
+        sent.append(number)
+        if len(sent) > 2:
+            kill(thread, number)
+
+    monkeypatch.setattr(signal, "pthread_kill", send)
+    assert interrupted(lambda: session.run(add), 1)
+    assert sent == [signal.SIGINT] * 3
+
+
 def test_a_handler_of_the_programs_own_stays() -> None:
     heard = threading.Event()
     signal.signal(signal.SIGINT, lambda number, frame: heard.set())
@@ -248,17 +282,21 @@ def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing(
         limited = tf.RunOptions(timeout_in_ms=100)
         heard = 0
         for line in range(1, MOST_LINES):
-            at = AtLine(line, frozenset([executor.__file__ or ""]))
+            at = AtLine(line, of(executor))
             before = sys.gettrace()
             try:
                 sys.settrace(at)
-                session.run(take, options=limited)
+                try:
+                    session.run(take, options=limited)
+                except tf.errors.DeadlineExceededError:
+                    pass
+                finally:
+                    sys.settrace(before)
+                if at.came:  # and was put off, or had nothing left to land in
+                    threading.Event().wait(WITHIN_S)
+                    pytest.fail(f"nobody was interrupted at line {line}: {at.where}")
             except KeyboardInterrupt:
                 heard += 1
-            except tf.errors.DeadlineExceededError:
-                pass
-            finally:
-                sys.settrace(before)
             session.run(put)
             assert not long_waits.waiting
             assert session.run(size) == 1, f"interrupted at line {line} of those that run"
@@ -279,16 +317,99 @@ def test_a_call_over_grpc_that_begins() -> None:
             peer.call_now(GET_STATUS, pb.GetStatusRequest(), Scope(WITHIN_S))
 
         ask()
-        everywhere(ask, ask, frozenset([grpc._channel.__file__]))
+        everywhere(ask, ask, of(grpc._channel))
 
 
-def test_what_is_not_interrupted_is_there() -> None:
-    there = {
-        (module.__file__, function.__code__.co_qualname)
-        for module in (program, dataflow)
-        for kind in vars(module).values()
-        if isinstance(kind, type)
-        for function in vars(kind).values()
-        if isinstance(function, FunctionType)
-    }
-    assert there >= interrupts.TAKING
+# -- who says so --------------------------------------------------------------------------------------
+
+
+def test_a_class_says_so_for_all_that_it_defines() -> None:
+    @changes
+    class Counter:
+        def __init__(self) -> None:
+            self.count = 0
+
+        def later(self) -> Callable[[], CodeType]:
+            def frame_in_it() -> CodeType:
+                return sys._getframe().f_code
+
+            return frame_in_it
+
+        @property
+        def value(self) -> CodeType:
+            return sys._getframe().f_code
+
+        @classmethod
+        def make(cls) -> CodeType:
+            return sys._getframe().f_code
+
+        @contextmanager
+        def block(self) -> Iterator[CodeType]:
+            yield sys._getframe().f_code
+
+    counter = Counter()
+    with counter.block() as code:
+        assert code in CHANGING
+    for code in (counter.later()(), counter.value, Counter.make(), Counter.__init__.__code__):
+        assert code in CHANGING
+
+
+def kinds_of(base: type) -> Iterator[type]:
+    """Its subclasses, at any depth."""
+    for kind in base.__subclasses__():
+        yield kind
+        yield from kinds_of(kind)
+
+
+READ_FILES = (Reader, RecordYielder)  # which may take long
+KINDS = [kind for kind in dict.fromkeys(kinds_of(Resource)) if not issubclass(kind, READ_FILES)]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_kind_of_resource_says_so(kind: type) -> None:
+    """Not only its base class: what it adds changes something, too."""
+    own = [value.__code__ for value in vars(kind).values() if isinstance(value, FunctionType)]
+    assert all(code in CHANGING for code in own)
+
+
+def test_what_takes_note_of_waits_says_so() -> None:
+    assert program._Execution.run.__code__ in TAKING
+    assert dataflow._Execution._started.__code__ in TAKING
+
+
+UPDATES: dict[str, Callable[[tf.Variable], Any]] = {
+    "assign": lambda v: v.assign(v + 1.0),
+    "assign_add": lambda v: v.assign_add(tf.ones([2, 3])),
+    "scatter_add": lambda v: tf.scatter_add(v, [0, 1], tf.ones([2, 3])),
+    "scatter_update": lambda v: tf.scatter_update(v, [0, 1], v + 1.0),
+    "scatter_nd_add": lambda v: tf.scatter_nd_add(v, [[0], [1]], tf.ones([2, 3])),
+    "a part": lambda v: v[:, :].assign(v + 1.0),
+}
+
+
+@pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
+@pytest.mark.parametrize("update", UPDATES)
+def test_no_update_of_a_variable_is_left_half_made(
+    session: tf.Session, update: str, resource: bool
+) -> None:
+    """At any line of any op or of variables, whoever says what."""
+    variable = tf.get_variable(
+        "v", [2, 3], initializer=tf.zeros_initializer(), use_resource=resource
+    )
+    changed = UPDATES[update](variable)
+    session.run(variable.initializer)
+    session.run(changed)
+    last = [1.0]
+    folders = tuple(os.path.dirname(module.__file__ or "") for module in (ops, run))
+
+    def check() -> None:
+        now = session.run(variable)
+        assert (now == now[0, 0]).all()
+        assert now[0, 0] in (last[0], last[0] + 1.0)
+        last[0] = now[0, 0]
+
+    everywhere(
+        lambda: session.run(changed), check,
+        lambda frame: frame.f_code.co_filename.startswith(folders),
+    )  # fmt: skip
+    assert last[0] > 1.0

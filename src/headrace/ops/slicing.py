@@ -28,6 +28,7 @@ from headrace.ops.constants import checked_sizes, constant, ones_like
 from headrace.ops.joining import concat
 from headrace.ops.packing import stack
 from headrace.ops.shape_ops import rank, reshape, shape
+from headrace.run.uninterrupted import changes
 
 __all__ = ["slice", "strided_slice"]
 
@@ -302,6 +303,7 @@ def _(op: Operation, dout: Tensor) -> tuple[None, None, None, None, Tensor]:
     shape=same_as("ref"),
     foldable=False,
 )
+@changes
 def strided_slice_assign_op(
     xp: Any, ref: Any, begin: Any, end: Any, strides: Any, value: Any, *,
     begin_mask: int, end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,

@@ -23,6 +23,7 @@ from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, check_scattered, from_attr, scalar
 from headrace.graph.tensor import Tensor
 from headrace.run.kernel import KernelContext
+from headrace.run.uninterrupted import changes
 from headrace.run.variable import NUMBERS, State, Variable
 
 __all__: list[str] = []
@@ -138,6 +139,7 @@ def _merged_with_ref(c: ShapeContext) -> Shape:
     return shapes.merge(c.shape("ref"), c.shape("value"))
 
 
+@changes
 def update(
     ref: Ref, value: Any, ufunc: Callable[..., Any], what: str, of_scalars: Callable[..., Any]
 ) -> Ref:
@@ -257,6 +259,7 @@ def divide_at(array: Array, where: Any, updates: Array) -> None:
         flat[at] = quotient if (flat[at] < 0) == (divisor < 0) else -quotient
 
 
+@changes
 def scatter(ref: Ref, indices: Array, updates: Array, apply: Callable[..., None]) -> Ref:
     """Apply `updates` to the rows at `indices`; gives `ref`.  Raises InvalidArgument, FailedPrecondition."""
     indices, updates = np.asarray(indices), np.asarray(updates)
@@ -330,6 +333,7 @@ def _scatter_nd_shape(c: ShapeContext) -> Shape:
     return ref
 
 
+@changes
 def scatter_nd(ref: Ref, indices: Array, updates: Array, apply: Callable[..., None]) -> Ref:
     """Apply `updates` at coordinates indices[..., :]; gives `ref`.
 
@@ -431,6 +435,7 @@ def count_up_to_op(xp: Any, ref: Variable, *, limit: int) -> Any:
     return count_up(ref, limit)
 
 
+@changes
 def count_up(ref: State, limit: int) -> Any:
     """As CountUpTo, for either kind of variable."""
     with ref.lock:

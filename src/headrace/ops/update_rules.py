@@ -29,6 +29,7 @@ from headrace.ops.linear import parts_of_product
 from headrace.ops.resource_variable_ops import held, variable_behind
 from headrace.ops.scratch import scratch
 from headrace.run.team import spread
+from headrace.run.uninterrupted import changes
 from headrace.run.variable import State
 
 __all__: list[str] = []
@@ -222,6 +223,7 @@ def _in_place(step: Step) -> Step:
     return both
 
 
+@changes
 class Rule:
     """What `rule` was told; calls of the kernels of its ops end here."""
 

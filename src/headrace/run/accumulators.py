@@ -25,8 +25,10 @@ from headrace.base.shapes import Shape
 from headrace.run.columns import Array
 from headrace.run.lines import WAIT, Line, Shared
 from headrace.run.pending import Pending
+from headrace.run.uninterrupted import changes
 
 
+@changes
 class _Accumulator(Shared):
     """What both kinds share: the count, the step, the takes."""
 
@@ -93,6 +95,7 @@ class _Accumulator(Shared):
         return f"it holds {self._count} gradients, at step {self._step}"
 
 
+@changes
 class DenseAccumulator(_Accumulator):
     """Of arrays."""
 
@@ -128,6 +131,7 @@ Slices = tuple[Array, Array, Array]
 """int64 indices [n], values [n, ...], int64 shape [rank]."""
 
 
+@changes
 class SparseAccumulator(_Accumulator):
     """Of slices."""
 

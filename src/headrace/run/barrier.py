@@ -30,6 +30,7 @@ from headrace.base import shapes as shape_rules
 from headrace.run.columns import Array, own, row
 from headrace.run.lines import WAIT, Line, Shared
 from headrace.run.pending import Pending
+from headrace.run.uninterrupted import changes
 
 _FIRST_INDEX: Final = -(2**63)
 _ABSENT: Final = object()
@@ -83,6 +84,7 @@ Taken = tuple[Array, ...]
 """int64 indices [n], string keys [n], then each component [n, ...]."""
 
 
+@changes
 class Barrier(Shared):
     """See the module header."""
 

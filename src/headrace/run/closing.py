@@ -9,10 +9,12 @@ from weakref import WeakKeyDictionary
 
 from headrace.base import errors
 from headrace.run.scope import Scope
+from headrace.run.uninterrupted import changes
 
 _reasons: WeakKeyDictionary[Scope, errors.OpError] = WeakKeyDictionary()
 
 
+@changes
 def closes_because(scope: Scope, reason: errors.OpError) -> None:
     """Queues that are closed under `scope` are closed because of `reason`."""
     _reasons[scope] = errors.kept(reason)

@@ -31,6 +31,7 @@ from headrace.run.pending import Pending
 from headrace.run.program import LONG_WAIT_S
 from headrace.run.quiet import hush, restore
 from headrace.run.team import let_blas_go
+from headrace.run.uninterrupted import takes
 
 LOOK_EVERY = 256  # small nodes between looks at the scope
 
@@ -158,6 +159,7 @@ class _Execution:
         self._has: list[bool] = [False] * len(program.returns)
         self._returned: list[Any] = [None] * len(program.returns)
 
+    @takes
     def run(self, args: Sequence[Any]) -> list[Any]:
         unregister = self._step.scope.on_cancel(lambda: self._put(-1))
         root = _Frame("", None, 0, 1).iterations[0]
@@ -256,6 +258,7 @@ class _Execution:
         if error is not None:
             raise explain(stopped(error, node.info), node.info, [], self._step) from error
 
+    @takes
     def _executed(self, node: Node, iteration: _Iteration, inputs: list[Any]) -> Outputs | None:
         """The outputs of a node that may wait or is traced, or None when it waits."""
         step = self._step
@@ -278,6 +281,7 @@ class _Execution:
 
     # -- waiting ------------------------------------------------------------------------------
 
+    @takes
     def _started(
         self, node: Node, iteration: _Iteration, pending: Pending[Any], start: int
     ) -> None:
@@ -353,6 +357,7 @@ class _Execution:
         if not iteration.outstanding and iteration.place is not None:
             self._retire(iteration.frame)
 
+    @takes
     def _abandon(self, error: BaseException) -> None:
         reason = (
             error

@@ -9,8 +9,10 @@ from __future__ import annotations
 from headrace.run.columns import ElementList, Store, ring_or_chunks
 from headrace.run.queue_spec import QueueSpec
 from headrace.run.queues import Queue
+from headrace.run.uninterrupted import changes
 
 
+@changes
 class FIFOQueue(Queue):
     """First in, first out."""
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo, announce_all
 from headrace.run.resources import Resource
+from headrace.run.uninterrupted import changes
 
 WAIT: Final = object()
 """What an operation returns that cannot be done yet."""
@@ -47,6 +48,7 @@ class _Waiter:
         self.pending = pending
 
 
+@changes
 class Shared(Resource):
     """A resource with operations that wait."""
 

@@ -18,8 +18,10 @@ from headrace.base import shapes as shape_rules
 from headrace.run.columns import Array, Batch, ElementList, Oldest, Store, ring_or_chunks
 from headrace.run.queue_spec import QueueSpec
 from headrace.run.queues import Queue
+from headrace.run.uninterrupted import changes
 
 
+@changes
 class PaddingFIFOQueue(Queue):
     """First in, first out; batches are padded."""
 

@@ -23,6 +23,7 @@ from typing import Any, Generic, TypeVar
 from headrace.base import errors
 from headrace.run import long_waits
 from headrace.run.scope import Scope
+from headrace.run.uninterrupted import changes
 
 T = TypeVar("T")
 
@@ -63,6 +64,7 @@ class WaitInfo:
         return f"{text} ({detail})" if detail else text
 
 
+@changes
 class Pending(Generic[T]):
     """A one-shot result: waiting, then resolved with a value or rejected with an error, once and
     for all.
@@ -252,6 +254,7 @@ class Pending(Generic[T]):
             raise errors.copied(error)
 
 
+@changes
 def announce_all(settled: Iterable[Pending[Any]]) -> None:
     """Announce what was settled under a lock, after its release."""
     for pending in settled:

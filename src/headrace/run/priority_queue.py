@@ -21,8 +21,10 @@ from headrace.base import dtypes, errors
 from headrace.run.columns import Array, Batch, Element, Store, own, row
 from headrace.run.queue_spec import QueueSpec
 from headrace.run.queues import Queue
+from headrace.run.uninterrupted import changes
 
 
+@changes
 class PriorityQueue(Queue):
     """Smallest priority first."""
 

@@ -31,6 +31,7 @@ from headrace.run.pending import Pending
 from headrace.run.quiet import hush, restore
 from headrace.run.straight import FEWEST, HOT, Part, Recipe, Row, is_worth_it, rows_of, run_rows
 from headrace.run.team import let_blas_go
+from headrace.run.uninterrupted import takes
 
 LONG_WAIT_S = 0.005
 _AT_EASE: Final = nullcontext()
@@ -200,6 +201,7 @@ class Program:
             return lend_all(registers, self._lending, step)
         return [leave(registers[r], shared, node, step) for r, shared, node in self._leaving]
 
+    @takes
     def _execute(
         self, registers: Registers, step: StepState, waiting: AbstractContextManager[object]
     ) -> None:
@@ -221,6 +223,7 @@ class Program:
                     stop[1].abandon(errors.cancelled("the step was interrupted"))
                     raise
 
+    @takes
     def _run_straight(
         self, line: list[_InOrder], registers: Registers, step: StepState
     ) -> tuple[int, Pending[Any]] | None:
@@ -383,6 +386,7 @@ class _Execution:
         self._waited_long = False
         self._end_times: dict[int, int] = {}  # of traced steps
 
+    @takes
     def run(self, stop: int = 0, waits_for: Pending[Any] | None = None) -> None:
         """Run all, or go on where those before `stop` are done and that one `waits_for` something."""
         unregister = self._step.scope.on_cancel(lambda: self._put(-1))
@@ -401,6 +405,7 @@ class _Execution:
         finally:
             unregister()
 
+    @takes
     def _take_over(self, stop: int, waits_for: Pending[Any]) -> None:
         for item in self._items[:stop]:
             for user in item.wakes:
@@ -494,6 +499,7 @@ class _Execution:
                 if more:
                     ready[position:] = sorted([*ready[position:], *more])
 
+    @takes
     def _start(self, index: int, work: Segment | Waiter) -> bool:
         """Start a waiter; true if it is done already and to be finished by the caller."""
         assert isinstance(work, Waiter)
@@ -538,6 +544,7 @@ class _Execution:
                 ready.append(user)
         return ready
 
+    @takes
     def _abandon(self, error: BaseException) -> None:
         reason = (
             error

@@ -26,6 +26,7 @@ from headrace.run.pending import Pending, announce_all
 from headrace.run.program import Instruction, Registers
 from headrace.run.queues import Queue
 from headrace.run.readers import Reader
+from headrace.run.uninterrupted import changes
 
 Gate = Callable[[Callable[[], int]], int]
 """Calls what it is given, or not, and then gives 0; nobody who would change its mind comes between."""
@@ -36,6 +37,7 @@ _MOST: Final = 128
 """Records at a time: enough that what is done once for all of them costs nothing, and done within a moment."""
 
 
+@changes
 @dataclass(frozen=True, slots=True)
 class Work:
     """A node: `together` for columns that are arrays, else, or if that fails, the `kernel` for each record; input and
@@ -102,6 +104,7 @@ def stacked(values: Sequence[Any]) -> Array:
     return column
 
 
+@changes
 class Pump:
     """See the module header."""
 

@@ -43,6 +43,7 @@ from headrace.run.fitting import Fit
 from headrace.run.pending import Pending, WaitInfo, announce_all
 from headrace.run.queue_spec import QueueSpec
 from headrace.run.resources import Resource, ResourceManager
+from headrace.run.uninterrupted import changes
 
 _DONE: Final[Pending[None]] = Pending.done_with(None)
 
@@ -70,6 +71,7 @@ class Attempt:
 _BATCHED: Final = frozenset({"enqueue_many", "dequeue_many", "dequeue_up_to"})
 
 
+@changes
 class Queue(Resource):
     """The operations; a subclass says in which order elements leave, by the store that it makes."""
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo, announce_all
+from headrace.run.uninterrupted import changes
 from headrace.run.variable import release
 
 Delivery = tuple[Any, bool]
@@ -38,6 +39,7 @@ _REMEMBERED = 4096  # keys of loops
 _OUTSIDE_LOOPS = ";0:0"
 
 
+@changes
 class Rendezvous:
     """Values of one step by rendezvous key."""
 

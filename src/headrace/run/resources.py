@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from headrace.base import errors
+from headrace.run.uninterrupted import changes
 
 DEFAULT_CONTAINER = "localhost"
 
@@ -70,6 +71,7 @@ def shared_name(name: str) -> str:
     return name
 
 
+@changes
 class ResourceManager:
     """The containers of one task."""
 

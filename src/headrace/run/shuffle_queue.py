@@ -18,12 +18,14 @@ from headrace.run.columns import Array, Batch, Element, ElementList, Ring, Store
 from headrace.run.philox import Philox
 from headrace.run.queue_spec import QueueSpec
 from headrace.run.queues import Queue
+from headrace.run.uninterrupted import changes
 
 Slots = Array | list[int] | slice
 
 _WORTH_ARRAYS: Final = 16  # elements at a time
 
 
+@changes
 class RandomShuffleQueue(Queue):
     """Keeps at least `min_after_dequeue` elements back while it is open, so that there is a choice."""
 

@@ -15,12 +15,14 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.run.resources import Resource
+from headrace.run.uninterrupted import changes
 
 Array = np.ndarray[Any, Any]
 Sparse = tuple[Array, Array, Array]
 """indices [n, rank] int64, values [n], dense shape [rank] int64."""
 
 
+@changes
 class SparseTensorsMap(Resource):
     """Sparse tensors by handle; handles are never used twice."""
 

@@ -9,8 +9,10 @@ from typing import Any
 
 from headrace.base import dtypes, errors
 from headrace.run.resources import Resource
+from headrace.run.uninterrupted import changes
 
 
+@changes
 class Stack(Resource):
     """Values of one dtype; at most `limit` of them, any number if it is negative."""
 

@@ -29,6 +29,7 @@ from headrace.base.dtypes import DType
 from headrace.run.columns import own
 from headrace.run.lines import WAIT, Line, Shared
 from headrace.run.pending import Pending
+from headrace.run.uninterrupted import changes
 
 STRING_BYTES: Final = 24
 """What TensorFlow counts for a string besides its content."""
@@ -43,6 +44,7 @@ def bytes_of(value: Any) -> int:
     return int(value.nbytes)
 
 
+@changes
 class _Area(Shared):
     """What both kinds share: limits, and the two lines."""
 
@@ -66,6 +68,7 @@ class _Area(Shared):
         return not 0 < self.memory_limit < self._bytes + size
 
 
+@changes
 class StagingArea(_Area):
     """Tuples, first in, first out."""
 
@@ -164,6 +167,7 @@ class _Absent:
 _ABSENT: Final = _Absent()
 
 
+@changes
 class StagingMap(_Area):
     """Tuples by key, int64; `ordered`: a get without key takes the smallest, else the oldest."""
 

@@ -17,12 +17,14 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
 from headrace.run.resources import Resource
+from headrace.run.uninterrupted import changes
 
 Array = np.ndarray[Any, Any]
 
 _EMPTY, _WRITTEN, _READ, _CLEARED = range(4)
 
 
+@changes
 class TensorArray(Resource):
     """`shape`: what all elements have; with `identical` the first one that is written decides what it leaves open."""
 

@@ -31,6 +31,7 @@ from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
 from headrace.run.homes import Home, Homes
 from headrace.run.resources import Resource
+from headrace.run.uninterrupted import changes
 
 Array = np.ndarray[Any, Any]
 
@@ -42,6 +43,7 @@ _LEASED_BYTES = 1 << 14  # what is smaller is copied sooner than leased: measure
 Readers = set["weakref.ref[Lease]"]
 
 
+@changes
 class Lease:
     """The contents of a variable as they were when it was made, until `release`."""
 
@@ -108,6 +110,7 @@ class Lease:
         return copy
 
 
+@changes
 def release(values: Iterable[Any]) -> None:
     """Release the leases among `values`."""
     for value in values:
@@ -119,6 +122,7 @@ def _nobody() -> None:
     return None
 
 
+@changes
 class State(Resource):
     """`array` is None until the first assignment; afterwards an array of `dtype` that it owns."""
 
@@ -334,10 +338,12 @@ def _same_memory(one: Array, other: Array) -> bool:
     return bool(place == other.__array_interface__["data"][0] and one.shape == other.shape)
 
 
+@changes
 class Variable(State):
     """What reference edges carry."""
 
 
+@changes
 class ResourceVariable(State):
     """What a handle stands for."""
 

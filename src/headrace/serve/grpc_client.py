@@ -12,6 +12,7 @@ from typing import Any
 from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
+from headrace.run.uninterrupted import changes
 from headrace.serve.given_up import MOST_BY_GRPC, ORDERED, GivenUp, new_number
 from headrace.serve.grpc_server import (
     CALL_KEY,
@@ -41,6 +42,7 @@ def peer_name(address: str, name: str) -> str:
     return f"{name} at {address}" if name else address
 
 
+@changes
 class GrpcPeer:
     """A `Peer` over gRPC."""
 
