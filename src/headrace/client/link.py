@@ -225,7 +225,7 @@ class Link:
             attendance, self._attendance = self._attendance, None
             self.direct = None
         if attendance is not None:
-            attendance.abandon(errors.cancelled(errors.SESSION_CLOSED))
+            attendance.abandon(errors.session_closed())
         if not handle:
             return None
         return self.master.call(

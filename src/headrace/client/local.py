@@ -288,7 +288,7 @@ class LocalEngine:
 
     def _close(self, wait_s: float) -> None:
         _open_engines.discard(self)
-        self._scope.cancel(errors.cancelled(errors.SESSION_CLOSED))
+        self._scope.cancel(errors.session_closed())
         if wait_s:
             self._under_way.wait_until_none(wait_s)
         if self._partials is not None:

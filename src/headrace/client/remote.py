@@ -508,7 +508,7 @@ class RemoteEngine:
             closed, self._closed = self._closed, True
         if closed:
             return
-        self._scope.cancel(errors.cancelled(errors.SESSION_CLOSED))
+        self._scope.cancel(errors.session_closed())
         link = self._known
         asked = link.close() if link is not None else None
         if asked is not None and wait_s:

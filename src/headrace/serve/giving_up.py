@@ -35,7 +35,7 @@ class GivesUp:
         self.calls.give_up(request.call)
         for step_id in request.step:
             self._end_step(step_id, None)
-        over = errors.cancelled(errors.SESSION_CLOSED)
+        over = errors.session_closed()
         closed = set(request.session)
         for handle in closed:
             session = self._sessions.get(handle)

@@ -217,7 +217,7 @@ class Master:
             raise errors.aborted(
                 f"Session {request.session_handle} is not found: {self._worker.task} does not know it"
             )
-        closed = errors.cancelled(errors.SESSION_CLOSED)
+        closed = errors.session_closed()
         self._caretaker.forget(request.session_handle, closed)
         session.close(closed, scope)
         return pb.CloseSessionResponse()

@@ -136,7 +136,7 @@ class Worker(GivesUp, Logged, NoCollectives):
         self, request: pb.DeleteWorkerSessionRequest, scope: Scope
     ) -> pb.DeleteWorkerSessionResponse:
         """Forget a session, its partitions and what is its own, when its last step has left."""
-        reason = to_detail(errors.cancelled(errors.SESSION_CLOSED))
+        reason = to_detail(errors.session_closed())
         if request.HasField("headrace_reason"):
             reason = request.headrace_reason
         with self._lock:

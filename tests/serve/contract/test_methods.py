@@ -702,7 +702,7 @@ def test_who_attends_a_session_hears_of_its_end(
     assert attended.wait(30.0)
     ask(wire.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle))
     reason = attending.value().reason
-    assert (reason.code, reason.message) == (errors.CANCELLED, "the session was closed")
+    assert (reason.code, reason.message) == (errors.CANCELLED, errors.SESSION_CLOSED)
     for only_asks in (False, True):
         request.only_asks = only_asks
         with pytest.raises(errors.AbortedError, match="not known"):

@@ -95,5 +95,5 @@ def test_a_corrupt_record_is_named_to_the_client(cluster: Cluster, tmp_path: Pat
     with tf.Session(cluster.target("worker:1")) as session:
         session.run(names.enqueue(str(path)))
         assert session.run(read) == (f"{path}:0".encode(), b"first")
-        with pytest.raises(tf.errors.DataLossError, match=f"{path}: corrupted record at offset 21"):
+        with pytest.raises(tf.errors.DataLossError, match=f"corrupted record at 21.*{path}"):
             session.run(read)
