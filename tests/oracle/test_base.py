@@ -16,7 +16,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from headrace.base import dtypes, errors, shapes
+from headrace import errors
+from headrace.base import dtypes, shapes
 
 PROGRAM = """
 def describe(v):
@@ -167,8 +168,8 @@ TENSOR_SHAPES = [
     *("TS(None) == None", "TS([1]).is_compatible_with(None)", "TS([1]).merge_with([None])"),
 ]
 
-CODES = [name for name in vars(errors) if name.isupper() and not name.startswith("_")]
-CLASSES = [name for name in vars(errors) if name.endswith("Error") and not name.startswith("_")]
+CODES = [name for name in errors.__all__ if name.isupper()]
+CLASSES = [name for name in errors.__all__ if name.endswith("Error")]
 ERRORS = [
     *(f"e.{name}" for name in CODES),
     *(f"e.exception_type_from_error_code({code}).__name__" for code in range(18)),

@@ -34,12 +34,6 @@ DATA_LOSS: Final = 15
 UNAUTHENTICATED: Final = 16
 
 
-SESSION_CLOSED: Final = (
-    "Step was cancelled by an explicit call to `Session::Close()`: the session was closed"
-)
-"""What a step says that ended with its session."""
-
-
 class Context(TypedDict, total=False):
     """Where an error happened; any subset of the fields."""
 
@@ -375,3 +369,10 @@ internal: Final = InternalError.of
 unavailable: Final = UnavailableError.of
 data_loss: Final = DataLossError.of
 unauthenticated: Final = UnauthenticatedError.of
+
+
+def session_closed() -> OpError:
+    """What a step ends with when its session is closed under it."""
+    return cancelled(
+        "Step was cancelled by an explicit call to `Session::Close()`: the session was closed"
+    )

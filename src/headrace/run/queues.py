@@ -1,8 +1,8 @@
 """Queues: bounded stores of elements that steps, sessions and processes share.
 
-No thread waits inside a queue.  An operation that cannot be completed at once becomes an attempt in
-one of two lines, enqueues (and closes) in one, dequeues in the other; each line is served in the
-order of arrival by whichever thread next changes the queue.  What an attempt waits for:
+No thread waits inside a queue.  An operation that cannot be completed at once becomes an attempt in one of two lines,
+enqueues (and closes) in one, dequeues in the other; each line is served in the order of arrival by whichever thread
+next changes the queue.  What an attempt waits for:
   enqueue       room.  Many elements go in as room comes; those stay when the rest is abandoned.
   dequeue       elements.  Many are set aside as they come, which makes room; abandoned, they go
                 back to the front (TensorFlow loses them).  A priority queue sets nothing aside.
@@ -14,17 +14,15 @@ An operation that is settled has happened, whoever is left to hear of it: what w
 remote caller that dies while the reply is under way is gone, as in TensorFlow.
 
 Every error arrives in the returned Pending; nothing is raised, but by the forms `..._now`, which need no Pending
-because they do nothing where they would have to wait.  Enqueued values are copied,
-dequeued ones are the caller's own.  Elements are tuples with one value per component.
+because they do nothing where they would have to wait.  Enqueued values are copied, dequeued ones are the caller's
+own.  Elements are tuples with one value per component.
 
-Sharing: queues of one container and shared_name are one queue.  Without a shared_name a queue
-belongs to one node of one session on its task (two sessions on one server do not share it by node
-name, unlike a variable): see resources.private_name.
+Sharing: queues of one container and shared_name are one queue.  Without a shared_name a queue belongs to one node of
+one session on its task (two sessions on one server do not share it, unlike a variable): see resources.private_name.
 
 Called by: ops (queue and reader kernels), through run.fifo_queue and run.shuffle_queue.
 Threads: any; one lock per queue, never held while callbacks run.
-Source: TF 1.15 core/kernels/queue_base.cc and queue_op.cc; moments and classes of errors as
-observed of 2.21
+Source: TF 1.15 core/kernels/queue_base.cc and queue_op.cc; moments and classes of errors as observed of 2.21
 """
 
 from __future__ import annotations

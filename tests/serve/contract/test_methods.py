@@ -702,10 +702,10 @@ def test_who_attends_a_session_hears_of_its_end(
     assert attended.wait(30.0)
     ask(wire.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle))
     reason = attending.value().reason
-    assert (reason.code, reason.message) == (errors.CANCELLED, errors.SESSION_CLOSED)
+    assert (reason.code, reason.message) == (errors.CANCELLED, errors.session_closed().message)
     for only_asks in (False, True):
         request.only_asks = only_asks
-        with pytest.raises(errors.AbortedError, match="not known"):
+        with pytest.raises(errors.AbortedError, match="not found"):
             ask(wire.ATTEND_SESSION, request)
 
 
@@ -836,7 +836,7 @@ def test_what_a_client_gave_up_of_a_task_its_master_tells_the_task(
     assert ask(wire.GIVE_UP_ELSEWHERE, telling) == pb.GiveUpElsewhereResponse()
     assert 7 in cluster.servers["ps:0"].worker.peers.get(task).given_up.request().call
     telling.session_handle = "none"
-    with pytest.raises(errors.AbortedError, match="session 'none' is not known"):
+    with pytest.raises(errors.AbortedError, match="Session none is not found"):
         ask(wire.GIVE_UP_ELSEWHERE, telling)
 
 
@@ -874,7 +874,7 @@ def test_a_master_tells_what_every_task_has(ask: Asker, cluster: Cluster) -> Non
     assert worker.address == cluster.address("worker:1")
     assert not ps.silent
     assert gone.silent.startswith("does not answer: ")
-    with pytest.raises(errors.AbortedError, match="session 'none' is not known"):
+    with pytest.raises(errors.AbortedError, match="Session none is not found"):
         ask(wire.INSPECT_CLUSTER, pb.InspectRequest(session_handle="none"))
 
 
