@@ -125,7 +125,7 @@ def gather_v2_op(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: i
     params, indices = np.asarray(params), np.asarray(indices)
     if params.ndim < 1:
         raise errors.invalid_argument("params must be at least 1 dimensional")
-    if np.ndim(axis):
+    if axis.__class__ is np.ndarray and axis.ndim:
         raise errors.invalid_argument(f"axis must be scalar, and has shape {text(np.shape(axis))}")
     says = "Shape must be at least rank {least} but is rank {rank}"
     at = checked_axis(axis, params.ndim, says=says)
