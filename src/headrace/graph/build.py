@@ -406,12 +406,16 @@ def _named(tensor: Tensor) -> str:
     return f"{tensor.name} is {tensor._dtype.name}"
 
 
+def _with_remedy(why: str) -> str:
+    return why if "convert" in why else f"{why}; tf.cast converts"
+
+
 def _wrong_type(
     spec: OpSpec, definition: ArgDef, found: dtypes.DType, wanted: dtypes.DType, why: str
 ) -> TypeError:
     return TypeError(
         f"Input {definition.name!r} of {spec.name!r} Op has type {found.name} "
-        f"that does not match expected type of {wanted.name}: {why}; tf.cast converts"
+        f"that does not match expected type of {wanted.name}: {_with_remedy(why)}"
     )
 
 
@@ -424,7 +428,7 @@ def _mismatch(
     source = f"argument {others[0]!r}" if others else f"attr {definition.type_attr!r}"
     return TypeError(
         f"Input {definition.name!r} of {spec.name!r} Op has type {found.name} "
-        f"that does not match type {decided.name} of {source}: {why}; tf.cast converts"
+        f"that does not match type {decided.name} of {source}: {_with_remedy(why)}"
     )
 
 
