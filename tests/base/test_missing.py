@@ -35,6 +35,8 @@ SAID = [
     ("GradientTape", "use tf.Session, tf.gradients"),
     ("load_op_library", "tf.py_func"),
     # nothing is near
+    ("foo", "headrace does not have tf.foo\n"),
+    ("train.foo", "headrace does not have tf.train.foo\n"),
     ("qqqqqq", "headrace does not have tf.qqqqqq\n"),
 ]
 
@@ -190,3 +192,20 @@ def test_all_namespaces_are_searched() -> None:
         "python.client.timeline",
     } <= found.keys()
     assert "matmul" in found[""]
+
+
+def test_another_spelling_is_not_offered_for_a_name_that_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(missing, "tensorflow_names", lambda: frozenset({"sessION"}))
+    assert missing.explanation("tf.sessION").endswith("is not in headrace yet")
+
+
+def test_an_import_of_what_is_no_module_says_how_to_import_it() -> None:
+    with pytest.raises(ImportError) as caught:
+        raise missing.MissingModule("tensorflow.compat.as_str", None)
+    assert str(caught.value).endswith("use `from tensorflow.compat import as_str`")
+
+
+def test_internals_are_not_offered() -> None:
+    assert "tf.python" not in missing.explanation("tensorflow.contrib.layers.python")

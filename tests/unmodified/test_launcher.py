@@ -426,6 +426,26 @@ def test_usual_checks_of_versions_accept_it(tmp_path: Path) -> None:
     ) != ["1.15.5"]
 
 
+def test_the_log_is_the_one_that_programs_set_up(tmp_path: Path) -> None:
+    source = """
+        import logging
+
+        own = logging.getLogger("tensorflow")
+        own.setLevel(logging.INFO)
+        import tensorflow as tf
+
+        tf.logging.info("shown")
+        logging.getLogger("headrace").info("of headrace")
+        own.setLevel(logging.ERROR)
+        tf.logging.warn("hidden")
+        logging.getLogger("headrace").warning("hidden, of headrace")
+        own.disabled = True
+        tf.logging.error("hidden as well")
+        """
+    done = start(written(tmp_path, source))
+    assert done.stderr == "INFO:tensorflow:shown\nINFO:headrace:of headrace\n"
+
+
 def test_packagings_versions_compare() -> None:
     version = pytest.importorskip("packaging.version")
     import headrace as tf

@@ -24,6 +24,9 @@ _MACHINERY: Final = ("<frozen ", os.path.dirname(importlib.__file__) + os.sep)
 _NAMES: Final = os.path.join(os.path.dirname(os.path.realpath(__file__)), "tensorflow_names.txt")
 _SAME: Final = 0.72
 """How alike two names must be for one to be offered for the other (difflib's ratio)."""
+_SHORT: Final = 5
+_SHORTS_SAME: Final = 0.8
+"""The same for names of less than _SHORT letters, which are alike by chance: foo and floor."""
 
 
 class _Explained:
@@ -35,7 +38,10 @@ class _Explained:
 
     def __str__(self) -> str:
         where = f"\n  used at {self.used_at}" if self.used_at else ""
-        return f"{self.short}: {explanation(self.wanted)}{where}"
+        return f"{self.short}: {self.explained()}{where}"
+
+    def explained(self) -> str:
+        return explanation(self.wanted)
 
 
 class MissingName(_Explained, AttributeError):
@@ -75,6 +81,12 @@ class MissingModule(_Explained, ModuleNotFoundError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return ModuleNotFoundError, (str(self),)
+
+    def explained(self) -> str:
+        if exists(public(self.wanted)):
+            space, _, name = self.wanted.rpartition(".")
+            return f"{self.wanted} is no module; use `from {space} import {name}`"
+        return super().explained()
 
 
 def missing(module: str, name: str, path: str | None = None) -> AttributeError:
@@ -127,7 +139,9 @@ def explanation(path: str) -> str:
         return f"headrace does not have {path}; {advice}"
     if name in tensorflow_names():
         found = f"{path} of TensorFlow 1.15 is not in headrace yet"
-        near = _elsewhere(name, _everywhere())
+        everywhere = _everywhere()
+        last = name.rpartition(".")[2]
+        near = [full for full in _elsewhere(name, everywhere) if everywhere[full] == last]
         return found + (f"; it has {_listed(near)}" if near else "")
     found = f"headrace does not have {path}"
     near = nearest(name)
@@ -178,14 +192,17 @@ def nearest(name: str) -> list[str]:
     import difflib
 
     last = name.rpartition(".")[2]
-    alike = difflib.get_close_matches(last, sorted({*everywhere.values()}), n=1, cutoff=_SAME)
+    alike = difflib.get_close_matches(last, sorted({*everywhere.values()}), n=1, cutoff=_cutoff(last))
     return [full for full, each in sorted(everywhere.items()) if each in alike][:2]
 
 
 def _everywhere() -> dict[str, str]:
     """Every public name of headrace: its path -> its last part."""
     return {
-        f"{space}.{each}".lstrip("."): each for space, listed in namespaces() for each in listed
+        f"{space}.{each}".lstrip("."): each
+        for space, listed in namespaces()
+        for each in listed
+        if each != "python"  # what is beneath it is internal
     }
 
 
@@ -202,8 +219,12 @@ def _alike(name: str, known: Iterable[str]) -> list[str]:
 
     space, _, last = name.rpartition(".")
     here = [full.rpartition(".")[2] for full in sorted(known) if full.rpartition(".")[0] == space]
-    alike = difflib.get_close_matches(last, here, n=2, cutoff=_SAME)
+    alike = difflib.get_close_matches(last, here, n=2, cutoff=_cutoff(last))
     return [f"{space}.{each}".lstrip(".") for each in alike]
+
+
+def _cutoff(name: str) -> float:
+    return _SHORTS_SAME if len(name) < _SHORT else _SAME
 
 
 def _plain(name: str) -> str:

@@ -289,6 +289,10 @@ def _complete(found: pb.ServerDef, guess_task: bool) -> None:
             )
         found.job_name = next(iter(jobs))
     if found.job_name not in jobs:
+        if guess_task:
+            raise ValueError(
+                f"No such job in cluster: {found.job_name!r}; it has {', '.join(sorted(jobs)) or 'none'}"
+            )
         raise errors.internal(
             f'Job "{found.job_name}" was not defined in cluster, which has {", ".join(sorted(jobs)) or "no jobs"}'
         )

@@ -1,5 +1,8 @@
 """`tf.logging`: functions on the logger that all of headrace logs to, named ``headrace``.
 
+Where `import tensorflow` gives headrace, the functions have the logger named ``tensorflow``, which programs look for and
+set up, and what headrace logs arrives there too.
+
 The first call here gives that logger a handler on stderr, unless the program has set up logging
 itself; until then, and in programs that never call it, nothing about logging is touched.
 Called by: programs, training.  Threads: any.
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 import threading
 from collections import defaultdict
 from typing import Any, Final
@@ -19,6 +23,7 @@ WARN: Final = logging.WARNING
 ERROR: Final = logging.ERROR
 FATAL: Final = logging.CRITICAL
 
+_ROOT: Final = __name__.partition(".")[0]
 _lock = threading.Lock()
 _counters: defaultdict[tuple[str, int], itertools.count[int]] = defaultdict(itertools.count)
 _CALLER: Final = 3  # stack levels from a log record's maker to the program's own line
@@ -26,13 +31,19 @@ _CALLER: Final = 3  # stack levels from a log record's maker to the program's ow
 
 def get_logger() -> logging.Logger:
     """The logger; with a handler, if neither it nor the root logger has one."""
-    logger = logging.getLogger("headrace")
+    logger = logging.getLogger(_name())
     with _lock:
         if not logger.handlers and not logging.getLogger().handlers:
             handler = logging.StreamHandler()
             handler.setFormatter(logging.Formatter(logging.BASIC_FORMAT))
             logger.addHandler(handler)
     return logger
+
+
+def _name() -> str:
+    """What the program knows headrace as."""
+    known_as = sys.modules.get("tensorflow")
+    return "tensorflow" if known_as is sys.modules[_ROOT] else _ROOT
 
 
 def log(level: int, msg: Any, *args: Any, **kwargs: Any) -> None:

@@ -10,6 +10,7 @@ Called by: programs, `headrace run`, pytest, IPython, child processes.  Threads:
 from __future__ import annotations
 
 import importlib.machinery
+import logging
 import os
 import sys
 from collections.abc import Iterator, MutableMapping, Sequence
@@ -83,6 +84,8 @@ class _Given(Loader):
                 "__path__", []
             )  # so that what is beneath it is asked for
         sys.modules[module.__name__] = self.module
+        if module.__name__ == NAMES[0]:
+            logging.getLogger(_ROOT).parent = logging.getLogger(NAMES[0])
 
 
 _given: set[str] = set()
