@@ -262,10 +262,16 @@ def test_a_server_that_comes_up_later_is_used(monkeypatch: pytest.MonkeyPatch) -
         session.close()
 
 
-@pytest.mark.parametrize("target", ["localhost:2222", "http://localhost:2222", "grpc://nowhere"])
+@pytest.mark.parametrize("target", ["localhost:2222", "http://localhost:2222"])
 def test_a_target_that_is_none(target: str) -> None:
     with pytest.raises(tf.errors.NotFoundError, match="grpc://host:port"):
         tf.Session(target).run(tf.constant(1))
+
+
+@pytest.mark.parametrize("address", ["", "nowhere"])
+def test_a_target_that_lacks_the_port(address: str) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f'"{address}" as a host-port pair'):
+        tf.Session(f"grpc://{address}").run(tf.constant(1))
 
 
 def test_a_fetched_array_of_numpy_is_what_it_says(session: tf.Session) -> None:

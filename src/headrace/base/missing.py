@@ -185,24 +185,25 @@ def nearest(name: str) -> list[str]:
 
     The same name in another namespace, then a name that is spelled alike in the same one, then one anywhere.
     """
+    last = name.rpartition(".")[2]
+    if last == "python":  # internals, of which none stands for another
+        return []
     everywhere = _everywhere()
     found = _elsewhere(name, everywhere) or _alike(name, everywhere)
     if found:
         return found
     import difflib
 
-    last = name.rpartition(".")[2]
-    alike = difflib.get_close_matches(last, sorted({*everywhere.values()}), n=1, cutoff=_cutoff(last))
+    alike = difflib.get_close_matches(
+        last, sorted({*everywhere.values()}), n=1, cutoff=_cutoff(last)
+    )
     return [full for full, each in sorted(everywhere.items()) if each in alike][:2]
 
 
 def _everywhere() -> dict[str, str]:
     """Every public name of headrace: its path -> its last part."""
     return {
-        f"{space}.{each}".lstrip("."): each
-        for space, listed in namespaces()
-        for each in listed
-        if each != "python"  # what is beneath it is internal
+        f"{space}.{each}".lstrip("."): each for space, listed in namespaces() for each in listed
     }
 
 
