@@ -1,7 +1,7 @@
 """`tf.logging`: functions on the logger that all of headrace logs to, named ``headrace``.
 
-Where `import tensorflow` gives headrace, the functions have the logger named ``tensorflow``, which programs look for and
-set up, and what headrace logs arrives there too.
+Where `import tensorflow` gives headrace, the functions have the logger named ``tensorflow``, which programs look for
+and set up, and what headrace logs arrives there too.
 
 The first call here gives that logger a handler on stderr, unless the program has set up logging
 itself; until then, and in programs that never call it, nothing about logging is touched.
