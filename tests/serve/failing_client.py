@@ -241,7 +241,7 @@ def main(target: str, kind: str, elements: str, steps: str) -> None:
         count = int(steps)
         for number in range(count):
             step()
-            if (number + 1) % max(count // TENTHS, 1) == 0:
+            if (number + 1) % tenth_of(count) == 0:
                 say(number + 1)
     os._exit(0)
 
@@ -258,6 +258,11 @@ def in_parallel(run: Step) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def tenth_of(steps: int) -> int:
+    """After so many it says a line: one at least."""
+    return max(steps // TENTHS, 1)
 
 
 def say(steps: int) -> None:
