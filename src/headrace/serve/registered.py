@@ -93,7 +93,7 @@ class Registered:
             else None
         )
         self._places = sorted(range(len(self._known_args)), key=self._known_args.__getitem__)
-        self._in_order = self._places == self._known_args
+        self._in_order = self._known_args == list(range(len(self.args)))
         pruned = needed(arg_tensors, return_tensors, [*sends, *others], exact=True)
         devices = {op: op.device or self.session.runtime.device for op in pruned.ops}
         return compile_program(
