@@ -426,6 +426,17 @@ def test_usual_checks_of_versions_accept_it(tmp_path: Path) -> None:
     ) != ["1.15.5"]
 
 
+def test_modules_that_are_got_by_a_call_ask_for_no_names(tmp_path: Path) -> None:
+    source = """
+        print(__import__("tensorflow.python.ops", fromlist=["dummy"]).__name__)
+        print(__import__("tensorflow.python.ops.array_ops", fromlist=[""]).__name__)
+        print(__import__("tensorflow", fromlist=["dummy"]).VERSION[:4])
+        """
+    assert printed(tmp_path, source) == [
+        "headrace.python.ops", "tensorflow.python.ops.array_ops", "1.15",
+    ]  # fmt: skip
+
+
 def test_the_log_is_the_one_that_programs_set_up(tmp_path: Path) -> None:
     source = """
         import logging

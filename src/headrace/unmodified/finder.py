@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import logging
+import opcode
 import os
 import sys
 from collections.abc import Iterator, MutableMapping, Sequence
@@ -26,6 +27,7 @@ from headrace.unmodified.facade import Facade, module_at
 _ROOT: Final = __name__.partition(".")[0]
 SWITCH: Final = "HEADRACE_AS_TENSORFLOW"
 """Variable of the environment: "1" where `import tensorflow` is to give headrace."""
+_IMPORT_NAME: Final = opcode.opmap["IMPORT_NAME"]
 CHILDREN: Final = os.path.join(os.path.dirname(os.path.realpath(__file__)), "children")
 NAMES: Final = ("tensorflow", "tensorflow_core")  # 1.15's own name for itself inside
 
@@ -113,7 +115,8 @@ def _is_from_import() -> bool:
     frame = sys._getframe(1)
     while frame.f_back is not None:
         if frame.f_code.co_name == "_handle_fromlist":
-            return True
+            by = frame.f_back  # `__import__` takes what is not there for a module that is left out
+            return by.f_code.co_code[by.f_lasti] == _IMPORT_NAME
         frame = frame.f_back
         file = frame.f_code.co_filename
         if file != __file__ and not file.startswith("<frozen importlib"):
