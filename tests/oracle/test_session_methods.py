@@ -410,7 +410,7 @@ def test_where_an_error_says_more(source: str) -> None:
 
 ACCEPTED = [
     # Thread pools are TensorFlow's; programs that choose among them run.
-    "result = s.run(k, options=limited(inter_op_thread_pool=3))",
+    "result = on(session_inter_op_thread_pool=4 * [{}]).run(k, options=limited(inter_op_thread_pool=3))",
     "result = on(use_per_session_threads=True).run(k)",
     "result = on(session_inter_op_thread_pool=[{'num_threads': 2}]).run(k)",
 ]

@@ -19,7 +19,7 @@ import headrace as tf
 from headrace import ops, run
 from headrace.base import dtypes
 from headrace.codec import protos as pb
-from headrace.run import dataflow, interrupts, long_waits, program
+from headrace.run import dataflow, interrupts, long_waits, polling, program, team
 from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.pending import Pending
 from headrace.run.queue_spec import QueueSpec
@@ -49,9 +49,18 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 Where = Callable[[FrameType], bool]
 
 
-def of(module: ModuleType) -> Where:
-    """Its lines."""
-    return lambda frame: frame.f_code.co_filename == module.__file__
+def of(*modules: ModuleType) -> Where:
+    """Their lines."""
+    files = {module.__file__ for module in modules}
+    return lambda frame: frame.f_code.co_filename in files
+
+
+def assert_left_as_it_was() -> None:
+    """Nothing of a step that was interrupted is this thread's any more."""
+    assert team.size() == 1
+    assert polling.current() is None
+    assert np.geterr()["over"] == "warn"
+    assert np.geterr()["over"] == "warn"
 
 
 class AtLine:
@@ -282,7 +291,7 @@ def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing(
         limited = tf.RunOptions(timeout_in_ms=100)
         heard = 0
         for line in range(1, MOST_LINES):
-            at = AtLine(line, of(executor))
+            at = AtLine(line, of(executor, team, polling))
             before = sys.gettrace()
             try:
                 sys.settrace(at)
@@ -297,6 +306,7 @@ def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing(
                     pytest.fail(f"nobody was interrupted at line {line}: {at.where}")
             except KeyboardInterrupt:
                 heard += 1
+            assert_left_as_it_was()
             session.run(put)
             assert not long_waits.waiting
             assert session.run(size) == 1, f"interrupted at line {line} of those that run"
@@ -403,6 +413,7 @@ def test_no_update_of_a_variable_is_left_half_made(
     folders = tuple(os.path.dirname(module.__file__ or "") for module in (ops, run))
 
     def check() -> None:
+        assert_left_as_it_was()
         now = session.run(variable)
         assert (now == now[0, 0]).all()
         assert now[0, 0] in (last[0], last[0] + 1.0)

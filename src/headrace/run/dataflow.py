@@ -132,10 +132,11 @@ class DataflowProgram:
         for position, (node, output, *_) in enumerate(returns):
             node.returned.append((output, position))
 
+    @takes
     def run(self, step: StepState, args: Sequence[Any]) -> list[Any]:
         """See `Program.run`.  A dead value cannot leave the step: InvalidArgument."""
-        was = hush()
         polled = polling.current()
+        was = hush()
         try:
             polling.use(step.scope)
             with step.runtime.team:

@@ -12,6 +12,7 @@ import threading
 
 from headrace.base import errors
 from headrace.run.scope import Scope
+from headrace.run.uninterrupted import changes
 
 
 class _Current(threading.local):
@@ -26,6 +27,7 @@ def current() -> Scope | None:
     return _current.scope
 
 
+@changes
 def use(scope: Scope | None) -> None:
     """Make `scope` the one that kernels on this thread poll."""
     _current.scope = scope

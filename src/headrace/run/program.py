@@ -150,6 +150,7 @@ class Program:
         self.stays = not self._early and not any(_exchanges(item.work) for item in items)
         """Whether it takes and leaves nothing on the way: a step of it needs no rendezvous."""
 
+    @takes
     def run(
         self,
         step: StepState,
@@ -173,8 +174,8 @@ class Program:
             if spent is not None:
                 spent.clear()
         if self.items:
-            was = hush() if self._computes else None
             polled = polling.current() if self.polls else None
+            was = hush() if self._computes else None
             try:
                 if self.polls:
                     polling.use(step.scope)

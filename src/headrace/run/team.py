@@ -33,6 +33,7 @@ import numpy as np
 
 from headrace.run import blas
 from headrace.run.callers import Callers
+from headrace.run.uninterrupted import changes
 
 _Inbox = queue.SimpleQueue["_Job | None"]
 _PATIENCE_S = 0.0002  # helpers of a small product may come so late
@@ -213,6 +214,7 @@ class Team:
         """Threads that there are beside the calling one."""
         return len(self._threads)
 
+    @changes
     def __enter__(self) -> Team:
         """Make this the current team of the calling thread."""
         _current.teams.append(self)
@@ -222,6 +224,7 @@ class Team:
             limit.__enter__()
         return self
 
+    @changes
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -245,6 +248,7 @@ class _Current(threading.local):
 _current = _Current()
 
 
+@changes
 def hold_blas() -> bool:
     """Have BLAS use one thread a call, until the step on this thread ends or waits.  False if there is none here."""
     if _current.held is None:
@@ -255,6 +259,7 @@ def hold_blas() -> bool:
     return True
 
 
+@changes
 def let_blas_go() -> None:
     """The step on this thread ends or waits: what `hold_blas` asked for is over."""
     if _current.held is not None:
