@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -55,6 +56,13 @@ def of(*modules: ModuleType) -> Where:
     return lambda frame: frame.f_code.co_filename in files
 
 
+def finalizes(frame: FrameType) -> bool:
+    """Whether what is raised there is ignored by Python: in a __del__, or called by a finalizer."""
+    caller = frame.f_back
+    by_finalizer = caller is not None and caller.f_code.co_filename == weakref.__file__
+    return frame.f_code.co_name == "__del__" or by_finalizer
+
+
 def assert_left_as_it_was() -> None:
     """Nothing of a step that was interrupted is this thread's any more."""
     assert team.size() == 1
@@ -72,8 +80,8 @@ class AtLine:
         self.came, self.where = False, ""
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
-        if not self._where(frame) or frame.f_code.co_name == "__del__":
-            return None  # what is raised in a __del__ Python ignores
+        if not self._where(frame) or finalizes(frame):
+            return None
         if event == "line":
             self._left -= 1
             if self._left == 0:
