@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.base.traits import KEEPS_REFS
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.binding import bound_kernel, returns_value, wants_reference
@@ -167,7 +168,7 @@ class _Step:
     def _computed(self, op: Operation, given: Sequence[Any]) -> Sequence[Any]:
         spec = op.spec
         assert spec is not None
-        if spec.keeps_refs and isinstance(given[0], Variable):
+        if KEEPS_REFS in spec.traits and isinstance(given[0], Variable):
             return given  # a reference, passed on
         wanted = wants_reference(op, spec)
         inputs = [g if w else np.copy(_array(g)) for g, w in zip(given, wanted, strict=True)]

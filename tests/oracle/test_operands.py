@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace.base.traits import STATEFUL
 from headrace.graph.registry import OPS, OpSpec
 from tests.ops.operands import Operands, Recipe, every_op, hostile, recipes
 from tests.ops.test_operands import good_operands, little_memory, shown, with_gradients
@@ -174,7 +175,7 @@ def said(outcome: Outcome) -> str:
 
 
 def is_random(spec: OpSpec) -> bool:
-    return spec.stateful and "seed" in spec.attrs
+    return STATEFUL in spec.traits and "seed" in spec.attrs
 
 
 def alike(a: Any, b: Any, values: bool) -> bool:

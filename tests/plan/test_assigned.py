@@ -265,10 +265,10 @@ def test_equal_elements_take_no_memory_where_only_an_update_wants_them(
     x = tf.Variable(random(*SHAPE))
     update = x.assign_add(tf.ones(SHAPE))
     made: list[Array] = []
-    plain = constants.fill_op.alike
+    plain = constants.fill_op.alike_fn
     assert plain is not None
     monkeypatch.setattr(
-        constants.fill_op, "alike", lambda *given: made.append(plain(*given)) or made[-1]
+        constants.fill_op, "alike_fn", lambda *given: made.append(plain(*given)) or made[-1]
     )
     with Task().initialized(x) as task:
         (found,) = task.run([update])

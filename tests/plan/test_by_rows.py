@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
+from headrace.base.traits import MAY_WAIT, STATEFUL
 from headrace.graph.registry import OPS
 from headrace.plan import by_rows as table
 from headrace.plan.binding import bound_kernel, returns_value
@@ -163,5 +164,4 @@ def test_what_could_come_out_otherwise_goes_one_by_one(kind: str, rows: Any, bui
 def test_every_rule_has_a_case_and_every_name_is_an_op_that_only_computes() -> None:
     assert {kind for kind, *_ in CASES} == set(table._RULES)
     for name in EACH:
-        assert not OPS[name].stateful, name
-        assert not OPS[name].blocking, name
+        assert OPS[name].traits.isdisjoint({STATEFUL, MAY_WAIT}), name

@@ -17,6 +17,7 @@ from headrace.base import shapes as shape_rules
 from headrace.base.device import canonical
 from headrace.base.device import merge as merged_device
 from headrace.base.shapes import TensorShape
+from headrace.base.traits import AGGREGATE, ALLOWS_UNINITIALIZED, COMMUTATIVE, STATEFUL
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
 from headrace.graph import attrs as attr_values
@@ -69,8 +70,8 @@ def graph_def(
 def op_def(spec: OpSpec) -> pb.OpDef:
     """The OpDef of a spec."""
     proto = pb.OpDef(
-        name=spec.name, is_stateful=spec.stateful, is_commutative=spec.commutative,
-        is_aggregate=spec.aggregate, allows_uninitialized_input=spec.allows_uninitialized,
+        name=spec.name, is_stateful=STATEFUL in spec.traits, is_commutative=COMMUTATIVE in spec.traits,
+        is_aggregate=AGGREGATE in spec.traits, allows_uninitialized_input=ALLOWS_UNINITIALIZED in spec.traits,
     )  # fmt: skip
     for definitions, field in ((spec.inputs, proto.input_arg), (spec.outputs, proto.output_arg)):
         for definition in definitions:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.base import device as devices
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
+from headrace.base.traits import NONE, STATEFUL
 from headrace.graph import scopes
 from headrace.graph.registry import OpSpec
 from headrace.graph.shape_fns import ShapeContext
@@ -52,7 +53,7 @@ class Operation:
 
     __slots__ = (
         "__dict__", "__weakref__", "_control_flow_context", "_where", "attrs", "control_inputs", "device",
-        "graph", "id", "inputs", "name", "outputs", "spec", "type",
+        "graph", "id", "inputs", "name", "outputs", "spec", "traits", "type",
     )  # fmt: skip
 
     _original_op: Operation | None = None
@@ -73,6 +74,7 @@ class Operation:
         self.name = name
         self.type = op_type
         self.spec = spec
+        self.traits = NONE if spec is None else spec.traits
         self.inputs = inputs
         self.control_inputs = control_inputs
         self.attrs = attrs
@@ -138,7 +140,7 @@ class Operation:
 
     @property
     def _is_stateful(self) -> bool:
-        return self.spec is not None and self.spec.stateful
+        return STATEFUL in self.traits
 
     @property
     def _input_types(self) -> list[dtypes.DType]:

@@ -1,13 +1,14 @@
 """The registry: what an op is.  One `OpSpec` an op, made where the op's block stands.
 
-A block is ``@op(name, inputs=…, outputs=…, attrs=…, shape=…)`` over the kernel function, and
+A block is ``@op(name, inputs=…, outputs=…, attrs=…, shape=…, traits=…)`` over the kernel function, and
 ``@that.gradient`` below it.  Argument and attr strings use the grammar of TensorFlow's OpDefs:
 
     inputs   "x: T; axis: Tidx"     "values: N * T"     "components: Tcomponents"     "ref: Ref(T)"
     attrs    "T: numbertype; Tidx: {int32, int64} = int32; N: int >= 1; keep_dims: bool = false"
 
-The first parameter of a kernel says what it needs: ``xp`` (the array namespace; a pure function of
-arrays) or ``ctx`` (the runtime: resources, step, node).  Its keyword-only parameters are attrs.
+Traits (`base.traits`) are what others may count on.  The first parameter of a kernel says what it needs: ``xp`` (the
+array namespace; a pure function of arrays) or ``ctx`` (the runtime: resources, step, node).  Its keyword-only
+parameters are attrs.
 Called by: ops (at import), graph (building), plan (binding).  Threads: filled at import, then read.
 """
 
@@ -18,16 +19,22 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.base import dtypes
 from headrace.base.shapes import Shape, TensorShape
+from headrace.base.traits import MAY_WAIT, NEVER_FOLDED, NONE, POLLS, STATEFUL, Traits
 
 if TYPE_CHECKING:
     from headrace.graph.shape_fns import ShapeContext
 
 ShapeFn = Callable[["ShapeContext"], "Shape | list[Shape]"]
 Gradient = Callable[..., Any]
+Knowing = Callable[[Any, Sequence[Any]], "Callable[..., Any] | None"]
+Prompt = Callable[[dict[str, Any], tuple[bool, ...]], Callable[..., Any]]
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NOT_FOLDED = (NEVER_FOLDED, STATEFUL, MAY_WAIT, POLLS)
 
 
 class _Missing:
@@ -209,55 +216,27 @@ class OpSpec:
         *,
         kernel: Callable[..., Any] | None,
         shape: ShapeFn | None,
-        stateful: bool = False,
-        aliases: bool = False,
-        blocking: bool = False,
-        keeps_refs: bool = False,
-        snapshots: bool = False,
-        takes_refs: bool = False,
-        handle: bool = False,
-        allows_uninitialized: bool = False,
-        commutative: bool = False,
-        aggregate: bool = False,
-        foldable: bool = True,
-        elementwise: bool = False,
-        shares: bool = False,
-        polls: bool = False,
+        traits: Traits = NONE,
+        bare: str | None = None,
+        differentiable: bool = True,
         where: str = "",
     ) -> None:
+        """See `op`.  where: the file and line of its block."""
         self.name = name
         self._texts = (inputs, outputs, attrs)
         self.kernel = kernel
         self.shape_fn = shape
-        self.stateful = stateful
-        self.aliases = aliases
-        self.blocking = blocking
-        self.keeps_refs = keeps_refs
-        self.snapshots = snapshots
-        self.takes_refs = takes_refs
-        self.handle = handle
-        self.bare: str | None = None  # name in `xp` of a function that is the whole kernel
-        self.into: Callable[..., Any] | None = None
-        """an elementwise kernel's work where attrs are at their defaults; its last parameter is `out`"""
-        self.allows_uninitialized = allows_uninitialized
-        self.commutative = commutative
-        self.aggregate = aggregate
-        self.finish: Callable[[Any], Any] | None = None  # a Pending's result -> the kernel's
-        self.prompt: Callable[[dict[str, Any], tuple[bool, ...]], Callable[..., Any]] | None = None
-        """(attrs, which inputs nobody will ever change) -> a blocking node's kernel, which gives its result itself, not
-        a Pending, if that is there at once"""
-        self.keeps = False  # whether it keeps inputs that nobody will ever change, without a copy
-        self.knowing: Callable[[Any, Sequence[Any]], Callable[..., Any] | None] | None = None
-        """(operation, its inputs where they are constants, else None) -> a kernel of all inputs that uses that"""
-        self.alike: Callable[..., Any] | None = None
-        """a kernel whose result, of equal elements, has one of them in memory (strides of 0), for who can use that"""
-        self.foldable = foldable and not stateful and not blocking and not polls
-        self.elementwise = elementwise
-        self.shares = shares
-        self.polls = polls
+        self.traits = frozenset(traits)
+        self.foldable = self.traits.isdisjoint(_NOT_FOLDED)
+        self.bare = bare
+        self.differentiable = differentiable
         self.where = where
         self.gradient_fn: Gradient | None = None
-        self.differentiable = True
+        self.into_fn: Callable[..., Any] | None = None
+        self.alike_fn: Callable[..., Any] | None = None
+        self.knowing_fn: Knowing | None = None
+        self.prompt_fn: Prompt | None = None
+        self.finish_fn: Callable[[Any], Any] | None = None
 
     @cached_property
     def inputs(self) -> tuple[ArgDef, ...]:
@@ -301,11 +280,41 @@ class OpSpec:
         assert self.kernel is not None, f"op {self.name} has no kernel"
         return list(inspect.signature(self.kernel).parameters.values())
 
+    # What an op lends to others beside its kernel: ``@that.gradient`` and so on, below the block.  The functions are in
+    # `gradient_fn` and so on; None where there is none.
+
     def gradient(self, function: Gradient) -> Gradient:
-        """Decorator: registers the gradient."""
-        if self.gradient_fn is not None:
-            raise ValueError(f"op {self.name} has a gradient already")
-        self.gradient_fn = function
+        """Decorator: the gradient, as `OpSpec` says."""
+        return self._lend("gradient_fn", function)
+
+    def into(self, function: F) -> F:
+        """Decorator: an elementwise kernel's work where attrs are at their defaults; its last parameter is `out`."""
+        return self._lend("into_fn", function)
+
+    def alike(self, function: F) -> F:
+        """Decorator: a kernel whose result, of equal elements, has one of them in memory, for who can use that."""
+        return self._lend("alike_fn", function)
+
+    def knowing(self, function: Knowing) -> Knowing:
+        """Decorator: (operation, its inputs where they are constants, else None) -> a kernel of all inputs that uses
+        that, or None.
+        """
+        return self._lend("knowing_fn", function)
+
+    def prompt(self, function: Prompt) -> Prompt:
+        """Decorator: (attrs, which inputs nobody will ever change) -> the kernel of a node that may wait, which gives
+        its result itself, not a Pending, if that is there at once.
+        """
+        return self._lend("prompt_fn", function)
+
+    def finish(self, function: F) -> F:
+        """Decorator: what a Pending of the kernel gives -> what the kernel would have given."""
+        return self._lend("finish_fn", function)
+
+    def _lend(self, what: str, function: F) -> F:
+        if getattr(self, what) is not None:
+            raise ValueError(f"op {self.name} has a {what} already")
+        setattr(self, what, function)
         return function
 
     def __call__(self, *inputs: Any, name: str | None = None, **attrs: Any) -> Any:
@@ -365,52 +374,25 @@ def op(
     outputs: str = "",
     attrs: str = "",
     shape: ShapeFn | None = None,
-    stateful: bool = False,
-    aliases: bool = False,
-    blocking: bool = False,
-    keeps_refs: bool = False,
-    snapshots: bool = False,
-    takes_refs: bool = False,
-    handle: bool = False,
-    allows_uninitialized: bool = False,
-    commutative: bool = False,
-    aggregate: bool = False,
-    foldable: bool = True,
-    elementwise: bool = False,
-    shares: bool = False,
-    polls: bool = False,
+    traits: Traits = NONE,
+    bare: str | None = None,
     differentiable: bool = True,
 ) -> Callable[[Callable[..., Any]], OpSpec]:
     """Decorator over a kernel: registers the op and returns its `OpSpec`.
 
     shape: static shapes from the node; None means unknown.
-    stateful: OpDef.is_stateful (never folded, never merged with an equal node).
-    aliases: an output may be an input's own buffer or a view of it (so a fetch of it is copied).
-    blocking: the kernel may return a `Pending`; the step goes on with what does not depend on it.
-    keeps_refs: a reference input passes on as a reference (Identity and its kin).
-    handle: the output is the node's resource, the same until a container is emptied.
-    snapshots: a variable's value leaves the step here (send, enqueue), so it is copied untorn.
-    takes_refs: the kernel sees to a variable by itself, though it does not ask for a reference.
-    elementwise: every element of the output is made of the elements at its place alone (inputs broadcast), so that the
-    kernel may be called with blocks of arrays (`plan.fuse`).
-    shares: the kernel spreads its work over the task's threads where it is large (`run.team`).
-    polls: the kernel may take long, whatever its arrays' sizes, and looks whether the step is to go on while it works
-    (`run.polling`); it runs in steps alone: never folded, never in a pump.
+    traits: what the op says of itself (`headrace.base.traits`).
+    bare: the name in `xp` of a function that is the whole kernel.
     differentiable=False: gradients stop here silently, as for an integer function.
     """
 
     def decorate(kernel: Callable[..., Any]) -> OpSpec:
         code = kernel.__code__
+        where = f"{code.co_filename}:{code.co_firstlineno}"
         spec = OpSpec(
-            name, inputs, outputs, attrs, kernel=kernel, shape=shape, stateful=stateful,
-            aliases=aliases, blocking=blocking, keeps_refs=keeps_refs, snapshots=snapshots,
-            takes_refs=takes_refs, handle=handle,
-            allows_uninitialized=allows_uninitialized, commutative=commutative,
-            aggregate=aggregate, foldable=foldable, elementwise=elementwise, shares=shares,
-            polls=polls,
-            where=f"{code.co_filename}:{code.co_firstlineno}",
+            name, inputs, outputs, attrs, kernel=kernel, shape=shape, traits=traits, bare=bare,
+            differentiable=differentiable, where=where,
         )  # fmt: skip
-        spec.differentiable = differentiable
         spec.__doc__ = kernel.__doc__
         return register(spec)
 

@@ -15,6 +15,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
+from headrace.base.traits import HANDLE, MAY_WAIT, NONE, STATEFUL, Traits
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
@@ -37,7 +38,7 @@ _MAKE = (
     "reduction_type: {'MEAN', 'SUM'} = 'MEAN'"
 )
 _made: dict[str, Any] = {
-    "attrs": _MAKE, "shape": vector(2), "stateful": True, "handle": True, "differentiable": False,
+    "attrs": _MAKE, "shape": vector(2), "traits": {STATEFUL, HANDLE}, "differentiable": False,
 }  # fmt: skip
 
 
@@ -133,11 +134,14 @@ def _wants_a_scalar(c: ShapeContext) -> Shape | list[Shape]:
     return unknown(c)
 
 
-def _user(name: str, kernel: Any, more: str = "", **block: Any) -> tuple[OpSpec, OpSpec]:
+def _user(
+    name: str, kernel: Any, more: str = "", traits: Traits = NONE, **block: Any
+) -> tuple[OpSpec, OpSpec]:
     """Both generations of an op on an accumulator."""
     block["differentiable"] = False
-    old = op(name, inputs="handle: Ref(string)" + more, **block)(kernel)
-    new = op("Resource" + name, inputs="handle: resource" + more, stateful=True, **block)(kernel)
+    inputs = "handle: Ref(string)" + more, "handle: resource" + more
+    old = op(name, inputs=inputs[0], traits=traits, **block)(kernel)
+    new = op("Resource" + name, inputs=inputs[1], traits={STATEFUL, *traits}, **block)(kernel)
     return old, new
 
 
@@ -155,7 +159,7 @@ apply_gradient_op, resource_apply_gradient_op = _user(
 )
 take_gradient_op, resource_take_gradient_op = _user(
     "AccumulatorTakeGradient", _take_gradient, "; num_required: int32", outputs="average: dtype",
-    attrs=_DTYPE, shape=_wants_a_scalar, blocking=True,
+    attrs=_DTYPE, shape=_wants_a_scalar, traits={MAY_WAIT},
 )  # fmt: skip
 
 
@@ -179,7 +183,7 @@ def sparse_apply_gradient_op(
 
 @op("SparseAccumulatorTakeGradient", inputs="handle: Ref(string); num_required: int32",
     outputs="indices: int64; values: dtype; shape: int64", attrs=_DTYPE, shape=_wants_a_scalar,
-    blocking=True, differentiable=False)  # fmt: skip
+    traits={MAY_WAIT}, differentiable=False)  # fmt: skip
 def sparse_take_gradient_op(
     xp: Any, handle: Any, num_required: Any, *, dtype: DType
 ) -> Pending[Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes, errors, shapes
+from headrace.base.traits import ELEMENTWISE, SHARES
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
@@ -86,9 +87,10 @@ def _activation(
     kernel.__doc__ = f"{says}, element by element."
     spec = op(
         name, inputs="features: T", outputs="activations: T", attrs=f"T: {types}", shape=unchanged,
-        elementwise=True, shares=True,
+        traits={ELEMENTWISE, SHARES},
     )(kernel)  # fmt: skip
-    spec.into = function if takes_out else None
+    if takes_out:
+        spec.into(function)
     return spec
 
 
@@ -108,10 +110,10 @@ def _of_gradient(
         outputs="backprops: T",
         attrs=f"T: {types}",
         shape=merged,
-        elementwise=True,
-        shares=True,
+        traits={ELEMENTWISE, SHARES},
     )(kernel)
-    spec.into = function if takes_out else None
+    if takes_out:
+        spec.into(function)
     return spec
 
 

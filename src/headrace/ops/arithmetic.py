@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes, errors
+from headrace.base.traits import AGGREGATE, COMMUTATIVE, ELEMENTWISE
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
@@ -76,7 +77,7 @@ add_op.gradient(_add_gradient)
 add_v2 = binary(
     "AddV2", "add",
     f"{FLOATS}, uint8, uint16, uint32, uint64, int8, int16, int32, int64, complex64, complex128",
-    _add_gradient, commutative=True, aggregate=True,
+    _add_gradient, traits={COMMUTATIVE, AGGREGATE},
 )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def _multiply_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
     return unbroadcast(x, y, dx, mul(conj(x), dout))
 
 
-mul = binary("Mul", "multiply", ARITHMETIC, _multiply_gradient, commutative=True)
+mul = binary("Mul", "multiply", ARITHMETIC, _multiply_gradient, traits={COMMUTATIVE})
 
 
 def multiply(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -188,7 +189,7 @@ def _quotient_gradient(op: Operation, dout: Any, divide: Any) -> tuple[Any, Any]
 
 @op(
     "RealDiv", inputs=_XY, outputs="z: T", attrs=type_attr(ARITHMETIC), shape=broadcast,
-    elementwise=True,
+    traits={ELEMENTWISE},
 )  # fmt: skip
 def realdiv(xp: Any, x: Any, y: Any) -> Any:
     """x / y of floats and complex numbers.
@@ -454,8 +455,7 @@ minimum = binary(
     outputs="z: T",
     attrs=f"T: {{{FLOATS}, int32, int64, complex64, complex128}}",
     shape=broadcast,
-    commutative=True,
-    elementwise=True,
+    traits={COMMUTATIVE, ELEMENTWISE},
 )
 def squared_difference(xp: Any, x: Any, y: Any) -> Any:
     """|x - y|².

@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
+from headrace.base.traits import HANDLE, MAY_WAIT, STATEFUL
 from headrace.graph.const_value import constant_value
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
@@ -33,7 +34,7 @@ _USE: dict[str, Any] = {"differentiable": False}
 @op("Barrier", outputs="handle: Ref(string)",
     attrs="component_types: list(type) >= 1; shapes: list(shape) >= 0 = []; capacity: int = -1; "
           "container: string = ''; shared_name: string = ''",
-    shape=vector(2), stateful=True, handle=True, **_USE)  # fmt: skip
+    shape=vector(2), traits={STATEFUL, HANDLE}, **_USE)  # fmt: skip
 def barrier_op(
     ctx: KernelContext, *, component_types: list[DType], shapes: list[TensorShape], capacity: int,
     container: bytes, shared_name: bytes,
@@ -93,7 +94,7 @@ def _taken(c: ShapeContext) -> list[Shape]:
     outputs="indices: int64; keys: string; values: component_types",
     attrs="component_types: list(type) >= 1; allow_small_batch: bool = false; "
           "wait_for_incomplete: bool = false; timeout_ms: int = -1",
-    shape=_taken, blocking=True, **_USE)  # fmt: skip
+    shape=_taken, traits={MAY_WAIT}, **_USE)  # fmt: skip
 def barrier_take_many_op(
     xp: Any, handle: Any, num_elements: Any, *, component_types: list[DType],
     allow_small_batch: bool, timeout_ms: int,

@@ -13,6 +13,7 @@ import numpy as np
 
 from headrace.base import errors, shapes
 from headrace.base.shapes import Shape
+from headrace.base.traits import ELEMENTWISE
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -75,7 +76,7 @@ def _bias_add(value: Array, bias: Array, data_format: bytes) -> Any:
     outputs="output: T",
     attrs=f"T: {_NUMBERS}; {_FORMAT}",
     shape=_bias_add_shape,
-    elementwise=True,
+    traits={ELEMENTWISE},
 )
 def bias_add_op(xp: Any, value: Array, bias: Array, *, data_format: bytes) -> Any:
     """value + bias along the channels: the last axis (NHWC) or axis 1 (NCHW).
@@ -85,6 +86,7 @@ def bias_add_op(xp: Any, value: Array, bias: Array, *, data_format: bytes) -> An
     return _bias_add(value, bias, data_format)
 
 
+@bias_add_op.into
 def _bias_add_into(value: Array, bias: Array, out: Array) -> Any:
     if bias.ndim != 1 or value.shape[-1:] != bias.shape:
         raise ValueError("one element of the bias for each channel")
@@ -96,9 +98,6 @@ def _bias_add_into(value: Array, bias: Array, out: Array) -> Any:
     long = np.broadcast_to(bias, (together, width)).reshape(-1)
     np.add(value.reshape(-1, len(long)), long, out=out.reshape(-1, len(long)))
     return out
-
-
-bias_add_op.into = _bias_add_into
 
 
 @op(

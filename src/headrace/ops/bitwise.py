@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.base.traits import COMMUTATIVE
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import broadcast, unchanged
 from headrace.ops.tables import INTEGERS, binary, type_attr, unary
@@ -19,9 +20,13 @@ __all__ = [
     "right_shift",
 ]  # fmt: skip
 
-bitwise_and = binary("BitwiseAnd", "bitwise_and", INTEGERS, differentiable=False, commutative=True)
-bitwise_or = binary("BitwiseOr", "bitwise_or", INTEGERS, differentiable=False, commutative=True)
-bitwise_xor = binary("BitwiseXor", "bitwise_xor", INTEGERS, differentiable=False, commutative=True)
+bitwise_and = binary(
+    "BitwiseAnd", "bitwise_and", INTEGERS, differentiable=False, traits={COMMUTATIVE}
+)
+bitwise_or = binary("BitwiseOr", "bitwise_or", INTEGERS, differentiable=False, traits={COMMUTATIVE})
+bitwise_xor = binary(
+    "BitwiseXor", "bitwise_xor", INTEGERS, differentiable=False, traits={COMMUTATIVE}
+)
 invert = unary("Invert", "bitwise_invert", INTEGERS, differentiable=False)
 
 

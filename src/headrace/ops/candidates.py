@@ -16,6 +16,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
+from headrace.base.traits import STATEFUL
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -174,7 +175,7 @@ def _op(name: str, kind: type[_Uniform], what: str) -> OpSpec:
         attrs="num_true: int >= 1; num_sampled: int >= 1; unique: bool; range_max: int >= 1; "
         "seed: int = 0; seed2: int = 0",
         shape=_shapes,
-        stateful=True,
+        traits={STATEFUL},
         differentiable=False,
     )(kernel)
 

@@ -13,6 +13,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import ALIASES
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
@@ -54,7 +55,7 @@ _NARROW = frozenset("int8 int16 uint8 uint16".split())
     outputs="y: DstT",
     attrs="SrcT: type; DstT: type; Truncate: bool = false",
     shape=unchanged,
-    aliases=True,
+    traits={ALIASES},
 )
 def cast_op(xp: Any, x: Any, *, DstT: DType, Truncate: bool) -> Any:
     """x as DstT: floats to integers truncate (and wrap in narrow ones), complex drops the imaginary part.
@@ -240,7 +241,7 @@ def _bitcast_shape(c: ShapeContext) -> Shape:
     outputs="output: type",
     attrs=f"T: {_BIT_TYPES}; type: {_BIT_TYPES}",
     shape=_bitcast_shape,
-    aliases=True,
+    traits={ALIASES},
 )
 def bitcast_op(xp: Any, input: Any, *, type: DType) -> Any:
     """The same bytes read as another type.
@@ -320,7 +321,14 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
 _PART = "T: {complex64, complex128} = complex64; Tout: {float, double} = float"
 
 
-@op("Real", inputs="input: T", outputs="output: Tout", attrs=_PART, shape=unchanged, aliases=True)
+@op(
+    "Real",
+    inputs="input: T",
+    outputs="output: Tout",
+    attrs=_PART,
+    shape=unchanged,
+    traits={ALIASES},
+)
 def real_op(xp: Any, input: Any, *, Tout: DType) -> Any:
     """The real part.
 
@@ -336,7 +344,14 @@ def _(op: Operation, dout: Tensor) -> Tensor:
     return made
 
 
-@op("Imag", inputs="input: T", outputs="output: Tout", attrs=_PART, shape=unchanged, aliases=True)
+@op(
+    "Imag",
+    inputs="input: T",
+    outputs="output: Tout",
+    attrs=_PART,
+    shape=unchanged,
+    traits={ALIASES},
+)
 def imag_op(xp: Any, input: Any, *, Tout: DType) -> Any:
     """The imaginary part.
 

@@ -13,6 +13,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import COMMUTATIVE
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, merged
@@ -64,7 +65,7 @@ _EQUALITY = "T: type; incompatible_shape_error: bool = true"
     outputs="z: bool",
     attrs=_EQUALITY,
     shape=_equality_shape,
-    commutative=True,
+    traits={COMMUTATIVE},
     differentiable=False,
 )
 def equal(xp: Any, x: Any, y: Any, *, incompatible_shape_error: bool) -> Any:
@@ -85,7 +86,7 @@ def equal(xp: Any, x: Any, y: Any, *, incompatible_shape_error: bool) -> Any:
     outputs="z: bool",
     attrs=_EQUALITY,
     shape=_equality_shape,
-    commutative=True,
+    traits={COMMUTATIVE},
     differentiable=False,
 )
 def not_equal(xp: Any, x: Any, y: Any, *, incompatible_shape_error: bool) -> Any:
@@ -125,7 +126,7 @@ def _fit(x: Any, y: Any) -> bool:
     outputs="z: bool",
     attrs=f"T: {{{ALL_NUMBERS}}}; tolerance: float = 9.999999747378752e-06",
     shape=merged,
-    commutative=True,
+    traits={COMMUTATIVE},
     differentiable=False,
 )
 def approximate_equal(xp: Any, x: Any, y: Any, *, tolerance: float) -> Any:
@@ -150,11 +151,11 @@ def approximate_equal(xp: Any, x: Any, y: Any, *, tolerance: float) -> Any:
 
 logical_and = binary(
     "LogicalAnd", "logical_and", None, inputs="x: bool; y: bool", output="z: bool",
-    differentiable=False, commutative=True,
+    differentiable=False, traits={COMMUTATIVE},
 )  # fmt: skip
 logical_or = binary(
     "LogicalOr", "logical_or", None, inputs="x: bool; y: bool", output="z: bool",
-    differentiable=False, commutative=True,
+    differentiable=False, traits={COMMUTATIVE},
 )  # fmt: skip
 logical_not = unary(
     "LogicalNot", "logical_not", None, inputs="x: bool", output="bool", differentiable=False
@@ -236,6 +237,7 @@ def _select_v2_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: type",
     shape=_select_v2_shape,
+    bare="where",
 )
 def select_v2(xp: Any, condition: Any, t: Any, e: Any) -> Any:
     """t where condition holds, e elsewhere; all three broadcast.
@@ -243,9 +245,6 @@ def select_v2(xp: Any, condition: Any, t: Any, e: Any) -> Any:
     Source: TF 2.3 core/kernels/cwise_op_select.cc
     """
     return xp.where(condition, t, e)
-
-
-select_v2.bare = "where"
 
 
 @select_v2.gradient

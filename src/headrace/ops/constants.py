@@ -17,6 +17,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Dimension, Shape, TensorShape, as_raw, text
+from headrace.base.traits import ALIASES
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
 from headrace.codec.values import quick_array, to_array
@@ -108,7 +109,8 @@ def _const_shape(c: ShapeContext) -> Shape:
     outputs="output: dtype",
     attrs="value: tensor; dtype: type",
     shape=_const_shape,
-    aliases=True,
+    traits={ALIASES},
+    differentiable=False,
 )
 def const_op(xp: Any, *, value: Any, dtype: DType) -> Any:
     """The value of the attr; executors keep it from one step to the next.
@@ -116,9 +118,6 @@ def const_op(xp: Any, *, value: Any, dtype: DType) -> Any:
     Source: TF 1.15 core/kernels/constant_op.cc
     """
     return codec.decode(value) if isinstance(value, pb.TensorProto) else value
-
-
-const_op.differentiable = False
 
 
 def constant(
@@ -185,6 +184,7 @@ def fill_op(xp: Any, dims: Any, value: Any) -> Any:
     return out
 
 
+@fill_op.alike
 def _alike(dims: Any, value: Any) -> Any:
     """As `fill_op`; one element in memory, read-only."""
     sizes = checked_sizes(
@@ -196,9 +196,6 @@ def _alike(dims: Any, value: Any) -> Any:
         )
     # A vector of one element counts as a scalar.
     return np.broadcast_to(np.array(value).reshape(()), sizes)
-
-
-fill_op.alike = _alike
 
 
 @fill_op.gradient
@@ -214,7 +211,14 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     return made
 
 
-@op("ZerosLike", inputs="x: T", outputs="y: T", attrs="T: type", shape=unchanged)
+@op(
+    "ZerosLike",
+    inputs="x: T",
+    outputs="y: T",
+    attrs="T: type",
+    shape=unchanged,
+    differentiable=False,
+)
 def zeros_like_op(xp: Any, x: Any) -> Any:
     """Zeros (empty strings) of the shape and type of x.
 
@@ -227,9 +231,6 @@ def zeros_like_op(xp: Any, x: Any) -> Any:
     return xp.zeros(x.shape, dtype=x.dtype)
 
 
-zeros_like_op.differentiable = False
-
-
 @op(
     "OnesLike",
     inputs="x: T",
@@ -237,6 +238,7 @@ zeros_like_op.differentiable = False
     attrs="T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, "
     "uint64, complex64, complex128, bool}",
     shape=unchanged,
+    differentiable=False,
 )
 def ones_like_op(xp: Any, x: Any) -> Any:
     """Ones of the shape and type of x.
@@ -244,9 +246,6 @@ def ones_like_op(xp: Any, x: Any) -> Any:
     Source: TF 1.15 core/kernels/constant_op.cc
     """
     return xp.ones(x.shape, dtype=x.dtype)
-
-
-ones_like_op.differentiable = False
 
 
 def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:

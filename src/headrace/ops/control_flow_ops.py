@@ -13,6 +13,7 @@ from typing import Any
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
+from headrace.base.traits import ALIASES, ALLOWS_UNINITIALIZED, NEVER_FOLDED
 from headrace.graph import flow_nodes as nodes
 from headrace.graph.control_flow import CondContext, context_of, output_context
 from headrace.graph.graph import Operation
@@ -50,29 +51,30 @@ def _merged(c: ShapeContext) -> list[Shape]:
 def _rows(prefix: str, ref: str) -> tuple[OpSpec, ...]:
     """The five primitives, for values and for references."""
     value = f"{ref}(T)" if ref else "T"
-    flags: dict[str, Any] = {"foldable": False, "aliases": True}
+    traits = {NEVER_FOLDED, ALIASES}
+    uninitialized = {ALLOWS_UNINITIALIZED} if ref else set()
     frame = "T: type; frame_name: string; is_constant: bool = false; parallel_iterations: int = 10"
     return (
         op(
             f"{prefix}Switch", inputs=f"data: {value}; pred: bool",
             outputs=f"output_false: {value}; output_true: {value}", attrs="T: type",
-            shape=_both_unchanged, allows_uninitialized=bool(ref), **flags,
+            shape=_both_unchanged, traits=traits | uninitialized,
         )(_executor_only),
         op(
             f"{prefix}Merge", inputs=f"inputs: N * {value}", outputs=f"output: {value}; value_index: int32",
-            attrs="T: type; N: int >= 1", shape=_merged, **flags,
+            attrs="T: type; N: int >= 1", shape=_merged, traits=traits,
         )(_executor_only),
         op(
             f"{prefix}Enter", inputs=f"data: {value}", outputs=f"output: {value}", attrs=frame,
-            shape=_entered, **flags,
+            shape=_entered, traits=traits,
         )(_executor_only),
         op(
             f"{prefix}Exit", inputs=f"data: {value}", outputs=f"output: {value}", attrs="T: type",
-            shape=unchanged, **flags,
+            shape=unchanged, traits=traits,
         )(_executor_only),
         op(
             f"{prefix}NextIteration", inputs=f"data: {value}", outputs=f"output: {value}", attrs="T: type",
-            shape=unchanged, **flags,
+            shape=unchanged, traits=traits,
         )(_executor_only),
     )  # fmt: skip
 
@@ -88,7 +90,7 @@ def _ways_unchanged(c: ShapeContext) -> list[Shape]:
 
 switch_n_op = op(
     "_SwitchN", inputs="data: T; output_index: int32", outputs="outputs: num_outs * T",
-    attrs="num_outs: int >= 1; T: type", shape=_ways_unchanged, foldable=False, aliases=True,
+    attrs="num_outs: int >= 1; T: type", shape=_ways_unchanged, traits={NEVER_FOLDED, ALIASES},
     differentiable=False,
 )(_executor_only)  # fmt: skip
 """What a TensorFlow master makes of Case: data leaves by the output of that number, or by the last one."""
@@ -104,7 +106,7 @@ def _predicate(c: ShapeContext) -> Any:
     inputs="input: bool",
     outputs="output: bool",
     shape=_predicate,
-    foldable=False,
+    traits={NEVER_FOLDED},
     differentiable=False,
 )
 def loop_cond_op(xp: Any, input: Any) -> Any:
@@ -112,7 +114,7 @@ def loop_cond_op(xp: Any, input: Any) -> Any:
     return input
 
 
-@op("ControlTrigger", foldable=False, differentiable=False)
+@op("ControlTrigger", traits={NEVER_FOLDED}, differentiable=False)
 def control_trigger_op(xp: Any) -> None:
     """Nothing; runs even when its control inputs are dead."""
 

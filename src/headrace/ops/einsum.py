@@ -19,6 +19,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
+from headrace.base.traits import ALIASES, SHARES
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -187,8 +188,7 @@ def _product(xp: Any, x: Any, ax: list[int], y: Any, ay: list[int], out: set[int
     outputs="output: T",
     attrs="equation: string; N: int >= 1; T: type",
     shape=_shape,
-    aliases=True,
-    shares=True,
+    traits={ALIASES, SHARES},
 )
 def einsum_op(xp: Any, *inputs: Any, equation: bytes) -> Any:
     """Sums of products: an axis that the output does not name is summed over, one it names twice becomes a diagonal.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
+from headrace.base.traits import ALIASES, ELEMENTWISE
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
@@ -89,7 +90,7 @@ sqrt = unary("Sqrt", "sqrt", FLOATS_AND_COMPLEXES, _of_output("SqrtGrad"))
 
 @op(
     "Rsqrt", inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=unchanged,
-    elementwise=True,
+    traits={ELEMENTWISE},
 )  # fmt: skip
 def rsqrt(xp: Any, x: Any) -> Any:
     """1 / √x.
@@ -116,7 +117,7 @@ def _reciprocal(xp: Any, x: Any) -> Any:
 def _one_over(name: str) -> OpSpec:
     spec = op(
         name, inputs="x: T", outputs="y: T", attrs=type_attr(SIGNED), shape=unchanged,
-        elementwise=True,
+        traits={ELEMENTWISE},
     )(_reciprocal)  # fmt: skip
     spec.gradient(_of_output("ReciprocalGrad"))
     return spec
@@ -128,7 +129,7 @@ inv = _one_over("Inv")
 
 @op(
     "Sigmoid", inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=unchanged,
-    elementwise=True,
+    traits={ELEMENTWISE},
 )  # fmt: skip
 def sigmoid_op(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x)).
@@ -250,7 +251,7 @@ is_finite = unary("IsFinite", "isfinite", FLOATS, output="bool")
     outputs="y: T",
     attrs=type_attr(SIGNED),
     shape=unchanged,
-    aliases=True,
+    traits={ALIASES},
     differentiable=False,
 )
 def round_op(xp: Any, x: Any) -> Any:
@@ -286,7 +287,7 @@ def _grad_op(name: str, kernel: Callable[..., Any]) -> OpSpec:
     checked.__doc__ = kernel.__doc__
     return op(
         name, inputs="y: T; dy: T", outputs="z: T", attrs=type_attr(FLOATS_AND_COMPLEXES),
-        shape=merged, elementwise=True,
+        shape=merged, traits={ELEMENTWISE},
     )(checked)  # fmt: skip
 
 

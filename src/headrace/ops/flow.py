@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
+from headrace.base.traits import ALIASES, KEEPS_REFS, NEVER_FOLDED, STATEFUL
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
@@ -27,7 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@op("NoOp", foldable=False)
+@op("NoOp", traits={NEVER_FOLDED})
 def no_op_op(xp: Any) -> None:
     """Nothing; a place for control dependencies.
 
@@ -41,8 +42,7 @@ def no_op_op(xp: Any) -> None:
     outputs="output: T",
     attrs="T: type",
     shape=unchanged,
-    aliases=True,
-    keeps_refs=True,
+    traits={ALIASES, KEEPS_REFS},
 )
 def identity_op(xp: Any, input: Any) -> Any:
     """The input itself, a reference if it is one.
@@ -63,7 +63,7 @@ def _(op: Operation, dout: Tensor) -> Tensor:
     outputs="output: Ref(T)",
     attrs="T: type",
     shape=unchanged,
-    keeps_refs=True,
+    traits={KEEPS_REFS},
 )
 def ref_identity_op(xp: Any, input: Any) -> Any:
     """The reference itself.
@@ -88,7 +88,7 @@ def _all_unchanged(c: ShapeContext) -> list[Any]:
     outputs="output: T",
     attrs="T: list(type) >= 1",
     shape=_all_unchanged,
-    aliases=True,
+    traits={ALIASES},
 )
 def identity_n_op(xp: Any, *input: Any) -> Any:
     """The inputs themselves.
@@ -103,8 +103,15 @@ def _(op: Operation, *douts: Tensor) -> Any:
     return douts
 
 
-@op("StopGradient", inputs="input: T", outputs="output: T", attrs="T: type", shape=unchanged, aliases=True,
-    keeps_refs=True, differentiable=False)  # fmt: skip
+@op(
+    "StopGradient",
+    inputs="input: T",
+    outputs="output: T",
+    attrs="T: type",
+    shape=unchanged,
+    traits={ALIASES, KEEPS_REFS},
+    differentiable=False,
+)
 def stop_gradient(xp: Any, input: Any) -> Any:
     """The input itself; to gradients a constant.
 
@@ -119,7 +126,7 @@ def stop_gradient(xp: Any, input: Any) -> Any:
     outputs="output: T",
     attrs="T: type; message: string = ''",
     shape=unchanged,
-    aliases=True,
+    traits={ALIASES},
 )
 def prevent_gradient(xp: Any, input: Any) -> Any:
     """The input itself; asking for a gradient through it is a LookupError with `message`.
@@ -164,8 +171,7 @@ check_numerics_op, check_numerics_v2_op = (
         outputs=_CHECKED[1],
         attrs=_CHECKED[2],
         shape=unchanged,
-        stateful=True,
-        aliases=True,
+        traits={STATEFUL, ALIASES},
     )(_check_numerics)
     for name in ("CheckNumerics", "CheckNumericsV2")
 )

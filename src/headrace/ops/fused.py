@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
+from headrace.base.traits import SHARES
 from headrace.graph.registry import OPS, op
 from headrace.graph.shape_fns import unchanged, unknown
 from headrace.ops.axes import checked_axis
@@ -131,7 +132,7 @@ def _finished(
     attrs="transpose_a: bool = false; transpose_b: bool = false; T: {bfloat16, half, float}; "
     f"num_args: int >= 0; {_EPILOGUE}",
     shape=product_shape,
-    shares=True,
+    traits={SHARES},
 )
 def fused_matmul_op(
     xp: Any, a: Array, b: Array, *args: Array, transpose_a: bool, transpose_b: bool,
@@ -149,7 +150,7 @@ def fused_matmul_op(
     attrs="T: {bfloat16, float, half}; adj_x: bool = false; adj_y: bool = false; num_args: int >= 0; "
     f"{_EPILOGUE}",
     shape=unknown,
-    shares=True,
+    traits={SHARES},
 )
 def fused_batch_matmul_op(
     xp: Any, x: Array, y: Array, *args: Array, adj_x: bool, adj_y: bool, fused_ops: list[bytes],
@@ -172,7 +173,7 @@ def fused_batch_matmul_op(
     "filter_format: {'HWIO', 'OIHW', 'OIHW_VECT_I'} = 'HWIO'; dilations: list(int) = [1, 1, 1, 1]; "
     f"use_cudnn_on_gpu: bool = true; {_EPILOGUE}",
     shape=conv_shape,
-    shares=True,
+    traits={SHARES},
 )
 def fused_conv2d_op(
     xp: Any, x: Array, filters: Array, *args: Array, strides: list[int],

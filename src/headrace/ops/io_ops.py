@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import NEVER_FOLDED, POLLS, STATEFUL
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops.file_globs import matches
@@ -46,7 +47,7 @@ def _name_in(box: Array, what: str) -> bytes:
     inputs="filename: string",
     outputs="contents: string",
     shape=_scalars("filename"),
-    foldable=False,
+    traits={NEVER_FOLDED},
     differentiable=False,
 )
 def read_file(ctx: KernelContext, filename: Array) -> Array:
@@ -68,7 +69,7 @@ def read_file(ctx: KernelContext, filename: Array) -> Array:
     "WriteFile",
     inputs="filename: string; contents: string",
     shape=_scalars("filename", "contents"),
-    stateful=True,
+    traits={STATEFUL},
     differentiable=False,
 )
 def write_file(ctx: KernelContext, filename: Array, contents: Array) -> None:
@@ -97,7 +98,7 @@ def _matching_shape(c: ShapeContext) -> Shape:
     inputs="pattern: string",
     outputs="filenames: string",
     shape=_matching_shape,
-    polls=True,
+    traits={POLLS},
     differentiable=False,
 )
 def matching_files(ctx: KernelContext, pattern: Array) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Dimension, Shape
+from headrace.base.traits import ALIASES
 from headrace.graph.const_value import as_shape, constant_value
 from headrace.graph.control_flow import output_context
 from headrace.graph.convert import convert
@@ -320,7 +321,7 @@ def _split_shape(c: ShapeContext) -> list[Shape]:
     outputs="output: num_split * T",
     attrs="num_split: int >= 1; T: type",
     shape=_split_shape,
-    aliases=True,
+    traits={ALIASES},
 )
 def split_op(xp: Any, split_dim: Any, value: Any, *, num_split: int) -> list[Any]:
     """value cut into num_split equal parts along split_dim.
@@ -390,7 +391,7 @@ def _split_v_shape(c: ShapeContext) -> list[Shape]:
     outputs="output: num_split * T",
     attrs="num_split: int >= 1; T: type; Tlen: {int8, int32, int64} = int64",
     shape=_split_v_shape,
-    aliases=True,
+    traits={ALIASES},
 )
 def split_v_op(
     xp: Any, value: Any, size_splits: Any, split_dim: Any, *, num_split: int

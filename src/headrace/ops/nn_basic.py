@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors, shapes
 from headrace.base.shapes import Shape, TensorShape
+from headrace.base.traits import SHARES
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
@@ -56,7 +57,7 @@ Array = np.ndarray[Any, Any]
     outputs="output: T",
     attrs="T: {half, bfloat16, float, double}",
     shape=scalar,
-    shares=True,
+    traits={SHARES},
 )
 def l2_loss(xp: Any, t: Any) -> Any:
     """Half the sum of the squares: a scalar."""

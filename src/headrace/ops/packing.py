@@ -15,6 +15,7 @@ from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import ALIASES
 from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -173,7 +174,7 @@ def _unpack_shape(c: ShapeContext) -> list[Shape]:
     outputs="output: num * T",
     attrs="num: int >= 0; T: type; axis: int = 0",
     shape=_unpack_shape,
-    aliases=True,
+    traits={ALIASES},
 )
 def unpack_op(xp: Any, value: Any, *, num: int, axis: int) -> list[Any]:
     """The num slices of value along axis.

@@ -13,6 +13,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
+from headrace.base.traits import ALIASES, NEVER_FOLDED, STATEFUL
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 
@@ -48,7 +49,7 @@ def parallel_concat_op(xp: Any, *values: Array) -> Any:
     outputs="output: dtype",
     attrs="shape: shape; dtype: type",
     shape=_declared,
-    stateful=True,
+    traits={STATEFUL},
 )
 def parallel_concat_start_op(xp: Any, *, shape: Any, dtype: dtypes.DType) -> Any:
     """An array of that shape whose rows are still to be written."""
@@ -62,8 +63,7 @@ def parallel_concat_start_op(xp: Any, *, shape: Any, dtype: dtypes.DType) -> Any
     outputs="output: T",
     attrs="T: type; loc: int",
     shape=unchanged,
-    foldable=False,
-    aliases=True,
+    traits={NEVER_FOLDED, ALIASES},
 )
 def parallel_concat_update_op(xp: Any, value: Array, update: Array, *, loc: int) -> Any:
     """`value`, whose row `loc` becomes `update` [1, d1..dn]; a loc below 0 counts from the end.

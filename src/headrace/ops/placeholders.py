@@ -13,6 +13,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
+from headrace.base.traits import ALIASES, NEVER_FOLDED
 from headrace.graph.convert import convert
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, from_attr
@@ -35,7 +36,7 @@ def _unfed(ctx: Any, dtype: DType, shape: TensorShape) -> errors.OpError:
     outputs="output: dtype",
     attrs="dtype: type; shape: shape = unknown_shape",
     shape=from_attr("shape"),
-    foldable=False,
+    traits={NEVER_FOLDED},
     differentiable=False,
 )
 def placeholder_op(ctx: Any, *, dtype: DType, shape: TensorShape) -> Any:
@@ -52,7 +53,7 @@ def placeholder_op(ctx: Any, *, dtype: DType, shape: TensorShape) -> Any:
     outputs="output: dtype",
     attrs="dtype: type; shape: shape",
     shape=from_attr("shape"),
-    foldable=False,
+    traits={NEVER_FOLDED},
     differentiable=False,
 )
 def placeholder_v2_op(ctx: Any, *, dtype: DType, shape: TensorShape) -> Any:
@@ -72,8 +73,7 @@ def _default_shape(c: ShapeContext) -> Shape:
     outputs="output: dtype",
     attrs="dtype: type; shape: shape",
     shape=_default_shape,
-    aliases=True,
-    foldable=False,
+    traits={ALIASES, NEVER_FOLDED},
 )
 def placeholder_with_default_op(xp: Any, input: Any) -> Any:
     """`input` where nothing was fed.

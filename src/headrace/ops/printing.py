@@ -19,6 +19,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.nest import flatten
+from headrace.base.traits import ALIASES, STATEFUL
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import scalar, unchanged
@@ -131,8 +132,7 @@ def _both_ends(array: Any, ends: int, dim: int, write: Callable[[Any], str]) -> 
     outputs="output: T",
     attrs="T: type; U: list(type) >= 0; message: string = ''; first_n: int = -1; summarize: int = 3",
     shape=unchanged,
-    stateful=True,
-    aliases=True,
+    traits={STATEFUL, ALIASES},
 )
 def print_v1_op(
     ctx: Any, input: Any, *data: Any, message: bytes, first_n: int, summarize: int
@@ -226,7 +226,7 @@ _LEVELS = {
     "PrintV2",
     inputs="input: string",
     attrs=r"output_stream: string = 'stderr'; end: string = '\n'",
-    stateful=True,
+    traits={STATEFUL},
 )
 def print_v2_op(ctx: KernelContext, input: Any, *, output_stream: bytes, end: bytes) -> None:
     """Writes the input [] to stdout, stderr, a log or the end of a file.

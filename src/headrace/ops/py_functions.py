@@ -19,6 +19,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
+from headrace.base.traits import MAY_WAIT, STATEFUL
 from headrace.graph import scopes
 from headrace.graph.build import apply_op
 from headrace.graph.graph import Graph
@@ -136,11 +137,10 @@ _ARGUMENTS: dict[str, Any] = {
     "inputs": "input: Tin",
     "outputs": "output: Tout",
     "attrs": "token: string; Tin: list(type) >= 0; Tout: list(type) >= 0",
-    "blocking": True,
     "differentiable": False,
 }
-py_func_op = op("PyFunc", stateful=True, **_ARGUMENTS)(_called)
-py_func_stateless_op = op("PyFuncStateless", **_ARGUMENTS)(_called)
+py_func_op = op("PyFunc", traits={STATEFUL, MAY_WAIT}, **_ARGUMENTS)(_called)
+py_func_stateless_op = op("PyFuncStateless", traits={MAY_WAIT}, **_ARGUMENTS)(_called)
 
 
 def py_func(

@@ -18,7 +18,8 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape, TensorShape
-from headrace.graph.registry import OpSpec, op
+from headrace.base.traits import HANDLE, KEEPS_INPUTS, MAY_WAIT, NONE, STATEFUL, Traits
+from headrace.graph.registry import OpSpec, Prompt, op
 from headrace.graph.shape_fns import ShapeContext, scalar, unknown, vector
 from headrace.run.closing import reason_of
 from headrace.run.fifo_queue import FIFOQueue
@@ -125,11 +126,11 @@ _HANDLE_V1 = vector(2)
 def _maker(name: str, kernel: Kernel, attrs: str) -> tuple[OpSpec, OpSpec]:
     """Both generations of an op that makes a resource."""
     old = op(
-        name, outputs="handle: Ref(string)", attrs=attrs, shape=_HANDLE_V1, stateful=True, handle=True,
+        name, outputs="handle: Ref(string)", attrs=attrs, shape=_HANDLE_V1, traits={STATEFUL, HANDLE},
         differentiable=False,
     )(kernel)  # fmt: skip
     new = op(
-        name + "V2", outputs="handle: resource", attrs=attrs, shape=scalar, stateful=True, handle=True,
+        name + "V2", outputs="handle: resource", attrs=attrs, shape=scalar, traits={STATEFUL, HANDLE},
         differentiable=False,
     )(kernel)  # fmt: skip
     return old, new
@@ -339,42 +340,58 @@ _PUT = "Tcomponents: list(type) >= 1; timeout_ms: int = -1"
 _TAKE = "component_types: list(type) >= 1; timeout_ms: int = -1"
 
 
-def _user(name: str, kernel: Kernel, more: str = "", **block: Any) -> tuple[OpSpec, OpSpec]:
+def _user(
+    name: str, kernel: Kernel, more: str = "", *, prompt: Prompt | None = None, traits: Traits = NONE, **block: Any
+) -> tuple[OpSpec, OpSpec]:  # fmt: skip
     """Both generations of an op that uses a queue."""
-    old = op(name, inputs="handle: Ref(string)" + more, differentiable=False, **block)(kernel)
-    new = op(
-        name + "V2", inputs="handle: resource" + more, stateful=True, differentiable=False, **block
-    )(kernel)
+    block["differentiable"] = False
+    old_inputs, inputs = "handle: Ref(string)" + more, "handle: resource" + more
+    old = op(name, inputs=old_inputs, traits=traits, **block)(kernel)
+    new = op(name + "V2", inputs=inputs, traits={STATEFUL, *traits}, **block)(kernel)
+    if prompt is not None:
+        old.prompt(prompt)
+        new.prompt(prompt)
     return old, new
 
 
-_put: dict[str, Any] = {"attrs": _PUT, "blocking": True}
-_take: dict[str, Any] = {"outputs": "components: component_types", "attrs": _TAKE, "blocking": True}
+_take: dict[str, Any] = {
+    "outputs": "components: component_types",
+    "attrs": _TAKE,
+    "traits": {MAY_WAIT},
+}
+_take_many: dict[str, Any] = {**_take, "shape": _batches}
 _ELEMENT = "; components: Tcomponents"
 
-queue_enqueue, queue_enqueue_v2 = _user("QueueEnqueue", _enqueue, _ELEMENT, **_put)
-queue_enqueue_many, queue_enqueue_many_v2 = _user(
-    "QueueEnqueueMany", _enqueue_many, _ELEMENT, **_put
+queue_enqueue, queue_enqueue_v2 = _user(
+    "QueueEnqueue", _enqueue, _ELEMENT, attrs=_PUT, prompt=_prompt_enqueue, traits={MAY_WAIT}
 )
-queue_dequeue, queue_dequeue_v2 = _user("QueueDequeue", _dequeue, shape=unknown, **_take)
+queue_enqueue_many, queue_enqueue_many_v2 = _user(
+    "QueueEnqueueMany",
+    _enqueue_many,
+    _ELEMENT,
+    attrs=_PUT,
+    prompt=_prompt_enqueue_many,
+    traits={MAY_WAIT, KEEPS_INPUTS},
+)
+queue_dequeue, queue_dequeue_v2 = _user(
+    "QueueDequeue", _dequeue, shape=unknown, prompt=_prompt_dequeue, **_take
+)
 queue_dequeue_many, queue_dequeue_many_v2 = _user(
-    "QueueDequeueMany", _batch("dequeue_many"), "; n: int32", shape=_batches, **_take
+    "QueueDequeueMany",
+    _batch("dequeue_many"),
+    "; n: int32",
+    prompt=_prompt_batch("dequeue_many"),
+    **_take_many,
 )
 queue_dequeue_up_to, queue_dequeue_up_to_v2 = _user(
-    "QueueDequeueUpTo", _batch("dequeue_up_to"), "; n: int32", shape=_batches, **_take
+    "QueueDequeueUpTo",
+    _batch("dequeue_up_to"),
+    "; n: int32",
+    prompt=_prompt_batch("dequeue_up_to"),
+    **_take_many,
 )
-for _spec in (queue_enqueue, queue_enqueue_v2):
-    _spec.prompt = _prompt_enqueue
-for _spec in (queue_enqueue_many, queue_enqueue_many_v2):
-    _spec.prompt, _spec.keeps = _prompt_enqueue_many, True
-for _spec in (queue_dequeue, queue_dequeue_v2):
-    _spec.prompt = _prompt_dequeue
-for _spec in (queue_dequeue_many, queue_dequeue_many_v2):
-    _spec.prompt = _prompt_batch("dequeue_many")
-for _spec in (queue_dequeue_up_to, queue_dequeue_up_to_v2):
-    _spec.prompt = _prompt_batch("dequeue_up_to")
 queue_close, queue_close_v2 = _user(
-    "QueueClose", _close, attrs="cancel_pending_enqueues: bool = false", blocking=True
+    "QueueClose", _close, attrs="cancel_pending_enqueues: bool = false", traits={MAY_WAIT}
 )
 queue_size, queue_size_v2 = _user("QueueSize", _size, outputs="size: int32", shape=scalar)
 queue_is_closed, queue_is_closed_v2 = _user(

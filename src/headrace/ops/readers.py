@@ -15,6 +15,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape
+from headrace.base.traits import HANDLE, MAY_WAIT, NEVER_FOLDED, NONE, STATEFUL, Traits
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec, get, op
 from headrace.graph.shape_fns import ShapeContext, scalar, vector
@@ -134,7 +135,7 @@ Kernel = Callable[..., Any]
 
 def _maker(name: str, old: Kernel, new: Kernel, attrs: str, more: str = "") -> OpSpec:
     """Both generations of an op that makes a reader; gives the newer."""
-    block: dict[str, Any] = {"stateful": True, "handle": True, "differentiable": False}
+    block: dict[str, Any] = {"traits": {STATEFUL, HANDLE}, "differentiable": False}
     op(name, outputs="reader_handle: Ref(string)", attrs=attrs + _SHARED, shape=vector(2), **block)(
         old
     )
@@ -166,8 +167,7 @@ tf_record_reader_v2 = _maker(
     outputs="reader_handle: Ref(string)",
     attrs=_SHARED,
     shape=vector(2),
-    stateful=True,
-    handle=True,
+    traits={STATEFUL, HANDLE},
     differentiable=False,
 )
 def lmdb_reader(ctx: KernelContext, *, container: bytes, shared_name: bytes) -> run.Reader:
@@ -191,7 +191,7 @@ def lmdb_reader(ctx: KernelContext, *, container: bytes, shared_name: bytes) -> 
     inputs="resource: resource",
     outputs="handle: Ref(string)",
     shape=vector(2),
-    stateful=True,
+    traits={STATEFUL},
     differentiable=False,
 )
 def fake_queue(xp: Any, resource: Any) -> Any:
@@ -267,24 +267,25 @@ def _scalar_state(c: ShapeContext) -> list[Shape]:
     return []
 
 
-def _user(name: str, kernel: Kernel, more: str = "", queue: bool = False, **block: Any) -> OpSpec:
+def _user(
+    name: str, kernel: Kernel, more: str = "", queue: bool = False, traits: Traits = NONE, **block: Any
+) -> OpSpec:  # fmt: skip
     """Both generations of an op that uses a reader; gives the newer."""
     old = "; queue_handle: Ref(string)" if queue else ""
     new = "; queue_handle: resource" if queue else ""
+    old, new = "reader_handle: Ref(string)" + old + more, "reader_handle: resource" + new + more
     block["differentiable"] = False
-    op(name, inputs="reader_handle: Ref(string)" + old + more, foldable=False, **block)(kernel)
-    return op(name + "V2", inputs="reader_handle: resource" + new + more, stateful=True, **block)(
-        kernel
-    )
+    op(name, inputs=old, traits={NEVER_FOLDED, *traits}, **block)(kernel)
+    return op(name + "V2", inputs=new, traits={STATEFUL, *traits}, **block)(kernel)
 
 
 reader_read_v2 = _user(
     "ReaderRead", _read, queue=True, outputs="key: string; value: string", shape=scalar,
-    blocking=True,
+    traits={MAY_WAIT},
 )  # fmt: skip
 reader_read_up_to_v2 = _user(
     "ReaderReadUpTo", _read_up_to, "; num_records: int64", queue=True,
-    outputs="keys: string; values: string", shape=_vectors, blocking=True,
+    outputs="keys: string; values: string", shape=_vectors, traits={MAY_WAIT},
 )  # fmt: skip
 reader_num_records_produced_v2 = _user(
     "ReaderNumRecordsProduced", _records_produced, outputs="records_produced: int64", shape=scalar

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
+from headrace.base.traits import POLLS, STATEFUL
 from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import unknown
@@ -31,7 +32,7 @@ _COMPRESSIONS = {None: "", "": "", "ZLIB": "ZLIB", "GZIP": "GZIP"}
     attrs="file_pattern: string; file_random_seed: int = 301; file_shuffle_shift_ratio: float = 0; "
           "file_buffer_size: int = 10000; file_parallelism: int = 16; batch_size: int = 32; "
           "compression_type: string = ''",
-    shape=unknown, stateful=True, polls=True, differentiable=False)  # fmt: skip
+    shape=unknown, traits={STATEFUL, POLLS}, differentiable=False)  # fmt: skip
 def record_input_op(
     ctx: KernelContext, *, file_pattern: bytes, file_random_seed: int,
     file_shuffle_shift_ratio: float, file_buffer_size: int, batch_size: int, compression_type: bytes,

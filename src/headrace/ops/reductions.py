@@ -15,6 +15,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape, TensorShape, text
+from headrace.base.traits import NONE, SHARES, Traits
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec, op
@@ -74,6 +75,7 @@ def _reduction(
     types: str | None,
     compute: Callable[[Any, Axes, bool], Any],
     differentiable: bool = True,
+    traits: Traits = NONE,
 ) -> OpSpec:
     """Op `name`: compute(input, axes, keep_dims), of attr T's `types` or of bools."""
 
@@ -103,7 +105,7 @@ def _reduction(
     return op(
         name, inputs=f"input: {kind}; reduction_indices: Tidx", outputs=f"output: {kind}",
         attrs=f"keep_dims: bool = false; {typed}Tidx: {{int32, int64}} = int32", shape=_reduced,
-        differentiable=differentiable, shares=name in ("Sum", "Mean"),
+        traits=traits, differentiable=differentiable,
     )(kernel)  # fmt: skip
 
 
@@ -246,8 +248,8 @@ _ORDERED = (
     "float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8, "
     "quint8, qint32, qint16, quint16"
 )
-sum_op = _reduction("Sum", ALL_NUMBERS, _sum)
-mean_op = _reduction("Mean", ALL_NUMBERS, _mean)
+sum_op = _reduction("Sum", ALL_NUMBERS, _sum, traits={SHARES})
+mean_op = _reduction("Mean", ALL_NUMBERS, _mean, traits={SHARES})
 prod_op = _reduction("Prod", ALL_NUMBERS, _prod)
 max_op = _reduction("Max", _ORDERED, _max)
 min_op = _reduction("Min", _ORDERED, _min)

@@ -20,6 +20,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.limits import PATTERN_BYTES, PATTERN_STEPS, Growth
 from headrace.base.shapes import Shape
+from headrace.base.traits import POLLS
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
@@ -244,7 +245,7 @@ def _pattern_shape(c: ShapeContext) -> Shape:
     outputs="output: string",
     attrs="replace_global: bool = true",
     shape=_pattern_shape,
-    polls=True,
+    traits={POLLS},
     differentiable=False,
 )
 def regex_replace_op(
@@ -267,7 +268,7 @@ def regex_replace_op(
     outputs="output: string",
     attrs="pattern: string; rewrite: string; replace_global: bool = true",
     shape=unchanged,
-    polls=True,
+    traits={POLLS},
     differentiable=False,
 )
 def static_regex_replace_op(
@@ -282,7 +283,7 @@ def static_regex_replace_op(
     inputs="input: string; pattern: string",
     outputs="output: bool",
     shape=_pattern_shape,
-    polls=True,
+    traits={POLLS},
     differentiable=False,
 )
 def regex_full_match_op(xp: Any, input: Any, pattern: Any) -> Any:
@@ -299,7 +300,7 @@ def regex_full_match_op(xp: Any, input: Any, pattern: Any) -> Any:
     outputs="output: bool",
     attrs="pattern: string",
     shape=unchanged,
-    polls=True,
+    traits={POLLS},
     differentiable=False,
 )
 def static_regex_full_match_op(xp: Any, input: Any, *, pattern: bytes) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from headrace.base import shapes
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
+from headrace.base.traits import STATEFUL
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, check_scattered
 from headrace.ops.resource_variable_ops import existing, held
@@ -51,7 +52,7 @@ def _rows(name: str, apply: Apply, says: str, types: str = _NUMBERS) -> OpSpec:
         inputs="resource: resource; indices: Tindices; updates: dtype",
         attrs=f"dtype: {types}; Tindices: {{int32, int64}}",
         shape=_rows_fit,
-        stateful=True,
+        traits={STATEFUL},
         differentiable=False,
     )(kernel)
 
@@ -104,7 +105,7 @@ def _slices(name: str, apply: Apply, says: str) -> OpSpec:
         inputs="ref: resource; indices: Tindices; updates: T",
         attrs="T: type; Tindices: {int32, int64}; use_locking: bool = true; bad_indices_policy: string = ''",
         shape=_slices_fit,
-        stateful=True,
+        traits={STATEFUL},
         differentiable=False,
     )(kernel)
 

@@ -20,6 +20,7 @@ import numpy as np
 from headrace.base import errors, shapes
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape, text
+from headrace.base.traits import ALIASES, HANDLE, STATEFUL
 from headrace.graph.flow_nodes import variable_shape
 from headrace.graph.graph import Operation
 from headrace.graph.handles import behind
@@ -116,8 +117,7 @@ def _made(
     attrs="container: string = ''; shared_name: string = ''; debug_name: string = ''; dtype: type; shape: shape; "
     "allowed_devices: list(string) = []",
     shape=scalar,
-    stateful=True,
-    handle=True,
+    traits={STATEFUL, HANDLE},
     differentiable=False,
 )
 def var_handle_op(
@@ -132,7 +132,7 @@ def var_handle_op(
     outputs="resources: N * resource",
     attrs="containers: list(string); shared_names: list(string); N: int >= 0; dtypes: list(type); shapes: list(shape)",
     shape=scalar,
-    stateful=True,
+    traits={STATEFUL},
     differentiable=False,
 )
 def var_handles_op(
@@ -153,7 +153,7 @@ def var_handles_op(
     inputs="resource: resource",
     outputs="is_initialized: bool",
     shape=scalar,
-    stateful=True,
+    traits={STATEFUL},
     differentiable=False,
 )
 def var_is_initialized_op(xp: Any, resource: Any) -> np.bool_:
@@ -172,7 +172,7 @@ def _shape_of_shape(c: ShapeContext) -> Shape:
     outputs="output: out_type",
     attrs="out_type: {int32, int64} = int32",
     shape=_shape_of_shape,
-    stateful=True,
+    traits={STATEFUL},
     differentiable=False,
 )
 def variable_shape_op(xp: Any, input: Any, *, out_type: DType) -> Any:
@@ -185,7 +185,7 @@ def variable_shape_op(xp: Any, input: Any, *, out_type: DType) -> Any:
     "DestroyResourceOp",
     inputs="resource: resource",
     attrs="ignore_lookup_error: bool = true",
-    stateful=True,
+    traits={STATEFUL},
     differentiable=False,
 )
 def destroy_resource_op(ctx: KernelContext, resource: Any, *, ignore_lookup_error: bool) -> None:
@@ -215,8 +215,7 @@ def destroy_resource_op(ctx: KernelContext, resource: Any, *, ignore_lookup_erro
     outputs="value: dtype",
     attrs="dtype: type",
     shape=lambda c: held(c),
-    stateful=True,
-    aliases=True,
+    traits={STATEFUL, ALIASES},
 )
 def read_variable_op(xp: Any, resource: Any, *, dtype: DType) -> Any:
     """The variable's value, which later updates do not change.
@@ -242,8 +241,7 @@ def _read_shapes(c: ShapeContext) -> list[Shape]:
     outputs="values: dtypes",
     attrs="N: int >= 0; dtypes: list(type) >= 1",
     shape=_read_shapes,
-    stateful=True,
-    aliases=True,
+    traits={STATEFUL, ALIASES},
     differentiable=False,
 )
 def read_variables_op(xp: Any, *resources: Any, dtypes: Sequence[DType]) -> list[Any]:
@@ -260,7 +258,7 @@ def read_variables_op(xp: Any, *resources: Any, dtypes: Sequence[DType]) -> list
     inputs="resource: resource; value: dtype",
     attrs="dtype: type; validate_shape: bool = false",
     shape=_held_alike("value"),
-    stateful=True,
+    traits={STATEFUL},
     differentiable=False,
 )
 def assign_variable_op(
@@ -280,7 +278,7 @@ def _adding(name: str, ufunc: np.ufunc, of_scalars: Callable[..., Any], sign: st
         inputs="resource: resource; value: dtype",
         attrs="dtype: type",
         shape=_held_alike("value"),
-        stateful=True,
+        traits={STATEFUL},
         differentiable=False,
     )(kernel)
 
@@ -295,7 +293,7 @@ assign_sub_variable_op = _adding("AssignSubVariableOp", np.subtract, operator.su
     outputs="output: T",
     attrs="limit: int; T: {int32, int64}",
     shape=lambda c: shapes.merge(held(c, attr="T"), ()),
-    stateful=True,
+    traits={STATEFUL},
     differentiable=False,
 )
 def resource_count_up_to_op(xp: Any, resource: Any, *, limit: int, T: DType) -> Any:
@@ -319,7 +317,7 @@ def _slice_target(c: ShapeContext) -> list[Shape]:
     inputs="ref: resource; begin: Index; end: Index; strides: Index; value: T",
     attrs=f"T: type; Index: {{int32, int64}}; {_STRIDED}",
     shape=_slice_target,
-    stateful=True,
+    traits={STATEFUL},
     differentiable=False,
 )
 def resource_strided_slice_assign_op(
@@ -354,7 +352,7 @@ def _gathered(c: ShapeContext) -> Shape:
     outputs="output: dtype",
     attrs="batch_dims: int = 0; validate_indices: bool = true; dtype: type; Tindices: {int32, int64}",
     shape=_gathered,
-    stateful=True,
+    traits={STATEFUL},
 )
 def resource_gather_op(
     xp: Any, resource: Any, indices: Any, *, batch_dims: int, dtype: DType
@@ -397,7 +395,7 @@ def _gathered_at(c: ShapeContext) -> Shape:
     outputs="output: dtype",
     attrs="dtype: type; Tindices: {int32, int64}",
     shape=_gathered_at,
-    stateful=True,
+    traits={STATEFUL},
 )
 def resource_gather_nd_op(xp: Any, resource: Any, indices: Any, *, dtype: DType) -> Any:
     """The slices at the coordinates in the last dimension of indices, of one moment.

@@ -16,6 +16,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, TensorShape, text
+from headrace.base.traits import ALIASES
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import to_dense
@@ -188,7 +189,7 @@ def _reshape_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: type; Tshape: {int32, int64} = int32",
     shape=_reshape_shape,
-    aliases=True,
+    traits={ALIASES},
 )
 def reshape_op(xp: Any, tensor: Any, shape: Any) -> Any:
     """The same elements in row-major order in another shape.
@@ -292,7 +293,7 @@ def _expand_dims_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: type; Tdim: {int32, int64} = int32",
     shape=_expand_dims_shape,
-    aliases=True,
+    traits={ALIASES},
 )
 def expand_dims_op(xp: Any, input: Any, dim: Any) -> Any:
     """The input with a dimension of size 1 inserted at dim.
@@ -355,7 +356,7 @@ def _squeeze_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: type; squeeze_dims: list(int) >= 0 = []",
     shape=_squeeze_shape,
-    aliases=True,
+    traits={ALIASES},
 )
 def squeeze_op(xp: Any, input: Any, *, squeeze_dims: list[int]) -> Any:
     """The input without its dimensions of size 1, or without those in squeeze_dims.
@@ -409,7 +410,7 @@ def _ensured_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="shape: shape; T: type",
     shape=_ensured_shape,
-    aliases=True,
+    traits={ALIASES},
 )
 def ensure_shape_op(xp: Any, input: Any, *, shape: TensorShape) -> Any:
     """The input itself.

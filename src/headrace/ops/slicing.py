@@ -18,6 +18,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Dimension, Shape, merge, text
+from headrace.base.traits import NEVER_FOLDED
 from headrace.graph.const_value import constant_value
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -213,6 +214,7 @@ def strided_slice_op(
     return _part(np.asarray(input), begin, end, strides, masks).copy()
 
 
+@strided_slice_op.knowing
 def _known_slice(op: Operation, known: Sequence[Any]) -> Callable[..., Any] | None:
     """The kernel of a node whose vectors are constants: the index is made once."""
     begin, end, strides = known[1:]
@@ -231,9 +233,6 @@ def _known_slice(op: Operation, known: Sequence[Any]) -> Callable[..., Any] | No
             return _part(np.asarray(whole), begin, end, strides, masks)
 
     return part
-
-
-strided_slice_op.knowing = _known_slice
 
 
 def strided_slice_rows(op: Operation, begin: Any, end: Any, strides: Any) -> Callable[..., Any]:
@@ -301,7 +300,7 @@ def _(op: Operation, dout: Tensor) -> tuple[None, None, None, None, Tensor]:
     outputs="output_ref: Ref(T)",
     attrs=f"T: type; Index: {{int32, int64}}; {_MASKS}",
     shape=same_as("ref"),
-    foldable=False,
+    traits={NEVER_FOLDED},
 )
 @changes
 def strided_slice_assign_op(

@@ -15,6 +15,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import STATEFUL
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.run.kernel import KernelContext
@@ -102,7 +103,7 @@ def _shapes(c: ShapeContext, result: Shape) -> Shape:
     outputs="sparse_handle: int64",
     attrs="T: type; " + _SHARED,
     shape=lambda c: _shapes(c, ()),
-    stateful=True,
+    traits={STATEFUL},
     differentiable=False,
 )
 def add_sparse_to_tensors_map(
@@ -127,7 +128,7 @@ def add_sparse_to_tensors_map(
     outputs="sparse_handles: int64",
     attrs="T: type; " + _SHARED,
     shape=lambda c: _shapes(c, (None,)),
-    stateful=True,
+    traits={STATEFUL},
     differentiable=False,
 )
 def add_many_sparse_to_tensors_map(
@@ -159,7 +160,7 @@ def _taken_shapes(c: ShapeContext) -> list[Shape]:
     outputs="sparse_indices: int64; sparse_values: dtype; sparse_shape: int64",
     attrs="dtype: type; " + _SHARED,
     shape=_taken_shapes,
-    stateful=True,
+    traits={STATEFUL},
     differentiable=False,
 )
 def take_many_sparse_from_tensors_map(

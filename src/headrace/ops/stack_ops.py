@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
+from headrace.base.traits import ALIASES, NEVER_FOLDED, SNAPSHOTS, STATEFUL
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, unknown
 from headrace.run.kernel import KernelContext
@@ -40,7 +41,7 @@ def _pushed(c: ShapeContext) -> Shape:
 
 
 @op("StackV2", inputs="max_size: int32", outputs="handle: resource", attrs="elem_type: type; stack_name: string = ''",
-    stateful=True, shape=_pair, differentiable=False)  # fmt: skip
+    traits={STATEFUL}, shape=_pair, differentiable=False)  # fmt: skip
 def stack_op(ctx: KernelContext, max_size: Any, *, elem_type: DType, stack_name: bytes) -> Stack:
     """A new stack; max_size []: of at most that many values, of any number if it is negative."""
     if max_size.ndim:
@@ -51,7 +52,7 @@ def stack_op(ctx: KernelContext, max_size: Any, *, elem_type: DType, stack_name:
 
 
 @op("StackPushV2", inputs="handle: resource; elem: T", outputs="output: T",
-    attrs="T: type; swap_memory: bool = false", stateful=True, aliases=True, snapshots=True, shape=_pushed,
+    attrs="T: type; swap_memory: bool = false", traits={STATEFUL, ALIASES, SNAPSHOTS}, shape=_pushed,
     differentiable=False)  # fmt: skip
 def stack_push_op(xp: Any, handle: Any, elem: Any, *, T: DType) -> Any:
     """elem, which is now on the stack.
@@ -67,8 +68,15 @@ def stack_push_op(xp: Any, handle: Any, elem: Any, *, T: DType) -> Any:
     return elem
 
 
-@op("StackPopV2", inputs="handle: resource", outputs="elem: elem_type", attrs="elem_type: type", stateful=True,
-    aliases=True, shape=unknown, differentiable=False)  # fmt: skip
+@op(
+    "StackPopV2",
+    inputs="handle: resource",
+    outputs="elem: elem_type",
+    attrs="elem_type: type",
+    shape=unknown,
+    traits={STATEFUL, ALIASES},
+    differentiable=False,
+)
 def stack_pop_op(xp: Any, handle: Any, *, elem_type: DType) -> Any:
     """The value that was pushed last, which is gone from the stack.
 
@@ -82,7 +90,7 @@ def stack_pop_op(xp: Any, handle: Any, *, elem_type: DType) -> Any:
     return stack.pop()
 
 
-@op("StackCloseV2", inputs="handle: resource", stateful=True, differentiable=False)
+@op("StackCloseV2", inputs="handle: resource", traits={STATEFUL}, differentiable=False)
 def stack_close_op(xp: Any, handle: Any) -> None:
     """Nothing; the stack is empty and refuses values."""
     _stack_of(handle).close()
@@ -91,7 +99,7 @@ def stack_close_op(xp: Any, handle: Any) -> None:
 # -- the first generation: handles are string references, and there is no max_size ----------------
 
 
-@op("Stack", outputs="handle: Ref(string)", attrs="elem_type: type; stack_name: string = ''", stateful=True,
+@op("Stack", outputs="handle: Ref(string)", attrs="elem_type: type; stack_name: string = ''", traits={STATEFUL},
     shape=_pair, differentiable=False)  # fmt: skip
 def stack_v1_op(ctx: KernelContext, *, elem_type: DType, stack_name: bytes) -> Stack:
     """A new stack, of any number of values."""
@@ -101,14 +109,15 @@ def stack_v1_op(ctx: KernelContext, *, elem_type: DType, stack_name: bytes) -> S
 for _name, _spec, _block in (
     ("StackPush", stack_push_op, {
         "inputs": "; elem: T", "outputs": "output: T", "attrs": "T: type; swap_memory: bool = false",
-        "aliases": True, "snapshots": True, "shape": _pushed,
+        "traits": {ALIASES, SNAPSHOTS}, "shape": _pushed,
     }),
     ("StackPop", stack_pop_op, {
-        "outputs": "elem: elem_type", "attrs": "elem_type: type", "aliases": True, "shape": unknown,
+        "outputs": "elem: elem_type", "attrs": "elem_type: type", "traits": {ALIASES}, "shape": unknown,
     }),
     ("StackClose", stack_close_op, {}),
 ):  # fmt: skip
     _more: dict[str, Any] = {**_block}
     _inputs = "handle: Ref(string)" + _more.pop("inputs", "")
     assert _spec.kernel is not None
-    op(_name, inputs=_inputs, foldable=False, differentiable=False, **_more)(_spec.kernel)
+    _more["traits"] = {NEVER_FOLDED, *_more.get("traits", ())}
+    op(_name, inputs=_inputs, differentiable=False, **_more)(_spec.kernel)

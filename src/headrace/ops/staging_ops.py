@@ -15,6 +15,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.dtypes import DType
+from headrace.base.traits import MAY_WAIT, STATEFUL
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import scalar, unknown
 from headrace.run.kernel import KernelContext
@@ -27,8 +28,8 @@ _AREA = "capacity: int >= 0 = 0; memory_limit: int >= 0 = 0; "
 _SHARED = "container: string = ''; shared_name: string = ''"
 _TYPES = _AREA + "dtypes: list(type) >= 1; " + _SHARED
 _ANY_TYPES = _AREA + "dtypes: list(type); " + _SHARED
-_blocking: dict[str, Any] = {"stateful": True, "blocking": True, "differentiable": False}
-_quick: dict[str, Any] = {"stateful": True, "differentiable": False}
+_blocking: dict[str, Any] = {"traits": {STATEFUL, MAY_WAIT}, "differentiable": False}
+_quick: dict[str, Any] = {"traits": {STATEFUL}, "differentiable": False}
 
 
 def _area(

@@ -19,6 +19,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors, shapes
 from headrace.base.shapes import Shape, TensorShape
+from headrace.base.traits import ALLOWS_UNINITIALIZED, HANDLE, NEVER_FOLDED, STATEFUL
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, check_scattered, from_attr, scalar
 from headrace.graph.tensor import Tensor
@@ -73,8 +74,7 @@ def _legacy_shape(c: ShapeContext) -> Shape:
 _VARIABLE: dict[str, Any] = {
     "outputs": "ref: Ref(dtype)",
     "attrs": "shape: shape; dtype: type; container: string = ''; shared_name: string = ''",
-    "stateful": True,
-    "handle": True,
+    "traits": {STATEFUL, HANDLE},
     "differentiable": False,
 }
 variable_v2 = op("VariableV2", shape=from_attr("shape"), **_VARIABLE)(_variable_kernel)
@@ -102,8 +102,7 @@ def variable_v1(
     outputs="is_initialized: bool",
     attrs="dtype: type",
     shape=scalar,
-    allows_uninitialized=True,
-    foldable=False,
+    traits={ALLOWS_UNINITIALIZED, NEVER_FOLDED},
     differentiable=False,
 )
 def is_variable_initialized_op(xp: Any, ref: Variable) -> np.bool_:
@@ -125,8 +124,7 @@ def _assign_shape(c: ShapeContext) -> Shape:
     outputs="output_ref: Ref(T)",
     attrs="T: type; validate_shape: bool = true; use_locking: bool = true",
     shape=_assign_shape,
-    allows_uninitialized=True,
-    foldable=False,
+    traits={ALLOWS_UNINITIALIZED, NEVER_FOLDED},
     differentiable=False,
 )
 def assign_op(xp: Any, ref: Variable, value: Array, *, validate_shape: bool) -> Variable:
@@ -164,7 +162,7 @@ _ADD_TO: dict[str, Any] = {
     "outputs": "output_ref: Ref(T)",
     "attrs": f"T: {_NUMBERS}; use_locking: bool = false",
     "shape": _merged_with_ref,
-    "foldable": False,
+    "traits": {NEVER_FOLDED},
     "differentiable": False,
 }
 
@@ -288,7 +286,7 @@ def _define_scatter(name: str, apply: Callable[..., None], attrs: str, says: str
         outputs="output_ref: Ref(T)",
         attrs=attrs,
         shape=_scatter_shape,
-        foldable=False,
+        traits={NEVER_FOLDED},
         differentiable=name in _GRADIENT_UNASKED,
     )(kernel)
 
@@ -396,7 +394,7 @@ def _define_scatter_nd(name: str, apply: Callable[..., None], attrs: str, says: 
         outputs="output_ref: Ref(T)",
         attrs=f"{attrs}; bad_indices_policy: string = ''",
         shape=_scatter_nd_shape,
-        foldable=False,
+        traits={NEVER_FOLDED},
         differentiable=False,
     )(kernel)
 
@@ -427,7 +425,7 @@ scatter_nd_max_op = _define_scatter_nd(
     outputs="output: T",
     attrs="limit: int; T: {int32, int64}",
     shape=lambda c: c.with_rank("ref", 0),
-    foldable=False,
+    traits={NEVER_FOLDED},
     differentiable=False,
 )
 def count_up_to_op(xp: Any, ref: Variable, *, limit: int) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import text
+from headrace.base.traits import AGGREGATE, ALIASES, COMMUTATIVE
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
@@ -48,15 +49,16 @@ def _sum_of_many(xp: Any, *inputs: Any) -> Any:
     return total
 
 
+_SUM: dict[str, Any] = {
+    "inputs": "inputs: N * T",
+    "outputs": "sum: T",
+    "traits": {ALIASES, COMMUTATIVE, AGGREGATE},
+}
 add_n_op = op(
-    "AddN", inputs="inputs: N * T", outputs="sum: T",
-    attrs=f"N: int >= 1; T: {{{ALL_NUMBERS}, variant}}", shape=merged, aliases=True,
-    commutative=True, aggregate=True,
+    "AddN", attrs=f"N: int >= 1; T: {{{ALL_NUMBERS}, variant}}", shape=merged, **_SUM
 )(_sum_of_many)  # fmt: skip
 accumulate_n_v2 = op(
-    "AccumulateNV2", inputs="inputs: N * T", outputs="sum: T",
-    attrs=f"N: int >= 1; T: {{{ALL_NUMBERS}}}; shape: shape", shape=from_attr("shape"), aliases=True,
-    commutative=True, aggregate=True,
+    "AccumulateNV2", attrs=f"N: int >= 1; T: {{{ALL_NUMBERS}}}; shape: shape", shape=from_attr("shape"), **_SUM
 )(_sum_of_many)  # fmt: skip
 
 

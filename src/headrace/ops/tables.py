@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from headrace.base.traits import NONE, Traits
 from headrace.graph import registry
 from headrace.graph.registry import Gradient, OpSpec, ShapeFn
 from headrace.graph.shape_fns import broadcast, unchanged
@@ -65,7 +66,7 @@ def unary(
 
     return _row(
         name, kernel, f"y = {function}(x), element by element.", inputs, f"y: {output}",
-        "" if types is None else type_attr(types), unchanged, gradient, differentiable, bare=function,
+        "" if types is None else type_attr(types), unchanged, gradient, differentiable, function,
     )  # fmt: skip
 
 
@@ -79,11 +80,11 @@ def binary(
     output: str = "z: T",
     attrs: str = "",
     differentiable: bool = True,
-    **flags: bool,
+    traits: Traits = NONE,
 ) -> OpSpec:
     """Op `name`: z = xp.`function`(x, y) with broadcasting.
 
-    types: members of attr T, None if `attrs` says all.  flags: as of `registry.op`.
+    types: members of attr T, None if `attrs` says all.  traits: as of `registry.op`.
     """
 
     def kernel(xp: Any, x: Any, y: Any) -> Any:
@@ -92,7 +93,7 @@ def binary(
     attrs = attrs if types is None else type_attr(types)
     return _row(
         name, kernel, f"{function}(x, y), element by element; shapes broadcast.", inputs, output,
-        attrs, broadcast, gradient, differentiable, bare=function, **flags,
+        attrs, broadcast, gradient, differentiable, function, traits,
     )  # fmt: skip
 
 
@@ -107,15 +108,14 @@ def _row(
     gradient: Gradient | None,
     differentiable: bool,
     bare: str,
-    **flags: bool,
+    traits: Traits = NONE,
 ) -> OpSpec:
     kernel.__doc__ = doc
     kernel.__name__ = name
     spec = registry.op(
         name, inputs=inputs, outputs=outputs, attrs=attrs, shape=shape,
-        differentiable=differentiable, **flags,
+        traits=traits, bare=bare, differentiable=differentiable,
     )(kernel)  # fmt: skip
-    spec.bare = bare
     row = sys._getframe(2)
     spec.where = f"{row.f_code.co_filename}:{row.f_lineno}"
     if gradient is not None:

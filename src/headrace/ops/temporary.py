@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import errors, shapes
 from headrace.base.dtypes import DType
 from headrace.base.shapes import TensorShape
+from headrace.base.traits import NEVER_FOLDED, STATEFUL
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import from_attr, unchanged
 from headrace.run.kernel import KernelContext
@@ -27,7 +28,7 @@ __all__: list[str] = []
     outputs="ref: Ref(dtype)",
     attrs="shape: shape; dtype: type; var_name: string = ''",
     shape=from_attr("shape"),
-    stateful=True,
+    traits={STATEFUL},
     differentiable=False,
 )
 def temporary_variable(
@@ -51,7 +52,7 @@ def temporary_variable(
     outputs="value: T",
     attrs="T: type; var_name: string",
     shape=unchanged,
-    foldable=False,
+    traits={NEVER_FOLDED},
     differentiable=False,
 )
 def destroy_temporary_variable(xp: Any, ref: Variable, *, var_name: bytes) -> Any:

@@ -16,6 +16,7 @@ from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
+from headrace.base.traits import ALIASES, SNAPSHOTS, STATEFUL
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
@@ -104,7 +105,7 @@ def _common_shape(array: TensorArray, wanted: TensorShape, values: list[Any]) ->
 @op("TensorArrayV3", inputs="size: int32", outputs="handle: resource; flow: float",
     attrs="dtype: type; element_shape: shape = unknown_shape; dynamic_size: bool = false; "
     "clear_after_read: bool = true; identical_element_shapes: bool = false; tensor_array_name: string = ''",
-    stateful=True, shape=_made, differentiable=False)  # fmt: skip
+    traits={STATEFUL}, shape=_made, differentiable=False)  # fmt: skip
 def tensor_array_op(
     ctx: KernelContext, size: Any, *, dtype: DType, element_shape: TensorShape, dynamic_size: bool,
     clear_after_read: bool, identical_element_shapes: bool, tensor_array_name: bytes,
@@ -122,14 +123,14 @@ def tensor_array_op(
 
 
 @op("TensorArrayGradV3", inputs="handle: resource; flow_in: float", outputs="grad_handle: resource; flow_out: float",
-    attrs="source: string", stateful=True, aliases=True, shape=_graded, differentiable=False)  # fmt: skip
+    attrs="source: string", traits={STATEFUL, ALIASES}, shape=_graded, differentiable=False)  # fmt: skip
 def tensor_array_grad_op(xp: Any, handle: TensorArray, flow_in: Any, *, source: bytes) -> Any:
     """The array of the gradients that `source` accumulates, the same for all who ask in a step."""
     return handle.gradient(source.decode()), flow_in
 
 
 @op("TensorArrayGradWithShape", inputs="handle: resource; flow_in: float; shape_to_prepend: int32",
-    outputs="grad_handle: resource; flow_out: float", attrs="source: string", stateful=True, aliases=True,
+    outputs="grad_handle: resource; flow_out: float", attrs="source: string", traits={STATEFUL, ALIASES},
     shape=_graded, differentiable=False)  # fmt: skip
 def tensor_array_grad_with_shape_op(
     xp: Any, handle: TensorArray, flow_in: Any, shape_to_prepend: Any, *, source: bytes
@@ -156,7 +157,7 @@ def _cut(c: ShapeContext) -> Shape:
 
 
 @op("TensorArrayWriteV3", inputs="handle: resource; index: int32; value: T; flow_in: float", outputs="flow_out: float",
-    attrs="T: type", stateful=True, aliases=True, shape=_written, snapshots=True)  # fmt: skip
+    attrs="T: type", traits={STATEFUL, ALIASES, SNAPSHOTS}, shape=_written)  # fmt: skip
 def write_op(
     xp: Any, handle: TensorArray, index: Any, value: Any, flow_in: Any, *, T: DType
 ) -> Any:
@@ -170,7 +171,7 @@ def write_op(
 
 
 @op("TensorArrayReadV3", inputs="handle: resource; index: int32; flow_in: float", outputs="value: dtype",
-    attrs="dtype: type", stateful=True, aliases=True, shape=_element)  # fmt: skip
+    attrs="dtype: type", traits={STATEFUL, ALIASES}, shape=_element)  # fmt: skip
 def read_op(xp: Any, handle: TensorArray, index: Any, flow_in: Any, *, dtype: DType) -> Any:
     """The element at index []; see run.tensor_arrays.TensorArray.read."""
     _check_type(handle, dtype)
@@ -178,7 +179,7 @@ def read_op(xp: Any, handle: TensorArray, index: Any, flow_in: Any, *, dtype: DT
 
 
 @op("TensorArrayGatherV3", inputs="handle: resource; indices: int32; flow_in: float", outputs="value: dtype",
-    attrs="dtype: type; element_shape: shape = unknown_shape", stateful=True, shape=_elements)  # fmt: skip
+    attrs="dtype: type; element_shape: shape = unknown_shape", traits={STATEFUL}, shape=_elements)  # fmt: skip
 def gather_op(
     xp: Any,
     handle: TensorArray,
@@ -201,7 +202,7 @@ def gather_op(
 
 
 @op("TensorArrayScatterV3", inputs="handle: resource; indices: int32; value: T; flow_in: float",
-    outputs="flow_out: float", attrs="T: type", stateful=True, aliases=True, snapshots=True,
+    outputs="flow_out: float", attrs="T: type", traits={STATEFUL, ALIASES, SNAPSHOTS},
     shape=_scattered)  # fmt: skip
 def scatter_op(
     xp: Any, handle: TensorArray, indices: Any, value: Any, flow_in: Any, *, T: DType
@@ -233,7 +234,7 @@ def _rows(value: Any) -> list[Any]:
 
 
 @op("TensorArrayConcatV3", inputs="handle: resource; flow_in: float", outputs="value: dtype; lengths: int64",
-    attrs="dtype: type; element_shape_except0: shape = unknown_shape", stateful=True, shape=_joined)  # fmt: skip
+    attrs="dtype: type; element_shape_except0: shape = unknown_shape", traits={STATEFUL}, shape=_joined)  # fmt: skip
 def concat_op(
     xp: Any, handle: TensorArray, flow_in: Any, *, dtype: DType, element_shape_except0: TensorShape
 ) -> Any:
@@ -265,7 +266,7 @@ def concat_op(
 
 
 @op("TensorArraySplitV3", inputs="handle: resource; value: T; lengths: int64; flow_in: float",
-    outputs="flow_out: float", attrs="T: type", stateful=True, aliases=True, shape=_cut, snapshots=True)  # fmt: skip
+    outputs="flow_out: float", attrs="T: type", traits={STATEFUL, ALIASES, SNAPSHOTS}, shape=_cut)  # fmt: skip
 def split_op(
     xp: Any, handle: TensorArray, value: Any, lengths: Any, flow_in: Any, *, T: DType
 ) -> Any:
@@ -293,14 +294,14 @@ def split_op(
     return flow_in
 
 
-@op("TensorArraySizeV3", inputs="handle: resource; flow_in: float", outputs="size: int32", stateful=True,
+@op("TensorArraySizeV3", inputs="handle: resource; flow_in: float", outputs="size: int32", traits={STATEFUL},
     shape=scalar, differentiable=False)  # fmt: skip
 def size_op(xp: Any, handle: TensorArray, flow_in: Any) -> Any:
     """Number of elements [], written or not."""
     return np.int32(handle.size())
 
 
-@op("TensorArrayCloseV3", inputs="handle: resource", stateful=True, differentiable=False)
+@op("TensorArrayCloseV3", inputs="handle: resource", traits={STATEFUL}, differentiable=False)
 def close_op(xp: Any, handle: TensorArray) -> None:
     """Nothing; the array is empty and refuses to be used."""
     handle.close()

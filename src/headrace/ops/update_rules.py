@@ -23,6 +23,7 @@ import numpy as np
 
 from headrace.base import errors, shapes
 from headrace.base.shapes import Shape
+from headrace.base.traits import NEVER_FOLDED, SHARES, STATEFUL
 from headrace.graph.registry import ShapeFn, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops.linear import parts_of_product
@@ -413,9 +414,7 @@ def _register(
         outputs="" if resource else "out: Ref(T)",
         attrs=f"{_T}{indices}use_locking: bool = false{attrs}",
         shape=_shape(names, variables, resource),
-        stateful=resource,
-        foldable=False,
-        shares=True,
+        traits={SHARES, STATEFUL if resource else NEVER_FOLDED},
     )(kernel)
     if not indices:
         DENSE[name] = len(variables) + next(names.index(n) for n in _GRADIENTS if n in names)

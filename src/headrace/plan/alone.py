@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from headrace.base.traits import MAY_WAIT
 from headrace.graph.graph import Operation
 
 USERS_OWN = frozenset(("PyFunc", "PyFuncStateless"))  # which may do anything
@@ -18,7 +19,7 @@ def alone(
     ops: Sequence[Operation], controls: Mapping[Operation, Sequence[Operation]]
 ) -> set[Operation]:
     """Those of `ops` (a whole program, inputs before users) that run a user's function and may keep the thread."""
-    waiting = [op for op in ops if op.spec is not None and op.spec.blocking]
+    waiting = [op for op in ops if MAY_WAIT in op.traits]
     users = [op for op in waiting if op.type in USERS_OWN]
     if not users:
         return set()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.base import shapes as shape_rules
+from headrace.base.traits import ALIASES, KEEPS_REFS
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.run.columns import row
@@ -74,14 +75,14 @@ def check_result(result: Any, op: Operation, single: bool) -> None:
 
 def check_ownership(result: Any, inputs: Sequence[Any], op: Operation, single: bool) -> None:
     """Raise AssertionError if an op that does not say that it aliases gives what looks into an input."""
-    if op.spec is None or op.spec.aliases or op.spec.keeps_refs:
+    if op.spec is None or ALIASES in op.traits or KEEPS_REFS in op.traits:
         return
     arrays = [value.array if isinstance(value, State) else value for value in inputs]
     for given in arrays:
         for value in [result] if single else list(result or ()):
             if isinstance(given, np.ndarray) and isinstance(value, np.ndarray):
                 assert not np.may_share_memory(given, value), (
-                    f"{op.type} {op.name!r} gives a view of an input: its registration must say aliases=True"
+                    f"{op.type} {op.name!r} gives a view of an input: its registration must say traits={{ALIASES}}"
                 )
 
 

@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from headrace.base import dtypes
+from headrace.base.traits import KEEPS_REFS, SNAPSHOTS, TAKES_REFS
 from headrace.graph.const_value import const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 
 _PASSES = frozenset(("Identity", "StopGradient"))
+_OF_REFERENCES = frozenset((KEEPS_REFS, TAKES_REFS, SNAPSHOTS))
 _LARGEST_CONSTANT = 64  # bytes; larger ones are not worth comparing
 
 
@@ -75,7 +77,7 @@ def _computation(
 ) -> Any:
     if spec.kernel is None or not op.inputs or not op.outputs:
         return None
-    if spec.keeps_refs or spec.takes_refs or spec.snapshots or spec.takes_ref or spec.takes_ctx:
+    if spec.takes_ref or spec.takes_ctx or not spec.traits.isdisjoint(_OF_REFERENCES):
         return None
     for tensor in op.inputs:
         if not _is_value(tensor, changing):

@@ -15,6 +15,17 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
+from headrace.base.traits import (
+    ALIASES,
+    HANDLE,
+    KEEPS_INPUTS,
+    KEEPS_REFS,
+    MAY_WAIT,
+    POLLS,
+    SHARES,
+    SNAPSHOTS,
+    TAKES_REFS,
+)
 from headrace.graph.const_value import const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
@@ -231,9 +242,9 @@ class Compiler:
                 f"node {op.name!r}: headrace has no kernel for op {op.type}",
                 node=op.name, op_type=op.type, built_at=op.built_at,
             )  # fmt: skip
-        self._shares = self._shares or spec.shares
-        self._polls = self._polls or spec.polls
-        if spec.blocking:
+        self._shares = self._shares or SHARES in spec.traits
+        self._polls = self._polls or POLLS in spec.traits
+        if MAY_WAIT in spec.traits:
             outputs = tuple(self._output(tensor) for tensor in op.outputs)
             self._add_waiter(op, spec, node, after, outputs)
             return
@@ -244,7 +255,7 @@ class Compiler:
         segment = self._segments.setdefault(after, Segment())
         self._look_before((op,), segment, after, node)
         inputs = self._inputs(op, spec, node, segment)
-        if spec.keeps_refs and op.inputs and op.inputs[0] in self._references:
+        if KEEPS_REFS in spec.traits and op.inputs and op.inputs[0] in self._references:
             self._references.add(op.outputs[0])
             passed = make.pass_reference(inputs[0], outputs[0])
             self._append(segment, passed, node, inputs, outputs)
@@ -252,9 +263,9 @@ class Compiler:
         for tensor in op.outputs:
             if tensor._dtype._is_ref_dtype:
                 self._references.add(tensor)
-            elif not spec.aliases and not spec.keeps_refs:
+            elif ALIASES not in spec.traits and KEEPS_REFS not in spec.traits:
                 self._fresh.add(tensor)
-        segment.computes |= not spec.handle
+        segment.computes |= HANDLE not in spec.traits
         work, recipe = self._instruction(op, spec, node, inputs, outputs)
         if recipe is not None and self._overwritable:
             gone = self._gone(op, op.inputs)
@@ -428,18 +439,18 @@ class Compiler:
         self, op: Operation, spec: OpSpec, node: NodeInfo, segment: Segment
     ) -> tuple[int, ...]:
         """The input registers of a node; references that it does not ask for are loaded first."""
-        if not spec.snapshots and self._references.isdisjoint(op.inputs):
+        if SNAPSHOTS not in spec.traits and self._references.isdisjoint(op.inputs):
             return tuple([self._register[tensor] for tensor in op.inputs])
         wanted = wants_reference(op, spec)
-        passes = spec.keeps_refs or spec.takes_refs
+        passes = KEEPS_REFS in spec.traits or TAKES_REFS in spec.traits
         registers = []
         for index, tensor in enumerate(op.inputs):
             register = self._register[tensor]
             load = None
-            if spec.snapshots and tensor in self._live:
+            if SNAPSHOTS in spec.traits and tensor in self._live:
                 load = make.copied
             elif tensor in self._references and not (wanted[index] or passes):
-                load = make.snapshot if spec.snapshots else make.dereference
+                load = make.snapshot if SNAPSHOTS in spec.traits else make.dereference
             if load is not None:
                 loaded = self._new_register()
                 self._append(segment, load(register, loaded), node, (register,))
@@ -458,12 +469,12 @@ class Compiler:
         if sending.is_sent(op, self._returned, self._same) and self._xp is np:
             return sending.instruction(op, inputs, outputs[0]), None
         kernel = bound_kernel(op, spec, self._xp)
-        if spec.knowing is not None:
-            kernel = spec.knowing(op, [self._constants.get(t) for t in op.inputs]) or kernel
+        if spec.knowing_fn is not None:
+            kernel = spec.knowing_fn(op, [self._constants.get(t) for t in op.inputs]) or kernel
         single = spec.single_output
-        if op in self._alike and spec.alike is not None:
-            kernel = spec.alike
-        if spec.handle and not inputs:
+        if op in self._alike and spec.alike_fn is not None:
+            kernel = spec.alike_fn
+        if HANDLE in spec.traits and not inputs:
             return make.handle(kernel, node, outputs[0]), None
         if check.enabled:
             kernel = check.checked_kernel(kernel, op, single)
@@ -528,7 +539,7 @@ class Compiler:
     ) -> None:
         wanted = wants_reference(op, spec)
         kernel = bound_kernel(op, spec, self._xp)
-        keeps = [spec.keeps and self._is_nobody_elses(t) for t in op.inputs]
+        keeps = [KEEPS_INPUTS in spec.traits and self._is_nobody_elses(t) for t in op.inputs]
         registers = []
         for index, tensor in enumerate(op.inputs):
             register = self._register[tensor]
@@ -536,30 +547,30 @@ class Compiler:
             if refers or tensor in self._live:
                 segment = self._segments.setdefault(after, Segment())
                 loaded = self._new_register()
-                load = make.lent if spec.keeps else make.snapshot
+                load = make.lent if KEEPS_INPUTS in spec.traits else make.snapshot
                 load = make.copied if tensor in self._live else load
                 self._append(segment, load(register, loaded), node, (register,))
                 register = loaded
                 keeps[index] = True
             registers.append(register)
         inputs = tuple(registers)
-        if spec.prompt is not None:
-            kernel = spec.prompt(op.attrs, tuple(keeps))
+        if spec.prompt_fn is not None:
+            kernel = spec.prompt_fn(op.attrs, tuple(keeps))
         self._use_elsewhere(op.inputs)
         number = len(self._waiters)
         single = spec.single_output
         store = make.storing(outputs, single)
         if check.enabled:
             store = check.checked_store(store, op, single)
-        if spec.finish is not None:
-            store = make.finishing(spec.finish, store)
+        if spec.finish_fn is not None:
+            store = make.finishing(spec.finish_fn, store)
         waiter = Waiter(
             node,
             make.starting(kernel, node, inputs, spec.takes_ctx),
             store,
             inputs,
             outputs,
-            computes=spec.prompt is None,
+            computes=spec.prompt_fn is None,
         )
         self._waiters.append((waiter, after))
         self._after[op] = after | {number}

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from headrace.base import errors
+from headrace.base.traits import KEEPS_REFS, MAY_WAIT, SNAPSHOTS, TAKES_REFS
 from headrace.graph.const_value import const_array
 from headrace.graph.flow_nodes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from headrace.graph.graph import Operation
@@ -117,7 +118,7 @@ def _node(
         node.parallel = max(op["parallel_iterations"], 1)
     elif kind is Kind.MERGE:
         node.loop_variable = any(tensor.op.type in NEXT_ITERATIONS for tensor in op.inputs)
-    elif spec is not None and spec.blocking:
+    elif spec is not None and MAY_WAIT in spec.traits:
         node.blocking = True
         node.store = _store(spec, kind, len(op.outputs))
     return node
@@ -139,20 +140,20 @@ def _fire(
     spec = op.spec
     assert spec is not None
     kernel, single = bound_kernel(op, spec, xp), returns_value(spec)
-    if check.enabled and kind is Kind.NORMAL and not spec.blocking and not spec.takes_ctx:
+    if check.enabled and kind is Kind.NORMAL and MAY_WAIT not in spec.traits and not spec.takes_ctx:
         kernel = check.checked_kernel(kernel, op, single)
     if kind is Kind.SEND:
         fire = does.send(kernel, info)
-    elif spec.blocking:
+    elif MAY_WAIT in spec.traits:
         fire = does.begin(kernel, info, spec.takes_ctx)
     elif spec.takes_ctx:
         fire = does.compute_in(kernel, info, single, len(op.outputs))
     else:
         fire = does.compute(kernel, single, len(op.outputs))
-    if spec.keeps_refs:
+    if KEEPS_REFS in spec.traits:
         return does.keeping(fire) if op.inputs and op.inputs[0] in references else fire
-    snapshots = spec.snapshots or spec.blocking
-    wanted = [spec.takes_refs or each for each in wants_reference(op, spec)]
+    snapshots = SNAPSHOTS in spec.traits or MAY_WAIT in spec.traits
+    wanted = [TAKES_REFS in spec.traits or each for each in wants_reference(op, spec)]
     loaded = [i for i, t in enumerate(op.inputs) if t in references and not wanted[i]]
     copied = [i for i, t in enumerate(op.inputs) if t in live] if snapshots else []
     return does.loading(fire, loaded, copied, snapshots) if loaded or copied else fire
@@ -160,7 +161,7 @@ def _fire(
 
 def _store(spec: OpSpec, kind: Kind, num_outputs: int) -> Callable[[Any], does.Outputs]:
     """The outputs, of what a node that may wait has waited for."""
-    finish, single = spec.finish, returns_value(spec)
+    finish, single = spec.finish_fn, returns_value(spec)
 
     def store(result: Any) -> does.Outputs:
         if kind is Kind.RECEIVE and result[1]:

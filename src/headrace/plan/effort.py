@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from headrace.base.traits import ALIASES, ELEMENTWISE, HANDLE, SHARES
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.alone import USERS_OWN
@@ -26,13 +27,19 @@ _AT_ONCE = frozenset(("Const", "NoOp", "LoopCond"))
 def effort(op: Operation) -> int:
     """Elements that the node looks at or makes, some more where each is worked on several times; 0: hardly anything."""
     spec = op.spec
-    if spec is None or spec.aliases or spec.handle or op.type in _ASKING or op.type in _AT_ONCE:
+    if (
+        spec is None
+        or ALIASES in spec.traits
+        or HANDLE in spec.traits
+        or op.type in _ASKING
+        or op.type in _AT_ONCE
+    ):
         return 0
     if op.type in USERS_OWN:
         return MUCH
-    elementwise = spec.elementwise or spec.bare is not None
+    elementwise = ELEMENTWISE in spec.traits or spec.bare is not None
     most = _most(op.inputs, op.outputs, _UNKNOWN_RANK if elementwise else MUCH)
-    return most * 8 if spec.shares and not elementwise else most
+    return most * 8 if SHARES in spec.traits and not elementwise else most
 
 
 def _most(inputs: Sequence[Tensor], outputs: Sequence[Tensor], unknown: int) -> int:

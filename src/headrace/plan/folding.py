@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.base.traits import KEEPS_REFS
 from headrace.graph.const_value import KERNEL_FAILURES
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
@@ -26,7 +27,7 @@ def from_constants(op: Operation, constants: Mapping[Tensor, Any], xp: Any) -> l
     spec = op.spec
     if spec is None or not spec.foldable or not op.inputs or op.inputs[0] not in constants:
         return None
-    if spec.kernel is None or spec.takes_ctx or spec.keeps_refs:
+    if spec.kernel is None or spec.takes_ctx or KEEPS_REFS in spec.traits:
         return None
     values = [constants.get(tensor) for tensor in op.inputs]
     if any(value is None or value.size > _LARGEST for value in values):

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.base.traits import ELEMENTWISE, HANDLE, STATEFUL
 from headrace.graph.const_value import folded
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
@@ -120,7 +121,7 @@ def alike(
     same: Mapping[Tensor, Tensor],
 ) -> set[Operation]:  # fmt: skip
     """Nodes that give equal elements, which only groups look at: one in memory will do for those."""
-    found = {op for op in ops if op.spec is not None and op.spec.alike is not None}
+    found = {op for op in ops if op.spec is not None and op.spec.alike_fn is not None}
     if found:
         looked_at = set(returned)
         for op in ops:
@@ -135,7 +136,7 @@ def is_elementwise(op: Operation) -> bool:
     spec = op.spec
     if spec is None or not spec.foldable or spec.kernel is None or not op.inputs:
         return False
-    if spec.bare is None and not spec.elementwise:
+    if spec.bare is None and ELEMENTWISE not in spec.traits:
         return False
     if op.attrs.get("data_format", b"NHWC") != b"NHWC":
         return False
@@ -146,9 +147,13 @@ def is_elementwise(op: Operation) -> bool:
 def may_write(op: Operation) -> bool:
     """Whether the node may change a variable, or lets others do so meanwhile; one that only names it does not."""
     spec = op.spec
-    if spec is not None and spec.handle and not op.inputs:
+    if HANDLE in op.traits and not op.inputs:
         return False
-    return spec is None or spec.stateful or any(definition.is_ref for definition in spec.inputs)
+    return (
+        spec is None
+        or STATEFUL in spec.traits
+        or any(definition.is_ref for definition in spec.inputs)
+    )
 
 
 def _assigns(op: Operation, fed: set[Tensor], same: Mapping[Tensor, Tensor]) -> bool:
@@ -226,8 +231,8 @@ def writes_into(op: Operation) -> Callable[..., Any] | None:
     """The function that takes `out`, if the kernel of this elementwise node is one."""
     spec = op.spec
     assert spec is not None
-    if spec.into is not None:
-        return spec.into
+    if spec.into_fn is not None:
+        return spec.into_fn
     function = getattr(np, spec.bare) if spec.bare is not None else None
     return function if isinstance(function, np.ufunc) and function.nout == 1 else None
 

@@ -198,6 +198,6 @@ def _room(images: slice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 def _masked(dy: Array, features: Array, into: Array) -> Array:
     """The gradient of relu."""
-    assert relu_grad.into is not None
-    made: Array = relu_grad.into(dy, features, out=into)
+    assert relu_grad.into_fn is not None
+    made: Array = relu_grad.into_fn(dy, features, out=into)
     return made

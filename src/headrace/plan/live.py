@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.base.traits import ALIASES, KEEPS_REFS
 from headrace.graph.flow_nodes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
@@ -43,11 +44,11 @@ def live_tensors(ops: Sequence[Operation], references: set[Tensor] | None = None
             lives = not live.isdisjoint(op.inputs)
             if _passes(op):
                 live.update(op.outputs if lives else ())
-            elif op.spec is not None and op.spec.aliases:
+            elif ALIASES in op.traits:
                 live.update(op.outputs if lives or not references.isdisjoint(op.inputs) else ())
     return live
 
 
 def _passes(op: Operation) -> bool:
     """Whether a reference goes through `op`."""
-    return op.type in _PASSING or (op.spec is not None and op.spec.keeps_refs)
+    return op.type in _PASSING or KEEPS_REFS in op.traits

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from headrace.base import dtypes, errors
 from headrace.base.device import DeviceSpec
+from headrace.base.traits import STATEFUL
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.prune import Pruned
@@ -169,7 +170,7 @@ def _carries_state(op: Operation, index: int) -> bool:
 
 def _is_state(op: Operation) -> bool:
     """Whether what the node makes outlives the step."""
-    return op.spec is not None and op.spec.stateful and bool(op.outputs)
+    return STATEFUL in op.traits and bool(op.outputs)
 
 
 class _Placer:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.base.traits import HANDLE, MAY_WAIT, STATEFUL
 from headrace.graph.const_value import KERNEL_FAILURES, const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
@@ -107,7 +108,7 @@ class _Compiler:
             raise _Unknown
         if op.type == "Const":
             self._know(op, [const_array(op)])
-        elif spec.handle and not op.inputs:
+        elif HANDLE in spec.traits and not op.inputs:
             register = self._new_register(op.outputs[0])
             self._handles.append(
                 make.handle(bound_kernel(op, spec, self._xp), self._info(op), register)
@@ -132,7 +133,11 @@ class _Compiler:
 
     def _compute(self, op: Operation, spec: OpSpec) -> None:
         tensors = [*op.inputs, *op.outputs]
-        if spec.blocking or spec.stateful or any(t._dtype._is_ref_dtype for t in tensors):
+        if (
+            MAY_WAIT in spec.traits
+            or STATEFUL in spec.traits
+            or any(t._dtype._is_ref_dtype for t in tensors)
+        ):
             raise _Unknown
         inputs = tuple(self._input(tensor) for tensor in op.inputs)
         rows = tuple(tensor in self._columns for tensor in op.inputs)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.base.traits import MAY_WAIT
 from headrace.codec import protos as pb
 from headrace.graph import registry
 from headrace.plan.partition import Partition
@@ -48,7 +49,7 @@ def _one_after_the_other(parts: Sequence[Partition], own_task: str) -> Stages | 
 def _may_wait(graph: pb.GraphDef) -> bool:
     """Whether a node may wait for others: then what does not need it must not wait for its part's reply."""
     return any(
-        (spec := registry.OPS.get(node.op)) is None or spec.blocking
+        (spec := registry.OPS.get(node.op)) is None or MAY_WAIT in spec.traits
         for node in graph.node
         if node.op != "_Recv"  # of a feed
     )

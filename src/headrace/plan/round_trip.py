@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 
+from headrace.base.traits import MAY_WAIT
 from headrace.codec import protos as pb
 from headrace.graph import registry
 from headrace.ops.update_rules import DENSE
@@ -114,7 +115,7 @@ def _is_transfer(node: Node, op: str) -> bool:
 
 def _may_wait(node: Node) -> bool:
     spec = registry.OPS.get(node.op)
-    return node.op != "_Recv" and (spec is None or spec.blocking)
+    return node.op != "_Recv" and (spec is None or MAY_WAIT in spec.traits)
 
 
 def _waits_before_it_sends(graph: pb.GraphDef, constants: Mapping[str, Node]) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes
+from headrace.base.traits import SNAPSHOTS, TAKES_REFS
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
@@ -102,7 +103,13 @@ def _only_computes(
     spec = op.spec
     if spec is None or spec.kernel is None or not spec.foldable or not op.inputs or not op.outputs:
         return False
-    if spec.takes_ctx or spec.takes_ref or spec.takes_refs or spec.snapshots or controls.get(op):
+    if (
+        spec.takes_ctx
+        or spec.takes_ref
+        or TAKES_REFS in spec.traits
+        or SNAPSHOTS in spec.traits
+        or controls.get(op)
+    ):
         return False
     if not fed.isdisjoint(op.outputs):
         return False

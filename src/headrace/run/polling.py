@@ -1,7 +1,7 @@
 """Polling: how a long kernel learns that its step is to end.
 
 A step looks at its scope before a kernel, never in one (`plan.effort`).  A kernel whose work is not bounded by the size
-of its arrays (`polls=True` in its block) calls `poll` between pieces of it.  The program that runs such kernels makes
+of its arrays (`POLLS` among its traits) calls `poll` between pieces of it.  The program that runs such kernels makes
 its step's scope the current one of the thread; where there is none, `poll` does nothing.
 Called by: run.program, run.dataflow (`current`, `use`), ops (`poll`).  Threads: each has a scope of its own.
 """

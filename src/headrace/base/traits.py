@@ -1,0 +1,76 @@
+"""Traits: what an op says of itself, in its own block, to those who plan, run and report steps.
+
+``@op(…, traits={MAY_WAIT, SNAPSHOTS})`` declares them; ``MAY_WAIT in op.traits`` asks, of an Operation, an OpSpec or a
+`NodeInfo`.  No table elsewhere lists ops by name (`tests/graph/test_traits.py`): who needs to know something of many
+ops adds a trait here, says what it promises, and sets it in their blocks.
+This is the vocabulary; functions that an op lends to others are in `OpSpec` (``@that.gradient`` and its kin).
+Called by: every folder from run up.  Threads: constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+
+
+class Trait:
+    """One thing that may be true of an op; compared by identity."""
+
+    __slots__ = ("meaning", "name")
+
+    def __init__(self, name: str, meaning: str) -> None:
+        self.name = name
+        self.meaning = meaning
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+Traits = AbstractSet[Trait]
+NONE: frozenset[Trait] = frozenset()
+
+# -- of the schema, as OpDefs have them -------------------------------------------------------------------------------
+
+STATEFUL = Trait(
+    "STATEFUL", "OpDef.is_stateful: never folded, never merged with an equal node, runs once a step"
+)
+COMMUTATIVE = Trait("COMMUTATIVE", "OpDef.is_commutative")
+AGGREGATE = Trait("AGGREGATE", "OpDef.is_aggregate")
+ALLOWS_UNINITIALIZED = Trait("ALLOWS_UNINITIALIZED", "OpDef.allows_uninitialized_input")
+
+# -- of the kernel ----------------------------------------------------------------------------------------------------
+
+MAY_WAIT = Trait(
+    "MAY_WAIT",
+    "the kernel may return a `Pending`; the step goes on with what does not depend on it",
+)
+POLLS = Trait(
+    "POLLS",
+    "the kernel may take long, whatever its arrays' sizes, and looks whether the step is to go on while it works "
+    "(`run.polling`); it runs in steps alone",
+)
+SHARES = Trait(
+    "SHARES", "the kernel spreads its work over the task's threads where it is large (`run.team`)"
+)
+NEVER_FOLDED = Trait(
+    "NEVER_FOLDED", "two runs are not one: never computed ahead of a step, nor merged with an equal"
+)
+ELEMENTWISE = Trait(
+    "ELEMENTWISE",
+    "every element of the output is made of the elements at its place alone (inputs broadcast), so that the kernel may "
+    "be called with blocks of arrays",
+)
+
+# -- of its inputs and outputs ----------------------------------------------------------------------------------------
+
+ALIASES = Trait(
+    "ALIASES", "an output may be an input's own buffer or a view of it, so a fetch of it is copied"
+)
+KEEPS_INPUTS = Trait("KEEPS_INPUTS", "it keeps inputs that nobody will ever change, without a copy")
+KEEPS_REFS = Trait("KEEPS_REFS", "a reference input passes on as a reference, as through Identity")
+TAKES_REFS = Trait(
+    "TAKES_REFS", "the kernel sees to a variable by itself, though it asks for no reference"
+)
+SNAPSHOTS = Trait(
+    "SNAPSHOTS", "a variable's value leaves the step here (send, enqueue), so it is copied untorn"
+)
+HANDLE = Trait("HANDLE", "the output is the node's resource, the same until a container is emptied")
