@@ -74,3 +74,24 @@ SNAPSHOTS = Trait(
     "SNAPSHOTS", "a variable's value leaves the step here (send, enqueue), so it is copied untorn"
 )
 HANDLE = Trait("HANDLE", "the output is the node's resource, the same until a container is emptied")
+
+# -- what nodes are to a graph ----------------------------------------------------------------------------------------
+
+CONST = Trait("CONST", "the output is the attr `value`")
+PLACEHOLDER = Trait("PLACEHOLDER", "stands for what is fed")
+IDENTITY = Trait(
+    "IDENTITY", "gives its input as it is, a reference if it is one, and gradients go through it"
+)
+VARIABLE = Trait("VARIABLE", "makes a variable, and gives the reference to it")
+VAR_HANDLE = Trait("VAR_HANDLE", "gives the handle of a resource variable")
+SEND = Trait("SEND", "leaves a value for another device under a key")
+RECEIVE = Trait("RECEIVE", "takes a value that another device has left under a key")
+CONTROL_FLOW = Trait("CONTROL_FLOW", "one of those with which branches and loops are built")
+SWITCH = Trait("SWITCH", "hands its input to one of two outputs; the other one is dead")
+SWITCH_N = Trait("SWITCH_N", "hands its input to one of many outputs; the others are dead")
+MERGE = Trait("MERGE", "hands on the input that is not dead")
+ENTER = Trait("ENTER", "hands its input into the frame of a loop")
+EXIT = Trait("EXIT", "hands its input out of the frame of a loop")
+NEXT_ITERATION = Trait("NEXT_ITERATION", "hands its input to the next iteration of a loop")
+LOOP_COND = Trait("LOOP_COND", "is a loop's condition")
+CONTROL_TRIGGER = Trait("CONTROL_TRIGGER", "runs even when what it waits for is dead")

@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.base.errors import OpError
 from headrace.base.shapes import Shape
+from headrace.base.traits import CONST
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
 from headrace.graph.graph import Operation
@@ -39,7 +40,7 @@ def const_array(op: Operation) -> Array:
 def folded(tensor: Tensor, depth: int = 0) -> Array | None:
     """The value of `tensor` if it depends on constants and static shapes only, else None."""
     op = tensor.op
-    if op.type == "Const":
+    if CONST in op.traits:
         return const_array(op)
     if tensor._folded is not None:
         known: Array = tensor._folded

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from headrace.base.traits import ENTER, EXIT, SWITCH
 from headrace.graph import flow_nodes as nodes
-from headrace.graph.flow_nodes import ENTERS, EXITS, SWITCHES
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 
@@ -122,7 +122,7 @@ class Context:
 
     def _hide(self, op: Operation) -> None:
         """What is inside cannot be fetched; the results of an outermost loop can."""
-        if self.outer is not None or op.type not in EXITS:
+        if self.outer is not None or EXIT not in op.traits:
             self.graph.prevent_fetching(op)
 
 
@@ -205,7 +205,7 @@ def context_of(op: Operation) -> Context | None:
 def output_context(op: Operation) -> Context | None:
     """The context in which the outputs of `op` can be used: of an Exit, the one around its loop."""
     context = context_of(op)
-    return context.outer if context is not None and op.type in EXITS else context
+    return context.outer if context is not None and EXIT in op.traits else context
 
 
 def loop_of(op: Operation) -> WhileContext | None:
@@ -233,7 +233,7 @@ def encloses(outer: Context | None, inner: Context | None) -> bool:
 
 def is_loop_switch(op: Operation) -> bool:
     """Whether `op` is the Switch of a loop variable."""
-    if op.type not in SWITCHES:
+    if SWITCH not in op.traits:
         return False
     context = context_of(op)
     return context is not None and context is context.enclosing_loop and not is_cond_switch(op)
@@ -241,11 +241,11 @@ def is_loop_switch(op: Operation) -> bool:
 
 def is_cond_switch(op: Operation) -> bool:
     """Whether `op` brings a value into a branch: all who use it are in branches."""
-    if op.type not in SWITCHES:
+    if SWITCH not in op.traits:
         return False
     for user in (user for tensor in op.outputs for user in tensor._consumers):
         context = context_of(user)
-        if context is not None and user.type in ENTERS:
+        if context is not None and ENTER in user.traits:
             context = context.outer
         if not isinstance(context, CondContext):
             return False
@@ -282,7 +282,7 @@ def _can_use(op: Operation, source: Operation) -> bool:
     theirs = there.enclosing_loop
     if mine is None:
         # A value of a branch: the step says so if that branch is not taken.
-        return theirs is None or op.type in ENTERS or op.type in SWITCHES
+        return theirs is None or ENTER in op.traits or SWITCH in op.traits
     if encloses(theirs, mine):
         return True
     forward = None if mine.gradient is None else mine.gradient.forward

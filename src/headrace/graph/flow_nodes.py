@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.base import dtypes
 from headrace.base import shapes as shape_rules
+from headrace.base.traits import ENTER, IDENTITY, SWITCH
 from headrace.codec.tensors import make_tensor_proto
 from headrace.graph import registry
 from headrace.graph.convert import convert
@@ -25,13 +26,6 @@ from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 
 _SMALL = 1000  # elements; larger zeros are a Fill instead of a constant in the graph
-
-SWITCHES = frozenset(("Switch", "RefSwitch"))
-MERGES = frozenset(("Merge", "RefMerge"))
-ENTERS = frozenset(("Enter", "RefEnter"))
-EXITS = frozenset(("Exit", "RefExit"))
-_PASSED_THROUGH = SWITCHES | {"Identity", "RefIdentity"}
-NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))
 
 
 def tensors_of(value: Any) -> list[Tensor]:
@@ -252,11 +246,11 @@ def known_shape(tensor: Tensor) -> tuple[int, ...] | None:
 def constant_enter(tensor: Tensor) -> Operation | None:
     """The Enter by which `tensor` is the same in all iterations, behind identities and branches."""
     op = tensor.op
-    while op.type in _PASSED_THROUGH:
+    while SWITCH in op.traits or IDENTITY in op.traits:
         op = op.inputs[0].op
     return op if is_constant_enter(op) else None
 
 
 def is_constant_enter(op: Operation) -> bool:
     """Whether `op` brings a loop invariant into a frame."""
-    return op.type in ENTERS and bool(op["is_constant"])
+    return ENTER in op.traits and bool(op["is_constant"])

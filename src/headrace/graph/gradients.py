@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes
+from headrace.base.traits import EXIT
 from headrace.graph import registry
 from headrace.graph.control_flow import is_loop_switch
 from headrace.graph.convert import convert
-from headrace.graph.flow_nodes import EXITS
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.loop_gradients import LoopGradient, LoopGradients
@@ -304,7 +304,7 @@ class _Backward:
                 order.append(op)
                 queue.extend(tensor.op for tensor in op.inputs)
         for op in order:  # grows: all exits of a loop take part if one does
-            if op.type in EXITS:
+            if EXIT in op.traits:
                 with self.colocated(op):
                     exits = self._loops.add_loop(op)
                 order.extend(other for other in exits if other not in self._between)
@@ -347,7 +347,7 @@ class _Backward:
         self._pending[op] = left = self._pending.get(op, 0) - 1
         if left and not (left > 0 and is_loop_switch(op)):
             return ()
-        if op.type not in EXITS:
+        if EXIT not in op.traits:
             return (op,)
         loop = self._loops.of_exit(op)  # its exits are differentiated together
         loop.deferred_exits.append(tensor)

@@ -17,7 +17,14 @@ from headrace.base import shapes as shape_rules
 from headrace.base.device import canonical
 from headrace.base.device import merge as merged_device
 from headrace.base.shapes import TensorShape
-from headrace.base.traits import AGGREGATE, ALLOWS_UNINITIALIZED, COMMUTATIVE, STATEFUL
+from headrace.base.traits import (
+    AGGREGATE,
+    ALLOWS_UNINITIALIZED,
+    COMMUTATIVE,
+    CONST,
+    NEXT_ITERATION,
+    STATEFUL,
+)
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
 from headrace.graph import attrs as attr_values
@@ -25,7 +32,7 @@ from headrace.graph import scopes
 from headrace.graph.build import _completed, arg_types
 from headrace.graph.graph import Graph, Operation, is_node_name
 from headrace.graph.operation import infer_shapes
-from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec
+from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec, traits_of
 from headrace.graph.tensor import Tensor
 
 # What an optimizer has noted for itself; its unknown sizes have numbers, which are negative.
@@ -45,7 +52,7 @@ def node_def(op: Operation, add_shapes: bool = False) -> pb.NodeDef:
     node.input.extend(input_name(tensor) for tensor in op.inputs)
     node.input.extend(sorted(f"^{control.name}" for control in op.control_inputs))
     for name, value in op.attrs.items():
-        if name == "value" and op.type == "Const" and not isinstance(value, pb.TensorProto):
+        if name == "value" and CONST in op.traits and not isinstance(value, pb.TensorProto):
             proto = pb.AttrValue(tensor=codec.make_tensor_proto(value, dtype=op.attrs["dtype"]))
         else:
             proto = attr_values.to_proto(value)
@@ -434,7 +441,7 @@ def _topological(nodes: list[Any], names: set[str]) -> list[Any]:
         sources = set()
         for text in node.input:
             source = position.get(text.lstrip("^").partition(":")[0])
-            if source is not None and nodes[source].op not in ("NextIteration", "RefNextIteration"):
+            if source is not None and NEXT_ITERATION not in traits_of(nodes[source].op):
                 sources.add(source)
         for source in sources:
             users[source].append(index)

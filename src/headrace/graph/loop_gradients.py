@@ -18,6 +18,7 @@ import numpy as np
 
 from headrace.base import dtypes
 from headrace.base.shapes import is_fully_defined
+from headrace.base.traits import CONST, SWITCH
 from headrace.graph import flow_nodes as nodes
 from headrace.graph import registry
 from headrace.graph.control_flow import (
@@ -177,7 +178,7 @@ class LoopGradient:
             if level.outer is None:  # an invariant of all the loops
                 return self.context.add_value(value)
             level = level.outer
-        if value.op.type == "Const":
+        if CONST in value.op.traits:
             again: Tensor = registry.get("Const")(
                 value=value.op["value"], dtype=value.dtype.base_dtype
             )
@@ -472,7 +473,7 @@ class LoopGradients:
         found = None if loop is None else self._by_loop.get(loop)
         if found is None:
             return zeros_for(op, index)
-        branch = context_of(op) if op.type in nodes.SWITCHES else None
+        branch = context_of(op) if SWITCH in op.traits else None
         shape = nodes.known_shape(value)
         if shape is not None:
             of_variable = value.dtype is dtypes.resource
@@ -525,7 +526,7 @@ def zeros_for(op: Operation, index: int) -> Tensor:
     """Zeros for an output that no gradient arrives at, outside loops."""
     value = op.outputs[index]
     branch = context_of(op)
-    if op.type not in nodes.SWITCHES or not isinstance(branch, CondContext):
+    if SWITCH not in op.traits or not isinstance(branch, CondContext):
         return nodes.zeros_like(value)
     other = nodes.switch(op.inputs[0], branch.pred)[1 - branch.branch]
     pivot = nodes.identity(other)

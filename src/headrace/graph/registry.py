@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.base import dtypes
 from headrace.base.shapes import Shape, TensorShape
-from headrace.base.traits import MAY_WAIT, NEVER_FOLDED, NONE, POLLS, STATEFUL, Traits
+from headrace.base.traits import MAY_WAIT, NEVER_FOLDED, NONE, POLLS, STATEFUL, Trait, Traits
 
 if TYPE_CHECKING:
     from headrace.graph.shape_fns import ShapeContext
@@ -402,6 +402,12 @@ def op(
 def get(name: str) -> OpSpec:
     """The spec of op `name`.  Raises KeyError."""
     return OPS[name]
+
+
+def traits_of(name: str | None) -> frozenset[Trait]:
+    """The traits of op `name`; none of one that is not known."""
+    spec = OPS.get(name or "")
+    return NONE if spec is None else spec.traits
 
 
 def flat_arg_index(spec: OpSpec, arg: str) -> int:

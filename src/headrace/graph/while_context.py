@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
+from headrace.base.traits import EXIT
 from headrace.graph import flow_nodes as nodes
 from headrace.graph.control_flow import Context, context_of, loop_of, output_context
-from headrace.graph.flow_nodes import EXITS
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 
@@ -202,7 +202,7 @@ class WhileContext(Context):
         if outside:
             op._add_control_inputs(list(self._brought_in(outside)))
         self._hide(op)
-        if self.outer is not None or op.type not in EXITS:
+        if self.outer is not None or EXIT not in op.traits:
             for tensor in op.outputs:
                 self.graph.prevent_feeding(tensor)
 

@@ -17,7 +17,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Dimension, Shape, TensorShape, as_raw, text
-from headrace.base.traits import ALIASES
+from headrace.base.traits import ALIASES, CONST
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
 from headrace.codec.values import quick_array, to_array
@@ -109,7 +109,7 @@ def _const_shape(c: ShapeContext) -> Shape:
     outputs="output: dtype",
     attrs="value: tensor; dtype: type",
     shape=_const_shape,
-    traits={ALIASES},
+    traits={CONST, ALIASES},
     differentiable=False,
 )
 def const_op(xp: Any, *, value: Any, dtype: DType) -> Any:

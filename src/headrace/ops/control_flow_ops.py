@@ -13,7 +13,20 @@ from typing import Any
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
-from headrace.base.traits import ALIASES, ALLOWS_UNINITIALIZED, NEVER_FOLDED
+from headrace.base.traits import (
+    ALIASES,
+    ALLOWS_UNINITIALIZED,
+    CONTROL_FLOW,
+    CONTROL_TRIGGER,
+    ENTER,
+    EXIT,
+    LOOP_COND,
+    MERGE,
+    NEVER_FOLDED,
+    NEXT_ITERATION,
+    SWITCH,
+    SWITCH_N,
+)
 from headrace.graph import flow_nodes as nodes
 from headrace.graph.control_flow import CondContext, context_of, output_context
 from headrace.graph.graph import Operation
@@ -51,30 +64,30 @@ def _merged(c: ShapeContext) -> list[Shape]:
 def _rows(prefix: str, ref: str) -> tuple[OpSpec, ...]:
     """The five primitives, for values and for references."""
     value = f"{ref}(T)" if ref else "T"
-    traits = {NEVER_FOLDED, ALIASES}
+    traits = {CONTROL_FLOW, NEVER_FOLDED, ALIASES}
     uninitialized = {ALLOWS_UNINITIALIZED} if ref else set()
     frame = "T: type; frame_name: string; is_constant: bool = false; parallel_iterations: int = 10"
     return (
         op(
             f"{prefix}Switch", inputs=f"data: {value}; pred: bool",
             outputs=f"output_false: {value}; output_true: {value}", attrs="T: type",
-            shape=_both_unchanged, traits=traits | uninitialized,
+            shape=_both_unchanged, traits={SWITCH, *traits, *uninitialized},
         )(_executor_only),
         op(
             f"{prefix}Merge", inputs=f"inputs: N * {value}", outputs=f"output: {value}; value_index: int32",
-            attrs="T: type; N: int >= 1", shape=_merged, traits=traits,
+            attrs="T: type; N: int >= 1", shape=_merged, traits={MERGE, *traits},
         )(_executor_only),
         op(
             f"{prefix}Enter", inputs=f"data: {value}", outputs=f"output: {value}", attrs=frame,
-            shape=_entered, traits=traits,
+            shape=_entered, traits={ENTER, *traits},
         )(_executor_only),
         op(
             f"{prefix}Exit", inputs=f"data: {value}", outputs=f"output: {value}", attrs="T: type",
-            shape=unchanged, traits=traits,
+            shape=unchanged, traits={EXIT, *traits},
         )(_executor_only),
         op(
             f"{prefix}NextIteration", inputs=f"data: {value}", outputs=f"output: {value}", attrs="T: type",
-            shape=unchanged, traits=traits,
+            shape=unchanged, traits={NEXT_ITERATION, *traits},
         )(_executor_only),
     )  # fmt: skip
 
@@ -90,8 +103,8 @@ def _ways_unchanged(c: ShapeContext) -> list[Shape]:
 
 switch_n_op = op(
     "_SwitchN", inputs="data: T; output_index: int32", outputs="outputs: num_outs * T",
-    attrs="num_outs: int >= 1; T: type", shape=_ways_unchanged, traits={NEVER_FOLDED, ALIASES},
-    differentiable=False,
+    attrs="num_outs: int >= 1; T: type", shape=_ways_unchanged,
+    traits={SWITCH_N, CONTROL_FLOW, NEVER_FOLDED, ALIASES}, differentiable=False,
 )(_executor_only)  # fmt: skip
 """What a TensorFlow master makes of Case: data leaves by the output of that number, or by the last one."""
 
@@ -106,7 +119,7 @@ def _predicate(c: ShapeContext) -> Any:
     inputs="input: bool",
     outputs="output: bool",
     shape=_predicate,
-    traits={NEVER_FOLDED},
+    traits={LOOP_COND, CONTROL_FLOW, NEVER_FOLDED},
     differentiable=False,
 )
 def loop_cond_op(xp: Any, input: Any) -> Any:
@@ -114,7 +127,7 @@ def loop_cond_op(xp: Any, input: Any) -> Any:
     return input
 
 
-@op("ControlTrigger", traits={NEVER_FOLDED}, differentiable=False)
+@op("ControlTrigger", traits={CONTROL_TRIGGER, NEVER_FOLDED}, differentiable=False)
 def control_trigger_op(xp: Any) -> None:
     """Nothing; runs even when its control inputs are dead."""
 

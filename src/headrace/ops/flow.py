@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.base.traits import ALIASES, KEEPS_REFS, NEVER_FOLDED, STATEFUL
+from headrace.base.traits import ALIASES, IDENTITY, KEEPS_REFS, NEVER_FOLDED, STATEFUL
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
@@ -42,7 +42,7 @@ def no_op_op(xp: Any) -> None:
     outputs="output: T",
     attrs="T: type",
     shape=unchanged,
-    traits={ALIASES, KEEPS_REFS},
+    traits={IDENTITY, ALIASES, KEEPS_REFS},
 )
 def identity_op(xp: Any, input: Any) -> Any:
     """The input itself, a reference if it is one.
@@ -63,7 +63,7 @@ def _(op: Operation, dout: Tensor) -> Tensor:
     outputs="output: Ref(T)",
     attrs="T: type",
     shape=unchanged,
-    traits={KEEPS_REFS},
+    traits={IDENTITY, KEEPS_REFS},
 )
 def ref_identity_op(xp: Any, input: Any) -> Any:
     """The reference itself.

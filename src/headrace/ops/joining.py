@@ -15,7 +15,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Dimension, Shape
-from headrace.base.traits import ALIASES
+from headrace.base.traits import ALIASES, CONST
 from headrace.graph.const_value import as_shape, constant_value
 from headrace.graph.control_flow import output_context
 from headrace.graph.convert import convert
@@ -149,7 +149,7 @@ def _concat_gradient(values: list[Tensor], axis: Tensor, dout: Any) -> list[Any]
 
     if (
         isinstance(dout, Tensor)
-        and axis.op.type == "Const"
+        and CONST in axis.op.traits
         and output_context(axis.op) is not output_context(dout.op)
     ):
         # A constant of a branch or loop is made again rather than brought out of it.
@@ -173,7 +173,7 @@ def _shapes_of(values: list[Tensor]) -> list[Tensor]:
     sizes = []
     for value in values:
         size = shape(value)
-        if size.op.type != "Const":
+        if CONST not in size.op.traits:
             return shape_n(values)
         sizes.append(size)
     return sizes

@@ -13,7 +13,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
-from headrace.base.traits import ALIASES, NEVER_FOLDED
+from headrace.base.traits import ALIASES, NEVER_FOLDED, PLACEHOLDER
 from headrace.graph.convert import convert
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, from_attr
@@ -36,7 +36,7 @@ def _unfed(ctx: Any, dtype: DType, shape: TensorShape) -> errors.OpError:
     outputs="output: dtype",
     attrs="dtype: type; shape: shape = unknown_shape",
     shape=from_attr("shape"),
-    traits={NEVER_FOLDED},
+    traits={PLACEHOLDER, NEVER_FOLDED},
     differentiable=False,
 )
 def placeholder_op(ctx: Any, *, dtype: DType, shape: TensorShape) -> Any:
@@ -53,7 +53,7 @@ def placeholder_op(ctx: Any, *, dtype: DType, shape: TensorShape) -> Any:
     outputs="output: dtype",
     attrs="dtype: type; shape: shape",
     shape=from_attr("shape"),
-    traits={NEVER_FOLDED},
+    traits={PLACEHOLDER, NEVER_FOLDED},
     differentiable=False,
 )
 def placeholder_v2_op(ctx: Any, *, dtype: DType, shape: TensorShape) -> Any:

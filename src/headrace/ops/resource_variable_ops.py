@@ -20,7 +20,7 @@ import numpy as np
 from headrace.base import errors, shapes
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape, text
-from headrace.base.traits import ALIASES, HANDLE, STATEFUL
+from headrace.base.traits import ALIASES, HANDLE, STATEFUL, VAR_HANDLE
 from headrace.graph.flow_nodes import variable_shape
 from headrace.graph.graph import Operation
 from headrace.graph.handles import behind
@@ -117,7 +117,7 @@ def _made(
     attrs="container: string = ''; shared_name: string = ''; debug_name: string = ''; dtype: type; shape: shape; "
     "allowed_devices: list(string) = []",
     shape=scalar,
-    traits={STATEFUL, HANDLE},
+    traits={VAR_HANDLE, STATEFUL, HANDLE},
     differentiable=False,
 )
 def var_handle_op(

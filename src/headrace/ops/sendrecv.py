@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.base import dtypes, errors
-from headrace.base.traits import MAY_WAIT, SNAPSHOTS, STATEFUL, TAKES_REFS
+from headrace.base.traits import MAY_WAIT, RECEIVE, SEND, SNAPSHOTS, STATEFUL, TAKES_REFS
 from headrace.graph.registry import OpSpec, op
 from headrace.run import handles
 from headrace.run.kernel import KernelContext, NodeInfo
@@ -108,13 +108,13 @@ def _register(send: str, recv: str) -> tuple[OpSpec, OpSpec]:
         send,
         inputs="tensor: T",
         attrs=_ATTRS.format(type="T"),
-        traits={STATEFUL, SNAPSHOTS, TAKES_REFS},
+        traits={SEND, STATEFUL, SNAPSHOTS, TAKES_REFS},
     )(_send)
     recv_spec = op(
         recv,
         outputs="tensor: tensor_type",
         attrs=_ATTRS.format(type="tensor_type"),
-        traits={STATEFUL, MAY_WAIT},
+        traits={RECEIVE, STATEFUL, MAY_WAIT},
     )(_recv)
     recv_spec.finish(_value)
     return send_spec, recv_spec

@@ -19,7 +19,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors, shapes
 from headrace.base.shapes import Shape, TensorShape
-from headrace.base.traits import ALLOWS_UNINITIALIZED, HANDLE, NEVER_FOLDED, STATEFUL
+from headrace.base.traits import ALLOWS_UNINITIALIZED, HANDLE, NEVER_FOLDED, STATEFUL, VARIABLE
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, check_scattered, from_attr, scalar
 from headrace.graph.tensor import Tensor
@@ -74,7 +74,7 @@ def _legacy_shape(c: ShapeContext) -> Shape:
 _VARIABLE: dict[str, Any] = {
     "outputs": "ref: Ref(dtype)",
     "attrs": "shape: shape; dtype: type; container: string = ''; shared_name: string = ''",
-    "traits": {STATEFUL, HANDLE},
+    "traits": {VARIABLE, STATEFUL, HANDLE},
     "differentiable": False,
 }
 variable_v2 = op("VariableV2", shape=from_attr("shape"), **_VARIABLE)(_variable_kernel)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from headrace.base import dtypes
-from headrace.base.traits import KEEPS_REFS, SNAPSHOTS, TAKES_REFS
+from headrace.base.traits import CONST, KEEPS_REFS, SNAPSHOTS, TAKES_REFS
 from headrace.graph.const_value import const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
@@ -58,7 +58,7 @@ def follow_from_constants(
     """Nodes that follow from constants."""
     found: set[Operation] = set()
     for op in ops:
-        if op.type == "Const" or (
+        if CONST in op.traits or (
             op.inputs and not controls.get(op) and all(t.op in found for t in op.inputs)
         ):
             found.add(op)

@@ -17,6 +17,8 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.traits import (
     ALIASES,
+    CONST,
+    CONTROL_FLOW,
     HANDLE,
     KEEPS_INPUTS,
     KEEPS_REFS,
@@ -49,7 +51,7 @@ from headrace.plan.images import instruction as image_instruction
 from headrace.plan.live import live_tensors, references_in
 from headrace.plan.ordering import items_in_order
 from headrace.plan.overwriting import over_input, overwritable
-from headrace.plan.prune import CONTROL_FLOW, Pruned
+from headrace.plan.prune import Pruned
 from headrace.plan.shape_nodes import ShapeGroup, shape_groups
 from headrace.plan.shape_nodes import instruction as shape_instruction
 from headrace.plan.updates import UpdateGroup, update_groups
@@ -84,7 +86,7 @@ def compile_program(
     traced steps, which list every node).
     Raises: Unimplemented (a node whose op has no kernel here).
     """
-    if not dataflow and not any(op.type in CONTROL_FLOW for op in pruned.ops):
+    if not dataflow and not any(CONTROL_FLOW in op.traits for op in pruned.ops):
         return Compiler(pruned, args, returns, devices, memos, xp, fold).program()
     if fold and not dataflow:
         from headrace.plan.compile_flow import compile_flow
@@ -211,7 +213,7 @@ class Compiler:
         return NodeInfo(
             op.name, op.type, self._devices.get(op, op.device), op.attrs, op._where,
             self._memos.setdefault(op.name, {}) if remembers else {},
-            partial(input_names, op, controls), op in self._alone,
+            partial(input_names, op, controls), op in self._alone, op.traits,
         )  # fmt: skip
 
     def _add(self, op: Operation) -> None:
@@ -227,7 +229,7 @@ class Compiler:
         spec = op.spec
         node = self._info(op)
         after = self._dependencies(op)
-        if op.type == "Const":
+        if CONST in op.traits:
             self._preload(op, node, after, [const_array(op)])
             return
         if not self._fold or self._controls[op]:

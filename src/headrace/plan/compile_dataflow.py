@@ -10,9 +10,22 @@ from functools import partial
 from typing import Any
 
 from headrace.base import errors
-from headrace.base.traits import KEEPS_REFS, MAY_WAIT, SNAPSHOTS, TAKES_REFS
+from headrace.base.traits import (
+    CONST,
+    ENTER,
+    EXIT,
+    KEEPS_REFS,
+    MAY_WAIT,
+    MERGE,
+    NEXT_ITERATION,
+    RECEIVE,
+    SEND,
+    SNAPSHOTS,
+    SWITCH,
+    SWITCH_N,
+    TAKES_REFS,
+)
 from headrace.graph.const_value import const_array
-from headrace.graph.flow_nodes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
@@ -28,15 +41,15 @@ from headrace.run.flow_nodes import DEAD, Fire, Kind, Node
 from headrace.run.kernel import Memos, NodeInfo
 
 _KINDS = {
-    **dict.fromkeys(SWITCHES, Kind.SWITCH),
-    **dict.fromkeys(MERGES, Kind.MERGE),
-    **dict.fromkeys(ENTERS, Kind.ENTER),
-    **dict.fromkeys(EXITS, Kind.EXIT),
-    **dict.fromkeys(NEXT_ITERATIONS, Kind.NEXT),
-    **dict.fromkeys(("_Send", "_HostSend"), Kind.SEND),
-    **dict.fromkeys(("_Recv", "_HostRecv"), Kind.RECEIVE),
+    SWITCH: Kind.SWITCH,
+    SWITCH_N: Kind.SWITCH,
+    MERGE: Kind.MERGE,
+    ENTER: Kind.ENTER,
+    EXIT: Kind.EXIT,
+    NEXT_ITERATION: Kind.NEXT,
+    SEND: Kind.SEND,
+    RECEIVE: Kind.RECEIVE,
 }
-_KINDS["_SwitchN"] = Kind.SWITCH
 _HANDED_ON = frozenset((Kind.MERGE, Kind.ENTER, Kind.EXIT, Kind.NEXT))
 
 
@@ -55,14 +68,14 @@ def compile_dataflow(
     references = references_in(ops)
     live = live_tensors(ops, references)
     repeats = any(
-        op.type in NEXT_ITERATIONS for op in ops
+        NEXT_ITERATION in op.traits for op in ops
     )  # and several times of it may be under way
     may_stay = set() if repeats else alone(ops, pruned.controls)
     for op in ops:
         info = NodeInfo(
             op.name, op.type, devices.get(op, op.device), op.attrs, op._where,
             memos.setdefault(op.name, {}), partial(input_names, op, pruned.controls[op]),
-            op in may_stay,
+            op in may_stay, op.traits,
         )  # fmt: skip
         nodes[op] = _node(len(args) + len(nodes), op, info, references, live, xp)
     for op in ops:
@@ -100,8 +113,8 @@ def _node(
     index: int, op: Operation, info: NodeInfo, references: set[Tensor], live: set[Tensor], xp: Any
 ) -> Node:
     spec = op.spec
-    kind = _KINDS.get(op.type, Kind.NORMAL)
-    if op.type != "Const" and (spec is None or spec.kernel is None):
+    kind = next((_KINDS[trait] for trait in op.traits if trait in _KINDS), Kind.NORMAL)
+    if CONST not in op.traits and (spec is None or spec.kernel is None):
         raise errors.unimplemented(
             f"node {op.name!r}: headrace has no kernel for op {op.type}",
             node=op.name, op_type=op.type, built_at=op.built_at,
@@ -117,7 +130,7 @@ def _node(
         node.is_constant = op["is_constant"]
         node.parallel = max(op["parallel_iterations"], 1)
     elif kind is Kind.MERGE:
-        node.loop_variable = any(tensor.op.type in NEXT_ITERATIONS for tensor in op.inputs)
+        node.loop_variable = any(NEXT_ITERATION in tensor.op.traits for tensor in op.inputs)
     elif spec is not None and MAY_WAIT in spec.traits:
         node.blocking = True
         node.store = _store(spec, kind, len(op.outputs))
@@ -132,7 +145,7 @@ def _fire(
         return does.hand_on
     if kind is Kind.SWITCH:
         return does.choose if len(op.outputs) == 2 else does.choose_of(len(op.outputs))
-    if op.type == "Const":
+    if CONST in op.traits:
         value = const_array(op).view()
         if value.dtype != object:
             value.flags.writeable = False

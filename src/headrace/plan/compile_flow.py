@@ -12,7 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace.graph.flow_nodes import EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from headrace.base.traits import (
+    CONTROL_TRIGGER,
+    EXIT,
+    IDENTITY,
+    LOOP_COND,
+    MERGE,
+    NEXT_ITERATION,
+    SWITCH,
+)
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
@@ -27,7 +35,7 @@ from headrace.run.kernel import Memos, NodeInfo
 from headrace.run.program import Instruction, Program, Return, Segment
 from headrace.run.straight import Recipe
 
-_ALIASES = SWITCHES | EXITS | NEXT_ITERATIONS | {"LoopCond"}
+_HAND_ON = frozenset((SWITCH, EXIT, NEXT_ITERATION, LOOP_COND))
 
 
 def compile_flow(
@@ -92,9 +100,9 @@ class FlowCompiler(Compiler):
         structure = self._structure
         found = {}
         for op in structure.ops:
-            if op.type in SWITCHES:
+            if SWITCH in op.traits:
                 pred = structure.root_of(op.inputs[1])
-                if pred.op.type != "LoopCond":
+                if LOOP_COND not in pred.op.traits:
                     found[pred] = (
                         structure.root if pred in self._fed else structure.made_in(pred.op)
                     )
@@ -135,16 +143,16 @@ class FlowCompiler(Compiler):
             self._add_loop(unit)
             return
         self._guard = self._structure.guards[unit]
-        if unit.type in EXITS and self._loop is not None:
+        if EXIT in unit.traits and self._loop is not None:
             self._guard = ALWAYS
-        if unit.type in _ALIASES:
+        if not _HAND_ON.isdisjoint(unit.traits):
             self._alias(unit)
-        elif unit.type in MERGES:
+        elif MERGE in unit.traits:
             if self._loop is None or unit not in self._loop.frame.merges:
                 self._merge(unit)
-        elif unit.type == "ControlTrigger":
+        elif CONTROL_TRIGGER in unit.traits:
             self._after[unit] = self._dependencies(unit)
-        elif unit.type == "Identity" and unit.inputs[0] not in self._references:
+        elif IDENTITY in unit.traits and unit.inputs[0] not in self._references:
             self._alias(unit)
         else:
             self._add(unit)
@@ -152,7 +160,7 @@ class FlowCompiler(Compiler):
     def _alias(self, op: Operation) -> None:
         """The outputs are the first input."""
         source = op.inputs[0]
-        if op.type in SWITCHES:
+        if SWITCH in op.traits:
             pred = self._structure.root_of(op.inputs[1])
             if pred in self._preds and pred not in self._truths:
                 self._decide(pred)
@@ -200,7 +208,9 @@ class FlowCompiler(Compiler):
 
     def _conditions(self, guard: Guard) -> Conditions:
         """What to look at before an instruction under `guard` runs, but for the loop around."""
-        found = [(self._truths[pred], way) for pred, way in guard if pred.op.type != "LoopCond"]
+        found = [
+            (self._truths[pred], way) for pred, way in guard if LOOP_COND not in pred.op.traits
+        ]
         return tuple(sorted(found))
 
     def _append(

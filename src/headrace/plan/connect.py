@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headrace.base import errors
+from headrace.base.traits import NEXT_ITERATION
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import Importer
+from headrace.graph.registry import traits_of
 from headrace.graph.tensor import Tensor
 
 
@@ -82,7 +84,7 @@ def _check_acyclic(nodes: Mapping[str, pb.NodeDef], source: str, target: str) ->
             continue
         seen.add(name)
         node = nodes[name]
-        if node.op not in ("NextIteration", "RefNextIteration"):
+        if NEXT_ITERATION not in traits_of(node.op):
             stack.extend(_sources(node.input))
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.base.traits import ALIASES, KEEPS_REFS
-from headrace.graph.flow_nodes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from headrace.base.traits import ALIASES, ENTER, EXIT, KEEPS_REFS, MERGE, NEXT_ITERATION, SWITCH
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 
-_PASSING = SWITCHES | MERGES | ENTERS | EXITS | NEXT_ITERATIONS
+_PASSING = frozenset((KEEPS_REFS, SWITCH, MERGE, ENTER, EXIT, NEXT_ITERATION))
 
 
 def references_in(ops: Sequence[Operation]) -> set[Tensor]:
@@ -51,4 +50,4 @@ def live_tensors(ops: Sequence[Operation], references: set[Tensor] | None = None
 
 def _passes(op: Operation) -> bool:
     """Whether a reference goes through `op`."""
-    return op.type in _PASSING or KEEPS_REFS in op.traits
+    return not _PASSING.isdisjoint(op.traits)

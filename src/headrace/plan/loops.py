@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from headrace.base import dtypes, errors
+from headrace.base.traits import ENTER, EXIT, LOOP_COND
 from headrace.codec import protos as pb
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
@@ -22,9 +23,7 @@ from headrace.run.keys import task_of
 Frame = tuple[str, ...]
 """Names of the loops around, the outermost first; () outside of all."""
 
-_ENTERS = frozenset(("Enter", "RefEnter"))
 _HANDLES = (dtypes.resource, dtypes.variant)
-_EXITS = frozenset(("Exit", "RefExit"))
 
 
 class LoopFrames:
@@ -34,15 +33,15 @@ class LoopFrames:
         self._runs_in: dict[Operation, Frame] = {}
         self._enters: dict[Frame, list[Operation]] = {}
         self._condition: dict[Frame, Operation] = {}
-        for op in ops if any(op.type in _ENTERS for op in ops) else ():
+        for op in ops if any(ENTER in op.traits for op in ops) else ():
             sources = [tensor.op for tensor in op.inputs] + list(op.control_inputs)
             frame = max(
                 (self.of_outputs(s) for s in sources if s in self._runs_in), key=len, default=()
             )
-            if op.type in _ENTERS:
+            if ENTER in op.traits:
                 frame = (*frame, op["frame_name"].decode())
                 self._enters.setdefault(frame, []).append(op)
-            elif op.type == "LoopCond":
+            elif LOOP_COND in op.traits:
                 self._condition[frame] = op
             self._runs_in[op] = frame
 
@@ -52,7 +51,7 @@ class LoopFrames:
     def of_outputs(self, op: Operation) -> Frame:
         """The frame in which the outputs of `op` are: outside the loop for an Exit."""
         frame = self._runs_in.get(op, ())
-        return frame[:-1] if op.type in _EXITS else frame
+        return frame[:-1] if EXIT in op.traits else frame
 
     def divided(
         self, devices: Mapping[Operation, str], part_of: Callable[[str], str] = task_of

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from headrace.base.traits import CONTROL_FLOW
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import Importer
 from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.partition import partition
-from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
+from headrace.plan.prune import Pruned, needed
 from headrace.run.kernel import Memos
 
 _INCARNATION = 1  # of the only task there is
@@ -40,7 +41,7 @@ def local_partial(
     graph = Graph()
     graph.strict_shapes = False
     Importer(graph, origins=False).add(part.graph_def)
-    dataflow = any(op.type in CONTROL_FLOW for op in pruned.ops)
+    dataflow = any(CONTROL_FLOW in op.traits for op in pruned.ops)
     program = compile_partial(graph, "", memos, dataflow)
     return (
         program,

@@ -15,18 +15,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.base import dtypes, errors
+from headrace.base.traits import EXIT, NEXT_ITERATION, SWITCH, SWITCH_N
 from headrace.codec import protos as pb
 from headrace.graph.attrs import to_proto
-from headrace.graph.flow_nodes import EXITS, SWITCHES
 from headrace.graph.graph import Operation
 from headrace.graph.graphdef import input_name, node_def
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.loops import Frame, LoopFrames
-from headrace.plan.prune import LOOP_BACK, Pruned
+from headrace.plan.prune import Pruned
 from headrace.run.keys import key, task_of
 
-_APART = SWITCHES | LOOP_BACK | EXITS | {"_SwitchN"}
+_APART = frozenset((SWITCH, SWITCH_N, NEXT_ITERATION, EXIT))
 """Nodes whose outputs may be dead though they have run, or that are in another iteration or frame."""
 
 
@@ -234,7 +234,7 @@ class _Partitioner:
         return known
 
     def _edge(self, tensor: Tensor, source: str, source_device: str, device: str) -> str:
-        if tensor.op.type in LOOP_BACK:
+        if NEXT_ITERATION in tensor.op.traits:
             raise errors.invalid_argument(
                 f"{tensor.op.name!r} ({tensor.op.type}), on {source_device}, closes a loop whose Merge is on {device}; "
                 "put both on one task",
@@ -317,7 +317,7 @@ class _Partitioner:
                 (tensor.op, self._devices[user]): tensor
                 for user in self._ops
                 for tensor in user.inputs
-                if tensor not in self._fed_name and tensor.op.type not in _APART
+                if tensor not in self._fed_name and _APART.isdisjoint(tensor.op.traits)
             }
         return self._values_to.get((op, device))
 

@@ -13,15 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.base import errors
+from headrace.base.traits import CONTROL_FLOW, MERGE, NEXT_ITERATION, PLACEHOLDER
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-
-LOOP_BACK = frozenset(("NextIteration", "RefNextIteration"))
-CONTROL_FLOW = frozenset(
-    f"{prefix}{name}" for prefix in ("", "Ref") for name in ("Switch", "Merge", "Enter", "Exit", "NextIteration")
-) | {"LoopCond", "_SwitchN"}  # fmt: skip
-_MERGES = frozenset(("Merge", "RefMerge"))
-_PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
 
 # Ops that only compute, and cannot fail on inputs of the shapes that the graph promised.
 _SILENT = frozenset(
@@ -65,7 +59,7 @@ def needed(
     roots.extend(targets)
     if not exact:
         found = _found(fed, roots)
-        if not any(op.type in CONTROL_FLOW for op in found):
+        if not any(CONTROL_FLOW in op.traits for op in found):
             # Nodes that run anyway keep their edges: order among them can be observed.
             walk = _Walk(fed, found)
             return _pruned(walk, roots)
@@ -116,7 +110,7 @@ def _waited_for(op: Operation, fed: set[Tensor]) -> list[Operation]:
     """Control inputs; a placeholder that is fed is there from the start and does not run."""
     return [
         control for control in op.control_inputs
-        if control.type not in _PLACEHOLDERS or control.outputs[0] not in fed
+        if PLACEHOLDER not in control.traits or control.outputs[0] not in fed
     ]  # fmt: skip
 
 
@@ -147,7 +141,7 @@ class _Walk:
                 op, sources = stack[-1]
                 while sources:
                     source = sources.pop()
-                    if source.type in LOOP_BACK and op.type in _MERGES:
+                    if NEXT_ITERATION in source.traits and MERGE in op.traits:
                         roots.append(source)
                         continue
                     seen = done.get(source)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.base.traits import HANDLE, MAY_WAIT, STATEFUL
+from headrace.base.traits import CONST, HANDLE, MAY_WAIT, STATEFUL
 from headrace.graph.const_value import KERNEL_FAILURES, const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
@@ -106,7 +106,7 @@ class _Compiler:
         spec = op.spec
         if spec is None or spec.kernel is None:
             raise _Unknown
-        if op.type == "Const":
+        if CONST in op.traits:
             self._know(op, [const_array(op)])
         elif HANDLE in spec.traits and not op.inputs:
             register = self._new_register(op.outputs[0])
@@ -175,5 +175,5 @@ class _Compiler:
     def _info(self, op: Operation) -> NodeInfo:
         return NodeInfo(
             op.name, op.type, self._devices.get(op, op.device), op.attrs, op.built_at,
-            self._memos.setdefault(op.name, {}), input_names(op, ()),
+            self._memos.setdefault(op.name, {}), input_names(op, ()), traits=op.traits,
         )  # fmt: skip

@@ -12,16 +12,26 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headrace.graph.flow_nodes import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from headrace.base.traits import (
+    CONTROL_FLOW,
+    CONTROL_TRIGGER,
+    ENTER,
+    EXIT,
+    IDENTITY,
+    LOOP_COND,
+    MERGE,
+    NEXT_ITERATION,
+    SWITCH,
+    SWITCH_N,
+)
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.plan.prune import CONTROL_FLOW, Pruned
+from headrace.plan.prune import Pruned
 from headrace.run.keys import task_of
 
 Literal = tuple[Tensor, bool]
 Guard = frozenset[Literal]
 ALWAYS: Guard = frozenset()
-SAME_VALUE = SWITCHES | ENTERS | EXITS | NEXT_ITERATIONS | {"LoopCond"}
 
 
 class Unstructured(Exception):
@@ -48,11 +58,11 @@ class Frame:
 
     def start_of(self, merge: Operation) -> Tensor:
         """What the loop variable `merge` starts from, as a tensor of the parent."""
-        return next(t.op for t in merge.inputs if t.op.type in ENTERS).inputs[0]
+        return next(t.op for t in merge.inputs if ENTER in t.op.traits).inputs[0]
 
     def next_of(self, merge: Operation) -> Tensor:
         """What the loop variable `merge` goes on as."""
-        return next(t.op for t in merge.inputs if t.op.type in NEXT_ITERATIONS).inputs[0]
+        return next(t.op for t in merge.inputs if NEXT_ITERATION in t.op.traits).inputs[0]
 
 
 Unit = Operation | Frame
@@ -63,7 +73,7 @@ class Structure:
 
     def __init__(self, pruned: Pruned, fed: Iterable[Tensor]) -> None:
         """Raises Unstructured."""
-        if any(op.type == "_SwitchN" for op in pruned.ops):
+        if any(SWITCH_N in op.traits for op in pruned.ops):
             raise Unstructured
         self.ops = pruned.ops
         self._fed = set(fed)
@@ -83,7 +93,7 @@ class Structure:
         if tensor in self._fed:
             return ALWAYS
         guard = self.guards[tensor.op]
-        if tensor.op.type not in SWITCHES:
+        if SWITCH not in tensor.op.traits:
             return guard
         way = (self.root_of(tensor.op.inputs[1]), bool(tensor.value_index))
         return guard if way in self.frame_of[tensor.op].known else guard | {way}
@@ -94,9 +104,9 @@ class Structure:
         while found not in self._fed:
             op = found.op
             if (
-                op.type not in SWITCHES
-                and op.type != "Identity"
-                and not (op.type in ENTERS and op["is_constant"])
+                SWITCH not in op.traits
+                and IDENTITY not in op.traits
+                and not (ENTER in op.traits and op["is_constant"])
             ):
                 break
             found = op.inputs[0]
@@ -116,7 +126,7 @@ class Structure:
         frames: dict[str, Frame] = {}
         for op in self.ops:
             around = self._frame_around(op)
-            if op.type in ENTERS:
+            if ENTER in op.traits:
                 name = op["frame_name"].decode()
                 inner = frames.get(name)
                 if inner is None:
@@ -125,9 +135,9 @@ class Structure:
                     raise Unstructured(f"the frame {name!r} is entered from two others")
                 inner.enters.append(op)
                 around = inner
-            elif op.type in EXITS:
+            elif EXIT in op.traits:
                 around.exits.append(op)
-            elif op.type in MERGES and _is_loop_merge(op):
+            elif MERGE in op.traits and _is_loop_merge(op):
                 around.merges.append(op)
             self.frame_of[op] = around
         if self.root.exits or self.root.merges:
@@ -137,7 +147,7 @@ class Structure:
         """The frame that `op`'s inputs are in; of an Exit and what is in a loop, that loop."""
         found: Frame | None = None
         for tensor in op.inputs:
-            if tensor.op.type in NEXT_ITERATIONS and op.type in MERGES:
+            if NEXT_ITERATION in tensor.op.traits and MERGE in op.traits:
                 continue
             frame = self.root if tensor in self._fed else self._output_frame(tensor.op)
             if found is not None and frame is not found:
@@ -152,7 +162,7 @@ class Structure:
 
     def _output_frame(self, op: Operation) -> Frame:
         frame = self.frame_of[op]
-        if op.type in EXITS:
+        if EXIT in op.traits:
             assert frame.parent is not None
             return frame.parent
         return frame
@@ -186,7 +196,7 @@ class Structure:
             if unit is None:
                 continue
             found = sources.setdefault(unit, [])
-            tensors = [] if op.type in MERGES and _is_loop_merge(op) else op.inputs
+            tensors = [] if MERGE in op.traits and _is_loop_merge(op) else op.inputs
             before = [tensor.op for tensor in tensors if tensor not in self._fed]
             for source in (*before, *self.controls(op)):
                 other = self._unit(source, frame)
@@ -198,16 +208,16 @@ class Structure:
         """What stands in `frame` for `op`: itself, the loop that it is in, or nothing."""
         inner = self.frame_of[op]
         if inner is frame:
-            return None if op.type in ENTERS else op
+            return None if ENTER in op.traits else op
         while inner.parent is not None and inner.parent is not frame:
             inner = inner.parent
         return inner if inner.parent is frame else None
 
     def _guard(self, op: Operation) -> Guard:
-        if op.type == "ControlTrigger":
+        if CONTROL_TRIGGER in op.traits:
             return ALWAYS  # runs whatever it waits for
         parts = [self.tensor_guard(tensor) for tensor in op.inputs]
-        if op.type in MERGES:
+        if MERGE in op.traits:
             return self._merge_guard(op, parts)
         parts.extend(self._control_guard(control) for control in self.controls(op))
         return ALWAYS.union(*parts)
@@ -224,7 +234,7 @@ class Structure:
         if len(decided) != 1 or second - shared != {(pred, not way) for pred, way in decided}:
             raise Unstructured(f"{op.name!r} is not the Merge of a cond")
         ((pred, _),) = decided
-        if pred.op.type == "LoopCond":
+        if LOOP_COND in pred.op.traits:
             raise Unstructured(f"{op.name!r} merges what is inside a loop with what comes after it")
         return shared
 
@@ -250,12 +260,12 @@ class Structure:
         seen = set(stack)
         while stack:
             op = stack.pop()
-            if op.type in ENTERS:
+            if ENTER in op.traits:
                 if self._entered_guard(op) == frame.guard:
                     return True
                 continue
             for tensor in op.inputs:
-                if tensor.op.type not in NEXT_ITERATIONS and tensor.op not in seen:
+                if NEXT_ITERATION not in tensor.op.traits and tensor.op not in seen:
                     seen.add(tensor.op)
                     stack.append(tensor.op)
         return False
@@ -266,12 +276,12 @@ class Structure:
             preds = {
                 user.inputs[1]
                 for merge in frame.merges for user in merge.outputs[0]._consumers
-                if user.type in SWITCHES and self.frame_of.get(user) is frame
+                if SWITCH in user.traits and self.frame_of.get(user) is frame
             }  # fmt: skip
             if len(preds) != 1:
                 raise Unstructured(f"the loop {frame.name!r} has {len(preds)} predicates")
             (frame.pred,) = preds
-            if frame.pred.op.type != "LoopCond":
+            if LOOP_COND not in frame.pred.op.traits:
                 raise Unstructured(f"the predicate of the loop {frame.name!r} is no LoopCond")
         return frame.pred
 
@@ -284,7 +294,7 @@ class Structure:
         if self.guards[pred.op]:
             raise Unstructured(f"the predicate of the loop {frame.name!r} may be dead")
         for merge in frame.merges:
-            back = next((t.op for t in merge.inputs if t.op.type in NEXT_ITERATIONS), None)
+            back = next((t.op for t in merge.inputs if NEXT_ITERATION in t.op.traits), None)
             if back is None or self.guards[back] != {(pred, True)}:
                 raise Unstructured(
                     f"the loop variable {merge.name!r} does not go on in every iteration"
@@ -294,15 +304,15 @@ class Structure:
                 raise Unstructured(f"{op.name!r} may be dead after its loop")
             self.guards[op] = frame.guard
         for unit in frame.units:
-            if isinstance(unit, Frame) or unit.type in NEXT_ITERATIONS:
+            if isinstance(unit, Frame) or NEXT_ITERATION in unit.traits:
                 continue
-            if any(control.type == "ControlTrigger" for control in self.controls(unit)):
+            if any(CONTROL_TRIGGER in control.traits for control in self.controls(unit)):
                 raise Unstructured(f"{unit.name!r} waits for a ControlTrigger inside a loop")
 
 
 def all_alive(pruned: Pruned, fed: Sequence[Tensor], devices: Mapping[Operation, str]) -> bool:
     """Whether all that passes between tasks is outside of branches and loops: it is never dead, and sent once."""
-    if not any(op.type in CONTROL_FLOW for op in pruned.ops):
+    if not any(CONTROL_FLOW in op.traits for op in pruned.ops):
         return True
     try:
         structure = Structure(pruned, fed)
@@ -325,7 +335,7 @@ def all_alive(pruned: Pruned, fed: Sequence[Tensor], devices: Mapping[Operation,
 
 
 def _is_loop_merge(op: Operation) -> bool:
-    return any(tensor.op.type in NEXT_ITERATIONS for tensor in op.inputs)
+    return any(NEXT_ITERATION in tensor.op.traits for tensor in op.inputs)
 
 
 def _ordered(

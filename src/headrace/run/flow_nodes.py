@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from headrace.base.traits import CONTROL_TRIGGER
 from headrace.run.kernel import KernelContext, NodeInfo, StepState
 from headrace.run.variable import Variable
 
@@ -98,7 +99,7 @@ class Node:
         self.at_once = self.sources == 1 and not self.controls and self.kind is not Kind.MERGE
         self.is_one_of_two = self.loop_variable and not self.controls
         self.moves = self.kind in (Kind.ENTER, Kind.EXIT, Kind.NEXT)
-        self.trigger = self.info.op == "ControlTrigger"
+        self.trigger = CONTROL_TRIGGER in self.info.traits
         self.dead = [DEAD] * self.num_outputs
         self.numbers = [np.int32(number) for number in range(self.sources)]
 

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from headrace.base.errors import OpError
+from headrace.base.traits import NONE, Traits
 from headrace.run.files import ANYWHERE, Files
 from headrace.run.pending import Pending
 from headrace.run.resources import Resource, ResourceManager, private_name
@@ -50,7 +51,7 @@ class NodeInfo:
     `memo` belongs to the node in one compiled session: random generators, counters, caches.
     """
 
-    __slots__ = ("_built_at", "_inputs", "alone", "attrs", "device", "memo", "name", "op")
+    __slots__ = ("_built_at", "_inputs", "alone", "attrs", "device", "memo", "name", "op", "traits")
 
     def __init__(
         self,
@@ -62,10 +63,11 @@ class NodeInfo:
         memo: dict[str, Any],
         inputs: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
         alone: bool = False,
+        traits: Traits = NONE,
     ) -> None:
         """built_at: file and line, as a pair or as text.  inputs: their names, or what gives them; only traces ask.
 
-        alone: nothing else of its step could begin or end while it runs (`plan.alone`).
+        alone: nothing else of its step could begin or end while it runs (`plan.alone`).  traits: the op's.
         """
         self.name = name
         self.op = op
@@ -75,6 +77,7 @@ class NodeInfo:
         self.memo = memo
         self._inputs = inputs
         self.alone = alone
+        self.traits = traits
 
     @property
     def inputs(self) -> tuple[str, ...]:

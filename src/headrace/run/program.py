@@ -24,6 +24,7 @@ from operator import length_hint
 from typing import Any, Final
 
 from headrace.base import errors
+from headrace.base.traits import RECEIVE, SEND
 from headrace.run import long_waits, polling
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.outcome import cause, explain, interrupted, leave, lend, lend_all
@@ -35,7 +36,6 @@ from headrace.run.uninterrupted import takes
 
 LONG_WAIT_S = 0.005
 _AT_EASE: Final = nullcontext()
-_SENDS = frozenset(("_Send", "_HostSend"))
 
 Registers = list[Any]
 Instruction = Callable[[Registers], None]
@@ -64,7 +64,7 @@ class Segment:
 
     def look(self) -> None:
         """It is complete: find out what is said of it."""
-        sends = [node.op in _SENDS for node in self.nodes]
+        sends = [SEND in node.traits for node in self.nodes]
         self.sends_last = all(sends[sends.index(True) :]) if any(sends) else False
 
 
@@ -293,7 +293,7 @@ def _nowhere(registers: Registers, value: Any) -> None:
 
 def _exchanges(work: Segment | Waiter) -> bool:
     nodes = work.nodes if isinstance(work, Segment) else [work.node]
-    return any(node.op.startswith("_") for node in nodes)
+    return any(SEND in node.traits or RECEIVE in node.traits for node in nodes)
 
 
 def run_segment(segment: Segment, registers: Registers, step: StepState) -> None:

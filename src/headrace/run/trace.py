@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes
+from headrace.base.traits import CONST, RECEIVE, SEND, VARIABLE
 from headrace.codec import protos as pb
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.keys import task_of
@@ -28,9 +29,6 @@ from headrace.run.outcome import cause, explain
 from headrace.run.variable import Variable
 
 ALLOCATOR = "cpu"
-_SENDS = frozenset(("_Send", "_HostSend"))
-_RECEIVES = frozenset(("_Recv", "_HostRecv"))
-_KEEP = frozenset(("Const", "Variable", "VariableV2"))  # their bytes outlive the step
 _TSTRING = 24  # bytes that TensorFlow counts for a string, whatever its length
 
 NodeOutputs = Sequence[tuple[int, Any]]
@@ -121,19 +119,19 @@ class StatsCollector:
     ) -> None:
         """Record one execution.  Of transfers only what came from another task is listed."""
         self._ended[node.name] = end_ns
-        if node.op in _SENDS:
+        if SEND in node.traits:
             return
-        if node.op in _RECEIVES:
+        if RECEIVE in node.traits:
             self._transfer(node, start_ns, end_ns, outputs[0][1] if outputs else None)
             return
         known = [_root(value) for value in inputs]
         found = tuple(_described(slot, value, known) for slot, value in outputs)
         kept = 0
-        if node.op in _KEEP:
+        if CONST in node.traits or VARIABLE in node.traits:  # their bytes outlive the step
             kept = sum(output.num_bytes for output in found)
             found = tuple(_unmade(output) for output in found)
         # TensorFlow writes constants without the control inputs that keep them in their loop.
-        shown = node.inputs if node.op != "Const" else ()
+        shown = node.inputs if CONST not in node.traits else ()
         names = [self._renamed.get(name, name) for name in shown]
         label = f"{node.name} = {node.op}({', '.join(names)})"
         scheduled = min(self._scheduled(node.inputs), start_ns)

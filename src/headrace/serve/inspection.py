@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base.shapes import Shape
+from headrace.base.traits import RECEIVE
 from headrace.codec import protos as pb
 from headrace.run import long_waits
 from headrace.run.kernel import NodeInfo, StepState
@@ -31,8 +32,6 @@ from headrace.serve.lookalikes import MOST, lookalikes, may_mean_another
 
 Who = dict[WaitInfo, tuple[StepState, NodeInfo]]
 """The steps and nodes behind what waits."""
-
-_RECEIVES = frozenset(("_Recv", "_HostRecv"))
 
 
 def task_state(
@@ -72,7 +71,7 @@ def blocked_steps(
 
 def _wants_feed(node: NodeInfo) -> bool:
     """Whether it waits for its caller: a partial run that was not fed yet is not blocked."""
-    return node.op in _RECEIVES and bool(node.attrs.get("client_terminated"))
+    return RECEIVE in node.traits and bool(node.attrs.get("client_terminated"))
 
 
 def _who() -> Who:
@@ -122,7 +121,7 @@ def _blocked_step(
         _describe_queue(found, subject.queue, now, _behind(who), resources)
     elif isinstance(subject, Shared):
         found.resource.CopyFrom(resource_state(subject, _behind(who)))
-    elif node.op in _RECEIVES:
+    elif RECEIVE in node.traits:
         found.kind = "recv"
         found.on = _text(node.attrs.get("tensor_name")) or info.on
         found.source = task_of(_text(node.attrs.get("send_device")) or _source(info.on))

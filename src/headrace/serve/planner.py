@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from headrace.base import errors
+from headrace.base.traits import CONTROL_FLOW
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import Importer, graph_def
@@ -21,7 +22,7 @@ from headrace.plan.connect import check_names, connected, connections
 from headrace.plan.partition import Partition, partition
 from headrace.plan.place import Groups, fed_where_used, place
 from headrace.plan.progress import Progress
-from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
+from headrace.plan.prune import Pruned, needed
 from headrace.plan.relay import Stages, relay
 from headrace.plan.structure import all_alive
 from headrace.run.pending import Pending, WaitInfo
@@ -208,7 +209,7 @@ class Planner:
             incarnations, starts = self._cluster.incarnations(devices.values(), scope)
             self._tell(self._starts.earlier(starts), scope)
             parts = partition(pruned, feeds, fetches, devices, incarnations.__getitem__)
-            has_control_flow = any(op.type in CONTROL_FLOW for op in pruned.ops)
+            has_control_flow = any(CONTROL_FLOW in op.traits for op in pruned.ops)
             alive = len(parts) == 1 or all_alive(pruned, feeds, devices)
             try:
                 plan = self._registered(

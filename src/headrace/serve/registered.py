@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
+from headrace.base.traits import CONTROL_FLOW, RECEIVE, SEND
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import Importer, graph_def
@@ -18,16 +19,13 @@ from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.partial import compile_partial
 from headrace.plan.partition import shown
-from headrace.plan.prune import CONTROL_FLOW, Pruned, needed
+from headrace.plan.prune import Pruned, needed
 from headrace.run import handles
 from headrace.run.keys import key, task_of, tensor_name
 from headrace.run.trace import StatsCollector
 from headrace.serve import messages as m
 from headrace.serve.exchange import Routes
 from headrace.serve.worker_session import Steps, WorkerSession
-
-_RECEIVES = ("_Recv", "_HostRecv")
-_SENDS = ("_Send", "_HostSend")
 
 
 class Registered:
@@ -65,13 +63,13 @@ class Registered:
         others: list[Operation] = []
         for op in self._graph.get_operations():
             client = op.attrs.get("client_terminated", False)
-            if client and op.type in _RECEIVES:
+            if client and RECEIVE in op.traits:
                 self.args[_key(op)] = len(arg_tensors)
                 arg_tensors.append(op.outputs[0])
-            elif client and op.type in _SENDS:
+            elif client and SEND in op.traits:
                 self.returns[_key(op)] = len(return_tensors)
                 return_tensors.append(op.inputs[0])
-            elif op.type in _SENDS:
+            elif SEND in op.traits:
                 sends.append(op)
             else:
                 others.append(op)
@@ -81,7 +79,9 @@ class Registered:
         self.sends = bool(sends)
         receivers = {task_of(op["recv_device"].decode()) for op in sends}
         pushed_to = receivers & self.routes.pushes_to
-        self.alone = pushed_to == receivers and not any(op.type in _TRANSFERS for op in others)
+        self.alone = pushed_to == receivers and not any(
+            SEND in op.traits or RECEIVE in op.traits for op in others
+        )
         for task in pushed_to:  # so that the first value need not go the long way
             self.session.peers.get(task).prepare(request.headrace_starts.get(task, 0))
         self._kinds = [tensor._dtype.base_dtype for tensor in arg_tensors]
@@ -200,9 +200,6 @@ def unknown(handle: str, task: str) -> errors.OpError:
     )
 
 
-_TRANSFERS = frozenset(("_Send", "_Recv", "_HostSend", "_HostRecv"))
-
-
 def _imported(proto: pb.GraphDef) -> Graph:
     graph = Graph()
     graph.strict_shapes = False
@@ -215,10 +212,10 @@ def _imported(proto: pb.GraphDef) -> Graph:
 
 def _exchanges(graph: Graph) -> bool:
     """Whether values that may be dead arrive, or leave for other devices: all but feeds and fetches."""
-    branches = any(op.type in CONTROL_FLOW for op in graph.get_operations())
-    kinds = (*_RECEIVES, *_SENDS) if branches else _RECEIVES
+    branches = any(CONTROL_FLOW in op.traits for op in graph.get_operations())
     return any(
-        op.type in kinds and not op.attrs.get("client_terminated", False)
+        (RECEIVE in op.traits or (branches and SEND in op.traits))
+        and not op.attrs.get("client_terminated", False)
         for op in graph.get_operations()
     )
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from headrace.base import errors
+from headrace.base.traits import RECEIVE
+from headrace.graph.registry import traits_of
 from headrace.plan.relay import Stages
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
@@ -23,7 +25,6 @@ from headrace.serve.plans import InLine
 from headrace.serve.waiting import passed_deadline, patient
 
 _PATIENCE_S = 0.025  # past the deadline, for the tasks to say what they were waiting for
-_RECEIVES = frozenset(("_Recv", "_HostRecv"))
 _NONE: list[Any] = []
 
 
@@ -259,7 +260,7 @@ class _Step:
             late_ones = [  # a task that only knows that it was to stop says Cancelled
                 e for e in (error, *self._failed) if not isinstance(e, errors.CancelledError)
             ]
-            told = [e for e in late_ones if e.node and e.op_type not in _RECEIVES]
+            told = [e for e in late_ones if e.node and RECEIVE not in traits_of(e.op_type)]
             return (told or late_ones or [self._scope.deadline_error()])[0]
         first = self._failed[0] if self._failed else error  # what fails from now on was told to end
         self._end(error)
