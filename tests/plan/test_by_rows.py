@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.base.traits import MAY_WAIT, STATEFUL
-from headrace.graph.registry import OPS
+from headrace.base.traits import MAY_WAIT, PER_RECORD, STATEFUL
+from headrace.graph.registry import OPS, OpSpec, specs
 from headrace.plan import by_rows as table
 from headrace.plan.binding import bound_kernel, returns_value
-from headrace.plan.by_rows import EACH, Node, by_rows
+from headrace.plan.by_rows import Node, by_rows
 from headrace.run.columns import row
 
 ROWS = 5
@@ -161,7 +161,14 @@ def test_what_could_come_out_otherwise_goes_one_by_one(kind: str, rows: Any, bui
     assert by_rows(node(kind, rows, build)) is None
 
 
-def test_every_rule_has_a_case_and_every_name_is_an_op_that_only_computes() -> None:
+def test_every_rule_has_a_case() -> None:
     assert {kind for kind, *_ in CASES} == set(table._RULES)
-    for name in EACH:
-        assert OPS[name].traits.isdisjoint({STATEFUL, MAY_WAIT}), name
+
+
+@pytest.mark.parametrize("spec", [spec for spec in specs() if PER_RECORD in spec.traits], ids=str)
+def test_what_may_be_done_record_by_record_only_computes(spec: OpSpec) -> None:
+    assert spec.traits.isdisjoint({STATEFUL, MAY_WAIT})
+
+
+def test_what_has_a_rule_may_be_done_record_by_record() -> None:
+    assert all(PER_RECORD in OPS[name].traits for name in table._RULES)

@@ -59,9 +59,35 @@ ELEMENTWISE = Trait(
     "every element of the output is made of the elements at its place alone (inputs broadcast), so that the kernel may "
     "be called with blocks of arrays",
 )
+NEVER_FAILS = Trait(
+    "NEVER_FAILS",
+    "it only computes, and cannot fail on inputs of the shapes that the graph promised: to wait for it is to wait for "
+    "what it is made of",
+)
+PER_RECORD = Trait(
+    "PER_RECORD",
+    "cheap on small arrays, and depends on nothing but its inputs: may be done record by record",
+)
+AT_ONCE = Trait(
+    "AT_ONCE", "takes no time and waits for nothing, so that it may as well be done later"
+)
+LIGHT = Trait(
+    "LIGHT",
+    "arithmetic of which updates are made beside those of optimizers: too little to be worth beginning earlier",
+)
+UPDATES = Trait(
+    "UPDATES",
+    "changes a variable, or reads the rows that are to be changed: worth no message of its own",
+)
+CALLS_USER = Trait("CALLS_USER", "runs a function of the user's, which may do anything")
+ENQUEUES = Trait("ENQUEUES", "puts elements into a queue")
+ENQUEUES_ONE = Trait("ENQUEUES_ONE", "puts one element into a queue")
+DEQUEUES = Trait("DEQUEUES", "takes elements out of a queue")
+READS_ONE = Trait("READS_ONE", "takes one record from a reader")
 
 # -- of its inputs and outputs ----------------------------------------------------------------------------------------
 
+OF_SHAPE = Trait("OF_SHAPE", "the outputs follow from the shapes of the inputs alone")
 ALIASES = Trait(
     "ALIASES", "an output may be an input's own buffer or a view of it, so a fetch of it is copied"
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from headrace.base import errors
+from headrace.base.traits import DEQUEUES, ENQUEUES, Trait
 from headrace.client.producers import Producer
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
@@ -85,12 +86,12 @@ class _Why:
         if not state.resource.component or queue is None or certain_cause(state):
             return theirs
         if state.kind.startswith("enqueue"):
-            return theirs + self._itself(theirs, queue, "QueueDequeue")
+            return theirs + self._itself(theirs, queue, DEQUEUES)
         if state.kind == "close":
             return theirs
         ours = self._of_producers(state, queue, seen | {state.node})
         if not ours:
-            return theirs + self._itself(theirs, queue, "QueueEnqueue")
+            return theirs + self._itself(theirs, queue, ENQUEUES)
         if state.kind == "read":
             return f"the file-name queue {state.resource.name!r} is empty: {ours}"
         return ours
@@ -128,21 +129,21 @@ class _Why:
         text = f"its producers wait themselves, in {first.op} {first.node!r}"
         return f"{text}: {why}" if why else f"{text} ({first.kind} on {first.on})"
 
-    def _itself(self, theirs: str, queue: Operation, kind: str) -> str:
+    def _itself(self, theirs: str, queue: Operation, does: Trait) -> str:
         """More on nodes of the graph that would help, if nobody runs them."""
         if not theirs:
             return ""
         nodes = [
             op.name
             for op in self._graph.get_operations()
-            if op.type.startswith(kind) and _same(_queue_of(op), queue)
+            if does in op.traits and _same(_queue_of(op), queue)
         ]
         if not nodes:
             return ""
-        does = "fills it" if kind == "QueueEnqueue" else "empties it"
+        what = "fills it" if does is ENQUEUES else "empties it"
         names = ", ".join(map(repr, nodes[:3])) + (", …" if len(nodes) > 3 else "")
         return (
-            f"; {names} {does}, but no QueueRunner runs that: "
+            f"; {names} {what}, but no QueueRunner runs that: "
             "if the thread that waits here was to, it waits for itself"
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.base.errors import OpError
 from headrace.base.shapes import Shape
-from headrace.base.traits import CONST
+from headrace.base.traits import CONST, OF_SHAPE
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
 from headrace.graph.graph import Operation
@@ -45,7 +45,7 @@ def folded(tensor: Tensor, depth: int = 0) -> Array | None:
     if tensor._folded is not None:
         known: Array = tensor._folded
         return known
-    if op.type in ("Shape", "Size", "Rank", "ShapeN"):
+    if OF_SHAPE in op.traits:
         return _of_metadata(op, tensor.value_index, depth)
     if op.type == "VariableShape":
         variable = behind(op.inputs[0])

@@ -10,8 +10,10 @@ from typing import Any
 
 from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
+from headrace.base.traits import VARIABLE
 from headrace.codec import protos as pb
 from headrace.codec.tensors import make_tensor_proto
+from headrace.graph.registry import traits_of
 
 __all__ = [
     "convert_variables_to_constants",
@@ -20,7 +22,6 @@ __all__ = [
     "tensor_shape_from_node_def_name",
 ]
 
-_VARIABLES = ("Variable", "VariableV2")
 _ONLY_FOR_TRAINING = ("CheckNumerics", "Identity", "StopGradient")
 
 
@@ -80,7 +81,7 @@ def convert_variables_to_constants(
     names = [
         node.name
         for node in inner.node
-        if node.op in _VARIABLES
+        if VARIABLE in traits_of(node.op)
         and (variable_names_whitelist is None or node.name in variable_names_whitelist)
         and node.name not in excluded
     ]

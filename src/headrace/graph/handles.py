@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
+from headrace.base.traits import ENTER, EXIT, KEEPS_REFS, MERGE, NEXT_ITERATION, SWITCH, VAR_HANDLE
 from headrace.graph.tensor import Tensor
 
-_PASSING = frozenset(
-    {"Identity", "Switch", "RefSwitch", "Merge", "Enter", "Exit", "NextIteration", "StopGradient"}
-)
+_PASSING = frozenset((KEEPS_REFS, SWITCH, MERGE, ENTER, EXIT, NEXT_ITERATION))
 
 
 def behind(handle: Tensor) -> tuple[DType, Shape] | None:
     """Dtype and shape of the variable that `handle` stands for, if the graph says."""
     op = handle.op
-    while op.type in _PASSING and op.inputs and op.inputs[0] is not None:
+    while not _PASSING.isdisjoint(op.traits) and op.inputs and op.inputs[0] is not None:
         handle = op.inputs[0]
         op = handle.op
-    if op.type == "VarHandleOp":
+    if VAR_HANDLE in op.traits:
         return op["dtype"], op["shape"]._raw
     if op.type == "_VarHandlesOp":
         index = handle.value_index

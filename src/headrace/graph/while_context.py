@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
-from headrace.base.traits import EXIT
+from headrace.base.traits import EXIT, OF_SHAPE
 from headrace.graph import flow_nodes as nodes
 from headrace.graph.control_flow import Context, context_of, loop_of, output_context
 from headrace.graph.graph import Graph, Operation
@@ -27,8 +27,6 @@ from headrace.graph.tensor import Tensor
 
 if TYPE_CHECKING:
     from headrace.graph.loop_gradients import LoopGradient
-
-_OF_SHAPE = frozenset(("Shape", "Size", "Rank"))
 
 
 class WhileContext(Context):
@@ -177,7 +175,7 @@ class WhileContext(Context):
 
     def _forward_home(self, op: Operation) -> Context | None:
         """In a gradient, the shape of a value of the forward loop is taken there: it is less to remember."""
-        if op.type not in _OF_SHAPE:
+        if OF_SHAPE not in op.traits or op.spec is None or not op.spec.single_inputs:
             return None
         gradient = self._current_gradient()
         if gradient is None or loop_of(op.inputs[0].op) is not gradient.forward:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes, errors, shapes
-from headrace.base.traits import ELEMENTWISE, SHARES
+from headrace.base.traits import ELEMENTWISE, NEVER_FAILS, NONE, PER_RECORD, SHARES, Traits
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
@@ -79,15 +79,15 @@ def _in_parts(function: Callable[..., Any], takes_out: bool, *arrays: Any) -> An
 
 
 def _activation(
-    name: str, function: Callable[..., Any], types: str, says: str, takes_out: bool = False
-) -> OpSpec:
+    name: str, function: Callable[..., Any], types: str, says: str, *, takes_out: bool = False, traits: Traits = NONE
+) -> OpSpec:  # fmt: skip
     def kernel(xp: Any, features: Any) -> Any:
         return _in_parts(function, takes_out, features)
 
     kernel.__doc__ = f"{says}, element by element."
     spec = op(
         name, inputs="features: T", outputs="activations: T", attrs=f"T: {types}", shape=unchanged,
-        traits={ELEMENTWISE, SHARES},
+        traits={ELEMENTWISE, SHARES, *traits},
     )(kernel)  # fmt: skip
     if takes_out:
         spec.into(function)
@@ -95,8 +95,8 @@ def _activation(
 
 
 def _of_gradient(
-    name: str, function: Callable[..., Any], types: str, second: str, takes_out: bool = False
-) -> OpSpec:
+    name: str, function: Callable[..., Any], types: str, second: str, *, takes_out: bool = False, traits: Traits = NONE
+) -> OpSpec:  # fmt: skip
     """The gradient op: gradients times the derivative at `second` (the features or the outputs)."""
 
     def kernel(xp: Any, gradients: Any, at: Any) -> Any:
@@ -110,7 +110,7 @@ def _of_gradient(
         outputs="backprops: T",
         attrs=f"T: {types}",
         shape=merged,
-        traits={ELEMENTWISE, SHARES},
+        traits={ELEMENTWISE, SHARES, *traits},
     )(kernel)
     if takes_out:
         spec.into(function)
@@ -166,14 +166,21 @@ def _relu_grad(gradients: Any, features: Any, out: Any = None) -> Any:
     return _masked(gradients, features > features.dtype.type(0), out)
 
 
-relu = _activation("Relu", _relu, _RELU, "max(x, 0)", takes_out=True)
-relu6_op = _activation("Relu6", _relu6, "realnumbertype", "min(max(x, 0), 6)", takes_out=True)
-relu_grad = _of_gradient("ReluGrad", _relu_grad, "realnumbertype", "features", takes_out=True)
+relu = _activation(
+    "Relu", _relu, _RELU, "max(x, 0)", takes_out=True, traits={NEVER_FAILS, PER_RECORD}
+)
+relu6_op = _activation(
+    "Relu6", _relu6, "realnumbertype", "min(max(x, 0), 6)", takes_out=True, traits={PER_RECORD}
+)
+relu_grad = _of_gradient(
+    "ReluGrad", _relu_grad, "realnumbertype", "features", takes_out=True, traits={NEVER_FAILS}
+)
 relu6_grad = _of_gradient(
     "Relu6Grad",
     lambda dy, x: _masked(dy, (x > x.dtype.type(0)) & (x < x.dtype.type(6))),
     "realnumbertype",
     "features",
+    traits={NEVER_FAILS},
 )
 
 
@@ -215,6 +222,7 @@ def leaky_relu_op(xp: Any, features: Any, *, alpha: float) -> Any:
     outputs="backprops: T",
     attrs=_LEAKY,
     shape=merged,
+    traits={NEVER_FAILS},
 )
 def leaky_relu_grad(xp: Any, gradients: Any, features: Any, *, alpha: float) -> Any:
     """gradients where features > 0, alpha gradients elsewhere."""
@@ -259,8 +267,8 @@ def _selu_grad(dy: Any, y: Any) -> Any:
 
 elu = _activation("Elu", _elu, _FLOATS, "x where x >= 0, exp(x) - 1 elsewhere")
 selu = _activation("Selu", _selu, _FLOATS, "scaled elu, which keeps mean 0 and variance 1")
-elu_grad = _of_gradient("EluGrad", _elu_grad, _FLOATS, "outputs")
-selu_grad = _of_gradient("SeluGrad", _selu_grad, _FLOATS, "outputs")
+elu_grad = _of_gradient("EluGrad", _elu_grad, _FLOATS, "outputs", traits={NEVER_FAILS})
+selu_grad = _of_gradient("SeluGrad", _selu_grad, _FLOATS, "outputs", traits={NEVER_FAILS})
 
 
 @elu.gradient
@@ -310,9 +318,11 @@ def _softsign_grad(dy: Any, x: Any) -> Any:
     return dy / np.square(np.abs(x) + 1)
 
 
-softplus_op = _activation("Softplus", _softplus, _FLOATS, "log(exp(x) + 1)")
+softplus_op = _activation("Softplus", _softplus, _FLOATS, "log(exp(x) + 1)", traits={PER_RECORD})
 softsign = _activation("Softsign", _softsign, _FLOATS, "x / (|x| + 1)")
-softplus_grad = _of_gradient("SoftplusGrad", _softplus_grad, _FLOATS, "features")
+softplus_grad = _of_gradient(
+    "SoftplusGrad", _softplus_grad, _FLOATS, "features", traits={NEVER_FAILS}
+)
 softsign_grad = _of_gradient("SoftsignGrad", _softsign_grad, _FLOATS, "features")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes, errors
-from headrace.base.traits import AGGREGATE, COMMUTATIVE, ELEMENTWISE
+from headrace.base.traits import AGGREGATE, COMMUTATIVE, ELEMENTWISE, LIGHT, NEVER_FAILS, PER_RECORD
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
@@ -41,6 +41,7 @@ __all__ = [
     "truncatemod",
 ]  # fmt: skip
 
+_PLAIN = {NEVER_FAILS, PER_RECORD, LIGHT}
 _XY = "x: T; y: T"
 
 
@@ -60,6 +61,7 @@ def _add_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
     outputs="z: T",
     attrs=f"T: {{{FLOATS}, uint8, int8, int16, int32, int64, complex64, complex128, string}}",
     shape=broadcast,
+    traits=_PLAIN,
 )
 def add_op(xp: Any, x: Any, y: Any) -> Any:
     """x + y; strings are joined.
@@ -77,7 +79,7 @@ add_op.gradient(_add_gradient)
 add_v2 = binary(
     "AddV2", "add",
     f"{FLOATS}, uint8, uint16, uint32, uint64, int8, int16, int32, int64, complex64, complex128",
-    _add_gradient, traits={COMMUTATIVE, AGGREGATE},
+    _add_gradient, traits={*_PLAIN, COMMUTATIVE, AGGREGATE},
 )  # fmt: skip
 
 
@@ -89,7 +91,7 @@ def _subtract_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
     return unbroadcast(x, y, dout, negated)
 
 
-sub = binary("Sub", "subtract", ARITHMETIC, _subtract_gradient)
+sub = binary("Sub", "subtract", ARITHMETIC, _subtract_gradient, traits=_PLAIN)
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -118,7 +120,7 @@ def _multiply_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
     return unbroadcast(x, y, dx, mul(conj(x), dout))
 
 
-mul = binary("Mul", "multiply", ARITHMETIC, _multiply_gradient, traits={COMMUTATIVE})
+mul = binary("Mul", "multiply", ARITHMETIC, _multiply_gradient, traits={*_PLAIN, COMMUTATIVE})
 
 
 def multiply(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -189,7 +191,7 @@ def _quotient_gradient(op: Operation, dout: Any, divide: Any) -> tuple[Any, Any]
 
 @op(
     "RealDiv", inputs=_XY, outputs="z: T", attrs=type_attr(ARITHMETIC), shape=broadcast,
-    traits={ELEMENTWISE},
+    traits={*_PLAIN, ELEMENTWISE},
 )  # fmt: skip
 def realdiv(xp: Any, x: Any, y: Any) -> Any:
     """x / y of floats and complex numbers.
@@ -206,7 +208,14 @@ def _(op: Operation, dout: Any) -> tuple[Any, Any]:
     return _quotient_gradient(op, dout, realdiv)
 
 
-@op("Div", inputs=_XY, outputs="z: T", attrs=type_attr(ARITHMETIC), shape=broadcast)
+@op(
+    "Div",
+    inputs=_XY,
+    outputs="z: T",
+    attrs=type_attr(ARITHMETIC),
+    shape=broadcast,
+    traits={PER_RECORD},
+)
 def div_op(xp: Any, x: Any, y: Any) -> Any:
     """x / y; of integers, towards zero.
 
@@ -237,6 +246,7 @@ def _truncated(xp: Any, x: Any, y: Any) -> Any:
     outputs="z: T",
     attrs=type_attr(ARITHMETIC),
     shape=broadcast,
+    traits={PER_RECORD},
     differentiable=False,
 )
 def truncatediv(xp: Any, x: Any, y: Any) -> Any:
@@ -257,6 +267,7 @@ def truncatediv(xp: Any, x: Any, y: Any) -> Any:
     outputs="z: T",
     attrs=type_attr(ARITHMETIC),
     shape=broadcast,
+    traits={NEVER_FAILS, PER_RECORD},
     differentiable=False,
 )
 def floor_div(xp: Any, x: Any, y: Any) -> Any:
@@ -272,7 +283,14 @@ def floor_div(xp: Any, x: Any, y: Any) -> Any:
     return xp.floor(xp.divide(x, y))
 
 
-@op("FloorMod", inputs=_XY, outputs="z: T", attrs="T: realnumbertype", shape=broadcast)
+@op(
+    "FloorMod",
+    inputs=_XY,
+    outputs="z: T",
+    attrs="T: realnumbertype",
+    shape=broadcast,
+    traits={NEVER_FAILS, PER_RECORD},
+)
 def floormod(xp: Any, x: Any, y: Any) -> Any:
     """x - floor(x / y) · y: the remainder with the sign of y.
 
@@ -302,11 +320,21 @@ def _truncated_remainder(xp: Any, x: Any, y: Any) -> Any:
 
 _MOD_TYPES = "int32, int64, bfloat16, half, float, double"
 truncatemod = op(
-    "TruncateMod", inputs=_XY, outputs="z: T", attrs=type_attr(_MOD_TYPES), shape=broadcast
+    "TruncateMod",
+    inputs=_XY,
+    outputs="z: T",
+    attrs=type_attr(_MOD_TYPES),
+    shape=broadcast,
+    traits={PER_RECORD},
 )(_truncated_remainder)
-mod_op = op("Mod", inputs=_XY, outputs="z: T", attrs=type_attr(_MOD_TYPES), shape=broadcast)(
-    _truncated_remainder
-)
+mod_op = op(
+    "Mod",
+    inputs=_XY,
+    outputs="z: T",
+    attrs=type_attr(_MOD_TYPES),
+    shape=broadcast,
+    traits={PER_RECORD},
+)(_truncated_remainder)
 
 
 @op("DivNoNan", inputs=_XY, outputs="z: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=broadcast)
@@ -402,6 +430,7 @@ mod = floormod
     outputs="z: T",
     attrs=f"T: {{{FLOATS}, int8, int16, int32, int64, complex64, complex128}}",
     shape=broadcast,
+    traits={PER_RECORD, LIGHT},
 )
 def pow(xp: Any, x: Any, y: Any) -> Any:
     """x to the power of y.
@@ -441,11 +470,11 @@ def _extreme_gradient(op: Operation, dout: Any, comparison: str) -> tuple[Any, A
 
 maximum = binary(
     "Maximum", "maximum", "realnumbertype",
-    lambda op, dout: _extreme_gradient(op, dout, "GreaterEqual"),
+    lambda op, dout: _extreme_gradient(op, dout, "GreaterEqual"), traits=_PLAIN,
 )  # fmt: skip
 minimum = binary(
     "Minimum", "minimum", "realnumbertype",
-    lambda op, dout: _extreme_gradient(op, dout, "LessEqual"),
+    lambda op, dout: _extreme_gradient(op, dout, "LessEqual"), traits=_PLAIN,
 )  # fmt: skip
 
 
@@ -455,7 +484,7 @@ minimum = binary(
     outputs="z: T",
     attrs=f"T: {{{FLOATS}, int32, int64, complex64, complex128}}",
     shape=broadcast,
-    traits={COMMUTATIVE, ELEMENTWISE},
+    traits={PER_RECORD, COMMUTATIVE, ELEMENTWISE},
 )
 def squared_difference(xp: Any, x: Any, y: Any) -> Any:
     """|x - y|².
@@ -480,7 +509,7 @@ def _(op: Operation, dout: Any) -> tuple[Any, Any]:
 
 # -- one tensor -------------------------------------------------------------------------------
 
-neg = unary("Neg", "negative", SIGNED, lambda op, dout: make.Neg(dout))
+neg = unary("Neg", "negative", SIGNED, lambda op, dout: make.Neg(dout), traits=_PLAIN)
 
 
 def negative(x: Any, name: str | None = None) -> Tensor:
@@ -491,7 +520,7 @@ def negative(x: Any, name: str | None = None) -> Tensor:
 
 abs_op = unary(
     "Abs", "abs", f"{FLOATS}, int8, int16, int32, int64",
-    lambda op, dout: mul(dout, make.Sign(op.inputs[0]), name="mul"),
+    lambda op, dout: mul(dout, make.Sign(op.inputs[0]), name="mul"), traits={PER_RECORD},
 )  # fmt: skip
 
 
@@ -530,7 +559,9 @@ def abs(x: Any, name: str | None = None) -> Tensor:
         return made
 
 
-sign_op = unary("Sign", "sign", SIGNED, lambda op, dout: zeros_like(op.inputs[0]))
+sign_op = unary(
+    "Sign", "sign", SIGNED, lambda op, dout: zeros_like(op.inputs[0]), traits={PER_RECORD}
+)
 
 
 def sign(x: Any, name: str | None = None) -> Tensor:
@@ -557,5 +588,5 @@ def _square_gradient(op: Operation, dout: Any) -> Tensor:
 square = unary(
     "Square", "square",
     f"{FLOATS}, int8, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128",
-    _square_gradient,
+    _square_gradient, traits=_PLAIN,
 )  # fmt: skip

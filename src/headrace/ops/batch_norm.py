@@ -13,6 +13,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, merge_sizes, text
+from headrace.base.traits import NEVER_FAILS
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
@@ -108,6 +109,7 @@ def batch_norm_shape(c: ShapeContext) -> list[Shape]:
     attrs="T: {half, bfloat16, float}; U: {bfloat16, float}; epsilon: float = 9.999999747378752e-05; "
     f"exponential_avg_factor: float = 1.0; {FORMATS}; is_training: bool = true",
     shape=batch_norm_shape,
+    traits={NEVER_FAILS},
 )
 def fused_batch_norm_v3_op(
     xp: Any, x: Array, scale: Array, offset: Array, mean: Array, variance: Array, *, epsilon: float,
@@ -130,6 +132,7 @@ def fused_batch_norm_v3_op(
     attrs="T: {half, bfloat16, float}; U: {float}; epsilon: float = 9.999999747378752e-05; "
     f"{FORMATS}; is_training: bool = true",
     shape=lambda c: [c.shape("x"), c.shape("scale"), c.shape("scale"), (0,), (0,)],
+    traits={NEVER_FAILS},
 )
 def fused_batch_norm_grad_v3_op(
     xp: Any, dy: Array, x: Array, scale: Array, mean: Array, variance: Array, reserved: Array, *,

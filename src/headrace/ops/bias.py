@@ -13,7 +13,7 @@ import numpy as np
 
 from headrace.base import errors, shapes
 from headrace.base.shapes import Shape
-from headrace.base.traits import ELEMENTWISE
+from headrace.base.traits import ELEMENTWISE, NEVER_FAILS
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -76,7 +76,7 @@ def _bias_add(value: Array, bias: Array, data_format: bytes) -> Any:
     outputs="output: T",
     attrs=f"T: {_NUMBERS}; {_FORMAT}",
     shape=_bias_add_shape,
-    traits={ELEMENTWISE},
+    traits={NEVER_FAILS, ELEMENTWISE},
 )
 def bias_add_op(xp: Any, value: Array, bias: Array, *, data_format: bytes) -> Any:
     """value + bias along the channels: the last axis (NHWC) or axis 1 (NCHW).
@@ -125,6 +125,7 @@ def _bias_add_grad_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs=f"T: {_NUMBERS}; {_FORMAT}",
     shape=_bias_add_grad_shape,
+    traits={NEVER_FAILS},
 )
 def bias_add_grad_op(xp: Any, out_backprop: Array, *, data_format: bytes) -> Any:
     """[channels]: the sum over all other axes.  Raises InvalidArgument below two dimensions."""

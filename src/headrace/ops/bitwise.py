@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.base.traits import COMMUTATIVE
+from headrace.base.traits import COMMUTATIVE, PER_RECORD
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import broadcast, unchanged
 from headrace.ops.tables import INTEGERS, binary, type_attr, unary
@@ -27,7 +27,7 @@ bitwise_or = binary("BitwiseOr", "bitwise_or", INTEGERS, differentiable=False, t
 bitwise_xor = binary(
     "BitwiseXor", "bitwise_xor", INTEGERS, differentiable=False, traits={COMMUTATIVE}
 )
-invert = unary("Invert", "bitwise_invert", INTEGERS, differentiable=False)
+invert = unary("Invert", "bitwise_invert", INTEGERS, traits={PER_RECORD}, differentiable=False)
 
 
 def _shift(y: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape
+from headrace.base.traits import NEVER_FAILS
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
@@ -33,6 +34,7 @@ def _gradient_args_shape(c: ShapeContext) -> list[Shape]:
     outputs="r0: T; r1: T",
     attrs="T: {int32, int64} = int32",
     shape=_gradient_args_shape,
+    traits={NEVER_FAILS},
     differentiable=False,
 )
 def broadcast_gradient_args(xp: Any, s0: Any, s1: Any) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import ALIASES
+from headrace.base.traits import ALIASES, LIGHT, NEVER_FAILS, PER_RECORD
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
@@ -55,7 +55,7 @@ _NARROW = frozenset("int8 int16 uint8 uint16".split())
     outputs="y: DstT",
     attrs="SrcT: type; DstT: type; Truncate: bool = false",
     shape=unchanged,
-    traits={ALIASES},
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, ALIASES},
 )
 def cast_op(xp: Any, x: Any, *, DstT: DType, Truncate: bool) -> Any:
     """x as DstT: floats to integers truncate (and wrap in narrow ones), complex drops the imaginary part.

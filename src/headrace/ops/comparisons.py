@@ -13,7 +13,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import COMMUTATIVE
+from headrace.base.traits import COMMUTATIVE, LIGHT, NEVER_FAILS, PER_RECORD
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, merged
@@ -30,13 +30,37 @@ __all__ = [
 
 # -- order ------------------------------------------------------------------------------------
 
-less = binary("Less", "less", "realnumbertype", output="z: bool", differentiable=False)
-less_equal = binary(
-    "LessEqual", "less_equal", "realnumbertype", output="z: bool", differentiable=False
+less = binary(
+    "Less",
+    "less",
+    "realnumbertype",
+    output="z: bool",
+    traits={NEVER_FAILS, PER_RECORD, LIGHT},
+    differentiable=False,
 )
-greater = binary("Greater", "greater", "realnumbertype", output="z: bool", differentiable=False)
+less_equal = binary(
+    "LessEqual",
+    "less_equal",
+    "realnumbertype",
+    output="z: bool",
+    traits={NEVER_FAILS, PER_RECORD},
+    differentiable=False,
+)
+greater = binary(
+    "Greater",
+    "greater",
+    "realnumbertype",
+    output="z: bool",
+    traits={NEVER_FAILS, PER_RECORD, LIGHT},
+    differentiable=False,
+)
 greater_equal = binary(
-    "GreaterEqual", "greater_equal", "realnumbertype", output="z: bool", differentiable=False
+    "GreaterEqual",
+    "greater_equal",
+    "realnumbertype",
+    output="z: bool",
+    traits={NEVER_FAILS, PER_RECORD},
+    differentiable=False,
 )
 
 # -- equality ---------------------------------------------------------------------------------
@@ -65,7 +89,7 @@ _EQUALITY = "T: type; incompatible_shape_error: bool = true"
     outputs="z: bool",
     attrs=_EQUALITY,
     shape=_equality_shape,
-    traits={COMMUTATIVE},
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, COMMUTATIVE},
     differentiable=False,
 )
 def equal(xp: Any, x: Any, y: Any, *, incompatible_shape_error: bool) -> Any:
@@ -86,7 +110,7 @@ def equal(xp: Any, x: Any, y: Any, *, incompatible_shape_error: bool) -> Any:
     outputs="z: bool",
     attrs=_EQUALITY,
     shape=_equality_shape,
-    traits={COMMUTATIVE},
+    traits={NEVER_FAILS, PER_RECORD, COMMUTATIVE},
     differentiable=False,
 )
 def not_equal(xp: Any, x: Any, y: Any, *, incompatible_shape_error: bool) -> Any:
@@ -151,14 +175,20 @@ def approximate_equal(xp: Any, x: Any, y: Any, *, tolerance: float) -> Any:
 
 logical_and = binary(
     "LogicalAnd", "logical_and", None, inputs="x: bool; y: bool", output="z: bool",
-    differentiable=False, traits={COMMUTATIVE},
+    differentiable=False, traits={NEVER_FAILS, PER_RECORD, LIGHT, COMMUTATIVE},
 )  # fmt: skip
 logical_or = binary(
     "LogicalOr", "logical_or", None, inputs="x: bool; y: bool", output="z: bool",
-    differentiable=False, traits={COMMUTATIVE},
+    differentiable=False, traits={NEVER_FAILS, PER_RECORD, COMMUTATIVE},
 )  # fmt: skip
 logical_not = unary(
-    "LogicalNot", "logical_not", None, inputs="x: bool", output="bool", differentiable=False
+    "LogicalNot",
+    "logical_not",
+    None,
+    inputs="x: bool",
+    output="bool",
+    traits={NEVER_FAILS, PER_RECORD},
+    differentiable=False,
 )
 
 
@@ -195,6 +225,7 @@ def _select_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: type",
     shape=_select_shape,
+    traits={NEVER_FAILS, PER_RECORD, LIGHT},
 )
 def select(xp: Any, condition: Any, t: Any, e: Any) -> Any:
     """t where condition holds, e elsewhere.
@@ -238,6 +269,7 @@ def _select_v2_shape(c: ShapeContext) -> Shape:
     attrs="T: type",
     shape=_select_v2_shape,
     bare="where",
+    traits={NEVER_FAILS, PER_RECORD},
 )
 def select_v2(xp: Any, condition: Any, t: Any, e: Any) -> Any:
     """t where condition holds, e elsewhere; all three broadcast.

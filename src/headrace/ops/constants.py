@@ -17,7 +17,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Dimension, Shape, TensorShape, as_raw, text
-from headrace.base.traits import ALIASES, CONST
+from headrace.base.traits import ALIASES, AT_ONCE, CONST, LIGHT, NEVER_FAILS, PER_RECORD
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
 from headrace.codec.values import quick_array, to_array
@@ -109,7 +109,7 @@ def _const_shape(c: ShapeContext) -> Shape:
     outputs="output: dtype",
     attrs="value: tensor; dtype: type",
     shape=_const_shape,
-    traits={CONST, ALIASES},
+    traits={NEVER_FAILS, AT_ONCE, CONST, ALIASES},
     differentiable=False,
 )
 def const_op(xp: Any, *, value: Any, dtype: DType) -> Any:
@@ -170,6 +170,7 @@ def _fill_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: type; index_type: {int32, int64} = int32",
     shape=_fill_shape,
+    traits={NEVER_FAILS, PER_RECORD, LIGHT},
 )
 def fill_op(xp: Any, dims: Any, value: Any) -> Any:
     """`value` everywhere.
@@ -217,6 +218,7 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     outputs="y: T",
     attrs="T: type",
     shape=unchanged,
+    traits={NEVER_FAILS, PER_RECORD, LIGHT},
     differentiable=False,
 )
 def zeros_like_op(xp: Any, x: Any) -> Any:
@@ -238,6 +240,7 @@ def zeros_like_op(xp: Any, x: Any) -> Any:
     attrs="T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, uint32, int64, "
     "uint64, complex64, complex128, bool}",
     shape=unchanged,
+    traits={NEVER_FAILS, PER_RECORD},
     differentiable=False,
 )
 def ones_like_op(xp: Any, x: Any) -> Any:

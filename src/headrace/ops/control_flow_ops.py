@@ -16,6 +16,7 @@ from headrace.base.shapes import Shape
 from headrace.base.traits import (
     ALIASES,
     ALLOWS_UNINITIALIZED,
+    AT_ONCE,
     CONTROL_FLOW,
     CONTROL_TRIGGER,
     ENTER,
@@ -119,7 +120,7 @@ def _predicate(c: ShapeContext) -> Any:
     inputs="input: bool",
     outputs="output: bool",
     shape=_predicate,
-    traits={LOOP_COND, CONTROL_FLOW, NEVER_FOLDED},
+    traits={AT_ONCE, LOOP_COND, CONTROL_FLOW, NEVER_FOLDED},
     differentiable=False,
 )
 def loop_cond_op(xp: Any, input: Any) -> Any:

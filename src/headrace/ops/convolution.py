@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.base import shapes
 from headrace.base.shapes import Shape
-from headrace.base.traits import SHARES
+from headrace.base.traits import NEVER_FAILS, SHARES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
@@ -75,7 +75,7 @@ def _check_channels(c: ShapeContext, given: int | None, taken: int | None) -> No
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double, int32}}; {_2D}; {DILATIONS}",
     shape=conv_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def conv2d_op(
     xp: Any, x: Array, filters: Array, *, strides: list[int], padding: bytes, explicit_paddings: list[int],
@@ -121,7 +121,7 @@ def sizes_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double, int32}}; {_2D}; {DILATIONS}",
     shape=sizes_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def conv2d_backprop_input_op(
     xp: Any, input_sizes: Array, filters: Array, dout: Array, *, strides: list[int], padding: bytes,
@@ -143,7 +143,7 @@ def conv2d_backprop_input_op(
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double}}; {_2D}; {DILATIONS}",
     shape=sizes_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def conv2d_backprop_filter_op(
     xp: Any, x: Array, filter_sizes: Array, dout: Array, *, strides: list[int], padding: bytes,
@@ -212,7 +212,7 @@ _gradients(
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double}}; {_3D}",
     shape=conv_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def conv3d_op(
     xp: Any, x: Array, filters: Array, *, strides: list[int], padding: bytes, data_format: bytes,
@@ -228,7 +228,7 @@ def conv3d_op(
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double}}; {_3D}; Tshape: {{int32, int64}} = int32",
     shape=sizes_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def conv3d_backprop_input_op(
     xp: Any, input_sizes: Array, filters: Array, dout: Array, *, strides: list[int], padding: bytes,
@@ -245,7 +245,7 @@ def conv3d_backprop_input_op(
     outputs="output: T",
     attrs=f"T: {{half, bfloat16, float, double}}; {_3D}",
     shape=sizes_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def conv3d_backprop_filter_op(
     xp: Any, x: Array, filter_sizes: Array, dout: Array, *, strides: list[int], padding: bytes,

@@ -20,6 +20,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import PER_RECORD
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
@@ -292,6 +293,7 @@ def _csv_shape(c: ShapeContext) -> list[Shape]:
     attrs="OUT_TYPE: list({float, double, int32, int64, string}) >= 1; field_delim: string = ','; "
     "use_quote_delim: bool = true; na_value: string = ''; select_cols: list(int) = []",
     shape=_csv_shape,
+    traits={PER_RECORD},
     differentiable=False,
 )
 def decode_csv_op(

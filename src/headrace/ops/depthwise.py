@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import text
-from headrace.base.traits import SHARES
+from headrace.base.traits import NEVER_FAILS, SHARES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.ops.constants import checked_sizes
@@ -97,7 +97,7 @@ def depthwise(
     outputs="output: T",
     attrs=_ATTRS,
     shape=conv_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def depthwise_conv2d_op(
     xp: Any, x: Array, filters: Array, *, strides: list[int], padding: bytes, explicit_paddings: list[int],
@@ -123,7 +123,7 @@ def _split(dout: Array, filters: Sequence[int], where: Geometry, data_format: by
     outputs="output: T",
     attrs=_ATTRS,
     shape=sizes_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def depthwise_backprop_input_op(
     xp: Any, input_sizes: Array, filters: Array, dout: Array, *, strides: list[int], padding: bytes,
@@ -166,7 +166,7 @@ def depthwise_backprop_input_op(
     outputs="output: T",
     attrs=_ATTRS,
     shape=sizes_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def depthwise_backprop_filter_op(
     xp: Any, x: Array, filter_sizes: Array, dout: Array, *, strides: list[int], padding: bytes,

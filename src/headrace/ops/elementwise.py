@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.base.traits import ALIASES, ELEMENTWISE
+from headrace.base.traits import ALIASES, ELEMENTWISE, LIGHT, NEVER_FAILS, NONE, PER_RECORD, Traits
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
@@ -64,11 +64,21 @@ def _plus_one(x: Tensor) -> Tensor:
     return total
 
 
-exp = unary("Exp", "exp", FLOATS_AND_COMPLEXES, _exp_gradient)
+exp = unary("Exp", "exp", FLOATS_AND_COMPLEXES, _exp_gradient, traits={NEVER_FAILS, PER_RECORD})
 expm1 = unary("Expm1", "expm1", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Exp(x)))
-log = unary("Log", "log", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Reciprocal(x)))
+log = unary(
+    "Log",
+    "log",
+    FLOATS_AND_COMPLEXES,
+    _of_input(lambda x: make.Reciprocal(x)),
+    traits={NEVER_FAILS, PER_RECORD},
+)
 log1p = unary(
-    "Log1p", "log1p", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Reciprocal(_plus_one(x)))
+    "Log1p",
+    "log1p",
+    FLOATS_AND_COMPLEXES,
+    _of_input(lambda x: make.Reciprocal(_plus_one(x))),
+    traits={PER_RECORD},
 )
 
 
@@ -85,12 +95,18 @@ def _of_conjugate_output(name: str) -> Gradient:
     return gradient
 
 
-sqrt = unary("Sqrt", "sqrt", FLOATS_AND_COMPLEXES, _of_output("SqrtGrad"))
+sqrt = unary(
+    "Sqrt",
+    "sqrt",
+    FLOATS_AND_COMPLEXES,
+    _of_output("SqrtGrad"),
+    traits={NEVER_FAILS, PER_RECORD, LIGHT},
+)
 
 
 @op(
     "Rsqrt", inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=unchanged,
-    traits={ELEMENTWISE},
+    traits={PER_RECORD, ELEMENTWISE},
 )  # fmt: skip
 def rsqrt(xp: Any, x: Any) -> Any:
     """1 / √x.
@@ -117,7 +133,7 @@ def _reciprocal(xp: Any, x: Any) -> Any:
 def _one_over(name: str) -> OpSpec:
     spec = op(
         name, inputs="x: T", outputs="y: T", attrs=type_attr(SIGNED), shape=unchanged,
-        traits={ELEMENTWISE},
+        traits={ELEMENTWISE, PER_RECORD},
     )(_reciprocal)  # fmt: skip
     spec.gradient(_of_output("ReciprocalGrad"))
     return spec
@@ -129,7 +145,7 @@ inv = _one_over("Inv")
 
 @op(
     "Sigmoid", inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=unchanged,
-    traits={ELEMENTWISE},
+    traits={NEVER_FAILS, PER_RECORD, ELEMENTWISE},
 )  # fmt: skip
 def sigmoid_op(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x)).
@@ -211,15 +227,25 @@ def _over(function: str) -> Gradient:
     return gradient
 
 
-sin = unary("Sin", "sin", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Cos(x)))
-cos = unary("Cos", "cos", FLOATS_AND_COMPLEXES, _minus_times(lambda x: make.Sin(x)))
-tan = unary("Tan", "tan", FLOATS_AND_COMPLEXES, _tan_gradient)
-asin = unary("Asin", "asin", FLOATS_AND_COMPLEXES, _of_input(_asin_slope))
-acos = unary("Acos", "acos", FLOATS_AND_COMPLEXES, _minus_times(_asin_slope))
-atan = unary("Atan", "atan", FLOATS_AND_COMPLEXES, _of_input(_atan_slope))
+sin = unary(
+    "Sin", "sin", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Cos(x)), traits={PER_RECORD}
+)
+cos = unary(
+    "Cos", "cos", FLOATS_AND_COMPLEXES, _minus_times(lambda x: make.Sin(x)), traits={PER_RECORD}
+)
+tan = unary("Tan", "tan", FLOATS_AND_COMPLEXES, _tan_gradient, traits={PER_RECORD})
+asin = unary("Asin", "asin", FLOATS_AND_COMPLEXES, _of_input(_asin_slope), traits={PER_RECORD})
+acos = unary("Acos", "acos", FLOATS_AND_COMPLEXES, _minus_times(_asin_slope), traits={PER_RECORD})
+atan = unary("Atan", "atan", FLOATS_AND_COMPLEXES, _of_input(_atan_slope), traits={PER_RECORD})
 sinh = unary("Sinh", "sinh", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Cosh(x)))
 cosh = unary("Cosh", "cosh", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Sinh(x)))
-tanh = unary("Tanh", "tanh", FLOATS_AND_COMPLEXES, _of_conjugate_output("TanhGrad"))
+tanh = unary(
+    "Tanh",
+    "tanh",
+    FLOATS_AND_COMPLEXES,
+    _of_conjugate_output("TanhGrad"),
+    traits={NEVER_FAILS, PER_RECORD},
+)
 asinh = unary("Asinh", "asinh", FLOATS_AND_COMPLEXES, _over("Cosh"))
 acosh = unary("Acosh", "acosh", FLOATS_AND_COMPLEXES, _over("Sinh"))
 atanh = unary("Atanh", "atanh", FLOATS_AND_COMPLEXES, _of_input(_atanh_slope))
@@ -237,12 +263,12 @@ atan2 = binary("Atan2", "atan2", FLOATS, _atan2_gradient, inputs="y: T; x: T")
 
 # -- rounding and kinds of numbers --------------------------------------------------------------
 
-floor = unary("Floor", "floor", FLOATS, differentiable=False)
-ceil = unary("Ceil", "ceil", FLOATS, differentiable=False)
-rint = unary("Rint", "rint", FLOATS, differentiable=False)
-is_nan = unary("IsNan", "isnan", FLOATS, output="bool")
-is_inf = unary("IsInf", "isinf", FLOATS, output="bool")
-is_finite = unary("IsFinite", "isfinite", FLOATS, output="bool")
+floor = unary("Floor", "floor", FLOATS, traits={PER_RECORD}, differentiable=False)
+ceil = unary("Ceil", "ceil", FLOATS, traits={PER_RECORD}, differentiable=False)
+rint = unary("Rint", "rint", FLOATS, traits={PER_RECORD}, differentiable=False)
+is_nan = unary("IsNan", "isnan", FLOATS, output="bool", traits={PER_RECORD})
+is_inf = unary("IsInf", "isinf", FLOATS, output="bool", traits={PER_RECORD})
+is_finite = unary("IsFinite", "isfinite", FLOATS, output="bool", traits={PER_RECORD})
 
 
 @op(
@@ -251,7 +277,7 @@ is_finite = unary("IsFinite", "isfinite", FLOATS, output="bool")
     outputs="y: T",
     attrs=type_attr(SIGNED),
     shape=unchanged,
-    traits={ALIASES},
+    traits={PER_RECORD, ALIASES},
     differentiable=False,
 )
 def round_op(xp: Any, x: Any) -> Any:
@@ -274,7 +300,7 @@ def round(x: Any, name: str | None = None) -> Tensor:
 # -- gradients as ops ---------------------------------------------------------------------------
 
 
-def _grad_op(name: str, kernel: Callable[..., Any]) -> OpSpec:
+def _grad_op(name: str, kernel: Callable[..., Any], traits: Traits = NONE) -> OpSpec:
     """Op `name` of a function's value y and the gradient dy there."""
 
     def checked(xp: Any, y: Any, dy: Any) -> Any:
@@ -287,7 +313,7 @@ def _grad_op(name: str, kernel: Callable[..., Any]) -> OpSpec:
     checked.__doc__ = kernel.__doc__
     return op(
         name, inputs="y: T; dy: T", outputs="z: T", attrs=type_attr(FLOATS_AND_COMPLEXES),
-        shape=merged, traits={ELEMENTWISE},
+        shape=merged, traits={ELEMENTWISE, *traits},
     )(checked)  # fmt: skip
 
 
@@ -323,10 +349,10 @@ def _reciprocal_grad(xp: Any, y: Any, dy: Any) -> Any:
     return -dy * (y * y)
 
 
-tanh_grad = _grad_op("TanhGrad", _tanh_grad)
-sigmoid_grad = _grad_op("SigmoidGrad", _sigmoid_grad)
-sqrt_grad = _grad_op("SqrtGrad", _sqrt_grad)
-rsqrt_grad = _grad_op("RsqrtGrad", _rsqrt_grad)
+tanh_grad = _grad_op("TanhGrad", _tanh_grad, traits={NEVER_FAILS})
+sigmoid_grad = _grad_op("SigmoidGrad", _sigmoid_grad, traits={NEVER_FAILS})
+sqrt_grad = _grad_op("SqrtGrad", _sqrt_grad, traits={NEVER_FAILS})
+rsqrt_grad = _grad_op("RsqrtGrad", _rsqrt_grad, traits={NEVER_FAILS})
 reciprocal_grad = _grad_op("ReciprocalGrad", _reciprocal_grad)
 inv_grad = _grad_op("InvGrad", _reciprocal_grad)
 

@@ -16,6 +16,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
+from headrace.base.traits import PER_RECORD
 from headrace.codec import examples as codec
 from headrace.codec.examples import Batch, DenseSpec, ListSpec, SparseSpec
 from headrace.graph.graph import Operation
@@ -227,6 +228,7 @@ def _example_v2_shapes(c: ShapeContext) -> list[Shape]:
     f"ragged_value_types: list({_TYPES}) >= 0; ragged_split_types: list({{int32, int64}}) >= 0; "
     "dense_shapes: list(shape) >= 0",
     shape=_example_v2_shapes,
+    traits={PER_RECORD},
     differentiable=False,
 )
 def parse_example_v2_op(
@@ -265,6 +267,7 @@ def _no_ragged(*keys: Array) -> None:
     attrs="num_sparse: int >= 0; sparse_keys: list(string) >= 0; dense_keys: list(string) >= 0; "
     f"sparse_types: list({_TYPES}) >= 0; Tdense: list({_TYPES}) >= 0; dense_shapes: list(shape) >= 0",
     shape=lambda c: _example_shapes(c, c.attr("num_sparse"), c.with_rank("serialized", 0)),
+    traits={PER_RECORD},
     differentiable=False,
 )
 def parse_single_example_op(

@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.base.traits import ALIASES, IDENTITY, KEEPS_REFS, NEVER_FOLDED, STATEFUL
+from headrace.base.traits import (
+    ALIASES,
+    AT_ONCE,
+    IDENTITY,
+    KEEPS_REFS,
+    NEVER_FAILS,
+    NEVER_FOLDED,
+    PER_RECORD,
+    STATEFUL,
+)
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
@@ -28,7 +37,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@op("NoOp", traits={NEVER_FOLDED})
+@op("NoOp", traits={NEVER_FAILS, AT_ONCE, NEVER_FOLDED})
 def no_op_op(xp: Any) -> None:
     """Nothing; a place for control dependencies.
 
@@ -42,7 +51,7 @@ def no_op_op(xp: Any) -> None:
     outputs="output: T",
     attrs="T: type",
     shape=unchanged,
-    traits={IDENTITY, ALIASES, KEEPS_REFS},
+    traits={NEVER_FAILS, PER_RECORD, AT_ONCE, IDENTITY, ALIASES, KEEPS_REFS},
 )
 def identity_op(xp: Any, input: Any) -> Any:
     """The input itself, a reference if it is one.
@@ -109,7 +118,7 @@ def _(op: Operation, *douts: Tensor) -> Any:
     outputs="output: T",
     attrs="T: type",
     shape=unchanged,
-    traits={ALIASES, KEEPS_REFS},
+    traits={NEVER_FAILS, PER_RECORD, ALIASES, KEEPS_REFS},
     differentiable=False,
 )
 def stop_gradient(xp: Any, input: Any) -> Any:
@@ -126,7 +135,7 @@ def stop_gradient(xp: Any, input: Any) -> Any:
     outputs="output: T",
     attrs="T: type; message: string = ''",
     shape=unchanged,
-    traits={ALIASES},
+    traits={NEVER_FAILS, ALIASES},
 )
 def prevent_gradient(xp: Any, input: Any) -> Any:
     """The input itself; asking for a gradient through it is a LookupError with `message`.

@@ -15,6 +15,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, TensorShape, text
+from headrace.base.traits import LIGHT, PER_RECORD
 from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
@@ -63,6 +64,7 @@ def _taken(params: Any, indices: Any, axis: int) -> Any:
     outputs="output: Tparams",
     attrs="validate_indices: bool = true; Tparams: type; Tindices: {int32, int64}",
     shape=lambda c: _gathered(c.with_rank_at_least("params", 1), c.shape("indices"), 0, 0),
+    traits={PER_RECORD, LIGHT},
 )
 def gather_v1_op(xp: Any, params: Any, indices: Any) -> Any:
     """The rows of params at indices; graphs of old producers have it.
@@ -115,6 +117,7 @@ def _gather_v2_shape(c: ShapeContext) -> Shape:
     outputs="output: Tparams",
     attrs="batch_dims: int = 0; Tparams: type; Tindices: {int16, int32, int64}; Taxis: {int32, int64}",
     shape=_gather_v2_shape,
+    traits={PER_RECORD, LIGHT},
 )
 def gather_v2_op(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: int) -> Any:
     """The slices of params at indices along axis; the first batch_dims dimensions go in step.
@@ -464,6 +467,7 @@ def _where_shape(c: ShapeContext) -> Shape:
     attrs="T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, "
     "qint16, quint16, uint16, complex128, half, uint32, uint64, bool} = bool",
     shape=_where_shape,
+    traits={PER_RECORD},
     differentiable=False,
 )
 def where_op(xp: Any, input: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Dimension, Shape
-from headrace.base.traits import ALIASES, CONST
+from headrace.base.traits import ALIASES, CONST, LIGHT, NEVER_FAILS, PER_RECORD
 from headrace.graph.const_value import as_shape, constant_value
 from headrace.graph.control_flow import output_context
 from headrace.graph.convert import convert
@@ -107,6 +107,7 @@ def _concatenated(xp: Any, values: Sequence[Any], axis: Any) -> Any:
     outputs="output: T",
     attrs="N: int >= 2; T: type; Tidx: {int32, int64} = int32",
     shape=_concat_shape(slice(0, -1), -1),
+    traits={NEVER_FAILS, PER_RECORD, LIGHT},
 )
 def concat_v2_op(xp: Any, *values_and_axis: Any) -> Any:
     """The values one after the other along axis.
@@ -123,6 +124,7 @@ def concat_v2_op(xp: Any, *values_and_axis: Any) -> Any:
     outputs="output: T",
     attrs="N: int >= 2; T: type",
     shape=_concat_shape(slice(1, None), 0),
+    traits={PER_RECORD},
 )
 def concat_v1_op(xp: Any, concat_dim: Any, *values: Any) -> Any:
     """ConcatV2 with the axis in front; graphs of old producers have it."""
@@ -321,7 +323,7 @@ def _split_shape(c: ShapeContext) -> list[Shape]:
     outputs="output: num_split * T",
     attrs="num_split: int >= 1; T: type",
     shape=_split_shape,
-    traits={ALIASES},
+    traits={PER_RECORD, ALIASES},
 )
 def split_op(xp: Any, split_dim: Any, value: Any, *, num_split: int) -> list[Any]:
     """value cut into num_split equal parts along split_dim.
@@ -391,7 +393,7 @@ def _split_v_shape(c: ShapeContext) -> list[Shape]:
     outputs="output: num_split * T",
     attrs="num_split: int >= 1; T: type; Tlen: {int8, int32, int64} = int64",
     shape=_split_v_shape,
-    traits={ALIASES},
+    traits={PER_RECORD, ALIASES},
 )
 def split_v_op(
     xp: Any, value: Any, size_splits: Any, split_dim: Any, *, num_split: int

@@ -17,7 +17,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import SHARES
+from headrace.base.traits import NEVER_FAILS, SHARES
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -207,7 +207,7 @@ def multiplied(xp: Any, a: Any, b: Any, transpose_a: bool, transpose_b: bool) ->
     f"T: {{{FLOATS}, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}}; "
     "grad_a: bool = false; grad_b: bool = false",
     shape=product_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def matmul_op(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
     """The product of two matrices, each transposed (not conjugated) first if asked for.
@@ -352,7 +352,7 @@ _BATCH = "adj_x: bool = false; adj_y: bool = false; grad_x: bool = false; grad_y
     outputs="output: T",
     attrs=f"T: {{{FLOATS}, int32, int64, complex64, complex128}}; {_BATCH}",
     shape=_batch_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def batch_matmul_op(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
     """Products of pairs of matrices, each conjugated and transposed first if asked for.
@@ -374,7 +374,7 @@ def batch_matmul_op(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any
     outputs="output: T",
     attrs=f"T: {{{FLOATS}, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128}}; {_BATCH}",
     shape=_batch_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def batch_matmul_v2(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
     """BatchMatMul whose leading dimensions broadcast.
@@ -393,7 +393,7 @@ _V3_INPUT = f"{{{FLOATS}, uint8, int8, int16, int32, int64, complex64, complex12
     outputs="output: Tout",
     attrs=f"Ta: {_V3_INPUT}; Tb: {_V3_INPUT}; Tout: {{{FLOATS}, int16, int32, int64, complex64, complex128}}; {_BATCH}",
     shape=_batch_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def batch_matmul_v3(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool, Tout: DType) -> Any:
     """BatchMatMulV2 of possibly different types, computed in the type of the output.

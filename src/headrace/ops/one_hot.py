@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import PER_RECORD
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.registry import op
@@ -40,6 +41,7 @@ def _one_hot_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="axis: int = -1; T: type; TI: {uint8, int8, int32, int64} = int64",
     shape=_one_hot_shape,
+    traits={PER_RECORD},
     differentiable=False,
 )
 def one_hot_op(

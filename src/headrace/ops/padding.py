@@ -13,6 +13,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, merge_sizes, text
+from headrace.base.traits import NEVER_FAILS, PER_RECORD
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.registry import get, op
@@ -53,6 +54,7 @@ def _tile_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: type; Tmultiples: {int32, int64} = int32",
     shape=_tile_shape,
+    traits={NEVER_FAILS, PER_RECORD},
 )
 def tile(xp: Any, input: Any, multiples: Any) -> Any:
     """The input repeated multiples[i] times along dimension i.
@@ -163,6 +165,7 @@ def _padded(xp: Any, input: Any, paddings: Any, value: Any) -> Any:
     outputs="output: T",
     attrs="T: type; Tpaddings: {int32, int64} = int32",
     shape=_pad_shape,
+    traits={NEVER_FAILS, PER_RECORD},
 )
 def pad_op(xp: Any, input: Any, paddings: Any) -> Any:
     """The input with zeros (empty strings) around it.
@@ -179,6 +182,7 @@ def pad_op(xp: Any, input: Any, paddings: Any) -> Any:
     outputs="output: T",
     attrs="T: type; Tpaddings: {int32, int64} = int32",
     shape=_pad_shape,
+    traits={PER_RECORD},
 )
 def pad_v2_op(xp: Any, input: Any, paddings: Any, constant_values: Any) -> Any:
     """Pad with the scalar constant_values instead of zero."""
@@ -216,6 +220,7 @@ _MIRRORS = "T: type; Tpaddings: {int32, int64} = int32; mode: {'REFLECT', 'SYMME
     outputs="output: T",
     attrs=_MIRRORS,
     shape=_pad_shape,
+    traits={PER_RECORD},
 )
 def mirror_pad(xp: Any, input: Any, paddings: Any, *, mode: bytes) -> Any:
     """The input with its mirror image around it; SYMMETRIC repeats the edge, REFLECT does not.
@@ -382,6 +387,7 @@ def _reverse_shape(c: ShapeContext) -> Shape:
     attrs="Tidx: {int32, int64} = int32; T: {uint8, int8, uint16, int16, int32, uint32, int64, uint64, bool, "
     "bfloat16, half, float, double, complex64, complex128, string}",
     shape=_reverse_shape,
+    traits={PER_RECORD},
 )
 def reverse_v2_op(xp: Any, tensor: Any, axis: Any) -> Any:
     """The tensor reversed along the dimensions that axis names.

@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.base import errors, shapes
 from headrace.base.shapes import Shape
+from headrace.base.traits import NEVER_FAILS, NONE, Traits
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.registry import OpSpec, op
@@ -136,13 +137,14 @@ def _stitch(indices: list[Array], data: list[Array]) -> Array:
     return out
 
 
-def _stitching(name: str) -> OpSpec:
+def _stitching(name: str, traits: Traits = NONE) -> OpSpec:
     @op(
         name,
         inputs="indices: N * int32; data: N * T",
         outputs="merged: T",
         attrs="N: int >= 1; T: type",
         shape=_stitch_shape,
+        traits=traits,
     )
     def spec(xp: Any, *both: Any) -> Any:
         """merged[indices[i]] = data[i]; where an index repeats, the last one counts."""
@@ -162,7 +164,7 @@ def _stitching(name: str) -> OpSpec:
     return spec
 
 
-dynamic_stitch_op = _stitching("DynamicStitch")
+dynamic_stitch_op = _stitching("DynamicStitch", traits={NEVER_FAILS})
 parallel_dynamic_stitch_op = _stitching("ParallelDynamicStitch")
 
 

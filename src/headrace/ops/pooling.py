@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import SHARES
+from headrace.base.traits import NEVER_FAILS, SHARES
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
@@ -243,7 +243,7 @@ max_pool_op = op(
     attrs="T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = float; "
     f"{_EXPLICIT}; data_format: {{'NHWC', 'NCHW', 'NCHW_VECT_C'}} = 'NHWC'",
     shape=_pool_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )(_max_pool)
 
 max_pool_grad_op = op(
@@ -252,7 +252,7 @@ max_pool_grad_op = op(
     outputs="output: T",
     attrs=f"{_EXPLICIT}; {_FORMAT}; T: realnumbertype = float",
     shape=lambda c: c.shape("orig_input"),
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )(_max_pool_grad)
 
 max_pool_grad_grad_op = op(
@@ -270,7 +270,7 @@ max_pool_grad_grad_op = op(
     outputs="output: T",
     attrs=f"{_VOLUMES}; T: {{half, bfloat16, float}}",
     shape=_pool_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def max_pool_3d_op(
     xp: Any, x: Array, *, ksize: list[int], strides: list[int], padding: bytes, data_format: bytes
@@ -285,7 +285,7 @@ def max_pool_3d_op(
     outputs="output: T",
     attrs=f"{_VOLUMES}; T: {{half, bfloat16, float}} = float; TInput: {{half, bfloat16, float}} = float",
     shape=lambda c: c.shape("orig_input"),
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )
 def max_pool_3d_grad_op(
     xp: Any, x: Array, y: Array, dy: Array, *, ksize: list[int], strides: list[int], padding: bytes,
@@ -432,7 +432,7 @@ avg_pool_op = op(
     outputs="output: T",
     attrs=f"{_SIMPLE}; T: {_FLOATS}",
     shape=_pool_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )(_avg_pool)
 
 avg_pool_grad_op = op(
@@ -441,7 +441,7 @@ avg_pool_grad_op = op(
     outputs="output: T",
     attrs=f"{_SIMPLE}; T: {_FLOATS}",
     shape=lambda c: c.shape_value("orig_input_shape"),
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )(_avg_pool_grad)
 
 avg_pool_3d_op = op(
@@ -450,7 +450,7 @@ avg_pool_3d_op = op(
     outputs="output: T",
     attrs=f"{_VOLUMES}; T: {_FLOATS}",
     shape=_pool_shape,
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )(_avg_pool)
 
 avg_pool_3d_grad_op = op(
@@ -459,7 +459,7 @@ avg_pool_3d_grad_op = op(
     outputs="output: T",
     attrs=f"{_VOLUMES}; T: {_FLOATS}",
     shape=lambda c: c.shape_value("orig_input_shape"),
-    traits={SHARES},
+    traits={NEVER_FAILS, SHARES},
 )(_avg_pool_grad)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
-from headrace.base.traits import MAY_WAIT, STATEFUL
+from headrace.base.traits import CALLS_USER, MAY_WAIT, STATEFUL
 from headrace.graph import scopes
 from headrace.graph.build import apply_op
 from headrace.graph.graph import Graph
@@ -139,8 +139,8 @@ _ARGUMENTS: dict[str, Any] = {
     "attrs": "token: string; Tin: list(type) >= 0; Tout: list(type) >= 0",
     "differentiable": False,
 }
-py_func_op = op("PyFunc", traits={STATEFUL, MAY_WAIT}, **_ARGUMENTS)(_called)
-py_func_stateless_op = op("PyFuncStateless", traits={MAY_WAIT}, **_ARGUMENTS)(_called)
+py_func_op = op("PyFunc", traits={CALLS_USER, STATEFUL, MAY_WAIT}, **_ARGUMENTS)(_called)
+py_func_stateless_op = op("PyFuncStateless", traits={CALLS_USER, MAY_WAIT}, **_ARGUMENTS)(_called)
 
 
 def py_func(

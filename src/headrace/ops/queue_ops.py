@@ -18,7 +18,17 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape, TensorShape
-from headrace.base.traits import HANDLE, KEEPS_INPUTS, MAY_WAIT, NONE, STATEFUL, Traits
+from headrace.base.traits import (
+    DEQUEUES,
+    ENQUEUES,
+    ENQUEUES_ONE,
+    HANDLE,
+    KEEPS_INPUTS,
+    MAY_WAIT,
+    NONE,
+    STATEFUL,
+    Traits,
+)
 from headrace.graph.registry import OpSpec, Prompt, op
 from headrace.graph.shape_fns import ShapeContext, scalar, unknown, vector
 from headrace.run.closing import reason_of
@@ -357,13 +367,18 @@ def _user(
 _take: dict[str, Any] = {
     "outputs": "components: component_types",
     "attrs": _TAKE,
-    "traits": {MAY_WAIT},
+    "traits": {MAY_WAIT, DEQUEUES},
 }
 _take_many: dict[str, Any] = {**_take, "shape": _batches}
 _ELEMENT = "; components: Tcomponents"
 
 queue_enqueue, queue_enqueue_v2 = _user(
-    "QueueEnqueue", _enqueue, _ELEMENT, attrs=_PUT, prompt=_prompt_enqueue, traits={MAY_WAIT}
+    "QueueEnqueue",
+    _enqueue,
+    _ELEMENT,
+    attrs=_PUT,
+    prompt=_prompt_enqueue,
+    traits={ENQUEUES, ENQUEUES_ONE, MAY_WAIT},
 )
 queue_enqueue_many, queue_enqueue_many_v2 = _user(
     "QueueEnqueueMany",
@@ -371,7 +386,7 @@ queue_enqueue_many, queue_enqueue_many_v2 = _user(
     _ELEMENT,
     attrs=_PUT,
     prompt=_prompt_enqueue_many,
-    traits={MAY_WAIT, KEEPS_INPUTS},
+    traits={ENQUEUES, MAY_WAIT, KEEPS_INPUTS},
 )
 queue_dequeue, queue_dequeue_v2 = _user(
     "QueueDequeue", _dequeue, shape=unknown, prompt=_prompt_dequeue, **_take

@@ -15,7 +15,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape
-from headrace.base.traits import HANDLE, MAY_WAIT, NEVER_FOLDED, NONE, STATEFUL, Traits
+from headrace.base.traits import HANDLE, MAY_WAIT, NEVER_FOLDED, NONE, READS_ONE, STATEFUL, Traits
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec, get, op
 from headrace.graph.shape_fns import ShapeContext, scalar, vector
@@ -281,7 +281,7 @@ def _user(
 
 reader_read_v2 = _user(
     "ReaderRead", _read, queue=True, outputs="key: string; value: string", shape=scalar,
-    traits={MAY_WAIT},
+    traits={READS_ONE, MAY_WAIT},
 )  # fmt: skip
 reader_read_up_to_v2 = _user(
     "ReaderReadUpTo", _read_up_to, "; num_records: int64", queue=True,

@@ -15,7 +15,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape, TensorShape, text
-from headrace.base.traits import NONE, SHARES, Traits
+from headrace.base.traits import NEVER_FAILS, NONE, PER_RECORD, SHARES, Traits
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec, op
@@ -248,13 +248,13 @@ _ORDERED = (
     "float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8, "
     "quint8, qint32, qint16, quint16"
 )
-sum_op = _reduction("Sum", ALL_NUMBERS, _sum, traits={SHARES})
-mean_op = _reduction("Mean", ALL_NUMBERS, _mean, traits={SHARES})
-prod_op = _reduction("Prod", ALL_NUMBERS, _prod)
-max_op = _reduction("Max", _ORDERED, _max)
-min_op = _reduction("Min", _ORDERED, _min)
-all_op = _reduction("All", None, _all, differentiable=False)
-any_op = _reduction("Any", None, _any, differentiable=False)
+sum_op = _reduction("Sum", ALL_NUMBERS, _sum, traits={NEVER_FAILS, PER_RECORD, SHARES})
+mean_op = _reduction("Mean", ALL_NUMBERS, _mean, traits={NEVER_FAILS, PER_RECORD, SHARES})
+prod_op = _reduction("Prod", ALL_NUMBERS, _prod, traits={PER_RECORD})
+max_op = _reduction("Max", _ORDERED, _max, traits={NEVER_FAILS, PER_RECORD})
+min_op = _reduction("Min", _ORDERED, _min, traits={NEVER_FAILS, PER_RECORD})
+all_op = _reduction("All", None, _all, traits={PER_RECORD}, differentiable=False)
+any_op = _reduction("Any", None, _any, traits={PER_RECORD}, differentiable=False)
 euclidean_norm_op = _reduction("EuclideanNorm", ALL_NUMBERS, _euclidean_norm)
 
 # -- reduce_* ---------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 from headrace.base import shapes
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
-from headrace.base.traits import STATEFUL
+from headrace.base.traits import STATEFUL, UPDATES
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, check_scattered
 from headrace.ops.resource_variable_ops import existing, held
@@ -52,7 +52,7 @@ def _rows(name: str, apply: Apply, says: str, types: str = _NUMBERS) -> OpSpec:
         inputs="resource: resource; indices: Tindices; updates: dtype",
         attrs=f"dtype: {types}; Tindices: {{int32, int64}}",
         shape=_rows_fit,
-        traits={STATEFUL},
+        traits={UPDATES, STATEFUL},
         differentiable=False,
     )(kernel)
 

@@ -20,7 +20,7 @@ import numpy as np
 from headrace.base import errors, shapes
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape, text
-from headrace.base.traits import ALIASES, HANDLE, STATEFUL, VAR_HANDLE
+from headrace.base.traits import ALIASES, AT_ONCE, HANDLE, STATEFUL, UPDATES, VAR_HANDLE
 from headrace.graph.flow_nodes import variable_shape
 from headrace.graph.graph import Operation
 from headrace.graph.handles import behind
@@ -117,7 +117,7 @@ def _made(
     attrs="container: string = ''; shared_name: string = ''; debug_name: string = ''; dtype: type; shape: shape; "
     "allowed_devices: list(string) = []",
     shape=scalar,
-    traits={VAR_HANDLE, STATEFUL, HANDLE},
+    traits={AT_ONCE, VAR_HANDLE, STATEFUL, HANDLE},
     differentiable=False,
 )
 def var_handle_op(
@@ -215,7 +215,7 @@ def destroy_resource_op(ctx: KernelContext, resource: Any, *, ignore_lookup_erro
     outputs="value: dtype",
     attrs="dtype: type",
     shape=lambda c: held(c),
-    traits={STATEFUL, ALIASES},
+    traits={AT_ONCE, STATEFUL, ALIASES},
 )
 def read_variable_op(xp: Any, resource: Any, *, dtype: DType) -> Any:
     """The variable's value, which later updates do not change.
@@ -258,7 +258,7 @@ def read_variables_op(xp: Any, *resources: Any, dtypes: Sequence[DType]) -> list
     inputs="resource: resource; value: dtype",
     attrs="dtype: type; validate_shape: bool = false",
     shape=_held_alike("value"),
-    traits={STATEFUL},
+    traits={UPDATES, STATEFUL},
     differentiable=False,
 )
 def assign_variable_op(
@@ -278,7 +278,7 @@ def _adding(name: str, ufunc: np.ufunc, of_scalars: Callable[..., Any], sign: st
         inputs="resource: resource; value: dtype",
         attrs="dtype: type",
         shape=_held_alike("value"),
-        traits={STATEFUL},
+        traits={UPDATES, STATEFUL},
         differentiable=False,
     )(kernel)
 
@@ -352,7 +352,7 @@ def _gathered(c: ShapeContext) -> Shape:
     outputs="output: dtype",
     attrs="batch_dims: int = 0; validate_indices: bool = true; dtype: type; Tindices: {int32, int64}",
     shape=_gathered,
-    traits={STATEFUL},
+    traits={UPDATES, STATEFUL},
 )
 def resource_gather_op(
     xp: Any, resource: Any, indices: Any, *, batch_dims: int, dtype: DType

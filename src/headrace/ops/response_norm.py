@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import NEVER_FAILS
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
@@ -51,7 +52,7 @@ def _check(x: Array) -> None:
         )
 
 
-@op("LRN", inputs="input: T", outputs="output: T", attrs=_ATTRS, shape=_shape)
+@op("LRN", inputs="input: T", outputs="output: T", attrs=_ATTRS, shape=_shape, traits={NEVER_FAILS})
 def lrn_op(
     xp: Any, input: Array, *, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Any:
@@ -71,6 +72,7 @@ def lrn_op(
     outputs="output: T",
     attrs=_ATTRS,
     shape=_shape,
+    traits={NEVER_FAILS},
 )
 def lrn_grad_op(
     xp: Any, dy: Array, x: Array, y: Array, *, depth_radius: int, bias: float, alpha: float, beta: float

@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import PER_RECORD
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec, op
@@ -233,12 +234,12 @@ argmax_op = op(
     "ArgMax", inputs="input: T; dimension: Tidx", outputs="output: output_type",
     attrs=f"T: {{{_INDEXED}}}; Tidx: {{int16, int32, int64}} = int32; "
     "output_type: {int16, uint16, int32, int64} = int64",
-    shape=_without_axis, differentiable=False,
+    shape=_without_axis, traits={PER_RECORD}, differentiable=False,
 )(_index_kernel(_argmax, -np.inf))  # fmt: skip
 argmin_op = op(
     "ArgMin", inputs="input: T; dimension: Tidx", outputs="output: output_type",
     attrs=f"T: {{{_INDEXED}}}; Tidx: {{int32, int64}} = int32; output_type: {{int32, int64}} = int64",
-    shape=_without_axis, differentiable=False,
+    shape=_without_axis, traits={PER_RECORD}, differentiable=False,
 )(_index_kernel(_argmin, np.inf))  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import LIGHT, NONE, Traits
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -207,8 +208,9 @@ def _unsorted_shape(c: ShapeContext) -> Shape:
 
 
 def _unsorted(
-    name: str, types: str, indices: str, ufunc: Any, empty: Callable[[Any], Any], what: str
-) -> OpSpec:
+    name: str, types: str, indices: str, ufunc: Any, empty: Callable[[Any], Any], what: str,
+    traits: Traits = NONE,
+) -> OpSpec:  # fmt: skip
     def kernel(xp: Any, data: Any, segment_ids: Any, num_segments: Any) -> Any:
         data, ids = np.asarray(data), np.asarray(segment_ids)
         if np.ndim(num_segments):
@@ -245,11 +247,18 @@ def _unsorted(
         outputs="output: T",
         attrs=f"T: {types}; Tindices: {indices}; Tnumsegments: {{int32, int64}} = int32",
         shape=_unsorted_shape,
+        traits=traits,
     )(kernel)
 
 
 unsorted_segment_sum = _unsorted(
-    "UnsortedSegmentSum", _NUMBERS, "{int16, int32, int64}", np.add, lambda _: 0, "sum"
+    "UnsortedSegmentSum",
+    _NUMBERS,
+    "{int16, int32, int64}",
+    np.add,
+    lambda _: 0,
+    "sum",
+    traits={LIGHT},
 )
 unsorted_segment_prod = _unsorted(
     "UnsortedSegmentProd", _NUMBERS, "{int32, int64}", np.multiply, lambda _: 1, "product"

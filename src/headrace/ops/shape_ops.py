@@ -16,7 +16,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, TensorShape, text
-from headrace.base.traits import ALIASES
+from headrace.base.traits import ALIASES, LIGHT, NEVER_FAILS, OF_SHAPE, PER_RECORD
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import to_dense
@@ -46,6 +46,7 @@ def _length_of(shape: Shape) -> Shape:
     outputs="output: out_type",
     attrs="T: type; out_type: {int32, int64} = int32",
     shape=lambda c: _length_of(c.shape(0)),
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, OF_SHAPE},
     differentiable=False,
 )
 def shape_op(xp: Any, input: Any, *, out_type: dtypes.DType) -> Any:
@@ -59,6 +60,7 @@ def shape_op(xp: Any, input: Any, *, out_type: dtypes.DType) -> Any:
     outputs="output: N * out_type",
     attrs="N: int >= 1; T: type; out_type: {int32, int64} = int32",
     shape=lambda c: [_length_of(shape) for shape in c.shapes],
+    traits={NEVER_FAILS, OF_SHAPE},
     differentiable=False,
 )
 def shape_n_op(xp: Any, *input: Any, out_type: dtypes.DType) -> list[Any]:
@@ -72,6 +74,7 @@ def shape_n_op(xp: Any, *input: Any, out_type: dtypes.DType) -> list[Any]:
     outputs="output: out_type",
     attrs="T: type; out_type: {int32, int64} = int32",
     shape=scalar,
+    traits={NEVER_FAILS, PER_RECORD, OF_SHAPE},
     differentiable=False,
 )
 def size_op(xp: Any, input: Any, *, out_type: dtypes.DType) -> Any:
@@ -93,6 +96,7 @@ def size_op(xp: Any, input: Any, *, out_type: dtypes.DType) -> Any:
     outputs="output: int32",
     attrs="T: type",
     shape=scalar,
+    traits={NEVER_FAILS, PER_RECORD, OF_SHAPE},
     differentiable=False,
 )
 def rank_op(xp: Any, input: Any) -> Any:
@@ -106,14 +110,12 @@ def shape(
     """The shape of `input`, [rank]; a constant if it is known statically."""
     kind = dtypes.as_dtype(out_type)
     with name_scope(name, "Shape", [input]) as scope:
-        made: Tensor
         if isinstance(input, SparseTensor):
-            made = get("Cast")(input.dense_shape, DstT=kind)
-            return made
+            return get("Cast")(input.dense_shape, DstT=kind)  # type: ignore[no-any-return]
         tensor = convert(input)
         if optimize and shape_rules.is_fully_defined(tensor.raw_shape):
             return constant(list(tensor.raw_shape or ()), kind, name=scope)
-        made = shape_op(tensor, out_type=kind, name=scope)
+        made: Tensor = shape_op(tensor, out_type=kind, name=scope)
         return made
 
 
@@ -129,29 +131,25 @@ def size(
     """The number of elements of `input`; a constant if it is known statically."""
     kind = dtypes.as_dtype(out_type)
     with name_scope(name, "Size", [input]) as scope:
-        made: Tensor
         if isinstance(input, SparseTensor):
-            made = get("Prod")(get("Cast")(input.dense_shape, DstT=kind), 0, name=scope)
-            return made
+            return get("Prod")(get("Cast")(input.dense_shape, DstT=kind), 0, name=scope)  # type: ignore[no-any-return]
         tensor = convert(input)
         raw = tensor.raw_shape
         if optimize and raw is not None and (None not in raw or 0 in raw):
             return constant(0 if 0 in raw else shape_rules.num_elements(raw), kind, name=scope)
-        made = size_op(tensor, out_type=kind, name=scope)
+        made: Tensor = size_op(tensor, out_type=kind, name=scope)
         return made
 
 
 def rank(input: Any, name: str | None = None, optimize: bool = True) -> Tensor:
     """The rank of `input`, int32; a constant if it is known statically."""
     with name_scope(name, "Rank", [input]) as scope:
-        made: Tensor
         if isinstance(input, SparseTensor):
-            made = size_op(input.dense_shape, out_type=dtypes.int32, name=scope)
-            return made
+            return size_op(input.dense_shape, out_type=dtypes.int32, name=scope)  # type: ignore[no-any-return]
         tensor = convert(input)
         if optimize and tensor.raw_shape is not None:
             return constant(len(tensor.raw_shape), dtypes.int32, name=scope)
-        made = rank_op(tensor, name=scope)
+        made: Tensor = rank_op(tensor, name=scope)
         return made
 
 
@@ -189,7 +187,7 @@ def _reshape_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: type; Tshape: {int32, int64} = int32",
     shape=_reshape_shape,
-    traits={ALIASES},
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, ALIASES},
 )
 def reshape_op(xp: Any, tensor: Any, shape: Any) -> Any:
     """The same elements in row-major order in another shape.
@@ -293,7 +291,7 @@ def _expand_dims_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: type; Tdim: {int32, int64} = int32",
     shape=_expand_dims_shape,
-    traits={ALIASES},
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, ALIASES},
 )
 def expand_dims_op(xp: Any, input: Any, dim: Any) -> Any:
     """The input with a dimension of size 1 inserted at dim.
@@ -356,7 +354,7 @@ def _squeeze_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: type; squeeze_dims: list(int) >= 0 = []",
     shape=_squeeze_shape,
-    traits={ALIASES},
+    traits={NEVER_FAILS, PER_RECORD, ALIASES},
 )
 def squeeze_op(xp: Any, input: Any, *, squeeze_dims: list[int]) -> Any:
     """The input without its dimensions of size 1, or without those in squeeze_dims.
@@ -485,6 +483,7 @@ def _permuted(xp: Any, x: Any, perm: Any) -> Any:
     outputs="y: T",
     attrs="T: type; Tperm: {int32, int64} = int32",
     shape=_transpose_shape,
+    traits={NEVER_FAILS, PER_RECORD},
 )
 def transpose_op(xp: Any, x: Any, perm: Any) -> Any:
     """x with its dimensions in the order of perm: y.shape[i] is x.shape[perm[i]].

@@ -18,7 +18,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Dimension, Shape, merge, text
-from headrace.base.traits import NEVER_FOLDED
+from headrace.base.traits import LIGHT, NEVER_FAILS, NEVER_FOLDED, PER_RECORD
 from headrace.graph.const_value import constant_value
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -200,6 +200,7 @@ def _sliced_sizes(whole: tuple[int | None, ...], index: tuple[Any, ...], known: 
     outputs="output: T",
     attrs=f"T: type; Index: {{int16, int32, int64}}; {_MASKS}",
     shape=_strided_shape,
+    traits={NEVER_FAILS, PER_RECORD, LIGHT},
 )
 def strided_slice_op(
     xp: Any, input: Any, begin: Any, end: Any, strides: Any, *,
@@ -265,6 +266,7 @@ def _mask_attrs(op: Operation) -> dict[str, Any]:
     outputs="output: T",
     attrs=f"T: type; Index: {{int32, int64}}; {_MASKS}",
     shape=lambda c: c.shape_value("shape"),
+    traits={NEVER_FAILS},
 )
 def strided_slice_grad_op(
     xp: Any, shape: Any, begin: Any, end: Any, strides: Any, dy: Any, *,
@@ -520,6 +522,7 @@ def _slice_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="T: type; Index: {int32, int64}",
     shape=_slice_shape,
+    traits={NEVER_FAILS, PER_RECORD},
 )
 def slice_op(xp: Any, input: Any, begin: Any, size: Any) -> Any:
     """The block that starts at begin and has the given size, as a copy.

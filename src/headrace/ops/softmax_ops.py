@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors, shapes
 from headrace.base.shapes import Shape
+from headrace.base.traits import NEVER_FAILS, PER_RECORD
 from headrace.graph import scopes
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
@@ -74,6 +75,7 @@ def _check_vector(logits: Any) -> None:
     outputs="softmax: T",
     attrs=f"T: {_FLOATS}",
     shape=_at_least_vector,
+    traits={NEVER_FAILS, PER_RECORD},
 )
 def softmax_op(xp: Any, logits: Array) -> Any:
     """exp(logits) over their sum, along the last axis."""
@@ -93,6 +95,7 @@ def _(op: Operation, dout: Tensor) -> Any:
     outputs="logsoftmax: T",
     attrs=f"T: {_FLOATS}",
     shape=_at_least_vector,
+    traits={NEVER_FAILS},
 )
 def log_softmax_op(xp: Any, logits: Array) -> Any:
     """The logarithm of the softmax along the last axis."""

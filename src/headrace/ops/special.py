@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.base.traits import NONE, PER_RECORD, Traits
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.registry import Gradient, OpSpec, op
@@ -35,14 +36,22 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 
 
-def _special(name: str, doc: str, function: Callable[[Array], Array], gradient: Gradient) -> OpSpec:
+def _special(
+    name: str,
+    doc: str,
+    function: Callable[[Array], Array],
+    gradient: Gradient,
+    traits: Traits = NONE,
+) -> OpSpec:
     """Op `name` of one input; `function` takes and gives float64 arrays."""
 
     def kernel(xp: Any, x: Any) -> Any:
         return np.asarray(function(np.asarray(x, np.float64))).astype(x.dtype)
 
     kernel.__doc__ = doc
-    spec = op(name, inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS), shape=unchanged)(kernel)
+    spec = op(
+        name, inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS), shape=unchanged, traits=traits
+    )(kernel)
     spec.gradient(gradient)
     return spec
 
@@ -70,7 +79,9 @@ def _gaussian(factor: float) -> Gradient:
 
 _SLOPE_AT_0 = 2 / math.sqrt(math.pi)
 
-erf = _special("Erf", "The error function.", _each(math.erf), _gaussian(_SLOPE_AT_0))
+erf = _special(
+    "Erf", "The error function.", _each(math.erf), _gaussian(_SLOPE_AT_0), traits={PER_RECORD}
+)
 erfc = _special("Erfc", "1 - erf(x).", _each(math.erfc), _gaussian(-_SLOPE_AT_0))
 
 

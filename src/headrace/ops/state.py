@@ -19,7 +19,15 @@ import numpy as np
 
 from headrace.base import dtypes, errors, shapes
 from headrace.base.shapes import Shape, TensorShape
-from headrace.base.traits import ALLOWS_UNINITIALIZED, HANDLE, NEVER_FOLDED, STATEFUL, VARIABLE
+from headrace.base.traits import (
+    ALLOWS_UNINITIALIZED,
+    AT_ONCE,
+    HANDLE,
+    NEVER_FOLDED,
+    STATEFUL,
+    UPDATES,
+    VARIABLE,
+)
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, check_scattered, from_attr, scalar
 from headrace.graph.tensor import Tensor
@@ -74,7 +82,7 @@ def _legacy_shape(c: ShapeContext) -> Shape:
 _VARIABLE: dict[str, Any] = {
     "outputs": "ref: Ref(dtype)",
     "attrs": "shape: shape; dtype: type; container: string = ''; shared_name: string = ''",
-    "traits": {VARIABLE, STATEFUL, HANDLE},
+    "traits": {VARIABLE, AT_ONCE, STATEFUL, HANDLE},
     "differentiable": False,
 }
 variable_v2 = op("VariableV2", shape=from_attr("shape"), **_VARIABLE)(_variable_kernel)
@@ -124,7 +132,7 @@ def _assign_shape(c: ShapeContext) -> Shape:
     outputs="output_ref: Ref(T)",
     attrs="T: type; validate_shape: bool = true; use_locking: bool = true",
     shape=_assign_shape,
-    traits={ALLOWS_UNINITIALIZED, NEVER_FOLDED},
+    traits={UPDATES, ALLOWS_UNINITIALIZED, NEVER_FOLDED},
     differentiable=False,
 )
 def assign_op(xp: Any, ref: Variable, value: Array, *, validate_shape: bool) -> Variable:
@@ -162,7 +170,7 @@ _ADD_TO: dict[str, Any] = {
     "outputs": "output_ref: Ref(T)",
     "attrs": f"T: {_NUMBERS}; use_locking: bool = false",
     "shape": _merged_with_ref,
-    "traits": {NEVER_FOLDED},
+    "traits": {UPDATES, NEVER_FOLDED},
     "differentiable": False,
 }
 
@@ -286,7 +294,7 @@ def _define_scatter(name: str, apply: Callable[..., None], attrs: str, says: str
         outputs="output_ref: Ref(T)",
         attrs=attrs,
         shape=_scatter_shape,
-        traits={NEVER_FOLDED},
+        traits={UPDATES, NEVER_FOLDED},
         differentiable=name in _GRADIENT_UNASKED,
     )(kernel)
 

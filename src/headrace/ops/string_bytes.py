@@ -19,6 +19,7 @@ from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.limits import Growth
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import PER_RECORD
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
@@ -69,6 +70,7 @@ def _decoded(
     attrs="out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, complex64, complex128, "
     "bool, bfloat16}; little_endian: bool = true",
     shape=_raw_shape,
+    traits={PER_RECORD},
     differentiable=False,
 )
 def decode_raw_op(xp: Any, bytes: Any, *, out_type: DType, little_endian: bool) -> Any:
@@ -150,6 +152,7 @@ def _part(value: bytes, pos: int, count: int, unit: bytes, index: int) -> bytes:
     outputs="output: string",
     attrs="T: {int32, int64}; unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'",
     shape=_substr_shape,
+    traits={PER_RECORD},
     differentiable=False,
 )
 def substr_op(xp: Any, input: Any, pos: Any, len: Any, *, unit: bytes) -> Any:
@@ -220,6 +223,7 @@ def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Ten
     inputs="input: string",
     outputs="output: string",
     shape=unchanged,
+    traits={PER_RECORD},
     differentiable=False,
 )
 def decode_base64(xp: Any, input: Any) -> Any:

@@ -19,6 +19,7 @@ from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.limits import Growth
 from headrace.base.shapes import Shape
+from headrace.base.traits import PER_RECORD
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.registry import OpSpec, op
@@ -79,6 +80,7 @@ def _join_shape(c: ShapeContext) -> Shape:
     outputs="output: string",
     attrs="N: int >= 0; separator: string = ''",
     shape=_join_shape,
+    traits={PER_RECORD},
     differentiable=False,
 )
 def string_join_op(xp: Any, *inputs: Any, separator: bytes) -> Any:
@@ -233,6 +235,7 @@ def _format_of(
     "complex64, complex128, bool, variant, string}; precision: int = -1; scientific: bool = false; "
     "shortest: bool = false; width: int = -1; fill: string = ''",
     shape=unchanged,
+    traits={PER_RECORD},
     differentiable=False,
 )
 def as_string_op(
@@ -307,6 +310,7 @@ def _numbers(strings: list[bytes], kind: DType) -> Any:
     outputs="output: out_type",
     attrs="out_type: {float, double, int32, int64, uint32, uint64} = float",
     shape=unchanged,
+    traits={PER_RECORD},
     differentiable=False,
 )
 def string_to_number_op(xp: Any, string_tensor: Any, *, out_type: DType) -> Any:
@@ -368,6 +372,7 @@ def _case_op(
         outputs="output: string",
         attrs="encoding: string = ''",
         shape=unchanged,
+        traits={PER_RECORD},
         differentiable=False,
     )(kernel)
 
@@ -393,6 +398,7 @@ def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Ten
     inputs="input: string",
     outputs="output: string",
     shape=unchanged,
+    traits={PER_RECORD},
     differentiable=False,
 )
 def string_strip(xp: Any, input: Any) -> Any:
@@ -409,6 +415,7 @@ def string_strip(xp: Any, input: Any) -> Any:
     outputs="output: int32",
     attrs="unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'",
     shape=unchanged,
+    traits={PER_RECORD},
     differentiable=False,
 )
 def string_length_op(xp: Any, input: Any, *, unit: bytes) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import text
-from headrace.base.traits import AGGREGATE, ALIASES, COMMUTATIVE
+from headrace.base.traits import AGGREGATE, ALIASES, COMMUTATIVE, NEVER_FAILS, PER_RECORD
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
@@ -52,7 +52,7 @@ def _sum_of_many(xp: Any, *inputs: Any) -> Any:
 _SUM: dict[str, Any] = {
     "inputs": "inputs: N * T",
     "outputs": "sum: T",
-    "traits": {ALIASES, COMMUTATIVE, AGGREGATE},
+    "traits": {ALIASES, COMMUTATIVE, AGGREGATE, NEVER_FAILS, PER_RECORD},
 }
 add_n_op = op(
     "AddN", attrs=f"N: int >= 1; T: {{{ALL_NUMBERS}, variant}}", shape=merged, **_SUM

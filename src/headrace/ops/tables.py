@@ -55,10 +55,11 @@ def unary(
     inputs: str = "x: T",
     output: str = "T",
     differentiable: bool = True,
+    traits: Traits = NONE,
 ) -> OpSpec:
     """Op `name`: y = xp.`function`(x), x and y of the same shape.
 
-    types: members of attr T, None if there is no such attr.  output: y's type.
+    types: members of attr T, None if there is no such attr.  output: y's type.  traits: as of `registry.op`.
     """
 
     def kernel(xp: Any, x: Any) -> Any:
@@ -66,7 +67,7 @@ def unary(
 
     return _row(
         name, kernel, f"y = {function}(x), element by element.", inputs, f"y: {output}",
-        "" if types is None else type_attr(types), unchanged, gradient, differentiable, function,
+        "" if types is None else type_attr(types), unchanged, gradient, differentiable, function, traits,
     )  # fmt: skip
 
 

@@ -16,7 +16,17 @@ from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
-from headrace.base.traits import ALIASES, SNAPSHOTS, STATEFUL
+from headrace.base.traits import (
+    ALIASES,
+    ENTER,
+    EXIT,
+    IDENTITY,
+    MERGE,
+    NEXT_ITERATION,
+    SNAPSHOTS,
+    STATEFUL,
+    SWITCH,
+)
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
@@ -24,17 +34,17 @@ from headrace.run.kernel import KernelContext
 from headrace.run.tensor_arrays import TensorArray
 
 _FLOW = np.float32(0.0)
-_PASSED_ON = frozenset(
-    ("Enter", "Switch", "Identity", "Exit", "Merge", "NextIteration", "TensorArrayGradV3")
-)
+_PASSED_ON = frozenset((IDENTITY, SWITCH, MERGE, ENTER, EXIT, NEXT_ITERATION))
 
 
 def _array_shape(handle: Tensor) -> Shape:
     """What the node that made the array says of its elements, if all are alike."""
     source = handle.op
-    while source.type in _PASSED_ON and source.inputs:
+    while source.inputs and (
+        source.spec is tensor_array_grad_op or not _PASSED_ON.isdisjoint(source.traits)
+    ):
         source = source.inputs[0].op
-    if source.type != "TensorArrayV3" or not source["identical_element_shapes"]:
+    if source.spec is not tensor_array_op or not source["identical_element_shapes"]:
         return None
     raw: Shape = source["element_shape"]._raw
     return raw

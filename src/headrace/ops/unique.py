@@ -14,6 +14,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
+from headrace.base.traits import LIGHT
 from headrace.graph.graph import Operation
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
@@ -78,6 +79,7 @@ def _vector_shape(c: ShapeContext) -> list[Shape]:
     outputs="y: T; idx: out_idx",
     attrs="T: type; out_idx: {int32, int64} = int32",
     shape=_vector_shape,
+    traits={LIGHT},
 )
 def unique_op(xp: Any, x: Any, *, out_idx: DType) -> tuple[Any, ...]:
     """The distinct elements of x [n] in order of occurrence [k], and where each x[i] is among them [n].

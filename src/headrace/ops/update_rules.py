@@ -23,7 +23,7 @@ import numpy as np
 
 from headrace.base import errors, shapes
 from headrace.base.shapes import Shape
-from headrace.base.traits import NEVER_FOLDED, SHARES, STATEFUL
+from headrace.base.traits import NEVER_FOLDED, SHARES, STATEFUL, UPDATES
 from headrace.graph.registry import ShapeFn, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops.linear import parts_of_product
@@ -414,7 +414,7 @@ def _register(
         outputs="" if resource else "out: Ref(T)",
         attrs=f"{_T}{indices}use_locking: bool = false{attrs}",
         shape=_shape(names, variables, resource),
-        traits={SHARES, STATEFUL if resource else NEVER_FOLDED},
+        traits={UPDATES, SHARES, STATEFUL if resource else NEVER_FOLDED},
     )(kernel)
     if not indices:
         DENSE[name] = len(variables) + next(names.index(n) for n in _GRADIENTS if n in names)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.base.traits import VARIABLE
 from headrace.graph.collections import GraphKeys
 from headrace.graph.graph import Operation
 from headrace.graph.names import init_scope
@@ -20,7 +21,6 @@ from headrace.ops.tables import make
 if TYPE_CHECKING:
     from headrace.ops.variables import Variable
 
-_HOLDERS = frozenset({"Variable", "VariableV2"})
 _LEFT_ALONE = frozenset({"IsVariableInitialized"})
 
 
@@ -55,7 +55,7 @@ def guarded(value: Tensor, scope: str) -> Tensor:
     scope: the new variable's name with a trailing '/'; copies of nodes get it as a suffix.
     """
     order = _ancestors(value.op)
-    if order is None or not any(op.type in _HOLDERS for op in order):
+    if order is None or not any(VARIABLE in op.traits for op in order):
         return value
     safe: dict[Operation, Operation] = {}
     for op in order:
@@ -94,7 +94,7 @@ def _ancestors(last: Operation) -> list[Operation] | None:
 def _safe(op: Operation, safe: dict[Operation, Operation], scope: str) -> Operation:
     if op.type in _LEFT_ALONE:
         return op
-    if op.type in _HOLDERS:
+    if VARIABLE in op.traits:
         variable = _variable_of(op)
         return op if variable is None else variable.initialized_value().op
     inputs = [safe[tensor.op].outputs[tensor.value_index] for tensor in op.inputs]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes
+from headrace.base.traits import VARIABLE
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.graph.graph import Operation
@@ -41,8 +42,6 @@ __all__ = [
     "trainable_variables",
     "variables_initializer",
 ]
-
-_HOLDERS = frozenset({"Variable", "VariableV2"})
 
 
 def global_variables(scope: str | None = None) -> list[Any]:
@@ -179,4 +178,4 @@ def assert_variables_initialized(var_list: Sequence[Any] | None = None) -> Tenso
 def _state_tensors() -> list[Tensor]:
     """The references of a graph that has variable nodes but no variables (an imported one)."""
     graph = scopes.get_default_graph()
-    return [op.outputs[0] for op in graph.get_operations() if op.type in _HOLDERS]
+    return [op.outputs[0] for op in graph.get_operations() if VARIABLE in op.traits]

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from headrace.base.traits import MAY_WAIT
+from headrace.base.traits import CALLS_USER, MAY_WAIT
 from headrace.graph.graph import Operation
-
-USERS_OWN = frozenset(("PyFunc", "PyFuncStateless"))  # which may do anything
 
 
 def alone(
@@ -20,7 +18,7 @@ def alone(
 ) -> set[Operation]:
     """Those of `ops` (a whole program, inputs before users) that run a user's function and may keep the thread."""
     waiting = [op for op in ops if MAY_WAIT in op.traits]
-    users = [op for op in waiting if op.type in USERS_OWN]
+    users = [op for op in waiting if CALLS_USER in op.traits]
     if not users:
         return set()
     number = {op: at for at, op in enumerate(waiting)}

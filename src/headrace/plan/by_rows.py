@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -174,16 +174,6 @@ _RULES |= dict.fromkeys(
     "Add AddV2 Equal Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr Mul NotEqual RealDiv Sub".split(),
     _aligned,
 )
-
-EACH: Final = frozenset(
-    "Abs Acos AddN All Any ArgMax ArgMin AsString Asin Atan Ceil Concat ConcatV2 Cos DecodeBase64 Div Erf Exp Fill "
-    "Floor FloorDiv FloorMod GatherV2 Gather Invert IsFinite IsInf IsNan Log Log1p Max Maximum Mean Min Minimum Mod "
-    "MirrorPad OneHot OnesLike Pad PadV2 Pow Prod Range Rank Reciprocal Relu Relu6 "
-    "ReverseV2 Rint Round Rsqrt Select SelectV2 Shape Sigmoid Sign Sin Size Softmax Softplus Split SplitV Sqrt "
-    "SquaredDifference Squeeze StopGradient StringJoin StringLength StringLower StringStrip "
-    "StringUpper Substr Sum Tan Tanh Tile TruncateDiv TruncateMod Unpack Where ZerosLike".split()
-).union(_RULES)
-"""Ops that are cheap on small arrays and depend on nothing but their inputs."""
 
 
 def by_rows(node: Node) -> ByRows | None:

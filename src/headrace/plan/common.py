@@ -19,7 +19,6 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 
-_PASSES = frozenset(("Identity", "StopGradient"))
 _OF_REFERENCES = frozenset((KEEPS_REFS, TAKES_REFS, SNAPSHOTS))
 _LARGEST_CONSTANT = 64  # bytes; larger ones are not worth comparing
 
@@ -38,12 +37,16 @@ def equal_tensors(
     known: dict[Any, Operation] = {}
     for op in ops:
         spec = op.spec
-        if op.type in _PASSES and _is_value(op.inputs[0], changing) and op.outputs[0] not in fed:
+        if (
+            KEEPS_REFS in op.traits
+            and _is_value(op.inputs[0], changing)
+            and op.outputs[0] not in fed
+        ):
             same[op.outputs[0]] = same.get(op.inputs[0], op.inputs[0])
             continue
         if spec is None or not spec.foldable or controls.get(op):
             continue
-        key = _constant(op) if spec.name == "Const" else _computation(op, spec, same, changing)
+        key = _constant(op) if CONST in spec.traits else _computation(op, spec, same, changing)
         if key is None or not fed.isdisjoint(op.outputs):
             continue
         first = known.setdefault(key, op)

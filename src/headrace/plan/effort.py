@@ -11,31 +11,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from headrace.base.traits import ALIASES, ELEMENTWISE, HANDLE, SHARES
+from headrace.base.traits import ALIASES, AT_ONCE, CALLS_USER, ELEMENTWISE, HANDLE, OF_SHAPE, SHARES
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.plan.alone import USERS_OWN
 
 MUCH = 1 << 16  # elements: 10 µs of the quickest kernels, some milliseconds of a product
 _SMALL = 1024  # elements
 _UNKNOWN = 256  # elements along a dimension
 _UNKNOWN_RANK = 1 << 12
-_ASKING = frozenset(("Shape", "ShapeN", "Size", "Rank"))
-_AT_ONCE = frozenset(("Const", "NoOp", "LoopCond"))
+_HARDLY_ANYTHING = frozenset((ALIASES, HANDLE, OF_SHAPE, AT_ONCE))
 
 
 def effort(op: Operation) -> int:
     """Elements that the node looks at or makes, some more where each is worked on several times; 0: hardly anything."""
     spec = op.spec
-    if (
-        spec is None
-        or ALIASES in spec.traits
-        or HANDLE in spec.traits
-        or op.type in _ASKING
-        or op.type in _AT_ONCE
-    ):
+    if spec is None or not _HARDLY_ANYTHING.isdisjoint(op.traits):
         return 0
-    if op.type in USERS_OWN:
+    if CALLS_USER in op.traits:
         return MUCH
     elementwise = ELEMENTWISE in spec.traits or spec.bare is not None
     most = _most(op.inputs, op.outputs, _UNKNOWN_RANK if elementwise else MUCH)

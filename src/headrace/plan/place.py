@@ -15,13 +15,12 @@ from functools import lru_cache
 
 from headrace.base import dtypes, errors
 from headrace.base.device import DeviceSpec
-from headrace.base.traits import STATEFUL
+from headrace.base.traits import OF_SHAPE, STATEFUL
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.prune import Pruned
 from headrace.run.keys import task_of
 
-_METADATA = frozenset(("Shape", "Size", "Rank", "ShapeN"))
 _TYPE_ORDER = {"GPU": 0, "CPU": 1}
 
 
@@ -265,7 +264,7 @@ class _Placer:
 
     @staticmethod
     def _is_metadata(op: Operation) -> bool:
-        return op.type in _METADATA
+        return OF_SHAPE in op.traits
 
     def _follow(self, op: Operation, spec: DeviceSpec, placed: Mapping[Operation, str]) -> str:
         """Where the producer is, or where all consumers are, if the node's own wishes allow it."""

@@ -13,24 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.base import errors
-from headrace.base.traits import CONTROL_FLOW, MERGE, NEXT_ITERATION, PLACEHOLDER
+from headrace.base.traits import CONTROL_FLOW, MERGE, NEVER_FAILS, NEXT_ITERATION, PLACEHOLDER
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-
-# Ops that only compute, and cannot fail on inputs of the shapes that the graph promised.
-_SILENT = frozenset(
-    "NoOp Const Identity Shape Size Rank Reshape ExpandDims Squeeze Transpose Tile Fill Cast Pack "
-    "Add AddV2 AddN Sub Mul RealDiv Neg Square Maximum Minimum Select SelectV2 Greater GreaterEqual "
-    "Less LessEqual Equal NotEqual LogicalAnd LogicalOr LogicalNot MatMul BatchMatMul BatchMatMulV2 "
-    "BatchMatMulV3 Sum Mean Max Min BiasAdd BiasAddGrad ReluGrad Relu6Grad EluGrad SigmoidGrad TanhGrad "
-    "SqrtGrad RsqrtGrad SoftplusGrad Softmax LogSoftmax Exp Log Sqrt Tanh Sigmoid Relu ZerosLike OnesLike "
-    "BroadcastGradientArgs DynamicStitch FloorDiv FloorMod PreventGradient StopGradient "
-    "Conv2D Conv2DBackpropInput Conv2DBackpropFilter Conv3D Conv3DBackpropInputV2 "
-    "Conv3DBackpropFilterV2 DepthwiseConv2dNative DepthwiseConv2dNativeBackpropInput "
-    "DepthwiseConv2dNativeBackpropFilter MaxPool MaxPoolGrad MaxPool3D MaxPool3DGrad AvgPool "
-    "AvgPoolGrad AvgPool3D AvgPool3DGrad LRN LRNGrad FusedBatchNormV3 FusedBatchNormGradV3 ShapeN "
-    "ConcatV2 Slice StridedSlice StridedSliceGrad Pad LeakyReluGrad SeluGrad".split()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +101,7 @@ def _waited_for(op: Operation, fed: set[Tensor]) -> list[Operation]:
 
 def _is_silent(op: Operation) -> bool:
     """Whether `op` only computes."""
-    if op.type not in _SILENT:
+    if NEVER_FAILS not in op.traits:
         return False
     return not any(tensor._dtype._is_ref_dtype for tensor in op.inputs)
 

@@ -11,22 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from headrace.base.traits import CONST, HANDLE, MAY_WAIT, STATEFUL
+from headrace.base.traits import (
+    CONST,
+    ENQUEUES_ONE,
+    HANDLE,
+    MAY_WAIT,
+    PER_RECORD,
+    READS_ONE,
+    STATEFUL,
+)
 from headrace.graph.const_value import KERNEL_FAILURES, const_array
 from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, input_names, returns_value
-from headrace.plan.by_rows import EACH, Node, by_rows
+from headrace.plan.by_rows import Node, by_rows
 from headrace.plan.prune import Pruned
 from headrace.run import instructions as make
 from headrace.run.kernel import Memos, NodeInfo
 from headrace.run.program import Instruction
 from headrace.run.pump import Pump, Work
-
-_READS = frozenset(("ReaderRead", "ReaderReadV2"))
-_ENQUEUES = frozenset(("QueueEnqueue", "QueueEnqueueV2"))
 
 
 def compile_pump(
@@ -40,7 +45,7 @@ def compile_pump(
 
     devices, memos: as for plan.compile.compile_program.
     """
-    if any(pruned.controls.get(op) for op in pruned.ops) or target.type not in _ENQUEUES:
+    if any(pruned.controls.get(op) for op in pruned.ops) or ENQUEUES_ONE not in target.traits:
         return None
     return _Compiler(devices, memos, xp).pump(pruned.ops, target)
 
@@ -114,14 +119,14 @@ class _Compiler:
                 make.handle(bound_kernel(op, spec, self._xp), self._info(op), register)
             )
             self._handle_tensors.add(op.outputs[0])
-        elif op.type in _READS:
+        elif READS_ONE in op.traits:
             if self._read is not None or not self._handle_tensors.issuperset(op.inputs):
                 raise _Unknown
             self._read = op
             for tensor in op.outputs:
                 self._new_register(tensor)
                 self._columns.add(tensor)
-        elif op.type in EACH:
+        elif PER_RECORD in op.traits:
             self._compute(op, spec)
         else:
             raise _Unknown

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.base.traits import MAY_WAIT
+from headrace.base.traits import AT_ONCE, MAY_WAIT, RECEIVE, SEND
 from headrace.codec import protos as pb
 from headrace.graph import registry
+from headrace.graph.registry import traits_of
 from headrace.plan.partition import Partition
-from headrace.plan.round_trip import AT_ONCE, end_at_master, round_trip
+from headrace.plan.round_trip import end_at_master, round_trip
 
 Stages = Sequence[Sequence[int]]
 """Indices of the partitions that run together, one such group after the other."""
@@ -49,9 +50,9 @@ def _one_after_the_other(parts: Sequence[Partition], own_task: str) -> Stages | 
 def _may_wait(graph: pb.GraphDef) -> bool:
     """Whether a node may wait for others: then what does not need it must not wait for its part's reply."""
     return any(
-        (spec := registry.OPS.get(node.op)) is None or MAY_WAIT in spec.traits
+        MAY_WAIT in traits_of(node.op) or node.op not in registry.OPS
         for node in graph.node
-        if node.op != "_Recv"  # of a feed
+        if RECEIVE not in traits_of(node.op)  # of a feed
     )
 
 
@@ -59,14 +60,14 @@ def _begins_with_receives(graph: pb.GraphDef) -> bool:
     """Whether everything that takes time depends on a receive."""
     after: dict[str, bool] = {}
     for node in graph.node:
-        found = node.op == "_Recv" and not node.attr["client_terminated"].b
+        traits = traits_of(node.op)
+        found = RECEIVE in traits and not node.attr["client_terminated"].b
         for name in node.input:
             source = name.lstrip("^").partition(":")[0]
             if source not in after:
                 return False
             found = found or after[source]
         after[node.name] = found
-        fed_or_fetched = node.op in ("_Recv", "_Send")
-        if not found and not fed_or_fetched and node.op not in AT_ONCE:
+        if not found and traits.isdisjoint((SEND, RECEIVE, AT_ONCE)):
             return False
     return True

@@ -16,10 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-from headrace.base.traits import MAY_WAIT
+from headrace.base.traits import (
+    AT_ONCE,
+    CONST,
+    IDENTITY,
+    LIGHT,
+    MAY_WAIT,
+    RECEIVE,
+    SEND,
+    UPDATES,
+    VAR_HANDLE,
+    VARIABLE,
+    Trait,
+)
 from headrace.codec import protos as pb
 from headrace.graph import registry
-from headrace.ops.update_rules import DENSE
+from headrace.graph.registry import traits_of
 from headrace.plan.partition import Partition
 from headrace.run.keys import key
 
@@ -28,24 +40,12 @@ _MOST = 32
 _SMALL = 1024
 """Bytes of a constant that is copied instead of sent."""
 
-AT_ONCE = frozenset(
-    ("Const", "Identity", "NoOp", "ReadVariableOp", "VarHandleOp", "Variable", "VariableV2")
-)
-"""What takes no time and waits for nothing, so that it may as well be done later."""
-_HOLDERS = frozenset(("VarHandleOp", "Variable", "VariableV2"))
-_ARITHMETIC = frozenset(
-    """
-    Add AddV2 Cast ConcatV2 Equal ExpandDims Fill Gather GatherV2 Greater Less LogicalAnd Maximum Minimum Mul Neg Pow
-    RealDiv Reshape Select Shape Sqrt Square StridedSlice Sub Unique UnsortedSegmentSum ZerosLike
-    """.split()
-)
-"""What updates are made of beside those of optimizers: too little to be worth beginning earlier."""
-_ASSIGNMENTS = frozenset(
-    """
-    Assign AssignAdd AssignSub AssignVariableOp AssignAddVariableOp AssignSubVariableOp
-    ResourceGather ResourceScatterAdd ResourceScatterUpdate ScatterAdd ScatterSub ScatterUpdate
-    """.split()
-)
+_MOVES = frozenset((AT_ONCE, LIGHT, RECEIVE))
+"""What may as well be done when the own partition is done."""
+_LATE = frozenset((LIGHT, UPDATES))
+"""What is too little to be worth beginning earlier."""
+_FOUND_AGAIN = frozenset((CONST, RECEIVE, VARIABLE, VAR_HANDLE))
+_TRANSFERS = frozenset((SEND, RECEIVE))
 
 Node = pb.NodeDef
 
@@ -108,14 +108,15 @@ def _sources(node: Node) -> Iterable[str]:
     return (name.lstrip("^").partition(":")[0] for name in node.input)
 
 
-def _is_transfer(node: Node, op: str) -> bool:
-    """Whether it is a `_Send` or `_Recv`, as `op` says, that is no feed or fetch."""
-    return node.op == op and not node.attr["client_terminated"].b
+def _is_transfer(node: Node, what: Trait) -> bool:
+    """Whether it is a SEND or RECEIVE, as `what` says, that is no feed or fetch."""
+    return what in traits_of(node.op) and not node.attr["client_terminated"].b
 
 
 def _may_wait(node: Node) -> bool:
-    spec = registry.OPS.get(node.op)
-    return node.op != "_Recv" and (spec is None or MAY_WAIT in spec.traits)
+    """Whether it may wait for others than the master, which has what it receives."""
+    traits = traits_of(node.op)
+    return RECEIVE not in traits and (MAY_WAIT in traits or node.op not in registry.OPS)
 
 
 def _waits_before_it_sends(graph: pb.GraphDef, constants: Mapping[str, Node]) -> bool:
@@ -133,7 +134,7 @@ def _waits_before_it_sends(graph: pb.GraphDef, constants: Mapping[str, Node]) ->
             waiting.add(node.name)
             found |= {node.name}
         before[node.name] = found
-        if _is_transfer(node, "_Send") and key_of(node) not in constants:
+        if _is_transfer(node, SEND) and key_of(node) not in constants:
             sends.append(found)
     return all(found >= waiting for found in sends)
 
@@ -152,19 +153,20 @@ def _late(graph: pb.GraphDef, constants: Mapping[str, Node]) -> set[str] | None:
                 return None
             users.setdefault(name, []).append(node.name)
         known[node.name] = node
-        received = _is_transfer(node, "_Recv") and key_of(node) not in constants
+        received = _is_transfer(node, RECEIVE) and key_of(node) not in constants
         if received or not late.isdisjoint(_sources(node)):
-            if _is_transfer(node, "_Send"):
+            if _is_transfer(node, SEND):
                 return None
             late.add(node.name)
     for node in reversed(graph.node):
-        moves = node.op in AT_ONCE or node.op in _ARITHMETIC or node.op == "_Recv"
+        moves = not _MOVES.isdisjoint(traits_of(node.op))
         if moves and node.name in users and late.issuperset(users[node.name]):
             late.add(node.name)
     for node in graph.node:
-        if node.op in ("_Send", "_Recv"):
+        traits = traits_of(node.op)
+        if SEND in traits or RECEIVE in traits:
             continue
-        if node.op not in AT_ONCE and not (node.name in late and _is_light(node.op)):
+        if AT_ONCE not in traits and not (node.name in late and not _LATE.isdisjoint(traits)):
             return None
         if node.name in late and not all(
             source in late or name.startswith("^") or _is_found_again(known[source], known)
@@ -174,15 +176,13 @@ def _late(graph: pb.GraphDef, constants: Mapping[str, Node]) -> set[str] | None:
     return late
 
 
-def _is_light(op: str) -> bool:
-    return op in _ARITHMETIC or op in _ASSIGNMENTS or op in DENSE or "SparseApply" in op
-
-
 def _is_found_again(node: Node, known: dict[str, Node]) -> bool:
     """Whether it can be in both halves: a variable, a look into one by reference, a constant, a feed."""
-    if node.op in _HOLDERS or node.op in ("Const", "_Recv"):
-        return True
-    return node.op == "Identity" and known[next(iter(_sources(node)))].op in _HOLDERS
+    traits = traits_of(node.op)
+    if IDENTITY in traits:
+        traits = traits_of(known[next(iter(_sources(node)))].op)
+        return VARIABLE in traits or VAR_HANDLE in traits
+    return not _FOUND_AGAIN.isdisjoint(traits)
 
 
 def _half(part: Partition, late: set[str], after: bool) -> Partition | None:
@@ -207,7 +207,11 @@ def _half(part: Partition, late: set[str], after: bool) -> Partition | None:
             there = [name for name in node.input if not name.startswith("^") or name[1:] in kept]
             copied.ClearField("input")
             copied.input.extend(there)
-    keys = {key_of(node) for node in half.graph_def.node if node.op in ("_Send", "_Recv")}
+    keys = {
+        key_of(node)
+        for node in half.graph_def.node
+        if not _TRANSFERS.isdisjoint(traits_of(node.op))
+    }
     half.feeds = {tensor: key for tensor, key in part.feeds.items() if key in keys}
     half.fetches = {tensor: key for tensor, key in part.fetches.items() if key in keys}
     half.taken = sorted(part.receives & keys)
@@ -220,9 +224,9 @@ def _constants_sent(graph: pb.GraphDef) -> dict[str, Node]:
     nodes = {node.name: node for node in graph.node}
     found = {}
     for node in graph.node:
-        if _is_transfer(node, "_Send"):
+        if _is_transfer(node, SEND):
             source = nodes[next(iter(_sources(node)))]
-            if source.op == "Const" and not source.input and source.ByteSize() <= _SMALL:
+            if CONST in traits_of(source.op) and not source.input and source.ByteSize() <= _SMALL:
                 found[key_of(node)] = source
     return found
 
@@ -230,7 +234,7 @@ def _constants_sent(graph: pb.GraphDef) -> dict[str, Node]:
 def _receive_as_constants(part: Partition, own: Partition, constants: Mapping[str, Node]) -> None:
     """Have the nodes of `part` that receive one of `constants` be that constant."""
     for node in part.graph_def.node:
-        if _is_transfer(node, "_Recv") and (text := key_of(node)) in constants:
+        if _is_transfer(node, RECEIVE) and (text := key_of(node)) in constants:
             name, device, after = node.name, node.device, list(node.input)
             node.CopyFrom(constants[text])
             node.name, node.device = name, device
@@ -241,7 +245,7 @@ def _receive_as_constants(part: Partition, own: Partition, constants: Mapping[st
 
 
 def _sends(node: Node, text: str) -> bool:
-    return _is_transfer(node, "_Send") and key_of(node) == text
+    return _is_transfer(node, SEND) and key_of(node) == text
 
 
 def _implied(sender: pb.GraphDef, receiver: pb.GraphDef) -> list[str]:
@@ -249,13 +253,13 @@ def _implied(sender: pb.GraphDef, receiver: pb.GraphDef) -> list[str]:
     nodes = {node.name: node for node in sender.node}
     sends = {}
     for node in sender.node:
-        if _is_transfer(node, "_Send"):
+        if _is_transfer(node, SEND):
             source = nodes[next(iter(_sources(node)))]
-            if source.op == "Const" and source.input and "/ctrl/_" in source.name:
+            if CONST in traits_of(source.op) and source.input and "/ctrl/_" in source.name:
                 sends[key_of(node)] = (node.name, source.name)
     found, gone = [], set()
     for node in receiver.node:
-        if _is_transfer(node, "_Recv") and (text := key_of(node)) in sends:
+        if _is_transfer(node, RECEIVE) and (text := key_of(node)) in sends:
             found.append(text)
             gone |= {node.name, f"{node.name}_arrived"}
     _remove(sender, {name for text in found for name in sends[text]})
@@ -285,9 +289,9 @@ def end_at_master(graph: pb.GraphDef, keys: Container[str] | None = None) -> Non
     """
     fed = set()
     for node in graph.node:
-        if node.op in ("_Send", "_Recv") and (keys is None or key_of(node) in keys):
+        if not _TRANSFERS.isdisjoint(traits_of(node.op)) and (keys is None or key_of(node) in keys):
             node.attr["client_terminated"].b = True
-            if node.op == "_Recv":
+            if RECEIVE in traits_of(node.op):
                 fed.add(f"^{node.name}")
     for node in graph.node:
         kept = [name for name in node.input if name not in fed]

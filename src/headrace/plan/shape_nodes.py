@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes
-from headrace.base.traits import SNAPSHOTS, TAKES_REFS
+from headrace.base.traits import OF_SHAPE, SNAPSHOTS, TAKES_REFS
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
@@ -26,7 +26,6 @@ from headrace.run.kernel import NodeInfo
 from headrace.run.outcome import cause, explain
 from headrace.run.program import Instruction, Registers
 
-_ASKING = frozenset(("Shape", "ShapeN", "Size", "Rank"))
 _REMEMBERED = 1024  # elements; what is larger is made anew
 
 
@@ -55,7 +54,7 @@ def shape_groups(
     same: which tensors are others, made before.  changing: tensors whose value depends on when one looks.
     constant: nodes that follow from constants.
     """
-    if not any(op.type in _ASKING for op in ops):
+    if not any(OF_SHAPE in op.traits for op in ops):
         return set(), []
     asked: dict[Operation, list[Tensor]] = {}
     behind: dict[Operation, list[Operation]] = {}
@@ -70,7 +69,7 @@ def shape_groups(
         if op in constant or not _only_computes(op, controls, fed):
             wanted.update(tensor.op for tensor in inputs)
             continue
-        if op.type in _ASKING and changing.isdisjoint(inputs) and all(map(_has_shape, inputs)):
+        if OF_SHAPE in op.traits and changing.isdisjoint(inputs) and all(map(_has_shape, inputs)):
             asked[op], behind[op], constants[op] = inputs, [op], []
             wanted.update(tensor.op for tensor in inputs)
             continue

@@ -24,7 +24,7 @@ from operator import length_hint
 from typing import Any, Final
 
 from headrace.base import errors
-from headrace.base.traits import RECEIVE, SEND
+from headrace.base.traits import CALLS_USER, RECEIVE, SEND
 from headrace.run import long_waits, polling
 from headrace.run.kernel import NodeInfo, StepState
 from headrace.run.outcome import cause, explain, interrupted, leave, lend, lend_all
@@ -144,7 +144,7 @@ class Program:
             if isinstance(item.work, Waiter)
             and item.waits_for == 0
             and not item.work.inputs
-            and not item.work.node.op.startswith("PyFunc")  # whose control inputs may compute
+            and CALLS_USER not in item.work.node.traits  # whose control inputs may compute
         ]
         self._straight: list[_InOrder] | None = None if self._early else _in_order(items)
         self.stays = not self._early and not any(_exchanges(item.work) for item in items)

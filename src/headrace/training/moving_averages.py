@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.base import dtypes
+from headrace.base.traits import VAR_HANDLE, VARIABLE
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert
@@ -34,7 +35,6 @@ from headrace.training import slot_creator
 __all__ = ["ExponentialMovingAverage"]
 
 _AVERAGED = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
-_HOLDERS = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 
 
 class ExponentialMovingAverage:
@@ -91,7 +91,8 @@ class ExponentialMovingAverage:
 
     def _shadow(self, var: Any) -> Any:
         if not isinstance(var, Variable):
-            return slot_creator.create_zeros_slot(var, self._name, colocate=var.op.type in _HOLDERS)
+            holds = not var.op.traits.isdisjoint((VARIABLE, VAR_HANDLE))
+            return slot_creator.create_zeros_slot(var, self._name, colocate=holds)
         with scopes.get_default_graph().device(var.device):
             start = var.initialized_value()
         made = slot_creator.create_slot(var, start, self._name)
