@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.graph.group_lock import GroupLock
 from headrace.graph.low_level import RegisterShape
 
 
@@ -188,34 +187,6 @@ def test_a_node_says_where_it_was_made(graph: tf.Graph) -> None:
 
 
 # -- locks and sessions ---------------------------------------------------------------------------
-
-
-def test_threads_of_one_group_hold_the_lock_together_and_those_of_two_never() -> None:
-    lock = GroupLock()
-    together = threading.Barrier(2)
-    inside = {0: 0, 1: 0}
-    wrong: list[dict[int, int]] = []
-
-    def hold(group: int) -> None:
-        for _ in range(200):
-            with lock.group(group), lock.group(1 - group):  # the second waits for nobody
-                inside[group] += 1
-                if inside[1 - group]:
-                    wrong.append(dict(inside))
-                inside[group] -= 1
-
-    def meet() -> None:
-        with lock.group(0):
-            together.wait(30)
-
-    for works in ([meet, meet], [lambda: hold(0), lambda: hold(1)]):
-        threads = [threading.Thread(target=work) for work in works]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join(60)
-            assert not each.is_alive()
-    assert wrong == []
 
 
 @pytest.mark.parametrize("cluster", [False, True])

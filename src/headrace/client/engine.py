@@ -55,9 +55,16 @@ class Engine(Protocol):
     scope: Scope
 
     def step(
-        self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
+        self,
+        feeds: Sequence[Tensor],
+        fetches: Sequence[Tensor],
+        targets: Sequence[Operation],
+        options: pb.RunOptions | None = None,
     ) -> StepFunction:
-        """A function that runs this signature; it stays valid while the graph grows."""
+        """A function that runs this signature; it stays valid while the graph grows.
+
+        options: of the run that it is made for, whose time limit holds for making it, too.
+        """
 
     def pump(self, target: Operation) -> PumpFunction | None:
         """What runs many steps of `target` at a time, for one thread; None where that could be told."""

@@ -76,14 +76,15 @@ class Link:
     def ship(self, scope: Scope) -> None:
         """Return when the master has every node that the graph has now, however fast others make it grow.
 
-        Raises Unavailable (nobody answers there) and what the master says.
+        Raises Unavailable (nobody answers there), what the master says, and what ends `scope`, also while another
+        thread changes the graph.
         """
         if self.handle and self._shipped == len(self._graph):
             return
-        with self._graph._session_run_lock():
+        with self._graph._session_run_lock(scope):
             wanted = len(self._graph)
         while not (self.handle and self._shipped >= wanted):
-            with self._graph._session_run_lock(), self._lock:
+            with self._graph._session_run_lock(scope), self._lock:
                 self._scope.check()
                 shipping = self._shipping
                 if shipping is None:

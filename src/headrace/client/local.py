@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import dtypes, errors
+from headrace.client.asking import limit
 from headrace.client.engine import (
     CallFunction,
     PumpFunction,
@@ -47,11 +48,12 @@ _CLOSE_WITHIN_S = 5.0
 class LocalEngine:
     """An `Engine` in this process."""
 
-    def __init__(self, config: pb.ConfigProto | None) -> None:
+    def __init__(self, graph: Graph, config: pb.ConfigProto | None) -> None:
         """Of `config`: device_count["CPU"], allow_soft_placement, operation_timeout_in_ms,
         log_device_placement, intra_op_parallelism_threads, graph_options.optimizer_options.opt_level (L0: every node
         runs, as in traced steps).
         """
+        self._graph = graph
         self._config = config if config is not None else pb.ConfigProto()
         cpus = self._config.device_count.get("CPU", 1) or 1
         level = self._config.graph_options.optimizer_options.opt_level
@@ -73,10 +75,15 @@ class LocalEngine:
         _open_engines.add(self)
 
     def step(
-        self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
+        self,
+        feeds: Sequence[Tensor],
+        fetches: Sequence[Tensor],
+        targets: Sequence[Operation],
+        options: pb.RunOptions | None = None,
     ) -> Step:
         """Prune, place and compile; see `Engine.step`."""
-        program = self._compile(feeds, fetches, targets)
+        with self._limited(options) as scope, self._graph._session_run_lock(scope):
+            program = self._compile(feeds, fetches, targets)
         exact: list[Compiled] = []  # for traced steps, made when one is asked for
         timeout_ms = self._config.operation_timeout_in_ms
         runtime, session_scope, ids = self._runtime, self._scope, self._step_ids
@@ -104,7 +111,11 @@ class LocalEngine:
                 if metadata is None or not (options and options.trace_level):
                     return self._run_with_options(program, values, options, metadata)
                 if not exact:
-                    exact.append(self._compile(feeds, fetches, targets, exact=True))
+                    with (
+                        self._limited(options) as scope,
+                        self._graph._session_run_lock(scope),
+                    ):
+                        exact.append(self._compile(feeds, fetches, targets, exact=True))
                 stats = _collector()
                 fed = [(t.op.name, t.value_index, v) for t, v in zip(feeds, values, strict=True)]
                 stats.feeds(self._devices[0], fed)
@@ -137,8 +148,9 @@ class LocalEngine:
         """See `Engine.pump`."""
         from headrace.plan.pump import compile_pump
 
-        pruned = needed((), (), [target])
-        pump = compile_pump(pruned, target, self._place(pruned.ops), self._memos)
+        with self._limited() as scope, self._graph._session_run_lock(scope):
+            pruned = needed((), (), [target])
+            pump = compile_pump(pruned, target, self._place(pruned.ops), self._memos)
         if pump is None:
             return None
 
@@ -152,6 +164,11 @@ class LocalEngine:
             return made
 
         return run
+
+    def _limited(self, options: pb.RunOptions | None = None) -> Scope:
+        """The scope of a run with these options, or of making one."""
+        timeout_ms = options.timeout_in_ms if options is not None else 0
+        return limit(timeout_ms or self._config.operation_timeout_in_ms, self._scope)
 
     def _compile(
         self,
@@ -185,16 +202,18 @@ class LocalEngine:
     ) -> list[pb.GraphDef]:
         from headrace.plan.partition import shown
 
-        pruned = needed(feeds, fetches, targets)
-        everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
-        devices = self._place(everything)
-        return shown(pruned, feeds, fetches, devices, self._incarnation)
+        with self._limited() as scope, self._graph._session_run_lock(scope):
+            pruned = needed(feeds, fetches, targets)
+            everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
+            devices = self._place(everything)
+            return shown(pruned, feeds, fetches, devices, self._incarnation)
 
     def begin_partial(
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
     ) -> str:
         """See `Engine.begin_partial`."""
-        return self._partial_runs().begin(feeds, fetches, targets)
+        with self._limited() as scope, self._graph._session_run_lock(scope):
+            return self._partial_runs().begin(feeds, fetches, targets)
 
     def _partial_runs(self) -> LocalPartials:
         """Made when they are first wanted: most sessions have none."""

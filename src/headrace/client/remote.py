@@ -88,9 +88,13 @@ class RemoteEngine:
         _open_engines.add(self)
 
     def step(
-        self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
+        self,
+        feeds: Sequence[Tensor],
+        fetches: Sequence[Tensor],
+        targets: Sequence[Operation],
+        options: pb.RunOptions | None = None,
     ) -> StepFunction:
-        """See `Engine.step`.  The step is sent by names."""
+        """See `Engine.step`.  The step is sent by names, so that nothing waits here."""
         return self._step(
             [tensor.name for tensor in feeds], [tensor.name for tensor in fetches],
             [op.name for op in targets],

@@ -142,19 +142,19 @@ class BaseSession:
             if feed_dict is not None and not isinstance(feed_dict, Mapping):
                 raise TypeError(feed_rules.not_a_dict(feed_dict))
             feeds, values = (), []
-        known = self._prepared(fetches, feeds)
         if options is not None and not isinstance(options, pb.RunOptions):
             raise TypeError(f"options must be a tf.RunOptions, not {type(options).__name__}")
         if run_metadata is not None and not isinstance(run_metadata, pb.RunMetadata):
             raise TypeError(
                 f"run_metadata must be a tf.RunMetadata, not {type(run_metadata).__name__}"
             )
+        known = self._prepared(fetches, feeds, options)
         try:
             return known.run(values, options, run_metadata)
         except errors.OpError as error:
             raise self._with_operation(error) from error.__cause__
 
-    def _prepared(self, fetches: Any, feeds: tuple[Tensor, ...]) -> _Prepared:
+    def _prepared(self, fetches: Any, feeds: tuple[Tensor, ...], options: Any) -> _Prepared:
         try:
             key = (cache_key(fetches), feeds)
             known = self._steps.get(key)
@@ -166,7 +166,7 @@ class BaseSession:
             raise RuntimeError(EMPTY)
         resolved = Fetches(self._graph, fetches)
         try:
-            known = self._prepare(feeds, resolved)
+            known = self._prepare(feeds, resolved, options)
         except errors.OpError as error:
             raise self._with_operation(error) from error.__cause__
         if key is not None:
@@ -178,13 +178,13 @@ class BaseSession:
                 self._quick[fetches] = _quickly(resolved, known.plain)
         return known
 
-    def _prepare(self, feeds: Sequence[Tensor], resolved: Fetches) -> _Prepared:
+    def _prepare(self, feeds: Sequence[Tensor], resolved: Fetches, options: Any) -> _Prepared:
         fed = {tensor: index for index, tensor in enumerate(feeds)}
         returned = [(at, fed[t]) for at, t in enumerate(resolved.tensors) if t in fed]
         computed = [t for t in resolved.tensors if t not in fed] if returned else resolved.tensors
         step = None
         if computed or resolved.targets or not returned:
-            step = self._engine.step(feeds, computed, resolved.targets)
+            step = self._engine.step(feeds, computed, resolved.targets, options)
         return _Prepared(resolved.build, step, feed_rules.string_positions(feeds), returned)
 
     def _with_operation(self, error: errors.OpError) -> errors.OpError:
@@ -218,7 +218,7 @@ class BaseSession:
         self._check_not_cancelled()
         tensors = [feed_rules._tensor(self._graph, item) for item in feed_list or ()]
         resolved = Fetches(self._graph, fetches)
-        known = self._prepare(tensors, resolved)
+        known = self._prepare(tensors, resolved, None)
 
         def call(*values: Any, options: Any = None, run_metadata: Any = None) -> Any:
             if self._closed:
@@ -594,7 +594,7 @@ def _engine(
     target: str, graph: Graph, config: pb.ConfigProto | None, security: Security | None
 ) -> Engine:
     if not target or target == "local":
-        return LocalEngine(config)
+        return LocalEngine(graph, config)
     from headrace.client.remote import RemoteEngine
 
     return RemoteEngine(target, graph, config, security)

@@ -17,6 +17,7 @@ from headrace.base import errors
 from headrace.graph.group_lock import GroupLock
 from headrace.graph.operation import Operation
 from headrace.graph.tensor import Tensor
+from headrace.run.scope import Scope
 
 if TYPE_CHECKING:
     from headrace.graph.graph import Graph
@@ -47,7 +48,9 @@ class LowLevel:
 
     def __init__(self) -> None:
         super().__init__()
-        self._group_lock = GroupLock()
+        self._group_lock = GroupLock(
+            "a graph", ("changes its nodes", "takes its nodes for a session")
+        )
         self._graph_key = f"graph-key-{next(_keys)}/"
 
     @property
@@ -202,6 +205,9 @@ class LowLevel:
         """Held by threads that change nodes which are there already; no session takes nodes meanwhile."""
         return self._group_lock.group(_MUTATION)
 
-    def _session_run_lock(self) -> AbstractContextManager[None]:
-        """Held by sessions that take new nodes; no thread changes nodes meanwhile."""
-        return self._group_lock.group(_SESSION_RUN)
+    def _session_run_lock(self, scope: Scope | None = None) -> AbstractContextManager[None]:
+        """Held by sessions that take new nodes; no thread changes nodes meanwhile.
+
+        Waits no longer than `scope` lasts: entering it then raises the scope's error, which says who holds it.
+        """
+        return self._group_lock.group(_SESSION_RUN, scope)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import device as devices
@@ -26,9 +27,13 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 _PROGRAMS = os.path.join(_PACKAGE, "tools")  # programs that use headrace, though inside it
 
 
-def where_built() -> tuple[str, int] | None:
-    """File and line of the nearest caller outside headrace (inside it: the outermost frame)."""
-    frame = sys._getframe(2)
+def where_built(frame: FrameType | None = None) -> tuple[str, int] | None:
+    """File and line of the nearest caller outside headrace (inside it: the outermost frame).
+
+    frame: where to begin; by default with who called who asks.
+    """
+    if frame is None:
+        frame = sys._getframe(2)
     filename = frame.f_code.co_filename
     while _is_ours[filename] and (back := frame.f_back) is not None:
         frame = back
