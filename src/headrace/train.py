@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         ServerDef,
     )
     from headrace.serve.cluster import ClusterSpec
-    from headrace.serve.security import Security
+    from headrace.serve.rpc.security import Security
     from headrace.serve.server import Server
     from headrace.training.adadelta import AdadeltaOptimizer
     from headrace.training.adagrad import AdagradOptimizer
@@ -87,7 +87,7 @@ else:
                 "JobDef SaverDef SequenceExample ServerDef"
             ),
             "headrace.serve.cluster": "ClusterSpec",
-            "headrace.serve.security": "Security",
+            "headrace.serve.rpc.security": "Security",
             "headrace.serve.server": "Server",
             "headrace.training.adadelta": "AdadeltaOptimizer",
             "headrace.training.adagrad": "AdagradOptimizer",

@@ -22,7 +22,7 @@ from benchmarks.compare import floor_name
 from benchmarks.libraries import HEADRACE
 from benchmarks.row import Bench, Row, Unit
 from benchmarks.rows import AREAS, TABLE
-from headrace.serve import registry
+from headrace.serve.connect import registry
 from tests.serve.clusters import in_process
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -19,9 +19,9 @@ from headrace.base import dtypes, errors
 from headrace.codec import frames, tensors
 from headrace.codec import protos as pb
 from headrace.codec.frame_parser import Parser
-from headrace.serve import messages as m
-from headrace.serve import wire
-from headrace.serve.lane_wire import CODECS, METHODS
+from headrace.serve.lane.wire import CODECS, METHODS
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc import methods
 from tests.codec.arrays import identical
 from tests.fuzz.messages import array, message, named, text
 
@@ -177,53 +177,53 @@ def tensor_messages(rng: Random) -> dict[str, tuple[Any, Any]]:
     }  # fmt: skip
 
 
-def valid_request(method: wire.Method) -> Callable[[Random], bytes]:
+def valid_request(method: methods.Method) -> Callable[[Random], bytes]:
     def valid(rng: Random) -> bytes:
         special = tensor_messages(rng).get(method.name)
         if special is not None:
-            return method.encode_request(special[0], wire.INLINE)
+            return method.encode_request(special[0], methods.INLINE)
         return some(rng, method, 0)
 
     return valid
 
 
-def valid_reply(method: wire.Method) -> Callable[[Random], bytes]:
+def valid_reply(method: methods.Method) -> Callable[[Random], bytes]:
     def valid(rng: Random) -> bytes:
         special = tensor_messages(rng).get(method.name)
         if special is not None:
-            return method.encode_reply(special[1], wire.INLINE)
+            return method.encode_reply(special[1], methods.INLINE)
         return some(rng, method, 1)
 
     return valid
 
 
-def some(rng: Random, method: wire.Method, which: int) -> bytes:
+def some(rng: Random, method: methods.Method, which: int) -> bytes:
     """A request (0) or reply (1) of a method without tensors."""
     return (
         text(rng) if method.plain is None else message(rng, method.plain[which]).SerializeToString()
     )
 
 
-def check_request(method: wire.Method) -> Callable[[Random, bytes], bool]:
+def check_request(method: methods.Method) -> Callable[[Random, bytes], bool]:
     def check(rng: Random, data: bytes) -> bool:
         try:
             with mock.patch.object(tensors, "MAX_FILL_BYTES", CAP // 2):
-                request = method.decode_request(data, wire.INLINE)
+                request = method.decode_request(data, methods.INLINE)
         except errors.InvalidArgumentError:
             return False
-        method.encode_request(request, wire.INLINE)
+        method.encode_request(request, methods.INLINE)
         return True
 
     return check
 
 
-def check_reply(method: wire.Method) -> Callable[[Random, bytes], bool]:
+def check_reply(method: methods.Method) -> Callable[[Random, bytes], bool]:
     """A reply may be an error of any kind."""
 
     def check(rng: Random, data: bytes) -> bool:
         try:
             with mock.patch.object(tensors, "MAX_FILL_BYTES", CAP // 2):
-                method.decode_reply(data, wire.INLINE)
+                method.decode_reply(data, methods.INLINE)
         except errors.OpError:
             return False
         return True

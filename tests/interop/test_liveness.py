@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.serve import liveness
-from headrace.serve.liveness import Debts
+from headrace.serve.connect import liveness
+from headrace.serve.connect.liveness import Debts
 from tests.interop.clusters import TENSORFLOW, Cluster
 from tests.interop.conftest import Lab
 from tests.serve.conftest import Background, background  # noqa: F401

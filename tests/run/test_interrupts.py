@@ -29,9 +29,9 @@ from headrace.run.record_yielder import RecordYielder
 from headrace.run.resources import Resource
 from headrace.run.scope import Scope
 from headrace.run.uninterrupted import CHANGING, TAKING, changes
-from headrace.serve.grpc_client import GrpcPeer
-from headrace.serve.grpcio import grpc
-from headrace.serve.wire import GET_STATUS
+from headrace.serve.grpc.client import GrpcPeer
+from headrace.serve.grpc.grpcio import grpc
+from headrace.serve.rpc.methods import GET_STATUS
 
 WITHIN_S = 30.0
 MOST_LINES = 2000

@@ -16,7 +16,8 @@ from headrace.plan import check
 from headrace.run.lines import Shared
 from headrace.run.pending import Pending
 from headrace.run.queues import Queue
-from headrace.serve import overview, registry
+from headrace.serve.connect import registry
+from headrace.serve.observe import overview
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.ways import ways  # noqa: F401  (a fixture)
 from tests.waiting_steps import waiting_steps  # noqa: F401  (a fixture)

@@ -108,7 +108,8 @@ def serve(orders: int, answers: int) -> None:
 def nursery(requests: socket.socket) -> None:
     """Fork a client for each pair of pipes that comes, until no more can."""
     from headrace.client import remote  # noqa: F401 -- now, not once in every client
-    from headrace.serve import lane_client, routed  # noqa: F401
+    from headrace.serve.connect import routed  # noqa: F401
+    from headrace.serve.lane import client as lane_client  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     while True:

@@ -11,10 +11,10 @@ import pytest
 from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frame_parser import Parser
-from headrace.serve.lane_client import LanePeer
-from headrace.serve.liveness import Debts
-from headrace.serve.security import Security
-from headrace.serve.unix_socket import address_of
+from headrace.serve.connect.liveness import Debts
+from headrace.serve.lane.client import LanePeer
+from headrace.serve.lane.unix_socket import address_of
+from headrace.serve.rpc.security import Security
 from tests.serve.clusters import Cluster
 
 

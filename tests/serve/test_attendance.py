@@ -13,8 +13,8 @@ from headrace.client.link import Link
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve import wire
-from headrace.serve.pool import GrowingPool
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.pool import GrowingPool
 
 
 class Master:
@@ -23,9 +23,9 @@ class Master:
     remote, stale, name = True, False, "the server at nowhere:1"
 
     def __init__(self) -> None:
-        self.asked: list[tuple[wire.Method, Any, Pending[Any]]] = []
+        self.asked: list[tuple[methods.Method, Any, Pending[Any]]] = []
 
-    def call(self, method: wire.Method, request: Any, scope: Scope, **_: Any) -> Pending[Any]:
+    def call(self, method: methods.Method, request: Any, scope: Scope, **_: Any) -> Pending[Any]:
         pending: Pending[Any] = Pending()
         self.asked.append((method, request, pending))
         return pending

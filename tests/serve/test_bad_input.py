@@ -15,9 +15,9 @@ from google.protobuf.message import EncodeError
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve import wire
-from headrace.serve.peers import connect
-from headrace.serve.pool import GrowingPool
+from headrace.serve.connect.peers import connect
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.pool import GrowingPool
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
 
@@ -155,8 +155,8 @@ def test_an_unknown_op_in_a_received_graph(cluster: Cluster) -> None:
     worker = connect(cluster.address("ps:0"), "worker", pool)
     bad = pb.GraphDef(node=[pb.NodeDef(name="n", op="NobodyKnowsThis")])
     for peer, method, request in (
-        (master, wire.CREATE_SESSION, pb.CreateSessionRequest(graph_def=bad)),
-        (worker, wire.REGISTER_GRAPH, pb.RegisterGraphRequest(graph_def=bad)),
+        (master, methods.CREATE_SESSION, pb.CreateSessionRequest(graph_def=bad)),
+        (worker, methods.REGISTER_GRAPH, pb.RegisterGraphRequest(graph_def=bad)),
     ):
         with pytest.raises(tf.errors.NotFoundError, match=r"NobodyKnowsThis.*'n'"):
             peer.call_now(method, request, Scope(30.0))
@@ -180,7 +180,7 @@ def test_a_received_graph_with(cluster: Cluster, what: str) -> None:
     master = connect(cluster.address("ps:0"), "master", pool)
     request = pb.CreateSessionRequest(graph_def=pb.GraphDef(node=[GRAPHS[what]]))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"'n'|through n"):
-        master.call_now(wire.CREATE_SESSION, request, Scope(30.0))
+        master.call_now(methods.CREATE_SESSION, request, Scope(30.0))
     with tf.Session(cluster.target("ps:0")) as session:
         goes_on(session)
     master.close()
@@ -190,12 +190,12 @@ def test_a_received_graph_with(cluster: Cluster, what: str) -> None:
 def test_bytes_that_are_no_message_are_refused_and_the_server_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from headrace.serve.grpcio import grpc
+    from headrace.serve.grpc.grpcio import grpc
 
     SHELLS["grpc"](monkeypatch)
     with in_process({"local": 1}) as cluster:
         with grpc.insecure_channel(cluster.address("local:0")) as channel:
-            for method in (*wire.MASTER_METHODS, *wire.WORKER_METHODS):
+            for method in (*methods.MASTER_METHODS, *methods.WORKER_METHODS):
                 with pytest.raises(grpc.RpcError) as caught:
                     channel.unary_unary(method.path)(b"\xff\xff\xff", timeout=30)
                 refused = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED)
@@ -284,8 +284,8 @@ def test_a_tensor_too_large_for_a_message_says_what_can_carry_it() -> None:
     """Before anything of it is copied: this one has no memory of its own."""
     large = np.broadcast_to(np.float32(1.0), (1 << 29,))
     with pytest.raises(tf.errors.ResourceExhaustedError, match=r"2147483648 bytes.*the lane"):
-        wire.INLINE.put(large, pb.TensorProto())
-    wire.INLINE.put(large[:10], pb.TensorProto())
+        methods.INLINE.put(large, pb.TensorProto())
+    methods.INLINE.put(large[:10], pb.TensorProto())
 
 
 def test_a_message_too_large_is_a_typed_error() -> None:
@@ -298,4 +298,4 @@ def test_a_message_too_large_is_a_typed_error() -> None:
             raise EncodeError("Failed to serialize proto")
 
     with pytest.raises(tf.errors.ResourceExhaustedError, match=r"a RunStepRequest message.*2 GiB"):
-        wire.CREATE_SESSION.encode_request(TooLarge(), wire.INLINE)
+        methods.CREATE_SESSION.encode_request(TooLarge(), methods.INLINE)

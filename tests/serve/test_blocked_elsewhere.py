@@ -11,9 +11,10 @@ import pytest
 
 import headrace as tf
 from headrace.codec import protos as pb
-from headrace.serve import overview, registry
-from headrace.serve.blocked import BlockedStep
-from headrace.serve.worker import Worker
+from headrace.serve.connect import registry
+from headrace.serve.observe import overview
+from headrace.serve.observe.blocked import BlockedStep
+from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.ways import Ways
 from tests.waiting_steps import WaitingSteps, waiting_steps  # noqa: F401  (a fixture)

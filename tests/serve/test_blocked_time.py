@@ -11,8 +11,10 @@ import pytest
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.python.ops import data_flow_ops
-from headrace.serve import grpc_client, lane_connection, step
-from headrace.serve.grpc_server import PATIENCE_KEY
+from headrace.serve.grpc import client as grpc_client
+from headrace.serve.grpc.server import PATIENCE_KEY
+from headrace.serve.lane import connection as lane_connection
+from headrace.serve.master import step
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import JOBS, SHELLS
 from tests.serve.punctual import (

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from headrace.codec import protos as pb
-from headrace.serve.blocked import values
-from headrace.serve.causes import likely_cause
+from headrace.serve.observe.blocked import values
+from headrace.serve.observe.causes import likely_cause
 
 
 def blocked(

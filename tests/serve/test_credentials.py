@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.serve import security as security_module
 from headrace.serve import server as server_module
+from headrace.serve.rpc import security as security_module
 from tests.serve.authority import Authority
 from tests.serve.clusters import ATTEMPTS, addresses
 from tests.serve.conftest import SHELLS

@@ -7,8 +7,8 @@ import pytest
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve.grpc_client import GrpcPeer
-from headrace.serve.wire import GET_STATUS
+from headrace.serve.grpc.client import GrpcPeer
+from headrace.serve.rpc.methods import GET_STATUS
 from tests.serve.broken_steps import STEPS, Program, names_in
 from tests.serve.conftest import JOBS, SHELLS
 from tests.serve.proxies import Fate, dawdling, proxied

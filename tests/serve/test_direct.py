@@ -20,10 +20,10 @@ from headrace.base import errors
 from headrace.client import direct
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve import planner
-from headrace.serve.cluster_view import ClusterView
-from headrace.serve.lane_options import direct_steps
-from headrace.serve.worker import Worker
+from headrace.serve.connect.cluster_view import ClusterView
+from headrace.serve.lane.options import direct_steps
+from headrace.serve.master import planner
+from headrace.serve.worker.worker import Worker
 from tests.serve.authority import Authority
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS, Background, Blocked

@@ -19,8 +19,8 @@ from headrace.base import errors
 from headrace.codec.frame_parser import Parser
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve import caretaker, master
-from headrace.serve.ended_steps import EndedSteps, over
+from headrace.serve.master import caretaker, master
+from headrace.serve.worker.ended_steps import EndedSteps, over
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.failing_client import KINDS, Program
 from tests.serve.test_failed_steps import (

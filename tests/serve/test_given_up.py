@@ -18,8 +18,10 @@ import pytest
 
 import headrace as tf
 from headrace.run.scope import Scope
-from headrace.serve import given_up, grpc_server, lane_server
-from headrace.serve.given_up import Calls, GivenUp, Leaving
+from headrace.serve.grpc import server as grpc_server
+from headrace.serve.lane import server as lane_server
+from headrace.serve.rpc import given_up
+from headrace.serve.rpc.given_up import Calls, GivenUp, Leaving
 from tests.serve.clusters import ProcessCluster, in_process, processes
 from tests.serve.conftest import JOBS, SHELLS, Background, Blocked
 from tests.serve.waiting_kinds import KINDS, Kind

@@ -18,11 +18,12 @@ from headrace.base import errors
 from headrace.client.link import Link
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve import caretaker, master, wire
-from headrace.serve.caretaker import Caretaker, session_idle_s
-from headrace.serve.grpc_client import GrpcPeer
-from headrace.serve.master import Master
-from headrace.serve.pool import GrowingPool
+from headrace.serve.grpc.client import GrpcPeer
+from headrace.serve.master import caretaker, master
+from headrace.serve.master.caretaker import Caretaker, session_idle_s
+from headrace.serve.master.master import Master
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.pool import GrowingPool
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS, Background, Blocked
 
@@ -179,13 +180,13 @@ def test_a_session_that_is_attended_takes_no_thread_of_its_master(
         with closing(GrpcPeer(cluster.address("local:0"))) as peer:
             attending = Scope()
             request = pb.AttendSessionRequest(session_handle=handle)
-            attendance = peer.call(wire.ATTEND_SESSION, request, attending)
+            attendance = peer.call(methods.ATTEND_SESSION, request, attending)
             assert has_come.wait(WITHIN_S)
             assert not wait(list(jobs), WITHIN_S).not_done
             assert len(kept.attendants) == 1
             if session_ends:
                 close = pb.CloseSessionRequest(session_handle=handle)
-                peer.call_now(wire.CLOSE_SESSION, close, Scope(WITHIN_S))
+                peer.call_now(methods.CLOSE_SESSION, close, Scope(WITHIN_S))
                 assert "closed" in attendance.wait(Scope(WITHIN_S)).reason.message
             else:
                 has_left = threading.Event()
@@ -209,7 +210,7 @@ def stranger(target: str) -> str:
     """A session of a client that is not ours; its handle."""
     peer = GrpcPeer(target.removeprefix("grpc://"))
     try:
-        made = peer.call_now(wire.CREATE_SESSION, pb.CreateSessionRequest(), Scope(WITHIN_S))
+        made = peer.call_now(methods.CREATE_SESSION, pb.CreateSessionRequest(), Scope(WITHIN_S))
     finally:
         peer.close()
     handle: str = made.session_handle
@@ -313,8 +314,8 @@ def test_who_comes_back_to_a_session_that_was_idle_too_long_is_told(
     peer = GrpcPeer(limited.address("local:0"))
     try:
         for method, request in [
-            (wire.RUN_STEP, wire.m.RunStepRequest(handle, [], [], [])),
-            (wire.ATTEND_SESSION, pb.AttendSessionRequest(session_handle=handle)),
+            (methods.RUN_STEP, methods.m.RunStepRequest(handle, [], [], [])),
+            (methods.ATTEND_SESSION, pb.AttendSessionRequest(session_handle=handle)),
         ]:
             with pytest.raises(errors.AbortedError, match=r"no step for 0\.05 s .*HEADRACE_SESS"):
                 peer.call_now(method, request, Scope(WITHIN_S))

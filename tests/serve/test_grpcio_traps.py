@@ -18,9 +18,9 @@ import pytest
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve import wire
-from headrace.serve.grpc_client import GrpcPeer
-from headrace.serve.grpcio import grpc
+from headrace.serve.grpc.client import GrpcPeer
+from headrace.serve.grpc.grpcio import grpc
+from headrace.serve.rpc import methods
 from tests.serve.clusters import ProcessCluster, addresses, in_process, processes
 from tests.serve.conftest import SHELLS, Background, Blocked
 
@@ -252,6 +252,6 @@ def test_a_server_that_cuts_a_call_off_without_a_word_is_named() -> None:
         server.start()
         peer = GrpcPeer(address, "/job:ps/task:0")
         with pytest.raises(tf.errors.UnavailableError, match=f"/job:ps/task:0 at {address}"):
-            peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
+            peer.call_now(methods.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
         server.stop(None)
         peer.close()

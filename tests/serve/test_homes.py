@@ -22,8 +22,8 @@ from headrace.graph.registry import OPS
 from headrace.run import homes
 from headrace.run.homes import GRAIN, READ_ONLY, SEALS, Homes, Rooms
 from headrace.run.variable import Variable
-from headrace.serve import shared_memory
-from headrace.serve.shared_memory import BOARD, Borrower, Lender
+from headrace.serve.lane import shared_memory
+from headrace.serve.lane.shared_memory import BOARD, Borrower, Lender
 
 pytestmark = pytest.mark.skipif(not homes.AVAILABLE, reason="no memory files on this system")
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.serve import master_session, planner
-from headrace.serve.kept import Kept
-from headrace.serve.worker import Worker
+from headrace.serve.master import master_session, planner
+from headrace.serve.master.kept import Kept
+from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster
 from tests.serve.conftest import Background, Blocked
 

@@ -25,26 +25,24 @@ from headrace.codec.frame_parser import Parser
 from headrace.codec.frames import Kind
 from headrace.run.keys import key
 from headrace.run.scope import Scope
-from headrace.serve import (
-    lane_client,
-    lane_connect,
-    lane_connection,
-    lane_server,
-    lane_socket,
-    wire,
-)
-from headrace.serve import messages as m
-from headrace.serve.grpc_client import GrpcPeer
-from headrace.serve.lane_client import LanePeer
-from headrace.serve.lane_options import lane_options
-from headrace.serve.lane_server import LaneShell
-from headrace.serve.lane_socket import LaneSocket, NothingSent
-from headrace.serve.lane_wire import NUMBERS
-from headrace.serve.routed import RoutedPeer
-from headrace.serve.security import Security
-from headrace.serve.unix_socket import address_of
-from headrace.serve.watcher import watcher
-from headrace.serve.worker import Worker
+from headrace.serve.connect.routed import RoutedPeer
+from headrace.serve.grpc.client import GrpcPeer
+from headrace.serve.lane import client as lane_client
+from headrace.serve.lane import connect as lane_connect
+from headrace.serve.lane import connection as lane_connection
+from headrace.serve.lane import server as lane_server
+from headrace.serve.lane import socket as lane_socket
+from headrace.serve.lane.client import LanePeer
+from headrace.serve.lane.options import lane_options
+from headrace.serve.lane.server import LaneShell
+from headrace.serve.lane.socket import LaneSocket, NothingSent
+from headrace.serve.lane.unix_socket import address_of
+from headrace.serve.lane.watcher import watcher
+from headrace.serve.lane.wire import NUMBERS
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.security import Security
+from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster, addresses, in_process
 from tests.serve.conftest import SHELLS, Background
 from tests.serve.proxies import before
@@ -65,7 +63,7 @@ class Carried:
             monkeypatch.setattr(LanePeer, name, self._noting("lane", getattr(LanePeer, name)))
 
     def _noting(self, kind: str, call: Any) -> Any:
-        def noting(peer: Any, method: wire.Method, *args: Any, **kwargs: Any) -> Any:
+        def noting(peer: Any, method: methods.Method, *args: Any, **kwargs: Any) -> Any:
             result = call(peer, method, *args, **kwargs)
             self.calls.append((kind, method.name))
             return result
@@ -96,7 +94,7 @@ def cluster(lane: str) -> Iterator[Cluster]:
 
 
 def status(peer: RoutedPeer) -> pb.GetStatusResponse:
-    reply: pb.GetStatusResponse = peer.call_now(wire.GET_STATUS, STATUS, Scope(WITHIN_S))
+    reply: pb.GetStatusResponse = peer.call_now(methods.GET_STATUS, STATUS, Scope(WITHIN_S))
     return reply
 
 
@@ -112,7 +110,7 @@ def introduce(peer: RoutedPeer) -> None:
     """Ask over gRPC, and wait until the answer has been understood."""
     known, learn = threading.Event(), peer._learn
     peer._learn = lambda reply: (learn(reply), known.set())[0]  # type: ignore[method-assign,func-returns-value]
-    peer.call(wire.GET_STATUS, STATUS, Scope(WITHIN_S), wait_for_ready=True)
+    peer.call(methods.GET_STATUS, STATUS, Scope(WITHIN_S), wait_for_ready=True)
     assert known.wait(WITHIN_S)
 
 
@@ -124,7 +122,7 @@ def test_a_peer_asks_over_grpc_and_then_takes_the_lane(cluster: Cluster, carried
         assert carried.take() == [("grpc", "GetStatus")]
         for _ in range(3):
             status(peer)
-        peer.call(wire.GET_STATUS, STATUS, Scope(WITHIN_S)).wait(Scope(WITHIN_S))
+        peer.call(methods.GET_STATUS, STATUS, Scope(WITHIN_S)).wait(Scope(WITHIN_S))
         assert carried.take() == [("lane", "GetStatus")] * 4
 
 
@@ -588,7 +586,7 @@ def test_a_connection_that_ends_within_a_frame_leaves_nothing(
     gone = threading.Event()
     forget = shell.forget
     shell.forget = lambda connection: (forget(connection), gone.set())  # type: ignore[method-assign,func-returns-value,assign]
-    number = NUMBERS[wire.GET_STATUS.path]
+    number = NUMBERS[methods.GET_STATUS.path]
     whole = b"".join(frames.pack(Kind.REQUEST, number, 0, b"", [np.zeros(4)]))
     with raw(cluster, lane) as sock:
         sock.sendall(whole[:bytes_sent])
@@ -640,7 +638,7 @@ def test_an_error_that_is_none_is_a_typed_one(
                 with pytest.raises(error):
                     status(peer)
                 with pytest.raises(error):
-                    peer.call(wire.GET_STATUS, STATUS, Scope(WITHIN_S)).wait(Scope(WITHIN_S))
+                    peer.call(methods.GET_STATUS, STATUS, Scope(WITHIN_S)).wait(Scope(WITHIN_S))
         assert status(peer).headrace_pushes
 
 
@@ -715,15 +713,15 @@ def test_a_dequeue_that_was_given_up_has_ended_before_the_caller_goes_on(
         session.run(size)
         (held,) = cluster.servers["worker:0"].worker.runtime.resources.all()
         link = session._engine._known
-        request = wire.m.RunStepRequest(link.handle, [], [take.name], [])
+        request = methods.m.RunStepRequest(link.handle, [], [take.name], [])
         for number in range(10):
             scope = Scope()
 
             def step(scope: Scope = scope, number: int = number) -> Any:
                 if how == "call":
-                    return peer.call(wire.RUN_STEP, request, scope).wait(scope)
+                    return peer.call(methods.RUN_STEP, request, scope).wait(scope)
                 try:
-                    return peer.call_now(wire.RUN_STEP, request, scope)
+                    return peer.call_now(methods.RUN_STEP, request, scope)
                 finally:
                     held.enqueue([np.int32(number)])  # right behind the call, in the same thread
 
@@ -825,9 +823,9 @@ def test_a_call_over_a_connection_that_has_ended_meanwhile_is_made_over_a_new_on
         monkeypatch.setattr(lane_peer, "forget", lambda connection: None)  # not yet noticed
         calls: list[Callable[[], Any]] = [
             lambda: status(peer),
-            lambda: peer.call(wire.GET_STATUS, STATUS, Scope(WITHIN_S)).wait(Scope(WITHIN_S)),
+            lambda: peer.call(methods.GET_STATUS, STATUS, Scope(WITHIN_S)).wait(Scope(WITHIN_S)),
             lambda: peer.tell(
-                wire.SEND_TENSOR, m.SendTensorRequest(1, "x", np.zeros(2)), Scope(WITHIN_S)
+                methods.SEND_TENSOR, m.SendTensorRequest(1, "x", np.zeros(2)), Scope(WITHIN_S)
             ),
         ]
         for call in calls:
@@ -902,7 +900,7 @@ def test_connections_that_nobody_uses_are_closed_but_for_one(
         ring()
         assert peer._idle == [last]
         assert not timers
-        peer.call_now(wire.GET_STATUS, STATUS, Scope(WITHIN_S))
+        peer.call_now(methods.GET_STATUS, STATUS, Scope(WITHIN_S))
         assert peer._idle == [last]
         peer.give_back(peer._take(Scope(WITHIN_S), fresh=True))
         assert len(timers) == 1

@@ -17,13 +17,13 @@ from headrace.codec import protos as pb
 from headrace.run.keys import key
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve import messages as m
-from headrace.serve import wire
-from headrace.serve.lane_client import LanePeer
-from headrace.serve.lane_connection import Told
-from headrace.serve.liveness import Debts
-from headrace.serve.routed import RoutedPeer
-from headrace.serve.security import Security
+from headrace.serve.connect.liveness import Debts
+from headrace.serve.connect.routed import RoutedPeer
+from headrace.serve.lane.client import LanePeer
+from headrace.serve.lane.connection import Told
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.security import Security
 from tests.serve.broken_steps import HUNG_AFTER_S, MOST_BYTES, Program, names_in, seeds
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
@@ -101,11 +101,11 @@ def pushed(step_id: int, elements: int = 1) -> m.SendTensorRequest:
 
 
 def tell(peer: LanePeer, step_id: int, elements: int = 1) -> None:
-    peer.tell(wire.SEND_TENSOR, pushed(step_id, elements), Scope(HUNG_AFTER_S))
+    peer.tell(methods.SEND_TENSOR, pushed(step_id, elements), Scope(HUNG_AFTER_S))
 
 
 def ask(peer: LanePeer) -> None:
-    peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(HUNG_AFTER_S))
+    peer.call_now(methods.GET_STATUS, pb.GetStatusRequest(), Scope(HUNG_AFTER_S))
 
 
 def test_pushes_before_a_call_that_was_answered_have_arrived(
@@ -135,7 +135,7 @@ def test_pushes_over_a_connection_that_broke_are_reported_once(
 def ask_too_much(peer: LanePeer) -> None:
     """A call larger than what passes through."""
     request = m.RunGraphRequest("none", 1, [("x", np.zeros(1000))], [])
-    peer.call_now(wire.RUN_GRAPH, request, Scope(HUNG_AFTER_S))
+    peer.call_now(methods.RUN_GRAPH, request, Scope(HUNG_AFTER_S))
 
 
 def test_a_push_that_was_cancelled_does_not_cost_the_steps_before_it(
@@ -146,7 +146,7 @@ def test_a_push_that_was_cancelled_does_not_cost_the_steps_before_it(
     scope = Scope()
     scope.cancel(errors.cancelled("changed my mind"))
     with pytest.raises(tf.errors.CancelledError):
-        peer.call_now(wire.SEND_TENSOR, pushed(2), scope)
+        peer.call_now(methods.SEND_TENSOR, pushed(2), scope)
     ask(peer)
     assert lost == []
 
@@ -157,8 +157,8 @@ class BreaksOnce:
     def __init__(self) -> None:
         self.requests: list[pb.PushesLostRequest] = []
 
-    def call(self, method: wire.Method, request: Any, scope: Scope, **how: bool) -> Pending[Any]:
-        assert method is wire.PUSHES_LOST
+    def call(self, method: methods.Method, request: Any, scope: Scope, **how: bool) -> Pending[Any]:
+        assert method is methods.PUSHES_LOST
         self.requests.append(request)
         if len(self.requests) == 1:
             return Pending.failed_with(errors.unavailable("it broke"))

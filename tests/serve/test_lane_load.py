@@ -23,14 +23,14 @@ from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
 from headrace.run.variable import Variable
-from headrace.serve import wire
-from headrace.serve.grpc_client import GrpcPeer
-from headrace.serve.lane_client import LanePeer
-from headrace.serve.lane_socket import LaneSocket
-from headrace.serve.lane_wire import NUMBERS
-from headrace.serve.liveness import Debts
-from headrace.serve.security import Security
-from headrace.serve.unix_socket import address_of
+from headrace.serve.connect.liveness import Debts
+from headrace.serve.grpc.client import GrpcPeer
+from headrace.serve.lane.client import LanePeer
+from headrace.serve.lane.socket import LaneSocket
+from headrace.serve.lane.unix_socket import address_of
+from headrace.serve.lane.wire import NUMBERS
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.security import Security
 from tests.serve.clusters import ProcessCluster, in_process, processes
 from tests.serve.conftest import SHELLS
 
@@ -62,7 +62,7 @@ class Process:
         self._status = Path(f"/proc/{cluster.processes[task].pid}/status")
         grpc = GrpcPeer(cluster.address(task), task)
         self.lane = grpc.call_now(
-            wire.GET_STATUS, pb.GetStatusRequest(), Scope(WITHIN_S)
+            methods.GET_STATUS, pb.GetStatusRequest(), Scope(WITHIN_S)
         ).headrace_lane
         grpc.close()
 
@@ -88,7 +88,7 @@ def client(lane: pb.LaneAddress) -> LaneSocket:
     connection = LaneSocket(sock, 1 << 20)
     for _ in range(2):  # the greeting, and an answer
         assert connection.read(WITHIN_S) is not None
-        connection.send(frames.pack(Kind.REQUEST, NUMBERS[wire.GET_STATUS.path], 0))
+        connection.send(frames.pack(Kind.REQUEST, NUMBERS[methods.GET_STATUS.path], 0))
     assert connection.read(WITHIN_S) is not None
     return connection
 
@@ -98,7 +98,7 @@ def latency_s(peer: LanePeer) -> float:
     took = []
     for _ in range(CALLS):
         start = time.perf_counter()
-        peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(WITHIN_S))
+        peer.call_now(methods.GET_STATUS, pb.GetStatusRequest(), Scope(WITHIN_S))
         took.append(time.perf_counter() - start)
     return statistics.median(took)
 

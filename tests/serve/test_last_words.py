@@ -10,8 +10,8 @@ import pytest
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve import wire
-from headrace.serve.security import Security
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.security import Security
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
 from tests.serve.raw_lane import lane_of, lane_peer
@@ -46,7 +46,7 @@ def during_calls(cluster: Cluster) -> Handle:
 
 def ask(cluster: Cluster) -> int:
     with lane_peer(lane_of(cluster), Security()) as peer:
-        reply = peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
+        reply = peer.call_now(methods.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
         return int(reply.headrace_clock_ns)
 
 

@@ -18,11 +18,11 @@ from headrace.run.keys import key
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.variable import Lease, Variable
-from headrace.serve import messages as m
-from headrace.serve import wire
-from headrace.serve.peers import DirectPeer
-from headrace.serve.pool import GrowingPool
-from headrace.serve.worker import Worker
+from headrace.serve.connect.peers import DirectPeer
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.pool import GrowingPool
+from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster, ProcessCluster, in_process, processes
 from tests.serve.conftest import SHELLS, Background
 
@@ -213,19 +213,19 @@ def leased() -> tuple[Variable, Lease]:
 @pytest.mark.parametrize(
     ("method", "reply"),
     [
-        (wire.RUN_STEP, lambda lease: m.RunStepReply([("v", lease), ("w", lease)])),
-        (wire.RUN_GRAPH, lambda lease: m.RunGraphReply([("v", lease)])),
-        (wire.RECV_TENSOR, lambda lease: m.RecvTensorReply(lease)),
-        (wire.RUN_CALLABLE, lambda lease: m.RunCallableReply([lease])),
+        (methods.RUN_STEP, lambda lease: m.RunStepReply([("v", lease), ("w", lease)])),
+        (methods.RUN_GRAPH, lambda lease: m.RunGraphReply([("v", lease)])),
+        (methods.RECV_TENSOR, lambda lease: m.RecvTensorReply(lease)),
+        (methods.RUN_CALLABLE, lambda lease: m.RunCallableReply([lease])),
     ],
     ids=["RunStep", "RunGraph", "RecvTensor", "RunCallable"],
 )
 def test_a_reply_is_encoded_with_what_is_leased_and_gives_it_back(
-    method: wire.Method, reply: Callable[[Lease], m.Reply]
+    method: methods.Method, reply: Callable[[Lease], m.Reply]
 ) -> None:
     held, lease = leased()
     message = reply(lease)
-    decoded = method.decode_reply(method.encode_reply(message, wire.INLINE), wire.INLINE)
+    decoded = method.decode_reply(method.encode_reply(message, methods.INLINE), methods.INLINE)
     assert [value.tolist() for value in decoded.values()] == [[1.0] * 5] * len([*message.values()])
     assert not is_released(held)
     held, lease = leased()
@@ -236,16 +236,16 @@ def test_a_reply_is_encoded_with_what_is_leased_and_gives_it_back(
 
 
 def test_requests_that_come_as_bytes_take_leases_and_others_do_not() -> None:
-    requests: list[tuple[wire.Method, Any]] = [
-        (wire.RUN_STEP, m.RunStepRequest("s", [], [], [])),
-        (wire.RUN_GRAPH, m.RunGraphRequest("g", 1, [], [])),
-        (wire.RECV_TENSOR, m.RecvTensorRequest(1, "k")),
-        (wire.RUN_CALLABLE, m.RunCallableRequest("s", 1, [])),
+    requests: list[tuple[methods.Method, Any]] = [
+        (methods.RUN_STEP, m.RunStepRequest("s", [], [], [])),
+        (methods.RUN_GRAPH, m.RunGraphRequest("g", 1, [], [])),
+        (methods.RECV_TENSOR, m.RecvTensorRequest(1, "k")),
+        (methods.RUN_CALLABLE, m.RunCallableRequest("s", 1, [])),
     ]
     for method, request in requests:
         assert not request.takes_leases
         assert method.decode_request(
-            method.encode_request(request, wire.INLINE), wire.INLINE
+            method.encode_request(request, methods.INLINE), methods.INLINE
         ).takes_leases
 
 
@@ -326,7 +326,7 @@ def test_a_reply_that_comes_after_the_caller_gave_up_is_released(pool: GrowingPo
         def note_given_up(self) -> None: ...
 
     with Scope() as scope:
-        asked = DirectPeer(Service(), pool).call(wire.RUN_GRAPH, None, scope)
+        asked = DirectPeer(Service(), pool).call(methods.RUN_GRAPH, None, scope)
         assert asked.abandon(errors.cancelled("gave up"))
         gave_up.set()
         pool.shutdown()

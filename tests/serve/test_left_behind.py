@@ -13,8 +13,8 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve import wire
-from headrace.serve.grpc_client import GrpcPeer
+from headrace.serve.grpc.client import GrpcPeer
+from headrace.serve.rpc import methods
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
 
@@ -30,14 +30,14 @@ class Losing:
     """The connection breaks with the first call of `method` to a task.  done: the calls that came after."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, method: wire.Method, arrives: bool, whom: str
+        self, monkeypatch: pytest.MonkeyPatch, method: methods.Method, arrives: bool, whom: str
     ) -> None:
         """arrives: the request did, and only the reply is lost.  whom: how errors call the task."""
         self.done: list[Pending[Any]] = []
         self._left = 1
         call = GrpcPeer.call
 
-        def losing(peer: GrpcPeer, asked: wire.Method, *args: Any, **how: Any) -> Pending[Any]:
+        def losing(peer: GrpcPeer, asked: methods.Method, *args: Any, **how: Any) -> Pending[Any]:
             if asked is not method or whom not in peer.name:
                 return call(peer, asked, *args, **how)
             if not self._left:
@@ -80,7 +80,7 @@ def test_a_partial_run_whose_end_a_task_did_not_hear_of_is_forgotten_there(
         handle = session.partial_run_setup([first, second], [x, y])
         assert session.partial_run(handle, first, {x: 1.0}) == 2.0
         assert cluster.servers["ps:0"].worker._steps
-        losing = lose(wire.CLEANUP_GRAPH)
+        losing = lose(methods.CLEANUP_GRAPH)
         assert session.partial_run(handle, second, {y: 1.0}) == 3.0
         losing.wait()
         assert not cluster.servers["ps:0"].worker._steps
@@ -96,7 +96,7 @@ def test_a_session_whose_end_a_task_did_not_hear_of_is_forgotten_there(
         session.run(size)
         assert worker._sessions
         assert worker.runtime.resources.all()
-        losing = lose(wire.DELETE_WORKER_SESSION)
+        losing = lose(methods.DELETE_WORKER_SESSION)
     losing.wait()
     assert not worker._sessions
     assert not worker._graphs
@@ -110,7 +110,7 @@ def test_a_partition_that_a_task_registered_without_anybody_knowing_goes_with_it
         total = tf.random_uniform([]) + 1.0
     worker = cluster.servers["ps:0"].worker
     with tf.Session(cluster.target("worker:0")) as session:
-        lose(wire.REGISTER_GRAPH, arrives=True)
+        lose(methods.REGISTER_GRAPH, arrives=True)
         with pytest.raises(tf.errors.UnavailableError, match="/job:ps"):
             session.run(total)
         assert worker._graphs
@@ -126,7 +126,7 @@ def test_a_session_with_state_of_its_own_may_be_made_on_a_task_at_the_second_att
         total = tf.random_uniform([]) * 0.0 + 1.0
     config = tf.ConfigProto(isolate_session_state=True)
     with tf.Session(cluster.target("worker:0"), config=config) as session:
-        lose(wire.CREATE_WORKER_SESSION, arrives)
+        lose(methods.CREATE_WORKER_SESSION, arrives)
         with pytest.raises(tf.errors.UnavailableError, match="/job:ps"):
             session.run(total)
         assert session.run(total) == 1.0
@@ -141,7 +141,7 @@ def test_a_callable_whose_release_the_master_did_not_hear_of_is_forgotten_there(
         call()
         (on_master,) = cluster.servers["worker:0"].master._sessions.values()
         assert on_master._callables._known
-        losing = lose(wire.RELEASE_CALLABLE, whom="the server")
+        losing = lose(methods.RELEASE_CALLABLE, whom="the server")
         del call
         gc.collect()
         losing.wait()

@@ -20,13 +20,14 @@ from headrace.codec.frames import Kind
 from headrace.run import program
 from headrace.run.scope import Scope
 from headrace.run.variable import Variable
-from headrace.serve import lane_client, lane_server
-from headrace.serve import messages as m
-from headrace.serve.lane_client import LanePeer
-from headrace.serve.lane_socket import LaneSocket
-from headrace.serve.lane_wire import NUMBERS, decode_sent, encode_sent
-from headrace.serve.links import Link, Links
-from headrace.serve.wire import RUN_PART, SEND_TENSOR
+from headrace.serve.lane import client as lane_client
+from headrace.serve.lane import server as lane_server
+from headrace.serve.lane.client import LanePeer
+from headrace.serve.lane.links import Link, Links
+from headrace.serve.lane.socket import LaneSocket
+from headrace.serve.lane.wire import NUMBERS, decode_sent, encode_sent
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.methods import RUN_PART, SEND_TENSOR
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import use_sockets
 

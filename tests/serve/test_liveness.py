@@ -14,8 +14,8 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.liveness import Debts
-from headrace.serve.wire import Method
+from headrace.serve.connect.liveness import Debts
+from headrace.serve.rpc.methods import Method
 from tests.serve.clusters import ProcessCluster, processes
 from tests.serve.conftest import Background
 from tests.serve.punctual import ATTEMPTS, CONFIG, OPTIONS, PATIENT, check_ends_in_time, in_the_end

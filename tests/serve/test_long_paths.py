@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.serve.unix_socket import address_of
+from headrace.serve.lane.unix_socket import address_of
 from tests.serve.clusters import ProcessCluster, in_process, processes
 from tests.serve.conftest import use_sockets
 from tests.serve.ways import Ways

@@ -22,14 +22,14 @@ from headrace.codec import protos as pb
 from headrace.run import long_waits
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve import awaited, unreachable
-from headrace.serve.awaited import Awaited, wait_for_all
-from headrace.serve.cluster_view import _disagree
-from headrace.serve.pool import GrowingPool
-from headrace.serve.routed import RoutedPeer
-from headrace.serve.security import Security
-from headrace.serve.unreachable import why
-from headrace.serve.wire import GET_STATUS
+from headrace.serve.connect import awaited, unreachable
+from headrace.serve.connect.awaited import Awaited, wait_for_all
+from headrace.serve.connect.cluster_view import _disagree
+from headrace.serve.connect.routed import RoutedPeer
+from headrace.serve.connect.unreachable import why
+from headrace.serve.rpc.methods import GET_STATUS
+from headrace.serve.rpc.pool import GrowingPool
+from headrace.serve.rpc.security import Security
 from tests.serve.authority import Authority
 from tests.serve.clusters import in_process
 from tests.serve.conftest import SHELLS, Background

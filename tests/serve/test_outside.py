@@ -20,19 +20,20 @@ from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.crew import Crew
-from headrace.serve import lane_server, wire
-from headrace.serve.grpc_server import PATIENCE_KEY
-from headrace.serve.lane_socket import LaneSocket
-from headrace.serve.lane_wire import HELLO, NUMBERS
-from headrace.serve.security import Security
-from headrace.serve.shared_memory import AVAILABLE
-from headrace.serve.status import as_op_error
+from headrace.serve.grpc.server import PATIENCE_KEY
+from headrace.serve.lane import server as lane_server
+from headrace.serve.lane.shared_memory import AVAILABLE
+from headrace.serve.lane.socket import LaneSocket
+from headrace.serve.lane.wire import HELLO, NUMBERS
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.security import Security
+from headrace.serve.rpc.status import as_op_error
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
 from tests.serve.raw_lane import connected, frames_from, lane_of
 
 SECRET = "correct horse battery staple"
-STATUS = b"".join(frames.pack(Kind.REQUEST, NUMBERS[wire.GET_STATUS.path], 0, b""))
+STATUS = b"".join(frames.pack(Kind.REQUEST, NUMBERS[methods.GET_STATUS.path], 0, b""))
 WITHIN_S = 30.0
 
 
@@ -168,7 +169,7 @@ def test_a_patience_that_is_no_number_of_seconds_counts_as_none(
 ) -> None:
     SHELLS["grpc"](monkeypatch)
     with in_process({"ps": 1}) as cluster, grpc.insecure_channel(cluster.address("ps:0")) as there:
-        call = there.unary_unary(wire.GET_STATUS.path)
+        call = there.unary_unary(methods.GET_STATUS.path)
         assert call(b"", metadata=[(PATIENCE_KEY, patience)], timeout=WITHIN_S)
 
 

@@ -11,9 +11,9 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve import wire
-from headrace.serve.persistent import Persistent, insist
-from headrace.serve.wire import Method
+from headrace.serve.connect.persistent import Persistent, insist
+from headrace.serve.rpc import methods as wire
+from headrace.serve.rpc.methods import Method
 
 LOST = errors.unavailable("the connection to /job:ps broke")
 TWICE = errors.already_exists("was there before")

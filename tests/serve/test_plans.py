@@ -12,11 +12,11 @@ from headrace.base import errors
 from headrace.plan.relay import Stages
 from headrace.run.scope import Scope
 from headrace.run.variable import Lease
-from headrace.serve import messages as m
-from headrace.serve import wire
-from headrace.serve.cluster_view import Owed
-from headrace.serve.plans import Fitted, Part, Plan
-from headrace.serve.step import relay_parts, run_line, run_parts
+from headrace.serve.connect.cluster_view import Owed
+from headrace.serve.master.plans import Fitted, Part, Plan
+from headrace.serve.master.step import relay_parts, run_line, run_parts
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc import methods
 
 
 def part(
@@ -104,7 +104,7 @@ class Tasks:
         return self
 
     def call_now(
-        self, method: wire.Method, request: m.RunPartRequest, scope: Scope
+        self, method: methods.Method, request: m.RunPartRequest, scope: Scope
     ) -> m.ValuesReply:
         asked = self.parts[request.graph_handle]
         if asked.task != self.own:
@@ -154,9 +154,11 @@ def as_others_run(cluster: Any, fitted: Fitted) -> list[list[Any]]:
     requests, plan = fitted.requests(7, ["A", "B"], True), fitted.plan
     whom = cluster, cluster.own, plan.parts
     if plan.stages is None:
-        replies = run_parts(*whom, wire.RUN_PART, requests, Scope())
+        replies = run_parts(*whom, methods.RUN_PART, requests, Scope())
     else:
-        replies = relay_parts(*whom, plan.stages, wire.RUN_PART, requests, fitted.pass_on, Scope())
+        replies = relay_parts(
+            *whom, plan.stages, methods.RUN_PART, requests, fitted.pass_on, Scope()
+        )
     return [reply.fetches for reply in replies]
 
 

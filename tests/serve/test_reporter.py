@@ -14,11 +14,12 @@ import headrace as tf
 from headrace.codec import protos as pb
 from headrace.run import long_waits
 from headrace.run.scope import Scope
-from headrace.serve import messages as m
-from headrace.serve import reporter, wire
-from headrace.serve.blocked import BlockedStep, QueueState
-from headrace.serve.peers import Peer, connect
-from headrace.serve.pool import GrowingPool
+from headrace.serve.connect.peers import Peer, connect
+from headrace.serve.observe import reporter
+from headrace.serve.observe.blocked import BlockedStep, QueueState
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.pool import GrowingPool
 from tests.serve.clusters import in_process
 from tests.serve.conftest import Background
 
@@ -256,14 +257,14 @@ def test_a_master_reports_for_a_client_that_does_not(
     master, _ = direct
     tf.FIFOQueue(3, tf.int32, name="numbers").dequeue(name="take")
     request = pb.CreateSessionRequest(graph_def=graph.as_graph_def())
-    handle = master.call_now(wire.CREATE_SESSION, request, Scope()).session_handle
+    handle = master.call_now(methods.CREATE_SESSION, request, Scope()).session_handle
     step = m.RunStepRequest(handle, [], ["take:0"], [])
-    reply = master.call(wire.RUN_STEP, step, Scope())
+    reply = master.call(methods.RUN_STEP, step, Scope())
     (line,) = lines.until(1)[:1]
     ended(reply)
     assert line.startswith(f"a step of session {handle} has waited ")
     assert "dequeue on FIFOQueue 'numbers' in container 'localhost' of /job:ps/" in line
-    master.call_now(wire.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle), Scope())
+    master.call_now(methods.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle), Scope())
 
 
 def test_a_worker_reports_for_a_master_that_does_not(
@@ -273,8 +274,8 @@ def test_a_worker_reports_for_a_master_that_does_not(
     with tf.device("/job:ps/replica:0/task:0/device:CPU:0"):
         tf.FIFOQueue(3, tf.int32, name="numbers").dequeue(name="take")
     request = pb.RegisterGraphRequest(session_handle="theirs", graph_def=graph.as_graph_def())
-    handle = worker.call_now(wire.REGISTER_GRAPH, request, Scope()).graph_handle
-    reply = worker.call(wire.RUN_GRAPH, m.RunGraphRequest(handle, 7, [], []), Scope())
+    handle = worker.call_now(methods.REGISTER_GRAPH, request, Scope()).graph_handle
+    reply = worker.call(methods.RUN_GRAPH, m.RunGraphRequest(handle, 7, [], []), Scope())
     (line,) = lines.until(1)[:1]
     ended(reply)
     assert line.startswith("a step of session theirs has waited ")

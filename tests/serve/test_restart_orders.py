@@ -11,7 +11,7 @@ import pytest
 
 import headrace as tf
 from headrace.codec import protos as pb
-from headrace.serve import verdict
+from headrace.serve.connect import verdict
 from tests.serve.clusters import Cluster
 
 Uses = dict[str, Callable[[], Any]]

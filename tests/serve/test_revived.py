@@ -11,9 +11,9 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve import wire
-from headrace.serve.liveness import Debts, Revived
-from headrace.serve.wire import Method
+from headrace.serve.connect.liveness import Debts, Revived
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.methods import Method
 
 TOO_LATE = errors.deadline_exceeded("the time limit passed")
 
@@ -42,16 +42,16 @@ def peer() -> Peer:
 @pytest.fixture
 def call(peer: Peer) -> Iterator[Revived]:
     debts = Debts("/job:ps", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
-    yield Revived(peer, debts, wire.RUN_STEP, None, Scope())  # type: ignore[arg-type]
+    yield Revived(peer, debts, methods.RUN_STEP, None, Scope())  # type: ignore[arg-type]
     debts.close()
 
 
 def test_it_is_made_when_the_peer_has_answered(peer: Peer, call: Revived) -> None:
     ((method, status),) = peer.calls
-    assert method is wire.GET_STATUS
+    assert method is methods.GET_STATUS
     status.resolve(pb.GetStatusResponse())
     method, reply = peer.calls[1]
-    assert method is wire.RUN_STEP
+    assert method is methods.RUN_STEP
     reply.resolve("done")
     assert call.result() == "done"
 

@@ -15,10 +15,10 @@ from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
-from headrace.serve import wire
-from headrace.serve.lane_connect import Unreachable, leads_here
-from headrace.serve.lane_wire import HELLO, NUMBERS, Beside, host_id
-from headrace.serve.security import Security, security
+from headrace.serve.lane.connect import Unreachable, leads_here
+from headrace.serve.lane.wire import HELLO, NUMBERS, Beside, host_id
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.security import Security, security
 from tests.serve.authority import Authority
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
@@ -68,10 +68,10 @@ def test_the_lane_lets_no_stranger_in(lane: Cluster, wrong: str) -> None:
         lane_peer(lane_of(lane), Security(WRONG[wrong])) as peer,
         pytest.raises(Unreachable, match="secret"),
     ):
-        peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
+        peer.call_now(methods.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
 
 
-STATUS = frames.pack(Kind.REQUEST, NUMBERS[wire.GET_STATUS.path], 0, b"")
+STATUS = frames.pack(Kind.REQUEST, NUMBERS[methods.GET_STATUS.path], 0, b"")
 FIRST = {
     "a call": STATUS,
     "a proof too short": frames.pack(Kind.REQUEST, HELLO, 0, b"short"),
@@ -118,7 +118,7 @@ def test_who_has_a_secret_does_not_talk_to_a_lane_without_one(
         lane_peer(lane_of(cluster), Security(SECRET)) as peer,
         pytest.raises(Unreachable, match="this process has a secret"),
     ):
-        peer.call_now(wire.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
+        peer.call_now(methods.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
 
 
 @pytest.mark.parametrize(

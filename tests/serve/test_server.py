@@ -18,8 +18,8 @@ import pytest
 
 import headrace as tf
 from headrace.codec import protos as pb
-from headrace.serve.master_session import MasterSession
-from headrace.serve.pool import GrowingPool
+from headrace.serve.master.master_session import MasterSession
+from headrace.serve.rpc.pool import GrowingPool
 from tests.serve.clusters import addresses, in_process
 from tests.serve.conftest import Background, Blocked
 

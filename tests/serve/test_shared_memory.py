@@ -20,9 +20,18 @@ from headrace.base import errors
 from headrace.codec.frame_parser import Parser
 from headrace.codec.frames import Kind, pack
 from headrace.run.crew import Crew
-from headrace.serve import shared_memory
-from headrace.serve.lane_socket import LaneSocket
-from headrace.serve.shared_memory import FREE, GRAIN, LENT, PAGE, SEALS, SEGMENTS, Borrower, Lender
+from headrace.serve.lane import shared_memory
+from headrace.serve.lane.shared_memory import (
+    FREE,
+    GRAIN,
+    LENT,
+    PAGE,
+    SEALS,
+    SEGMENTS,
+    Borrower,
+    Lender,
+)
+from headrace.serve.lane.socket import LaneSocket
 from tests.codec.arrays import NUMBERS, identical
 
 pytestmark = pytest.mark.skipif(

@@ -11,9 +11,9 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve import verdict
-from headrace.serve.starts import Starts, restarted
-from headrace.serve.status import RestartedError, from_detail, to_detail
+from headrace.serve.connect import verdict
+from headrace.serve.master.starts import Starts, restarted
+from headrace.serve.rpc.status import RestartedError, from_detail, to_detail
 
 
 def test_a_restart_of_a_task_that_is_used_is_one_callers_to_tell() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.codec import protos as pb
-from headrace.serve.step_log import MOST_STEPS, StepLog
+from headrace.serve.observe.step_log import MOST_STEPS, StepLog
 
 
 def of(device: str) -> pb.StepStats:

@@ -18,14 +18,14 @@ from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
-from headrace.serve import messages as m
-from headrace.serve import wire
-from headrace.serve.grpc_server import TOKEN_KEY
-from headrace.serve.lane_connect import Unreachable
-from headrace.serve.lane_wire import HELLO, METHODS, NUMBERS
-from headrace.serve.peers import connect
-from headrace.serve.pool import GrowingPool
-from headrace.serve.security import Security
+from headrace.serve.connect.peers import connect
+from headrace.serve.grpc.server import TOKEN_KEY
+from headrace.serve.lane.connect import Unreachable
+from headrace.serve.lane.wire import HELLO, METHODS, NUMBERS
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.pool import GrowingPool
+from headrace.serve.rpc.security import Security
 from tests.serve.authority import Authority
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import SHELLS
@@ -37,7 +37,7 @@ TOKEN = Security(SECRET).token
 WITHIN_S = 60.0
 
 PATHS = [
-    *(method.path for method in (*wire.MASTER_METHODS, *wire.WORKER_METHODS)),
+    *(method.path for method in (*methods.MASTER_METHODS, *methods.WORKER_METHODS)),
     "/tensorflow.MasterService/NoSuchMethod",
     "/somebody.Else/Method",
 ]
@@ -84,7 +84,7 @@ def still_serves(cluster: Cluster) -> None:
 
 def test_every_method_is_tried() -> None:
     assert {method.path for method in METHODS} <= set(PATHS)
-    assert len(METHODS) == len(wire.MASTER_METHODS) + len(wire.WORKER_METHODS) == len(NUMBERS)
+    assert len(METHODS) == len(methods.MASTER_METHODS) + len(methods.WORKER_METHODS) == len(NUMBERS)
 
 
 # -- gRPC -----------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_over_grpc_a_token_of_bytes_is_none(over_grpc: Cluster) -> None:
 def test_over_grpc_who_has_the_token_is_heard(over_grpc: Cluster) -> None:
     """So that the tests above would fail if every call did."""
     with grpc.insecure_channel(over_grpc.address("ps:0")) as channel:
-        call = channel.unary_unary(wire.GET_STATUS.path)
+        call = channel.unary_unary(methods.GET_STATUS.path)
         assert call(b"", metadata=shown(TOKEN), timeout=WITHIN_S)
         with pytest.raises(grpc.RpcError, match="not a GetStatusRequest"):
             call(NOT_PARSED, metadata=shown(TOKEN), timeout=WITHIN_S)
@@ -141,7 +141,7 @@ def test_over_grpc_a_strangers_message_is_not_received(over_grpc: Cluster) -> No
         Proxy((host, int(port)), lambda: Fate(hold_up=20_000)) as proxy,
         grpc.insecure_channel(f"127.0.0.1:{proxy.port}") as channel,
     ):
-        call = channel.unary_unary(wire.RUN_STEP.path)
+        call = channel.unary_unary(methods.RUN_STEP.path)
         with pytest.raises(grpc.RpcError) as refused:
             call(bytes(1 << 20), timeout=WITHIN_S)
     assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
@@ -234,7 +234,7 @@ def test_over_the_lane_who_proves_to_know_the_secret_is_heard(
         nonce = pb.LaneAddress.FromString(next(said).header).nonce
         sock.sendall(b"".join(frames.pack(Kind.REQUEST, HELLO, 0, proof(KNOWS)(nonce))))
         assert next(said).kind is Kind.REPLY
-        number = NUMBERS[wire.GET_STATUS.path]
+        number = NUMBERS[methods.GET_STATUS.path]
         sock.sendall(b"".join(frames.pack(Kind.REQUEST, number, 0, b"")))
         assert next(said).kind is Kind.REPLY
     assert handled == [number]
@@ -259,7 +259,7 @@ WRONG_SECRETS = {
 }
 
 
-def request_of(method: wire.Method) -> Any:
+def request_of(method: methods.Method) -> Any:
     """Some request of a method."""
     if method.plain is not None:
         return method.plain[0]()
@@ -370,7 +370,7 @@ def capped(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_over_the_lane_a_message_beyond_the_cap_is_refused_when_it_is_announced(
     shell: str, capped: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    number = NUMBERS[wire.RUN_STEP.path]
+    number = NUMBERS[methods.RUN_STEP.path]
     parts = frames.pack(Kind.REQUEST, number, 0, b"", [np.zeros(CAP, np.uint8)])
     announced = b"".join(bytes(part) for part in parts)[:-CAP]
     SHELLS[shell](monkeypatch)
@@ -395,7 +395,7 @@ def test_over_grpc_a_message_beyond_the_cap_is_refused_when_it_is_announced(
             Proxy((host, int(port)), lambda: Fate(hold_up=20_000)) as proxy,
             grpc.insecure_channel(f"127.0.0.1:{proxy.port}") as channel,
         ):
-            call = channel.unary_unary(wire.RUN_STEP.path)
+            call = channel.unary_unary(methods.RUN_STEP.path)
             with pytest.raises(grpc.RpcError) as refused:
                 call(bytes(CAP + 1), timeout=WITHIN_S)
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -408,7 +408,7 @@ def test_over_grpc_a_message_that_unpacks_beyond_the_cap_is_refused(
     SHELLS["grpc"](monkeypatch)
     with in_process({"ps": 1}) as cluster:
         with grpc.insecure_channel(cluster.address("ps:0")) as channel:
-            call = channel.unary_unary(wire.RUN_STEP.path)
+            call = channel.unary_unary(methods.RUN_STEP.path)
             with pytest.raises(grpc.RpcError) as refused:
                 call(bytes(8 * CAP), compression=grpc.Compression.Gzip, timeout=WITHIN_S)
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

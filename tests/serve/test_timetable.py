@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.serve import timetable
-from headrace.serve.timetable import PerProcess, Timetable
+from headrace.serve.rpc import timetable
+from headrace.serve.rpc.timetable import PerProcess, Timetable
 
 WITHIN_S = 30.0
 NEVER = 1e6

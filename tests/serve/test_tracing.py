@@ -11,7 +11,7 @@ import pytest
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve import clocks
+from headrace.serve.master import clocks
 from tests.serve.clusters import Cluster
 
 PS = "/job:ps/replica:0/task:0/device:CPU:0"

@@ -13,8 +13,8 @@ import pytest
 
 import headrace as tf
 from headrace.run.scope import Scope
-from headrace.serve import messages as m
-from headrace.serve.worker import Worker
+from headrace.serve.rpc import messages as m
+from headrace.serve.worker.worker import Worker
 from tests.serve import trials
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import Background, Blocked

@@ -13,9 +13,9 @@ import pytest
 
 from headrace.base import errors
 from headrace.codec.frames import Kind
-from headrace.serve.lane_socket import LaneSocket
-from headrace.serve.lane_wire import UNTRUSTED_BYTES
-from headrace.serve.vanished import server_options, vanished_after_s
+from headrace.serve.lane.socket import LaneSocket
+from headrace.serve.lane.wire import UNTRUSTED_BYTES
+from headrace.serve.rpc.vanished import server_options, vanished_after_s
 from tests.hosts import NAMESPACES, Host, kind, two_hosts
 
 WITHIN_S = 60.0

@@ -28,8 +28,8 @@ from headrace.run.lines import Shared
 from headrace.run.program import Program
 from headrace.run.queues import Queue
 from headrace.run.scope import Scope
-from headrace.serve import worker as worker_module
-from headrace.serve.worker import Worker
+from headrace.serve.worker import worker as worker_module
+from headrace.serve.worker.worker import Worker
 from tests.serve.broken_steps import HUNG_AFTER_S, names_in
 from tests.serve.clusters import Cluster
 from tests.serve.conftest import Background

@@ -12,7 +12,7 @@ import headrace as tf
 from headrace.client import direct
 from headrace.client.direct import Route, Task
 from headrace.run.scope import Scope
-from headrace.serve.lane_client import LanePeer
+from headrace.serve.lane.client import LanePeer
 
 WITHIN_S = 60.0
 

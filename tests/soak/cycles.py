@@ -16,7 +16,7 @@ from pathlib import Path
 from unittest import mock
 
 import headrace as tf
-from headrace.serve import registry
+from headrace.serve.connect import registry
 from tests.ports import own_ports
 
 WARM_UP = 5

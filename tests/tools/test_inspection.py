@@ -21,7 +21,8 @@ from rich.console import Console
 
 import headrace as tf
 from headrace.codec import protos as pb
-from headrace.serve import overview, registry
+from headrace.serve.connect import registry
+from headrace.serve.observe import overview
 from headrace.tools.commands import ExitCode
 from headrace.tools.inspection import snapshot
 from headrace.tools.inspection.snapshot import Rates, Snapshot, _rates, queue_key
@@ -293,7 +294,7 @@ def test_a_cluster_that_asks_for_credentials_is_shown_to_who_has_them(
 @pytest.fixture
 def other_server() -> Iterator[str]:
     """host:port of a server that tells its status and has no method of ours, as TensorFlow's."""
-    from headrace.serve.grpcio import grpc
+    from headrace.serve.grpc.grpcio import grpc
 
     status = grpc.unary_unary_rpc_method_handler(lambda request, context: b"")
     methods = grpc.method_handlers_generic_handler(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.serve.blocked import BlockedStep
+from headrace.serve.observe.blocked import BlockedStep
 from tests.waiting_steps import WaitingSteps, waiting_steps  # noqa: F401  (a fixture)
 
 

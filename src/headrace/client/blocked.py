@@ -15,8 +15,8 @@ from headrace.base.traits import DEQUEUES, ENQUEUES, Trait
 from headrace.client.producers import Producer
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
-from headrace.serve.blocked import BlockedStep, value
-from headrace.serve.causes import certain_cause, likely_cause, meant
+from headrace.serve.observe.blocked import BlockedStep, value
+from headrace.serve.observe.causes import certain_cause, likely_cause, meant
 
 
 def explained(

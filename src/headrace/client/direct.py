@@ -19,19 +19,19 @@ from typing import Any
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve import messages as m
-from headrace.serve import wire
-from headrace.serve.cluster_view import Owed
-from headrace.serve.given_up import given_up_of
-from headrace.serve.grpc_client import GrpcPeer, peer_name
-from headrace.serve.lane_client import LanePeer
-from headrace.serve.lane_connect import leads_here
-from headrace.serve.lane_options import max_message_bytes
-from headrace.serve.lane_wire import VERSION
-from headrace.serve.liveness import Debts
-from headrace.serve.peers import Peer
-from headrace.serve.pool import GrowingPool
-from headrace.serve.security import Security, chosen
+from headrace.serve.connect.cluster_view import Owed
+from headrace.serve.connect.liveness import Debts
+from headrace.serve.connect.peers import Peer
+from headrace.serve.grpc.client import GrpcPeer, peer_name
+from headrace.serve.lane.client import LanePeer
+from headrace.serve.lane.connect import leads_here
+from headrace.serve.lane.options import max_message_bytes
+from headrace.serve.lane.wire import VERSION
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.given_up import given_up_of
+from headrace.serve.rpc.pool import GrowingPool
+from headrace.serve.rpc.security import Security, chosen
 
 _REACH_WITHIN_S = 5.0
 _AGAIN_AFTER_S = 60.0  # a task that could not be reached
@@ -68,7 +68,7 @@ class Route:
         owed = self.to.owed
         owed[step_id] = (self,), time.monotonic()
         try:
-            found: list[Any] = lane.call_now(wire.RUN_DIRECT, request, scope).fetches
+            found: list[Any] = lane.call_now(methods.RUN_DIRECT, request, scope).fetches
         finally:
             del owed[step_id]
         if self._as_they_are and len(found) == len(self._fetches):
@@ -161,7 +161,7 @@ class Task:
         asked = GrpcPeer(self._address, self._task, trusting=self._security)
         try:
             status = asked.call(
-                wire.GET_STATUS, pb.GetStatusRequest(), scope, wait_for_ready=True
+                methods.GET_STATUS, pb.GetStatusRequest(), scope, wait_for_ready=True
             ).wait(scope)
         finally:
             asked.close()
@@ -176,7 +176,7 @@ class Task:
                 offered, host, self._name, max_message_bytes(), self._debts, self._security,
                 given_up=given_up_of(self._address), gave_up=self._gave_up,
             )  # fmt: skip
-        self._reached.call_now(wire.GET_STATUS, pb.GetStatusRequest(), scope)
+        self._reached.call_now(methods.GET_STATUS, pb.GetStatusRequest(), scope)
         self._debts.answered()
         return self._reached
 
@@ -232,7 +232,7 @@ class Tasks:
             calls.setdefault(task, []).append(number)
         for task, numbers in calls.items():
             request = pb.GiveUpElsewhereRequest(session_handle=handle, task=task, call=numbers)
-            master.call_now(wire.GIVE_UP_ELSEWHERE, request, scope)
+            master.call_now(methods.GIVE_UP_ELSEWHERE, request, scope)
         for each in told:
             self.untold.pop(each, None)
 

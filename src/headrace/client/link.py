@@ -22,11 +22,11 @@ from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import graph_def
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve import wire
-from headrace.serve.awaited import wait_for_server
-from headrace.serve.peers import Peer
-from headrace.serve.pool import GrowingPool
-from headrace.serve.status import from_detail
+from headrace.serve.connect.awaited import wait_for_server
+from headrace.serve.connect.peers import Peer
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.pool import GrowingPool
+from headrace.serve.rpc.status import from_detail
 
 CLOSE_WITHIN_S = 5.0
 _BACK_WITHIN_S = 0.3  # more than the pause between two attempts to connect
@@ -109,7 +109,7 @@ class Link:
             headrace_client=_who(),
             headrace_attends=self.master.remote, headrace_starts=self._starts,
         )  # fmt: skip
-        asked = self.master.call(wire.CREATE_SESSION, request, self._scope, wait_for_ready=True)
+        asked = self.master.call(methods.CREATE_SESSION, request, self._scope, wait_for_ready=True)
 
         def created(reply: Any) -> None:
             self.handle = reply.session_handle
@@ -132,12 +132,12 @@ class Link:
                 devices = reply.result().device_attributes
                 self.incarnation = devices[0].incarnation if devices else 0
 
-        self.master.call(wire.GET_STATUS, pb.GetStatusRequest(), self._scope).on_done(told)
+        self.master.call(methods.GET_STATUS, pb.GetStatusRequest(), self._scope).on_done(told)
 
     def _attend(self, handle: str) -> None:
         """Have the master know that this client lives, for as long as the session lasts."""
         attendance = self._attendance = self.master.call(
-            wire.ATTEND_SESSION,
+            methods.ATTEND_SESSION,
             pb.AttendSessionRequest(session_handle=handle),
             self._scope,
             wait_for_ready=True,
@@ -179,7 +179,7 @@ class Link:
 
     def _ask_whether_it_has(self, handle: str, scope: Scope) -> Pending[Any]:
         request = pb.AttendSessionRequest(session_handle=handle, only_asks=True)
-        return self.master.call(wire.ATTEND_SESSION, request, scope, wait_for_ready=True)
+        return self.master.call(methods.ATTEND_SESSION, request, scope, wait_for_ready=True)
 
     def _go_on(self, handle: str, direct: Scope) -> None:
         """The master has the session, and is attended."""
@@ -194,7 +194,7 @@ class Link:
             graph_def=graph_def(self._graph, ops=ops),
             current_graph_version=self._version,
         )
-        asked = self.master.call(wire.EXTEND_SESSION, request, self._scope)
+        asked = self.master.call(methods.EXTEND_SESSION, request, self._scope)
 
         def extended(reply: Any) -> None:
             self._version = reply.new_graph_version
@@ -230,7 +230,7 @@ class Link:
         if not handle:
             return None
         return self.master.call(
-            wire.CLOSE_SESSION,
+            methods.CLOSE_SESSION,
             pb.CloseSessionRequest(session_handle=handle),
             Scope(CLOSE_WITHIN_S),  # of its own: the session's has ended
         )

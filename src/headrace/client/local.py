@@ -192,7 +192,7 @@ class LocalEngine:
     def _place(self, ops: Sequence[Operation]) -> dict[Operation, str]:
         devices = place(ops, self._devices, allow_soft_placement=self._config.allow_soft_placement)
         if self._config.log_device_placement:
-            from headrace.serve.placement_log import log_placement  # loads logging
+            from headrace.serve.observe.placement_log import log_placement  # loads logging
 
             log_placement(((op.name, op.type, devices[op]) for op in ops), self._placed)
         return devices
@@ -260,7 +260,7 @@ class LocalEngine:
         limit_s = timeout_ms / 1000 if timeout_ms > 0 else None
         with self._under_way, Scope(limit_s, self._scope) as scope:
             if options is not None and options.headrace_close_reason:
-                from headrace.serve.status import from_bytes
+                from headrace.serve.rpc.status import from_bytes
 
                 closes_because(scope, from_bytes(options.headrace_close_reason))
             step = StepState(self._runtime, scope, next(self._step_ids), Rendezvous(), stats)
@@ -279,7 +279,7 @@ class LocalEngine:
 
     def inspect(self) -> pb.InspectResponse:
         """See `Engine.inspect`."""
-        from headrace.serve.inspection import task_state
+        from headrace.serve.observe.inspection import task_state
 
         request = pb.InspectRequest(blocked_only=True)
         state = task_state(

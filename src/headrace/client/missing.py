@@ -12,9 +12,9 @@ import threading
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve import wire
-from headrace.serve.peers import Peer
-from headrace.serve.pool import GrowingPool
+from headrace.serve.connect.peers import Peer
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.pool import GrowingPool
 
 _FIRST_S = 4.5  # steps tell after 5 s, and their master may have begun to wait a moment after them
 _GROWTH = 1.8  # somewhat less than that of the times at which a step tells
@@ -45,7 +45,7 @@ class Missing:
         request = pb.InspectRequest(session_handle=handle, awaited_only=True)
         try:
             with Scope(_ANSWER_WITHIN_S, self._scope) as asking:
-                reply = master.call(wire.INSPECT_CLUSTER, request, asking).wait(asking)
+                reply = master.call(methods.INSPECT_CLUSTER, request, asking).wait(asking)
         except errors.OpError:  # TensorFlow's masters cannot say; whoever waits asks again
             return
         if self._is_due(max((each.waited_s for each in reply.awaited), default=0.0)):

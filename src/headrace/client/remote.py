@@ -30,23 +30,24 @@ from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 from headrace.run.scope import Scope
-from headrace.serve import messages as m
-from headrace.serve import registry, wire
-from headrace.serve.lane_connect import Unreachable
-from headrace.serve.lane_options import direct_steps
-from headrace.serve.overview import add_owed
-from headrace.serve.peers import Peer
-from headrace.serve.persistent import insist
-from headrace.serve.placement_log import log_placement
-from headrace.serve.pool import GrowingPool
-from headrace.serve.security import Security
-from headrace.serve.status import ForgottenStepError, RestartedError, UnattendedError
-from headrace.serve.verdict import verdict
-from headrace.serve.waiting import follow
+from headrace.serve.connect import registry
+from headrace.serve.connect.peers import Peer
+from headrace.serve.connect.persistent import insist
+from headrace.serve.connect.verdict import verdict
+from headrace.serve.lane.connect import Unreachable
+from headrace.serve.lane.options import direct_steps
+from headrace.serve.observe.overview import add_owed
+from headrace.serve.observe.placement_log import log_placement
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.pool import GrowingPool
+from headrace.serve.rpc.security import Security
+from headrace.serve.rpc.status import ForgottenStepError, RestartedError, UnattendedError
+from headrace.serve.rpc.waiting import follow
 
 if TYPE_CHECKING:
     from headrace.client.direct import Route, Tasks
-    from headrace.serve.lane_client import LanePeer
+    from headrace.serve.lane.client import LanePeer
 
 _INSPECT_WITHIN_S = 10.0
 _CHECK_WITHIN_S = 10.0  # longer than the master asks the task
@@ -155,7 +156,7 @@ class RemoteEngine:
                     sent,
                 )
                 valid = self._valid
-                reply: m.RunStepReply = self._ask(link, wire.RUN_STEP, request, scope)
+                reply: m.RunStepReply = self._ask(link, methods.RUN_STEP, request, scope)
                 self._uses(link, reply.starts)
             if log_now and reply.metadata is not None:
                 self._log_placement(reply.metadata)
@@ -199,7 +200,7 @@ class RemoteEngine:
             if values:
                 request = m.RunKnownRequest(request.session_handle, request.signature, list(values))
             before = link.master.given_up.times
-            done: m.ValuesReply = self._ask(link, wire.RUN_KNOWN, request, scope)
+            done: m.ValuesReply = self._ask(link, methods.RUN_KNOWN, request, scope)
             if route is not None:
                 route.to.settled = before
         except (errors.AbortedError, errors.UnavailableError) as error:
@@ -207,8 +208,8 @@ class RemoteEngine:
             raise
         return done.fetches
 
-    def _ask(self, link: Link, method: wire.Method, request: Any, scope: Scope) -> Any:
-        """The master's reply to a request that runs something; see serve.given_up."""
+    def _ask(self, link: Link, method: methods.Method, request: Any, scope: Scope) -> Any:
+        """The master's reply to a request that runs something; see serve.rpc.given_up."""
         tasks = self._tasks
         if tasks is not None and tasks.untold:
             tasks.tell(link.master, link.handle, scope)
@@ -240,7 +241,7 @@ class RemoteEngine:
         )
         with Scope(within_s, self._scope) as asking:
             try:
-                link.master.call_now(wire.CHECK_TASK, request, asking)
+                link.master.call_now(methods.CHECK_TASK, request, asking)
             except RestartedError:
                 raise
             except errors.OpError:  # the master is gone, say, which is found out elsewhere
@@ -301,7 +302,7 @@ class RemoteEngine:
                 fetch=[tensor.name for tensor in fetches],
                 target=[op.name for op in targets],
             )
-            reply = link.master.call_now(wire.PARTIAL_RUN_SETUP, request, scope)
+            reply = link.master.call_now(methods.PARTIAL_RUN_SETUP, request, scope)
         handle: str = reply.partial_run_handle
         return handle
 
@@ -316,7 +317,7 @@ class RemoteEngine:
                 link.handle, list(feeds.items()), list(fetches), [],
                 self._sent_options(None, scope), handle,
             )  # fmt: skip
-            reply: m.RunStepReply = self._ask(link, wire.RUN_STEP, request, scope)
+            reply: m.RunStepReply = self._ask(link, methods.RUN_STEP, request, scope)
             self._uses(link, reply.starts)
         found = dict(reply.tensors)
         return [writable(found[name]) for name in fetches]
@@ -337,7 +338,7 @@ class RemoteEngine:
                 with self._minding(current, scope):
                     current.ship(scope)
                     making = pb.MakeCallableRequest(session_handle=current.handle, options=options)
-                    number = current.master.call_now(wire.MAKE_CALLABLE, making, scope).handle
+                    number = current.master.call_now(methods.MAKE_CALLABLE, making, scope).handle
                 link = current
             return current
 
@@ -356,7 +357,7 @@ class RemoteEngine:
                 request = m.RunCallableRequest(current.handle, number, list(values))
                 with self._minding(current, scope):
                     reply: m.RunCallableReply = self._ask(
-                        current, wire.RUN_CALLABLE, request, scope
+                        current, methods.RUN_CALLABLE, request, scope
                     )
                     self._uses(current, reply.starts)
             fill(metadata, reply.metadata)
@@ -368,7 +369,7 @@ class RemoteEngine:
         """Ask the master to forget a callable; nobody waits for the reply."""
         if self._scope.error is None and link.handle and not sys.is_finalizing():
             request = pb.ReleaseCallableRequest(session_handle=link.handle, handle=number)
-            insist(link.master, wire.RELEASE_CALLABLE, request, self._scope)
+            insist(link.master, methods.RELEASE_CALLABLE, request, self._scope)
 
     def _link(self) -> Link:
         """The link to the master; it need not be up yet."""
@@ -473,7 +474,7 @@ class RemoteEngine:
             return pb.InspectResponse()
         request = pb.InspectRequest(session_handle=link.handle, blocked_only=True)
         with self._under_way, Scope(_INSPECT_WITHIN_S, self._scope) as scope:
-            asked = link.master.call(wire.INSPECT_CLUSTER, request, scope)
+            asked = link.master.call(methods.INSPECT_CLUSTER, request, scope)
             found: pb.InspectResponse = asked.wait(scope)
         if self._tasks is not None:
             add_owed(found, self._tasks.owed(), link.handle)
@@ -491,7 +492,7 @@ class RemoteEngine:
         with self._under_way, self._limited(None) as scope, self._minding(link, scope):
             link.open(scope)  # whatever is wrong with the graph is none of its business
             request = pb.ListDevicesRequest(session_handle=link.handle)
-            reply = link.master.call_now(wire.LIST_DEVICES, request, scope)
+            reply = link.master.call_now(methods.LIST_DEVICES, request, scope)
         return [*reply.local_device, *reply.remote_device]
 
     def close(self) -> None:

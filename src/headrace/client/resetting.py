@@ -8,10 +8,10 @@ from __future__ import annotations
 from headrace.client.target import master_at
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve import wire
-from headrace.serve.awaited import wait_for_server
-from headrace.serve.pool import GrowingPool
-from headrace.serve.security import Security
+from headrace.serve.connect.awaited import wait_for_server
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.pool import GrowingPool
+from headrace.serve.rpc.security import Security
 
 
 def reset(
@@ -29,7 +29,7 @@ def reset(
     try:
         with Scope(timeout_ms / 1000 if timeout_ms > 0 else None) as scope:
             wait_for_server(
-                master.call(wire.RESET, request, scope, wait_for_ready=True), master, scope, pool
+                master.call(methods.RESET, request, scope, wait_for_ready=True), master, scope, pool
             )
     finally:
         master.close()

@@ -40,8 +40,8 @@ from headrace.graph.tensor import Tensor
 from headrace.run import interrupts, long_waits
 
 if TYPE_CHECKING:
-    from headrace.serve.blocked import BlockedStep
-    from headrace.serve.security import Security
+    from headrace.serve.observe.blocked import BlockedStep
+    from headrace.serve.rpc.security import Security
 
 _MOST_PLANS = 4096
 
@@ -74,7 +74,7 @@ class BaseSession:
         if config is not None and not isinstance(config, pb.ConfigProto):
             raise not_a("a tf.ConfigProto", "config", config)
         if security is not None:
-            from headrace.serve.security import chosen
+            from headrace.serve.rpc.security import chosen
 
             chosen(security)
         self._graph = graph
@@ -385,7 +385,7 @@ class BaseSession:
             self._engine.release()
 
     def _tell_long_wait(self, waited_s: float) -> None:
-        from headrace.serve import reporter
+        from headrace.serve.observe import reporter
 
         self._forget_reports = reporter.forget
         self._engine.waits_long(waited_s)

@@ -6,9 +6,9 @@ Called by: client.remote, client.resetting.  Threads: any.
 from __future__ import annotations
 
 from headrace.base import errors
-from headrace.serve.peers import Peer, connect
-from headrace.serve.pool import GrowingPool
-from headrace.serve.security import Security
+from headrace.serve.connect.peers import Peer, connect
+from headrace.serve.rpc.pool import GrowingPool
+from headrace.serve.rpc.security import Security
 
 
 def address_of(target: str) -> str:

@@ -3,7 +3,7 @@
 A TensorFlow master optimizes the partitions that it sends; users do not write these ops, and they have no gradients.
 An epilogue is a list of names: BiasAdd, FusedBatchNorm, Add and Mul take their further operands from `args` in order,
 everything else is an activation.
-Called by: serve.worker (graphs of TensorFlow masters).  Threads: any.
+Called by: serve.worker.worker (graphs of TensorFlow masters).  Threads: any.
 Source: TF 2.21's registered ops, and its results, which tests compare.
 """
 

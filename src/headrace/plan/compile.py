@@ -3,7 +3,7 @@
 Constants are loaded into registers once; every other node becomes one instruction with its kernel
 and attrs bound, or, where it may block, a waiter.  References stay references until a plain
 consumer runs (DESIGN: state).
-Called by: client.local, serve.worker.  Threads: any.
+Called by: client.local, serve.worker.worker.  Threads: any.
 """
 
 from __future__ import annotations

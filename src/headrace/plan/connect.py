@@ -1,6 +1,6 @@
 """Tensor connections: a graph in which the users of one tensor use another one instead.
 
-Called by: client.local_callable, serve.callables.  Threads: any.
+Called by: client.local_callable, serve.master.callables.  Threads: any.
 Source: TF 1.15 CallableOptions.tensor_connection; error classes checked against the oracle.
 """
 

@@ -1,6 +1,6 @@
 """Compile for partial runs: feeds and fetches pass through the step's rendezvous.
 
-Called by: client.partial, serve.registered.  Threads: any.
+Called by: client.partial, serve.worker.registered.  Threads: any.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Feeds become client-terminated `_Recv` nodes and fetches client-terminated `_Sen
 device of the tensor; an edge between devices becomes a `_Send` and a `_Recv`, one pair for all
 consumers on a device; a control edge between tasks carries an empty tensor, unless a value goes the same way.  A loop
 that is on several tasks has a skeleton on each (plan.loops).
-Called by: serve.master_session, plan.partial; by device, for who asks to see its graphs: client.local,
-serve.registered.  Threads: any.
+Called by: serve.master.master_session, plan.partial; by device, for who asks to see its graphs: client.local,
+serve.worker.registered.  Threads: any.
 Source: TensorFlow's wire (DESIGN decision 1); the same nodes and attrs, names of our own.
 """
 

@@ -5,7 +5,7 @@ task that fits, in name order, and its best device; nodes joined by references, 
 stay together; a node without inputs goes with its consumers if they are on one device, one that only
 looks at metadata with its producer.  The outcome depends on the graph and the device list alone, unless
 the session asks for its own task to come first, as TensorFlow 2 has it.
-Called by: client.local, serve.master.  Threads: any.
+Called by: client.local, serve.master.master.  Threads: any.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Progress of a partial run: what has been fed and fetched of what its setup named.
 
-Called by: client.local, serve.partials.  Threads: one call of a partial run at a time.
+Called by: client.local, serve.master.partials.  Threads: one call of a partial run at a time.
 Source of rules and error classes: TF 1.15 behaviour, checked against the oracle.
 """
 

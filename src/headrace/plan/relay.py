@@ -3,7 +3,7 @@
 Their master asks for the values of the first and feeds them to the second, which is its own.  That loses nothing
 where no node of the second has anything to do before they are there, and spares both a rendezvous.
 So they do where a step begins and ends with other tasks (`plan.round_trip`).
-Called by: serve.planner.  Threads: any.
+Called by: serve.master.planner.  Threads: any.
 """
 
 from __future__ import annotations

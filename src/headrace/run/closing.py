@@ -1,6 +1,6 @@
 """Why a step closes queues: the failure that made somebody run it, on the step's scope.
 
-Called by: client, serve.worker (say it), ops.queue_ops (asks).  Threads: any.
+Called by: client, serve.worker.worker (say it), ops.queue_ops (asks).  Threads: any.
 """
 
 from __future__ import annotations

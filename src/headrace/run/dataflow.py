@@ -8,7 +8,7 @@ An iteration is over when the one before is and nothing in it is left to do; a l
 arrived; Exits that stayed dead are then dead for its parent.
 The thread that calls `run` does all the work, as in `run.program`; nodes that may wait hand over a
 Pending.  Straight-line partitions never come here.
-Called by: client.local, serve.worker (through plan.compile).  Threads: `run` in any number at once.
+Called by: client.local, serve.worker.worker (through plan.compile).  Threads: `run` in any number at once.
 Source: the execution rules of TF 1.15's core/common_runtime/executor.cc, restated.
 """
 

@@ -3,7 +3,7 @@
 On its own task a handle is the `Resource`.  A handle that leaves (fetched, sent to another task) becomes a message that
 names the resource; one that comes (fed, received) is looked up again.  It is of use only on the task that has the
 resource, so one that names another task is refused where it arrives.
-Called by: run.outcome (fetches), ops.sendrecv, serve.worker and client.local (feeds).  Threads: any.
+Called by: run.outcome (fetches), ops.sendrecv, serve.worker.worker and client.local (feeds).  Threads: any.
 Source: TF 1.15 core/framework/resource_handle.{h,proto}
 """
 

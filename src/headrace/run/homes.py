@@ -10,7 +10,7 @@ everything was given back leaves the home to those who have it: it is never writ
 A result that is made only to be sent can be made in a home from the beginning (`Rooms`), which is free again when the
 receivers have looked away.
 
-Called by: run.variable (moves, updates), plan.sending (results), serve.shared_memory (lends).
+Called by: run.variable (moves, updates), plan.sending (results), serve.lane.shared_memory (lends).
 Threads: any; a Loan is written by one thread at a time.  Source: Linux, memfd_create(2), fcntl(2)
 """
 

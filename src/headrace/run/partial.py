@@ -2,7 +2,7 @@
 somebody has them or asks for them.
 
 Feeds and fetches are nodes of the program (`_Recv` and `_Send` of the step's rendezvous).
-Called by: client.local, serve.worker.  Threads: any; the program runs in one of its own.
+Called by: client.local, serve.worker.worker.  Threads: any; the program runs in one of its own.
 Ends by: the program's end; cancelling its Scope ends it early, and so does a step that fails.
 """
 

@@ -9,7 +9,7 @@ all the work; while nothing is ready it sleeps until any waiter is done.
 Registers hold the values of a run: 0 is the StepState, then the arguments, then constants and
 results.  Values are as in `run.kernel`; a register may hold a Variable, which instructions
 dereference when their node runs.
-Called by: client (local sessions), serve.worker.  Threads: `run` in any number of threads at once.
+Called by: client (local sessions), serve.worker.worker.  Threads: `run` in any number of threads at once.
 """
 
 from __future__ import annotations

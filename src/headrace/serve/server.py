@@ -18,22 +18,22 @@ from headrace.base.limits import check_settings as check_limits
 from headrace.codec import protos as pb
 from headrace.run.files import Files, named_roots
 from headrace.run.scope import Scope, wait_until_set
-from headrace.serve import registry
-from headrace.serve.awaited import connect_timeout_s
-from headrace.serve.blocked import BlockedStep, of_tasks
 from headrace.serve.cluster import ClusterSpec
-from headrace.serve.lane_options import lane_options, max_message_bytes
-from headrace.serve.liveness import frozen_after_s
-from headrace.serve.master import Master
-from headrace.serve.pool import GrowingPool
-from headrace.serve.security import Security, chosen, is_loopback
+from headrace.serve.connect import registry
+from headrace.serve.connect.awaited import connect_timeout_s
+from headrace.serve.connect.liveness import frozen_after_s
+from headrace.serve.lane.options import lane_options, max_message_bytes
+from headrace.serve.master.master import Master
+from headrace.serve.observe.blocked import BlockedStep, of_tasks
+from headrace.serve.rpc.methods import MASTER_METHODS, WORKER_METHODS
+from headrace.serve.rpc.pool import GrowingPool
+from headrace.serve.rpc.security import Security, chosen, is_loopback
 from headrace.serve.tf_config import required
-from headrace.serve.wire import MASTER_METHODS, WORKER_METHODS
-from headrace.serve.worker import Worker
+from headrace.serve.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from headrace.serve.grpc_server import GrpcShell
-    from headrace.serve.lane_server import LaneShell
+    from headrace.serve.grpc.server import GrpcShell
+    from headrace.serve.lane.server import LaneShell
 
 _SWITCH_INTERVAL_S = 0.0002  # so that a request does not wait for long while Python code runs
 _LAST_WORDS_S = 0.5  # for calls that were told to end to say so to their callers
@@ -99,8 +99,8 @@ class Server:
                 self._start()
 
     def _start(self) -> None:
-        from headrace.serve.grpc_server import GrpcShell, addresses_of
-        from headrace.serve.lane_server import LaneShell
+        from headrace.serve.grpc.server import GrpcShell, addresses_of
+        from headrace.serve.lane.server import LaneShell
 
         definition = self._server_def
         job, index = definition.job_name, definition.task_index

@@ -24,7 +24,7 @@ from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.graph.graph import Operation
-from headrace.serve.status import to_detail
+from headrace.serve.rpc.status import to_detail
 from headrace.training.coordinator import Coordinator
 
 __all__ = ["QueueRunner", "add_queue_runner", "start_queue_runners"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.serve.worker import Worker
+from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster, Jobs
 from tests.serve.conftest import Background
 from tests.waiting_steps import WaitingSteps

@@ -13,11 +13,13 @@ from headrace.base import errors
 from headrace.client.remote import RemoteEngine
 from headrace.graph import registry
 from headrace.run.scope import Scope
-from headrace.serve import grpc_client, lane_connection, wire
-from headrace.serve import messages as m
-from headrace.serve.grpc_server import PATIENCE_KEY
-from headrace.serve.peers import connect
-from headrace.serve.pool import GrowingPool
+from headrace.serve.connect.peers import connect
+from headrace.serve.grpc import client as grpc_client
+from headrace.serve.grpc.server import PATIENCE_KEY
+from headrace.serve.lane import connection as lane_connection
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.pool import GrowingPool
 from tests.serve.clusters import Cluster
 from tests.serve.conftest import Background, Blocked
 
@@ -113,7 +115,7 @@ def test_a_caller_that_goes_away_cancels_its_step(
     pool = GrowingPool("client")
     peer = connect(cluster.address("worker:0"), "master", pool)
     scope = Scope()
-    asked = peer.call(wire.RUN_STEP, m.RunStepRequest(link.handle, [], [take.name], []), scope)
+    asked = peer.call(methods.RUN_STEP, m.RunStepRequest(link.handle, [], [take.name], []), scope)
     step = background(lambda: asked.wait(Scope(30.0)))
     blocked.wait()
     if shell == "direct":

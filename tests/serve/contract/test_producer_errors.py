@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import headrace as tf
-from headrace.serve.status import from_bytes, from_detail, to_detail
+from headrace.serve.rpc.status import from_bytes, from_detail, to_detail
 from tests.serve.clusters import Cluster
 
 PS = "/job:ps/task:0"

@@ -10,7 +10,7 @@ import pytest
 
 import headrace as tf
 from headrace.run.crew import Crew
-from headrace.serve import step
+from headrace.serve.master import step
 from tests.serve.clusters import Cluster
 
 STEPS = 4
@@ -32,8 +32,8 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
             found.append([1] * len(given[2]))
         return run_line(*given)
 
-    monkeypatch.setattr("headrace.serve.master_session.relay_parts", noting)
-    monkeypatch.setattr("headrace.serve.master_session.run_line", noting_line)
+    monkeypatch.setattr("headrace.serve.master.master_session.relay_parts", noting)
+    monkeypatch.setattr("headrace.serve.master.master_session.run_line", noting_line)
     return found
 
 

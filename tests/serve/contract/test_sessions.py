@@ -15,7 +15,7 @@ from headrace.client import link
 from headrace.codec import protos as pb
 from headrace.graph.graphdef import graph_def
 from headrace.serve.cluster import ClusterSpec
-from headrace.serve.master import Master
+from headrace.serve.master.master import Master
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import Background
 

@@ -12,8 +12,10 @@ import pytest
 
 import headrace as tf
 from headrace.python.ops import data_flow_ops
-from headrace.serve import grpc_client, lane_connection, master_session, step
-from headrace.serve.grpc_server import PATIENCE_KEY
+from headrace.serve.grpc import client as grpc_client
+from headrace.serve.grpc.server import PATIENCE_KEY
+from headrace.serve.lane import connection as lane_connection
+from headrace.serve.master import master_session, step
 from tests.serve.clusters import Cluster, Jobs
 from tests.serve.conftest import JOBS, Blocked
 from tests.serve.punctual import PATIENT, in_the_end

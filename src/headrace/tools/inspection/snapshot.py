@@ -13,11 +13,11 @@ from typing import Any
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve import wire
-from headrace.serve.blocked import BlockedStep, of_tasks
-from headrace.serve.overview import answer
-from headrace.serve.peers import Peer, connect
-from headrace.serve.pool import GrowingPool
+from headrace.serve.connect.peers import Peer, connect
+from headrace.serve.observe.blocked import BlockedStep, of_tasks
+from headrace.serve.observe.overview import answer
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.pool import GrowingPool
 from headrace.tools.commands import CommandError, UsageError
 
 _ANSWER_WITHIN_S = 10.0
@@ -91,7 +91,7 @@ class Observer:
         """What there is now.  Raises CommandError if the server does not answer or cannot say."""
         try:
             with Scope(_ANSWER_WITHIN_S) as scope:
-                method, request = wire.INSPECT_CLUSTER, pb.InspectRequest()
+                method, request = methods.INSPECT_CLUSTER, pb.InspectRequest()
                 reply = self._master.call(method, request, scope)
                 tasks = list(answer(self._master, method, request, reply, scope).task)
         except errors.UnimplementedError:

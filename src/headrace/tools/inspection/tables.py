@@ -16,7 +16,7 @@ from rich.text import Text
 
 from headrace.base import dtypes
 from headrace.codec import protos as pb
-from headrace.serve.blocked import BlockedStep, seconds
+from headrace.serve.observe.blocked import BlockedStep, seconds
 from headrace.tools.inspection.snapshot import (
     Rates,
     Snapshot,

@@ -1,0 +1,258 @@
+"""Peers: the services of other tasks, whatever shell reaches them.
+
+`DirectPeer` calls a service of this process; `serve.connect.routed.RoutedPeer` one behind an address.
+Called by: serve.master.master, serve.worker.worker, client.remote.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from headrace.base import errors
+from headrace.run.pending import Pending, WaitInfo
+from headrace.run.scope import Scope
+from headrace.serve.connect import registry
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.given_up import ORDERED, GivenUp
+from headrace.serve.rpc.methods import Method
+from headrace.serve.rpc.pool import GrowingPool
+from headrace.serve.rpc.security import Security
+from headrace.serve.rpc.status import as_op_error
+
+
+class Peer(Protocol):
+    """A service that can be asked.
+
+    name: what errors call it.  remote: it runs a call under a scope of its own, not the caller's.
+    given_up: what it hears of before the next step that it is asked for.
+    """
+
+    name: str
+    remote: bool
+    given_up: GivenUp
+
+    @property
+    def stale(self) -> bool:
+        """Whether it has ended for good; its successor at the same address wants a new Peer."""
+
+    def call(
+        self,
+        method: Method,
+        request: Any,
+        scope: Scope,
+        wait_for_ready: bool = False,
+        watched: bool = True,
+    ) -> Pending[Any]:
+        """Send a request; the reply comes later.  Abandoning the result cancels the call.
+
+        wait_for_ready: for a server that is not up yet, else that is Unavailable.
+        watched: false if the result need not complete before somebody waits for it, or watches it.
+        """
+
+    def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
+        """Send a request and wait for the reply, in this thread where that is quicker."""
+
+    def tell(self, method: Method, request: Any, scope: Scope) -> bool:
+        """Send a request that needs no reply, if that is possible here; else `call` it.
+
+        May block while the other side is behind with reading.  Raises what the scope ends with, or
+        Unavailable.
+        """
+
+    def prepare(self, start: int = 0) -> None:
+        """It will be asked soon: have the best way there looked for, behind the caller's back.
+
+        start: its incarnation, if that is known: what leads to an earlier one is given up.
+        """
+
+    def listens(self, scope: Scope) -> bool:
+        """Whether somebody takes connections at its address, found out by trying; false if it is known not to live.
+
+        Raises the scope's error.
+        """
+
+    def why_silent(self, scope: Scope) -> str:
+        """Why it does not answer, found out by trying; "" if it does.
+
+        Raises Unauthenticated if no time will mend it: see serve.connect.unreachable; and the scope's error.
+        """
+
+    def close(self) -> None:
+        """Release what is held."""
+
+
+class DirectPeer:
+    """A service object of this process."""
+
+    remote = False
+
+    def __init__(self, service: Any, pool: GrowingPool, name: str = "") -> None:
+        self.name = name
+        self.given_up = GivenUp()
+        self._service = service
+        self._pool = pool
+
+    @property
+    def stale(self) -> bool:
+        """See `Peer`."""
+        closed: bool = self._service.closed
+        return closed
+
+    def call(
+        self,
+        method: Method,
+        request: Any,
+        scope: Scope,
+        wait_for_ready: bool = False,
+        watched: bool = True,
+    ) -> Pending[Any]:
+        """See `Peer`.  A handler that gives a Pending is called right here, others on the pool."""
+        handler = getattr(self._service, method.handler)
+        if self.given_up.any and method in ORDERED:
+            self._tell_ahead(scope)
+        if getattr(handler, "gives_pending", False):
+            try:
+                result: Pending[Any] = handler(request, scope)
+            except errors.OpError as error:
+                return Pending.failed_with(error)
+            return result
+        inner = Scope(parent=scope)
+
+        def withdraw(_: Pending[Any]) -> bool:
+            inner.cancel(errors.cancelled("the call was cancelled"))
+            self._service.note_given_up()
+            return True
+
+        pending: Pending[Any] = Pending(WaitInfo(method.name, self.name), withdraw)
+
+        def work() -> None:
+            try:
+                reply = handler(request, inner)
+                if not pending.resolve(reply):
+                    m.release(reply)
+            except BaseException as error:  # the caller gets it, whatever it is
+                pending.reject(as_op_error(error, method.name))
+            finally:
+                inner.close()
+
+        try:
+            self._pool.submit(work)
+        except RuntimeError as error:  # shut down, or the system has no more threads
+            pending.reject(errors.unavailable(f"{method.name} on {self.name}: {error}"))
+        return pending
+
+    def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
+        """See `Peer`."""
+        if self.given_up.any and method in ORDERED:
+            self._tell_ahead(scope)
+        result = getattr(self._service, method.handler)(request, scope)
+        return result.wait(scope) if isinstance(result, Pending) else result
+
+    def _tell_ahead(self, scope: Scope) -> None:
+        told = self.given_up.request()
+        self._service.give_up(told, scope)
+        self.given_up.heard(told)
+
+    def tell(self, method: Method, request: Any, scope: Scope) -> bool:
+        """See `Peer`."""
+        self.call_now(method, request, scope)
+        return True
+
+    def prepare(self, start: int = 0) -> None:
+        """See `Peer`.  There is one way."""
+
+    def listens(self, scope: Scope) -> bool:
+        """See `Peer`.  It is here."""
+        return not self.stale
+
+    def why_silent(self, scope: Scope) -> str:
+        """See `Peer`.  It answers."""
+        return ""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Peers:
+    """The worker services of a cluster, by task name (``/job:J/replica:0/task:N``)."""
+
+    def __init__(
+        self,
+        addresses: Mapping[str, str],
+        own_task: str,
+        own_worker: Any,
+        pool: GrowingPool,
+        trusting: Security | None = None,
+    ) -> None:
+        """own_worker: a serve.worker.worker.Worker.  trusting: what is shown to them; None: as the environment says."""
+        self.own_worker = own_worker
+        self.trusting = trusting
+        self._addresses = dict(addresses)
+        self._peers: dict[str, Peer] = {own_task: DirectPeer(own_worker, pool, own_task)}
+        self._own_task = own_task
+        self.pool = pool
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """host:port by task."""
+        return self._addresses
+
+    @property
+    def tasks(self) -> list[str]:
+        """All tasks, in name order."""
+        return sorted(self._addresses)
+
+    def address(self, task: str) -> str:
+        """host:port of a task of the cluster."""
+        return self._addresses[task]
+
+    def get(self, task: str) -> Peer:
+        """The worker of `task`.  Raises InvalidArgument if the cluster has no such task."""
+        peer = self._peers.get(task)
+        if peer is not None and (task == self._own_task or not peer.stale):
+            return peer
+        self._peers.pop(task, None)
+        address = self._addresses.get(task)
+        if address is None:
+            raise errors.invalid_argument(
+                f"the cluster has no task {task}; it has {', '.join(self.tasks)}"
+            )
+        made = connect(address, "worker", self.pool, task, self.trusting)
+        peer = self._peers.setdefault(task, made)
+        if peer is not made:
+            made.close()
+        return peer
+
+    def close(self) -> None:
+        """Close the connections."""
+        for peer in list(self._peers.values()):
+            peer.close()
+
+
+def connect(
+    address: str,
+    service: str,
+    pool: GrowingPool,
+    name: str = "",
+    trusting: Security | None = None,
+) -> Peer:
+    """A peer for the `service` (master or worker) at ``host:port``: direct if it is in this process.
+
+    name: what errors call it, such as its task.  trusting: what is shown to it, if it is not.
+    """
+    server = registry.find(address)
+    if server is not None:
+        return DirectPeer(getattr(server, service), pool, name)
+    from headrace.serve.connect.routed import RoutedPeer
+
+    return RoutedPeer(address, name, trusting)
+
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+def gives_pending(handler: Handler) -> Handler:
+    """Decorator: the handler never blocks; it returns a Pending instead of a reply."""
+    handler.gives_pending = True  # type: ignore[attr-defined]
+    return handler

@@ -1,0 +1,1 @@
+"""gRPC, as TensorFlow speaks it."""

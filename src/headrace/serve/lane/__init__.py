@@ -1,0 +1,1 @@
+"""The lane: framed sockets, and memory that processes of one host share."""

@@ -1,0 +1,580 @@
+"""The lane, client side: a peer behind framed sockets.
+
+A call takes an idle connection, or makes one.  Whoever waits for the reply reads it, so that no
+other thread has to be woken; until somebody waits, the watcher looks for it.  Who gives up a call closes
+its half of the connection, which cancels the call there; the other half is closed when that is done.
+Called by: serve.connect.routed.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.codec.frames import Frame, Kind, pack, whole
+from headrace.run.pending import Pending, WaitInfo
+from headrace.run.scope import Scope
+from headrace.serve.connect.liveness import Debts
+from headrace.serve.lane.connect import Connector, Unreachable
+from headrace.serve.lane.connection import Connection, Told, read_limit
+from headrace.serve.lane.links import CallersLink, Link, LinkedCall
+from headrace.serve.lane.socket import NothingSent
+from headrace.serve.lane.watcher import watcher
+from headrace.serve.lane.wire import CODECS, GREETING, Codec
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.given_up import ORDERED, GivenUp
+from headrace.serve.rpc.methods import GIVE_UP, RUN_KNOWN, Method
+from headrace.serve.rpc.security import Security
+from headrace.serve.rpc.status import as_op_error, from_bytes
+from headrace.serve.rpc.waiting import passed_deadline
+
+_CONNECT_WITHIN_S = 5.0
+_CONNECT_PATIENCE_S = 0.01  # past the deadline, so that it has passed
+_MOST_IDLE = 64
+_IDLE_S = 60.0
+_KEEPS_MEMORY_S = 2.0  # an idle connection that shares memory with the other side
+_MOST_TOLD = 256  # steps of which a connection remembers that they were told something
+_LOOK_S = 1.0  # between looks at the scope while a large message is being sent
+_LOOK_AT_DEADLINE_S = 0.05  # the same if the scope has a deadline
+
+_REQUEST, _REPLY, _ONE_WAY = Kind.REQUEST, Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
+
+
+class LanePeer:
+    """A service behind a lane address."""
+
+    def __init__(
+        self,
+        lane: pb.LaneAddress,
+        host: str,
+        name: str,
+        max_message_bytes: int,
+        debts: Debts,
+        trusting: Security,
+        lost: Callable[[Told], object] = lambda told: None,
+        given_up: GivenUp | None = None,
+        gave_up: Callable[[int], object] = lambda number: None,
+    ) -> None:
+        """host: of the server's gRPC address, where its TCP port is too.  debts: of the server.
+
+        lost: called, from any thread, with what was told over a connection that has broken since.
+        given_up: of the server.  gave_up: called, from any thread, with the number of a call that was given up.
+        """
+        self.lane = lane
+        self._lost = lost
+        self.name = name
+        self._connector = Connector(lane, host, name, max_message_bytes, debts, trusting)
+        self._debts = debts
+        self._given_up = GivenUp() if given_up is None else given_up
+        self._gave_up = gave_up
+        self._idle: list[Connection] = []
+        self._asked: tuple[Any, bytes | None] = None, None  # see `call_now`
+        self._closed = False
+        self._looks_for_memory = False
+        self._most_idle = 1  # that nobody has to look after; more while `_reap` will
+
+    def call(
+        self, method: Method, request: Any, scope: Scope, watched: bool = True, again: bool = True
+    ) -> Pending[Any]:
+        """Send a request; the reply comes later.  Abandoning the result cancels the call.
+
+        watched: whether the watcher is to look for the reply from the beginning.
+        again: once more, over a new connection, if an idle one proves to have ended before.
+
+        Raises Unreachable.
+        """
+        error = scope.error
+        if error is not None:
+            return Pending.failed_with(error)
+        try:
+            connection = self._take(scope, fresh=not again)
+        except errors.OpError as lost:
+            return Pending.failed_with(lost)
+        call = Call(self, connection, method, scope)
+        connection.call = call
+        try:
+            if self._given_up.any and method in ORDERED:
+                call.told = self._tell_ahead(connection)
+            self._send(connection, CODECS[method], request, scope, Kind.REQUEST)
+        except BaseException as failure:
+            self.drop(connection)
+            if again and self._had_ended(connection, scope, failure):
+                return self.call(method, request, scope, watched, again=False)
+            self.gave_up(connection, method)
+            if isinstance(failure, (OSError, EOFError)):
+                return Pending.failed_with(self.broken(connection, method, scope, failure))
+            raise
+        call.begin(watched)
+        return call
+
+    def call_now(self, method: Method, request: Any, scope: Scope, again: bool = True) -> Any:
+        """Send a request and wait for the reply.  again: see `call`.  Raises Unreachable.
+
+        A step without feeds is the same request, unchanged, again and again: the frame of the last one is kept.
+        """
+        scope.check()
+        connection = self._take(scope, not again)
+        socket, debts = connection.socket, self._debts
+        codec = number, encode, _, _, decode, in_place = CODECS[method]
+        connection.scope = scope
+        told = None
+        scope.attach(connection, connection.follow)
+        try:
+            if self._given_up.any and method in ORDERED:
+                told = self._tell_ahead(connection)
+            connection.idle_since = now = time.monotonic()
+            if scope.deadline is None:
+                debts.owed[connection] = now, connection.lost
+                if not debts.observed:
+                    debts.observe()
+                asked, data = self._asked
+                if request is not asked:
+                    header, values = encode(request)
+                    data = whole(_REQUEST, number, header, values)
+                    if data is None:
+                        socket.send_frame(
+                            _REQUEST, number, header, values, 0, _LOOK_S, scope.check, in_place
+                        )
+                    elif method is RUN_KNOWN and not values:
+                        self._asked = request, data
+                if data is not None:
+                    socket.send_whole(data, _LOOK_S, scope.check)
+            else:
+                self._send(connection, codec, request, scope, _REQUEST)
+            frame = socket.read(read_limit(scope))
+            if frame is None or frame.kind is _ONE_WAY:
+                frame = connection.wait_on(scope, frame)
+        except (OSError, EOFError) as failure:
+            last = connection.last_word()
+            self.drop(connection)
+            if last is not None:
+                return result_of(last, method)
+            if again and self._had_ended(connection, scope, failure):
+                scope.detach(connection)
+                return self.call_now(method, request, scope, again=False)
+            self.gave_up(connection, method)
+            raise self.broken(connection, method, scope, failure) from failure
+        except BaseException:  # the deadline, Ctrl-C
+            self.gave_up(connection, method)
+            connection.take_back(scope)
+            self.drop(connection)
+            raise
+        finally:
+            if not scope.detach(connection):
+                connection.withdrawn = True  # or will be in a moment
+            connection.scope = None
+        if connection.told:
+            connection.told.clear()  # frames are handled in order: it has all arrived
+        if told is not None:
+            self._given_up.heard(told)
+        kind, _, _, _, header, values = frame
+        if kind is not _REPLY:
+            self.after(frame, connection)
+            return result_of(frame, method)
+        if socket.has_shared or connection.withdrawn:
+            self.give_back(connection)
+        else:
+            debts.owed.pop(connection, None)
+            idle = self._idle
+            idle.append(connection)
+            if len(idle) > self._most_idle or connection.gone or self._closed:
+                self._look_after(connection, now)
+        return decode(header, values)
+
+    def tell(
+        self, method: Method, request: m.SendTensorRequest, scope: Scope, again: bool = True
+    ) -> None:
+        """Send what needs no reply.  Blocks while the other side is behind with reading.
+
+        again: see `call`.  Raises Unreachable, Unavailable.
+        """
+        connection = self._take(scope, fresh=not again)
+        scope.attach(connection, connection.withdraw)
+        try:
+            self._send(connection, CODECS[method], request, scope, Kind.ONE_WAY)
+        except (OSError, EOFError) as failure:
+            self.drop(connection)
+            if again and self._had_ended(connection, scope, failure):
+                self.tell(method, request, scope, again=False)
+                return
+            raise self.broken(connection, method, scope, failure) from failure
+        except BaseException:
+            self.drop(connection)
+            raise
+        finally:
+            if not scope.detach(connection):
+                connection.withdrawn = True
+        told = connection.told
+        told[request.step_id] = request.rendezvous_key
+        if len(told) > _MOST_TOLD:
+            del told[next(iter(told))]
+        self.give_back(connection)
+
+    def _tell_ahead(self, connection: Connection) -> pb.GiveUpRequest:
+        """Have what was given up go ahead of the request that is sent next."""
+        told = self._given_up.request()
+        number, encode, *_ = CODECS[GIVE_UP]
+        connection.socket.hold(b"".join(pack(_ONE_WAY, number, 0, *encode(told))))
+        return told
+
+    def gave_up(self, connection: Connection, method: Method) -> None:
+        """Its call may still be under way there, and nobody waits for it any more."""
+        if method in ORDERED:
+            number = connection.socket.number
+            self._given_up.add(calls=(number,))
+            self._gave_up(number)
+
+    def heard(self, told: pb.GiveUpRequest) -> None:
+        """The server has answered a request that this went ahead of."""
+        self._given_up.heard(told)
+
+    def _had_ended(self, connection: Connection, scope: Scope, failure: BaseException) -> bool:
+        """Whether the connection had ended before it was taken, and not because somebody here shut it."""
+        ended = isinstance(failure, NothingSent) and connection.error is None and not scope.error
+        if ended:
+            self._report(connection)
+        return ended
+
+    def _send(
+        self, connection: Connection, codec: Codec, request: Any, scope: Scope, kind: Kind
+    ) -> None:
+        self._debts.add(connection, connection.lost)
+        header, values = codec.encode_request(request)
+        timeout_us, look_s = 0, _LOOK_S
+        if scope.deadline is not None:
+            timeout_us = max(1, round((scope.remaining() or 0.0) * 1e6))
+            look_s = _LOOK_AT_DEADLINE_S
+        connection.socket.send_frame(
+            kind, codec.number, header, values, timeout_us, look_s, scope.check, codec.in_place
+        )
+
+    # -- connections ----------------------------------------------------------------------------
+
+    def _take(self, scope: Scope, fresh: bool = False) -> Connection:
+        idle = self._idle
+        while idle and not fresh:
+            try:
+                connection = idle.pop()
+            except IndexError:  # another thread was sooner
+                break
+            if not connection.gone:
+                return connection
+            self._report(connection)
+            connection.close()
+        if self._closed:
+            raise Unreachable("the peer has been closed")
+        return Connection(self, self._connector.connect(scope))
+
+    def after(self, frame: Frame, connection: Connection) -> None:
+        """A call has been answered; by an error that is not its own the connection ends."""
+        if frame.method == GREETING:
+            self.drop(connection)
+        else:
+            self.give_back(connection)
+
+    def give_back(self, connection: Connection) -> None:
+        """A call has ended well: the next one may have the connection, if nobody has withdrawn the call meanwhile."""
+        if connection.withdrawn:
+            self.drop(connection)
+            return
+        self._debts.settle(connection)
+        connection.call = None
+        connection.idle_since = now = time.monotonic()
+        self._idle.append(connection)
+        self._look_after(connection, now)
+
+    def _look_after(self, connection: Connection, now: float) -> None:
+        """See to it that no more is kept than may be used again soon, this connection included."""
+        if self._closed:  # meanwhile, and perhaps without this one
+            self.close()
+            return
+        if connection.gone:
+            self.forget(connection)
+            return
+        if connection.socket.has_shared and not self._looks_for_memory:
+            self._looks_for_memory = True
+            watcher().later(_KEEPS_MEMORY_S, self._give_memory_back)
+        idle = self._idle
+        if len(idle) > 1 == self._most_idle:
+            self._most_idle = _MOST_IDLE
+            watcher().later(_IDLE_S, self._reap)
+        try:
+            oldest = idle[0]
+            if len(idle) > _MOST_IDLE or now - oldest.idle_since > _IDLE_S:
+                idle.remove(oldest)
+                oldest.close()
+        except (IndexError, ValueError):  # another thread has taken it
+            return
+
+    def _reap(self) -> None:
+        """Close what nobody has used for long, but for one connection, and look again later if there are more."""
+        since = time.monotonic() - _IDLE_S
+        for connection in self._idle[:-1]:  # the last one was used last
+            if connection.idle_since <= since:
+                with contextlib.suppress(ValueError):  # somebody has taken it
+                    self._idle.remove(connection)
+                    connection.close()
+        if len(self._idle) > 1:
+            watcher().later(_IDLE_S, self._reap)
+        else:
+            self._most_idle = 1
+
+    def _give_memory_back(self) -> None:
+        """Close connections that share memory and have been idle for long: it goes with them, on either side."""
+        self._looks_for_memory = False
+        since = time.monotonic() - _KEEPS_MEMORY_S
+        more = False
+        for connection in list(self._idle):
+            if not connection.socket.shares:
+                continue
+            if connection.idle_since > since:
+                more = True
+                continue
+            with contextlib.suppress(ValueError):  # somebody has taken it
+                self._idle.remove(connection)
+                connection.close()
+        if more and not self._looks_for_memory:
+            self._looks_for_memory = True
+            watcher().later(_KEEPS_MEMORY_S, self._give_memory_back)
+
+    def drop(self, connection: Connection) -> None:
+        """A call has not ended well: its connection is of no more use."""
+        self._debts.settle(connection)
+        connection.call = None
+        connection.close()
+
+    def forget(self, connection: Connection) -> None:
+        """A connection was closed by the other side; if it is not idle, who has it finds out."""
+        try:
+            self._idle.remove(connection)
+        except ValueError:
+            return
+        self._report(connection)
+        connection.close()
+
+    def _report(self, connection: Connection) -> None:
+        """Its end was none of ours."""
+        told = connection.told
+        if told and not self._closed:
+            connection.told = {}
+            self._lost(told)
+
+    def broken(
+        self, connection: Connection, method: Method, scope: Scope, failure: BaseException
+    ) -> errors.OpError:
+        """The error of a call whose connection broke, or was shut because the scope has ended, or the
+        server was found not to live.
+        """
+        error = scope.error or connection.error
+        if error is not None:
+            return errors.copied(error)
+        self._report(connection)
+        return errors.unavailable(
+            f"the connection to {self.name} broke while {method.name} was under way ({failure}): "
+            "its process has ended, or the network between"
+        )
+
+    def close(self) -> None:
+        """Close the idle connections; the others when their calls have ended."""
+        self._closed = True
+        while self._idle:
+            with contextlib.suppress(IndexError):
+                self._idle.pop().close()
+
+
+def result_of(frame: Frame, method: Method) -> Any:
+    """The reply in a frame.  Raises the error in it, and OpError for what is no reply."""
+    if frame.kind is Kind.ERROR:
+        raise from_bytes(frame.header)
+    return CODECS[method].decode_reply(frame.header, frame.values)
+
+
+_NOBODY, _WATCHED, _IN_PERSON, _OVER = range(4)
+
+
+class Call(LinkedCall):
+    """A call under way, read by the watcher, or by the thread that waits for it."""
+
+    __slots__ = (
+        "_connection", "_early", "_link", "_method", "_peer", "_reader", "_scope", "_turn", "_unregister",
+        "told",
+    )  # fmt: skip
+
+    def __init__(
+        self, peer: LanePeer, connection: Connection, method: Method, scope: Scope
+    ) -> None:
+        super().__init__(WaitInfo(method.name, peer.name), Call._given_up)  # type: ignore[arg-type]
+        self._peer = peer
+        self._connection = connection
+        self._method = method
+        self._scope = scope
+        self._turn = threading.Lock()
+        self._reader = _NOBODY
+        self._link: CallersLink | None = None
+        self._early: list[Frame] = []  # values that came before there was a link
+        self._unregister: Any = None
+        self.told: pb.GiveUpRequest | None = None  # what went ahead of the request
+
+    def begin(self, watched: bool) -> None:
+        """The request has been sent.  The scope's end ends the call; a deadline is the server's to keep."""
+        scope = self._scope
+
+        def ended() -> None:
+            if not passed_deadline(scope):
+                self.abandon(scope.error or errors.cancelled("the call was cancelled"))
+
+        self._unregister = scope.on_cancel(ended)
+        if watched:
+            self.watch()
+
+    def link(self) -> Link:
+        """See `LinkedCall`."""
+        link = CallersLink(self, self._connection.socket)
+        with self._turn:
+            if self._reader == _NOBODY:
+                self._reader = _IN_PERSON
+            early, self._early, self._link = self._early, [], link
+        for frame in early:
+            link.take(frame)
+        return link
+
+    def passed(self, frame: Frame) -> None:
+        """A value has come before the reply."""
+        if self._link is None:
+            self._early.append(frame)
+        else:
+            self._link.take(frame)
+
+    def leave(self) -> None:
+        """See `LinkedCall`."""
+        with self._turn:
+            if self._reader != _IN_PERSON:
+                return
+            self._reader = _NOBODY
+        watcher().arm(self._connection.socket, wants_input=False)
+
+    def pump(self) -> None:
+        """See `LinkedCall`."""
+        connection = self._connection
+        try:
+            frame = connection.socket.read_available()
+            while frame is not None and frame.kind is Kind.ONE_WAY:
+                self.passed(frame)
+                frame = connection.socket.read_ahead()
+        except (OSError, EOFError) as failure:
+            self._broke(self._peer.broken(connection, self._method, self._scope, failure))
+        except errors.OpError as error:
+            self._broke(error)
+        else:
+            if frame is not None:
+                self._take(frame)
+
+    def watch(self) -> None:
+        """See `Pending.watch`."""
+        with self._turn:
+            if self._reader != _NOBODY:
+                return
+            self._reader = _WATCHED
+        watcher().arm(self._connection.socket, wants_input=True)
+
+    def wait(self, scope: Scope) -> Any:
+        """See `Pending.wait`.  Reads the reply itself, unless another thread is at it."""
+        with self._turn:
+            was_watched = self._reader == _WATCHED
+            mine = was_watched or self._reader == _NOBODY
+            if mine:
+                self._reader = _IN_PERSON
+        if not mine:
+            return super().wait(scope)
+        connection = self._connection
+        if was_watched:
+            watcher().arm(connection.socket, wants_input=False)
+        connection.scope = scope
+        scope.attach(connection, connection.follow)
+        frame: Frame | None = None
+        try:
+            frame = connection.wait_on(scope, None, 0.0)
+        except (OSError, EOFError) as failure:
+            self._broke(self._peer.broken(connection, self._method, scope, failure))
+        except errors.OpError as error:
+            connection.take_back(scope, 0.0)
+            self._broke(error)
+        except BaseException:
+            connection.take_back(scope, 0.0)
+            self._broke(errors.cancelled("interrupted"))
+            raise
+        finally:  # before anybody else may have the connection
+            if not scope.detach(connection):
+                connection.withdrawn = True
+            connection.scope = None
+        if frame is not None:
+            self._take(frame)
+        return self.result()
+
+    def event(self) -> None:
+        """The watcher's: there is something to read, or the other side has gone."""
+        broken: errors.OpError | None = None
+        frame: Frame | None = None
+        with self._turn:
+            if self._reader not in (_NOBODY, _WATCHED):
+                return
+            watched = self._reader == _WATCHED
+            try:
+                frame = self._connection.socket.read_available()
+                while frame is not None and frame.kind is Kind.ONE_WAY:
+                    self.passed(frame)
+                    frame = self._connection.socket.read_available()
+            except (OSError, EOFError) as failure:
+                broken = self._peer.broken(self._connection, self._method, self._scope, failure)
+            except errors.OpError as error:
+                broken = errors.kept(error)
+            watcher().arm(
+                self._connection.socket, wants_input=watched and frame is None and broken is None
+            )
+            if frame is None and broken is None:
+                return
+            self._reader = _OVER
+        if broken is not None:
+            self._broke(broken)
+        elif frame is not None:
+            self._take(frame)
+
+    def _take(self, frame: Frame) -> None:
+        """The reply has come."""
+        self._end()
+        self._connection.told.clear()
+        if self.told is not None:
+            self._peer.heard(self.told)
+        self._peer.after(frame, self._connection)
+        try:
+            value = result_of(frame, self._method)
+        except Exception as error:  # the other side's, or a reply that cannot be understood
+            self.reject(as_op_error(error, self._method.name))
+        else:
+            self.resolve(value)
+
+    def _broke(self, error: errors.OpError) -> None:
+        self._end()
+        if not self.done:
+            self._peer.gave_up(self._connection, self._method)
+        self._peer.drop(self._connection)
+        self.reject(error)
+
+    def _end(self) -> None:
+        with self._turn:
+            self._reader = _OVER
+        if self._unregister is not None:
+            self._unregister()
+
+    def _given_up(self) -> bool:
+        """The server is told; whoever reads finds out when it has ended the call."""
+        with self._turn:  # so that a connection is not withdrawn that another call has got
+            if self._reader != _OVER:
+                self._peer.gave_up(self._connection, self._method)
+                self._connection.withdraw()
+        return True

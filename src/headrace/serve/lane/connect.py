@@ -1,0 +1,166 @@
+"""Making connections of the lane: where to try, and whether what listens there is who it should be.
+
+Called by: serve.lane.client.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.codec.frames import Frame, Kind
+from headrace.run.scope import Scope
+from headrace.serve.connect.liveness import Debts
+from headrace.serve.lane.socket import LaneSocket
+from headrace.serve.lane.unix_socket import address_of
+from headrace.serve.lane.wire import HELLO, UNTRUSTED_BYTES, greeted, host_id
+from headrace.serve.rpc.security import Security, new_nonce
+from headrace.serve.rpc.status import from_bytes
+
+_CONNECT_WITHIN_S = 5.0
+_CONNECT_PATIENCE_S = 0.01  # past the deadline, so that it has passed
+
+
+class Unreachable(OSError):
+    """No connection can be made: the caller may try another way."""
+
+
+def leads_here(lane: pb.LaneAddress) -> bool:
+    """Whether there is a socket that a process of this machine can try; not so beside TLS from elsewhere."""
+    return bool(lane.tcp_port) or _has_unix(lane)
+
+
+def _has_unix(lane: pb.LaneAddress) -> bool:
+    return bool(lane.unix_path and lane.host) and lane.host == host_id()
+
+
+class Connector:
+    """Makes connections to one lane."""
+
+    def __init__(
+        self,
+        lane: pb.LaneAddress,
+        host: str,
+        name: str,
+        max_message_bytes: int,
+        debts: Debts,
+        trusting: Security,
+    ) -> None:
+        """See `LanePeer`."""
+        self._lane = lane
+        self._host = host
+        self._name = name
+        self._max_message_bytes = max_message_bytes
+        self._debts = debts
+        self._security = trusting
+
+    def connect(self, scope: Scope) -> LaneSocket:
+        """A new one.  Raises Unreachable, and what the scope ends with."""
+        attempt = _Attempt()
+        self._debts.add(attempt, attempt.stop)
+        unregister = scope.on_cancel(lambda: attempt.stop(scope.error))
+        found = ""
+        try:
+            for family, address in self._addresses():
+                try:
+                    sock = socket.socket(family, socket.SOCK_STREAM)
+                except OSError as error:  # no descriptor is left, say
+                    found = str(error)
+                    continue
+                attempt.sock = sock
+                try:
+                    return self._greeted(sock, address, scope)
+                except (OSError, EOFError, errors.OpError) as error:
+                    sock.close()
+                    if attempt.error is not None:
+                        raise errors.copied(attempt.error) from error
+                    scope.check()
+                    found = str(error)
+                except BaseException:  # Ctrl-C
+                    sock.close()
+                    raise
+        finally:
+            unregister()
+            self._debts.settle(attempt)
+        raise Unreachable(f"the lane of {self._name} cannot be reached: {found}")
+
+    def _greeted(self, sock: socket.socket, address: Any, scope: Scope) -> LaneSocket:
+        """Connect to an address and see that it is the server's."""
+        sock.settimeout(_within(scope, _CONNECT_WITHIN_S))
+        if sock.family == socket.AF_UNIX:
+            with address_of(address) as where:
+                sock.connect(where)
+        else:
+            sock.connect(address)
+        lane = LaneSocket(sock, UNTRUSTED_BYTES)
+        self._introduce(lane, scope)
+        lane.trust(self._max_message_bytes)
+        return lane
+
+    def _introduce(self, lane: LaneSocket, scope: Scope) -> None:
+        """Hear who it is; if either side has a secret, both prove that they know it.
+
+        Raises ConnectionRefusedError, and Unauthenticated from the other side.
+        """
+        greeting = greeted(_due(lane, scope), self._lane.server)
+        nonce, lane.number = greeting.nonce, greeting.call
+        if bool(nonce) != bool(self._security.secret):
+            who = "the server asks for a secret" if nonce else "this process has a secret"
+            raise ConnectionRefusedError(f"{who}, and the other side has none")
+        if nonce:
+            mine = new_nonce()
+            lane.send_frame(
+                Kind.REQUEST, HELLO, mine + self._security.proof(b"client", nonce, mine)
+            )
+            answer = _due(lane, scope)
+            if answer.kind is Kind.ERROR:
+                raise from_bytes(answer.header)
+            if not self._security.proves(b"server", nonce, mine, answer.header):
+                raise ConnectionRefusedError("what listens there does not know our secret")
+
+    def _addresses(self) -> list[tuple[int, Any]]:
+        """Where to try, best first."""
+        lane = self._lane
+        found: list[tuple[int, Any]] = []
+        if _has_unix(lane):
+            found.append((int(socket.AF_UNIX), lane.unix_path))
+        if lane.tcp_port:
+            host = self._host.strip("[]")
+            with contextlib.suppress(OSError):
+                for family, *_, address in socket.getaddrinfo(
+                    host, lane.tcp_port, type=socket.SOCK_STREAM
+                ):
+                    found.append((int(family), address))
+        return found
+
+
+class _Attempt:
+    """To connect; `stop` ends it with an error, from any thread."""
+
+    def __init__(self) -> None:
+        self.sock: socket.socket | None = None
+        self.error: errors.OpError | None = None
+
+    def stop(self, error: errors.OpError | None) -> None:
+        """Have whoever connects find out at once."""
+        self.error = error
+        if self.sock is not None:
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _within(scope: Scope, most_s: float) -> float:
+    """Seconds until the scope's deadline, and a little longer; no more than `most_s`."""
+    remaining = scope.remaining()
+    return most_s if remaining is None else min(most_s, remaining + _CONNECT_PATIENCE_S)
+
+
+def _due(lane: LaneSocket, scope: Scope) -> Frame:
+    """The next frame, which is due.  Raises ConnectionRefusedError if it does not come."""
+    frame = lane.read(_within(scope, _CONNECT_WITHIN_S))
+    if frame is None:
+        raise ConnectionRefusedError("what listens there does not answer")
+    return frame

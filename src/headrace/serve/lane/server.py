@@ -1,0 +1,514 @@
+"""The lane, server side: both services on framed sockets.
+
+A connection has one call at a time.  The thread that reads a request runs it and writes the reply;
+then it waits for the next one, for about a second, or less if many threads do.  An idle connection
+has no thread and no buffer: the watcher hands it to one of the pool when something comes.  While a
+call runs, the watcher looks for the caller going away, which cancels the call's scope.
+Called by: serve.server.  Threads: one of the pool per connection that is not idle; the watcher's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.codec.frames import Frame, Kind, whole
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.serve.lane.links import Deliver, Link
+from headrace.serve.lane.socket import LaneSocket
+from headrace.serve.lane.unix_socket import address_of
+from headrace.serve.lane.watcher import watcher
+from headrace.serve.lane.wire import (
+    CODECS,
+    GREETING,
+    HELLO,
+    UNTRUSTED_BYTES,
+    VERSION,
+    greeting,
+    host_id,
+)
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.given_up import Calls, new_number
+from headrace.serve.rpc.methods import RUN_PART, Method
+from headrace.serve.rpc.pool import GrowingPool
+from headrace.serve.rpc.security import NONCE_BYTES, Security, new_nonce
+from headrace.serve.rpc.status import as_op_error, to_detail
+
+_SOON_S = 0.02  # within which the next call of a busy client comes
+_LINGER_S = 1.0
+_MOST_LINGERING = 32  # threads that wait longer than that
+_STALLED_S = 2.0  # for a read of at most _LINGER_S: this process was stopped
+_GREET_WITHIN_S = 1.0
+_PROVE_WITHIN_S = 10.0  # a client of ours gives up after half of that
+_BACKLOG = 1024
+_FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_FULL_FOR_S = 1.0
+
+_REPLY, _ONE_WAY = Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
+
+_log = logging.getLogger("headrace")
+
+
+class LaneShell:
+    """Listening sockets for a table of methods."""
+
+    def __init__(
+        self,
+        services: Iterable[tuple[Any, Iterable[Method]]],
+        pool: GrowingPool,
+        server: int,
+        max_message_bytes: int,
+        trusting: Security,
+        calls: Calls,
+    ) -> None:
+        """services: (service object, its methods).  server: a number of this start of the server.
+
+        calls: of all the server's shells.
+        """
+        self.trusting = trusting
+        self.calls = calls
+        self.server = server
+        self.pool = pool
+        self.max_message_bytes = max_message_bytes
+        self.handlers = {
+            CODECS[method].number: _Handler.of(method, getattr(service, method.handler))
+            for service, methods in services
+            for method in methods
+        }
+        self._listeners: list[socket.socket] = []
+        self._folder = ""
+        self.lingering = threading.Semaphore(_MOST_LINGERING)
+        self._lock = threading.Condition()
+        self._connections: set[_Connection] = set()
+        self._stopped = False
+
+    def listen(self, host: str, port: int | None, unix: bool) -> pb.LaneAddress:
+        """Begin; returns what peers need to know.
+
+        port: of TCP, 0 for one that the system chooses, None for none.  Raises OSError for it; where there can be no
+        unix socket, that is logged.
+        """
+        address = pb.LaneAddress(version=VERSION, server=self.server)
+        if unix:
+            try:
+                address.unix_path, address.host = self._bind_unix(), host_id()
+            except OSError as error:
+                _log.warning(
+                    "there is no unix socket for peers on this host, who use what is slower: %s; TMPDIR can name a "
+                    "folder for it", error,
+                )  # fmt: skip
+        if port is not None:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+            self._listeners.append(listener)
+            address.tcp_port = listener.getsockname()[1]
+        for listener in self._listeners:
+            listener.listen(_BACKLOG)
+            listener.setblocking(False)
+            watcher().add(listener, _Accepting(self, listener), wants_input=True)
+        return address
+
+    def _bind_unix(self) -> str:
+        """The path of a socket in a folder that only this user can enter.  Raises OSError."""
+        self._folder = tempfile.mkdtemp(prefix="headrace-")
+        path = os.path.join(self._folder, "lane")
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with address_of(path) as where:
+                listener.bind(where)
+        except BaseException:
+            listener.close()
+            raise
+        self._listeners.append(listener)
+        return path
+
+    def accept(self, sock: socket.socket) -> None:
+        """Take a connection: greet it and wait for its first request."""
+        with contextlib.suppress(OSError):
+            connection = _Connection(self, LaneSocket(sock, UNTRUSTED_BYTES))
+            with self._lock:
+                if self._stopped:
+                    sock.close()
+                    return
+                self._connections.add(connection)
+            connection.begin()
+
+    def forget(self, connection: _Connection) -> None:
+        """A connection has ended."""
+        with self._lock:
+            self._connections.discard(connection)
+            if not self._connections:
+                self._lock.notify_all()
+
+    def stop(self, last_words_s: float = 0.0) -> None:
+        """Stop listening and end every connection.
+
+        Calls under way are cancelled, and get as long to tell their callers; what is not done then is cut off.
+        """
+        with self._lock:
+            self._stopped = True
+            connections = list(self._connections)
+        for listener in self._listeners:
+            watcher().remove(listener)
+            listener.close()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        for connection in connections:
+            connection.finish()
+        with self._lock:
+            self._lock.wait_for(lambda: not self._connections, last_words_s)
+            connections = list(self._connections)
+        for connection in connections:
+            connection.cut()
+
+
+class _Handler(NamedTuple):
+    """What answers a method.  in_place: see `LaneSocket.send_frame`.  links: it may want one of the connection."""
+
+    name: str
+    decode: Callable[[bytes, list[Any]], Any]
+    handle: Callable[[Any, Scope], Any]
+    encode: Callable[[Any], tuple[bytes, Sequence[Any]]]
+    in_place: bool
+    links: bool
+
+    @classmethod
+    def of(cls, method: Method, handle: Callable[[Any, Scope], Any]) -> _Handler:
+        """On the lane."""
+        codec = CODECS[method]
+        return cls(
+            method.name, codec.decode_request, handle, codec.encode_reply,
+            codec.in_place, method is RUN_PART,
+        )  # fmt: skip
+
+
+class _Accepting:
+    """A listener's callback."""
+
+    def __init__(self, shell: LaneShell, listener: socket.socket) -> None:
+        self._shell = shell
+        self._listener = listener
+        self._full = False
+
+    def __call__(self, hung_up: bool) -> None:
+        try:
+            while True:
+                sock, _ = self._listener.accept()
+                self._full = False
+                self._shell.accept(sock)
+        except OSError as error:
+            if error.errno in _FULL:
+                self._wait_for_room(error)
+                return
+            # Nobody there any more, or stopped.
+        self._arm()
+
+    def _wait_for_room(self, error: OSError) -> None:
+        """Those who want to connect have to wait; asking at once again would only keep a processor busy."""
+        if not self._full:
+            self._full = True
+            _log.warning(
+                "the lane cannot take more connections for now: %s; see ulimit -n", error.strerror
+            )
+        watcher().later(_FULL_FOR_S, self._arm)
+
+    def _arm(self) -> None:
+        watcher().arm(self._listener, wants_input=True)
+
+
+class _Connection:
+    """One connection, served."""
+
+    def __init__(self, shell: LaneShell, lane: LaneSocket) -> None:
+        self._shell = shell
+        self._handlers = shell.handlers
+        self._lane = lane
+        self._lock = threading.Lock()
+        self._parked = True
+        self._trusted = False
+        self._nonce = b""
+        self._gone = False
+        self._finishing = False
+        self._scope: Scope | None = None
+        self._fresh = Scope()  # the next call's, if that has no deadline: made while nobody waits
+        self._own_link: _CalledLink | None = None
+        self._number = new_number()
+
+    def begin(self) -> None:
+        """Greet, and wait for the first request.  A new socket has room for the greeting."""
+        with self._lock:
+            if not self._gone:  # else the shell was stopped before this had begun
+                self._shell.calls.add(self._number, self.give_up)
+                self._greet()
+
+    def _greet(self) -> None:
+        stranger = bool(self._shell.trusting.secret)
+        if stranger:
+            self._nonce = new_nonce()
+        else:
+            self._trust()
+        self._lane.rest()
+        watcher().add(self._lane, self._event)
+        if stranger:
+            here = weakref.ref(self)  # one that has ended is not kept until then
+            watcher().later(_PROVE_WITHIN_S, lambda: _cut_stranger(here))
+        try:
+            greets = greeting(self._shell.server, self._nonce, self._number)
+            self._lane.send([greets], _GREET_WITHIN_S, _too_slow)
+        except OSError:
+            self._end()
+            return
+        watcher().arm(self._lane, wants_input=True)
+
+    def _event(self, hung_up: bool) -> None:
+        """The watcher's: something has come on an idle connection, or the caller of a busy one is gone."""
+        with self._lock:
+            parked, self._parked = self._parked, False
+        if parked:
+            # While this process was stopped, say; but the event may be of a connection that had this descriptor before.
+            self._gone = self._gone or (hung_up and self._lane.hung_up())
+            try:
+                self._shell.pool.submit(self._serve)
+            except RuntimeError:  # no thread to be had
+                self._end()
+        elif hung_up and not self._finishing and self._lane.hung_up():
+            self._gone = True
+            scope = self._scope
+            if scope is not None:
+                scope.cancel(errors.cancelled("the caller is gone"))
+
+    def _serve(self) -> None:
+        """Calls, one after the other, until there is none for a while."""
+        lane = self._lane
+        watcher().arm(lane, wants_input=False)
+        try:
+            before = time.monotonic()
+            while (frame := lane.read(_SOON_S) or self._linger()) is not None:
+                now = time.monotonic()
+                if now - before > _STALLED_S and lane.hung_up():
+                    self._gone = True  # while this process was stopped, or after a long call
+                before = now
+                if self._trusted:
+                    self._answer(frame)
+                else:
+                    self._hear(frame)
+                del frame
+        except (OSError, EOFError):
+            self._end()
+        except errors.OpError as error:
+            _log.warning("a connection of the lane was closed: %s", error)
+            self._refuse(error)
+            self._end()
+        else:
+            lane.rest()
+            with self._lock:
+                self._parked = True
+            watcher().arm(lane, wants_input=True)
+
+    def _linger(self) -> Frame | None:
+        """The next call, which has not come soon; None if there is none for a while, or many threads wait for one.
+
+        For strangers no thread waits.
+        """
+        if not self._trusted or not self._shell.lingering.acquire(blocking=False):
+            return None
+        try:
+            return self._lane.read(_LINGER_S)
+        finally:
+            self._shell.lingering.release()
+
+    def _trust(self) -> None:
+        self._trusted = True
+        self._lane.trust(self._shell.max_message_bytes)
+
+    def _hear(self, frame: Frame) -> None:
+        """The first frame must prove that the caller knows the secret; then it is proved to them.
+
+        Raises Unauthenticated.
+        """
+        trusting, shown = self._shell.trusting, frame.header
+        theirs = shown[:NONCE_BYTES]
+        told = frame.method == HELLO and len(theirs) == NONCE_BYTES
+        if not told or not trusting.proves(b"client", self._nonce, theirs, shown[NONCE_BYTES:]):
+            raise errors.unauthenticated(
+                "the caller does not know the secret of this server; set HEADRACE_SECRET_FILE to the file that the "
+                "server has"
+            )
+        answer = trusting.proof(b"server", self._nonce, theirs)
+        self._lane.send_frame(Kind.REPLY, HELLO, answer)
+        self._trust()
+
+    def _refuse(self, error: errors.OpError) -> None:
+        """Say why the connection is closed."""
+        with contextlib.suppress(OSError):
+            detail = to_detail(error).SerializeToString()
+            self._lane.send_frame(
+                Kind.ERROR, GREETING, detail, limit_s=_GREET_WITHIN_S, check=_too_slow
+            )
+
+    def _answer(self, frame: Frame) -> None:
+        asked, number, _, timeout_us, header, values = frame
+        reply: Any = None
+        what, kind = "a call", _REPLY
+        in_place, leased = False, True
+        given: Sequence[Any] = ()
+        try:
+            found = self._handlers.get(number)
+            if found is None:
+                raise errors.unimplemented(f"the lane has no method number {number}")
+            what, decode, handle, encode, in_place, links = found
+            scope = self._scope = Scope(timeout_us / 1e6) if timeout_us else self._fresh
+            if self._gone:
+                scope.cancel(errors.cancelled("the caller is gone"))
+                if asked is Kind.REQUEST:
+                    scope.check()
+            if values:  # the request's alone, so that they go when they are used up
+                values = values.copy()
+                frame.values.clear()
+            request = decode(header, values)
+            del values
+            if links:
+                request.link = self._link
+            reply = handle(request, scope)
+            del request
+            if isinstance(reply, Pending):
+                reply = reply.wait(scope)
+            header, given = encode(reply)
+        except Exception as error:  # the caller gets every failure
+            kind, header, given = Kind.ERROR, _told(error, what, asked), ()
+        finally:
+            self._scope = None
+            if self._gone:
+                self._shell.calls.left(self._number)
+        try:
+            if not self._gone and asked is not _ONE_WAY:
+                data = whole(kind, number, header, given)
+                if data is None:
+                    leased = self._lane.send_frame(kind, number, header, given, in_place=in_place)
+                else:
+                    self._lane.send_whole(data)
+                    leased = False
+        except errors.OpError as error:  # a value that no message can hold; nothing has been sent
+            detail = to_detail(error).SerializeToString()
+            self._lane.send_frame(Kind.ERROR, number, detail)
+        finally:
+            if leased:
+                m.release(reply)
+        self._fresh = Scope()
+
+    def _link(self) -> Link:
+        """This end, for the call that begins."""
+        link = self._own_link
+        if link is None:
+            link = self._own_link = _CalledLink(self, self._lane)
+        else:
+            link.renew()
+        return link
+
+    def give_up(self) -> bool:
+        """Its caller has; what comes on it is refused.  Whether a call is under way."""
+        self._gone = True
+        scope = self._scope
+        if scope is None:
+            return False
+        scope.cancel(errors.cancelled("the caller has given up the call"))
+        return True
+
+    def lost(self, error: errors.OpError) -> None:
+        """The connection has broken under its call, or cannot be understood any more."""
+        self._gone = True
+        scope = self._scope
+        if scope is not None:
+            scope.cancel(error)
+
+    def finish(self) -> None:
+        """End the connection; what runs on it is cancelled, and closes it when that has been told."""
+        with self._lock:
+            self._finishing = True
+            parked, self._parked = self._parked, False
+            if parked:
+                self._gone = True
+        if parked:
+            self._end()
+            return
+        scope = self._scope
+        if scope is not None:
+            scope.cancel(errors.unavailable("the server was stopped"))
+        self._lane.stop_reading()
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the caller has proved to know the secret, or need not."""
+        return self._trusted
+
+    def cut(self) -> None:
+        """End the connection without a word; its thread finds out."""
+        self._gone = True
+        self._lane.shut()
+
+    def _end(self) -> None:
+        watcher().remove(self._lane)
+        self._lane.close()
+        self._shell.calls.forget(self._number)
+        self._shell.forget(self)
+
+
+class _CalledLink(Link):
+    """The called task's end of a link."""
+
+    __slots__ = ("_connection", "_lane")
+
+    def __init__(self, connection: _Connection, lane: LaneSocket) -> None:
+        super().__init__(lane)
+        self._connection = connection
+        self._lane = lane
+
+    def deliver_to(self, deliver: Deliver) -> None:
+        """See `Link`.  Values may have come in one piece with the request."""
+        super().deliver_to(deliver)
+        while (frame := self._lane.read_ahead()) is not None:
+            self.take(frame)
+
+    def pump(self) -> None:
+        """See `Link`."""
+        try:
+            frame = self._lane.read_available()
+            while frame is not None:
+                self.take(frame)
+                frame = self._lane.read_ahead()
+        except (OSError, EOFError):
+            self._connection.lost(errors.cancelled("the caller is gone"))
+        except errors.OpError as error:
+            self._connection.lost(error)
+
+
+def _told(error: Exception, what: str, asked: Kind) -> bytes:
+    """The failure of a call, as its caller gets it."""
+    failure = as_op_error(error, what)
+    if asked is _ONE_WAY:
+        _log.warning("%s failed, whose caller waits for no reply: %s", what, failure)
+    return to_detail(failure).SerializeToString()
+
+
+def _cut_stranger(here: weakref.ref[_Connection]) -> None:
+    """End a connection whose caller has not proved to know the secret in time."""
+    connection = here()
+    if connection is not None and not connection.trusted:
+        connection.cut()
+
+
+def _too_slow() -> None:
+    raise OSError("the other side does not read")

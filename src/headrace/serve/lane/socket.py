@@ -1,0 +1,393 @@
+"""One connection of the lane: frames in, frames out, on a socket that blocks.
+
+On one host large tensors go through shared memory (serve.lane.shared_memory) instead.
+Called by: serve.lane.server, serve.lane.client.  Threads: one reads and one writes at a time;
+`shut` from any, and whoever reads or writes finds out at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import struct
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec.frame_parser import Parser
+from headrace.codec.frames import Elsewhere, Frame, Kind, pack, whole
+from headrace.run.homes import home_of
+from headrace.run.variable import Lease
+from headrace.serve.lane.shared_memory import AVAILABLE, Borrower, Lender
+from headrace.serve.rpc.vanished import keep_alive
+
+_MOST_BUFFERS = 512  # a sendmsg takes 1,024 (IOV_MAX)
+_BUFFER_BYTES = (
+    1 << 20
+)  # of a unix socket; 100 MB took 33 ms with that, 36 ms with 4 MB, 52 ms by default
+_SHARED_FROM = (
+    1 << 15
+)  # bytes of a tensor; from 16 kB on it is as fast as the socket, from 64 kB on faster
+_SHARED_BYTES = 1 << 30  # that one connection may have, in each direction
+_MOST_SHARED = 32  # tensors of a frame: their descriptors are received with it
+_ANCILLARY = socket.CMSG_SPACE(4 * (_MOST_SHARED + 1))  # and a board, see serve.lane.shared_memory
+
+
+class NothingSent(OSError):
+    """The connection had ended before anything of a frame was sent."""
+
+
+class LaneSocket:
+    """See the module header.  Reading and writing raise OSError when the connection is gone.
+
+    has_shared: whether any tensor may have passed through shared memory.  number: of its call, see
+    `serve.rpc.given_up`.
+    """
+
+    def __init__(self, sock: socket.socket, max_bytes: int) -> None:
+        """max_bytes: the most that one frame may announce until `trust` says otherwise."""
+        self._sock = sock
+        self.number = 0
+        self._lender: Lender | None = None
+        self._borrower: Borrower | None = None
+        self._ancillary = 0  # bytes of descriptors that may come; the system closes those that there is no room for
+        self._parser = Parser(max_bytes)
+        self._held: list[bytes] = []
+        self._behind = (
+            False  # whether something may have to be sent before the next frame, or with it
+        )
+        self.has_shared = False
+        self._send_limit_s: float | None = None
+        self._read_limit_s: float | None = None
+        sock.setblocking(True)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(sock)
+        else:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+
+    def trust(self, max_bytes: int) -> None:
+        """From now on frames may be that large, and use shared memory.  Between two frames."""
+        if self._sock.family == socket.AF_UNIX and AVAILABLE:
+            self._lender = Lender(_SHARED_BYTES)
+            self._borrower = Borrower(min(max_bytes, _SHARED_BYTES))
+            self._ancillary = _ANCILLARY
+            self._parser.trust(max_bytes, self._borrower.array)
+        else:
+            self._parser.trust(max_bytes)
+
+    @property
+    def shares(self) -> bool:
+        """Whether it has memory that the other side has too."""
+        lender, borrower = self._lender, self._borrower
+        return bool(lender and lender.has_any) or bool(borrower and borrower.has_any)
+
+    def fileno(self) -> int:
+        """For the watcher; -1 once closed."""
+        return self._sock.fileno()
+
+    def send_frame(
+        self,
+        kind: Kind,
+        method: int,
+        header: bytes,
+        values: Sequence[Any] = (),
+        timeout_us: int = 0,
+        limit_s: float | None = None,
+        check: Callable[[], None] | None = None,
+        in_place: bool = False,
+    ) -> bool:
+        """Send a frame; see `codec.frames.pack` and `send`.  Of leases among `values` the arrays are sent.
+
+        False if there are none.
+        in_place: the receiver takes arrays that are read-only, so that variables need not be copied.
+        """
+        data = None if timeout_us else whole(kind, method, header, values)
+        if data is not None:
+            self.send_whole(data, limit_s, check)
+            return False
+        lender = self._lender
+        for value in values:
+            if value.__class__ is Lease or value.nbytes >= _SHARED_FROM:
+                break
+        else:
+            buffers = pack(kind, method, 0, header, values, timeout_us)
+            self.send(buffers, limit_s, check)
+            return False
+        if lender is None:
+            found = [value.array if type(value) is Lease else value for value in values]
+        else:
+            self.has_shared = self._behind = True
+            found = _lent(values, lender, in_place)
+        data = None if timeout_us else whole(kind, method, header, found)
+        buffers = pack(kind, method, 0, header, found, timeout_us) if data is None else [data]
+        self.send(buffers, limit_s, check)
+        return True
+
+    def send_whole(
+        self, data: bytes, limit_s: float | None = None, check: Callable[[], None] | None = None
+    ) -> None:
+        """Send a frame of `codec.frames.whole`; see `send`."""
+        if self._behind or limit_s != self._send_limit_s:
+            self.send([data], limit_s, check)
+            return
+        try:
+            sent = self._sock.send(data)
+        except OSError:  # comes again
+            sent = 0
+        if sent != len(data):
+            self._send([data[sent:]], limit_s, check, (), begun=sent > 0)
+
+    def lend(self, value: Any) -> Elsewhere | None:
+        """What to pack in the place of an array or a lease, to keep its bytes out of the stream, as with `in_place`.
+
+        None: that is not possible.
+        """
+        lender = self._lender
+        if lender is None:
+            return None
+        self.has_shared = self._behind = True
+        return _in_place(value, lender) or lender.lend(
+            value.array if type(value) is Lease else value
+        )
+
+    def send(
+        self,
+        buffers: Sequence[Any],
+        limit_s: float | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        """Write all of `buffers`.  Calls `check`, which may raise, whenever it has waited for `limit_s`.
+
+        Descriptors of what was lent for the first time go with the first bytes.
+        """
+        lender = self._lender
+        descriptors = () if lender is None else lender.descriptors()
+        try:
+            self._send(buffers, limit_s, check, descriptors)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        self._behind = False
+
+    def _send(
+        self,
+        buffers: Sequence[Any],
+        limit_s: float | None,
+        check: Callable[[], None] | None,
+        descriptors: Sequence[int],
+        begun: bool = False,
+    ) -> None:
+        if limit_s != self._send_limit_s:
+            self._limit(socket.SO_SNDTIMEO, limit_s)
+            self._send_limit_s = limit_s
+        if self._held:
+            buffers, self._held = [b"".join(self._held), *buffers], []
+        left = buffers
+        while left:
+            try:
+                if len(left) == 1 and not descriptors:
+                    sent = self._sock.send(left[0])
+                    if sent == len(left[0]):
+                        return
+                else:
+                    sent = self._sock.sendmsg(left[:_MOST_BUFFERS], _rights(descriptors))
+                    descriptors = ()
+            except BlockingIOError:
+                if check is not None:
+                    check()
+                continue
+            except (BrokenPipeError, ConnectionResetError) as error:
+                if begun:
+                    raise
+                raise NothingSent(*error.args) from error
+            begun = True
+            left = _after(left, sent)
+
+    def hold(self, frames: bytes) -> None:
+        """Send whole frames before the next one, or with `flush`."""
+        self._behind = True
+        self._held.append(frames)
+
+    def flush(self) -> None:
+        """Send what is held."""
+        if self._held:
+            self.send([], self._send_limit_s)
+
+    def read(self, limit_s: float | None = None) -> Frame | None:
+        """The next frame; None if nothing more has come for `limit_s` (then call it again).
+
+        Raises EOFError when the other side has closed, OpError (see codec.frames) for what is no frame.
+        """
+        parser = self._parser
+        room = parser.room
+        if room is None or limit_s != self._read_limit_s:
+            return self._read_on(limit_s)
+        try:
+            count, extra, flags, _ = self._sock.recvmsg_into(room, self._ancillary)
+        except BlockingIOError:
+            return None
+        if extra or flags:
+            self._take_descriptors(extra, flags)
+        if not count:
+            raise EOFError("the other side has closed the connection")
+        frame = parser.take(count)
+        return self._read_on(limit_s) if frame is None else frame
+
+    def _read_on(self, limit_s: float | None) -> Frame | None:
+        """As `read`."""
+        parser = self._parser
+        frame = parser.next()
+        if frame is None and limit_s != self._read_limit_s:
+            self._limit(socket.SO_RCVTIMEO, limit_s)
+            self._read_limit_s = limit_s
+        while frame is None:
+            try:
+                count = self._receive(parser.buffer(), 0)
+            except BlockingIOError:
+                return None
+            if not count:
+                raise EOFError("the other side has closed the connection")
+            frame = parser.take(count)
+        return frame
+
+    def read_available(self) -> Frame | None:
+        """The next frame, if all of it is here already.  Raises as `read`."""
+        parser = self._parser
+        frame = parser.next()
+        while frame is None:
+            try:
+                count = self._receive(parser.buffer(), socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return None
+            if not count:
+                raise EOFError("the other side has closed the connection")
+            frame = parser.take(count)
+        return frame
+
+    def read_ahead(self) -> Frame | None:
+        """The next frame, if all of it came with an earlier one.  Raises as `read`."""
+        return self._parser.next()
+
+    def _receive(self, buffer: memoryview, flags: int) -> int:
+        count, extra, said, _ = self._sock.recvmsg_into([buffer], self._ancillary, flags)
+        if extra or said:
+            self._take_descriptors(extra, said)
+        return count
+
+    def _take_descriptors(self, extra: Sequence[tuple[int, int, bytes]], flags: int) -> None:
+        """Take what came.  Raises ResourceExhausted if this process has no room for all of it."""
+        self.has_shared = self.has_shared or bool(extra)
+        for level, kind, data in extra:
+            borrower = self._borrower
+            if borrower is not None and level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                _accept(borrower, data)
+        if flags & socket.MSG_CTRUNC and self._ancillary:
+            raise errors.resource_exhausted(
+                "shared memory came for which this process has no file descriptor left, or more of it at once than any "
+                "frame has; see ulimit -n"
+            )
+
+    def _limit(self, which: int, limit_s: float | None) -> None:
+        """Let a blocking call give up after `limit_s`: one system call less than poll before each."""
+        seconds = 0.0 if limit_s is None else max(limit_s, 1e-6)
+        whole = int(seconds)
+        timeval = struct.pack("@ll", whole, round((seconds - whole) * 1e6))
+        self._sock.setsockopt(socket.SOL_SOCKET, which, timeval)
+
+    def hung_up(self) -> bool:
+        """Whether the other side has gone away."""
+        if self._sock.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._sock, getattr(select, "POLLRDHUP", select.POLLHUP))
+        return bool(poll.poll(0))
+
+    def rest(self) -> None:
+        """Nothing will be read for a while: keep no memory for it.  For the thread that reads."""
+        self._parser.rest()
+
+    def half_close(self) -> None:
+        """Say that nothing more is sent; the other side's last word can still be read."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_WR)
+
+    def stop_reading(self) -> None:
+        """Have the thread that reads find the end, after what has come already; it may still write."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RD)
+
+    def shut(self) -> None:
+        """End the connection; who reads or writes on either side finds out."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Give the socket back to the system; nobody may be reading or writing."""
+        self._sock.close()
+        self._parser.close()
+        if self._lender is not None:
+            self._lender.close()
+        if self._borrower is not None:
+            self._borrower.close()
+
+
+def _lent(values: Sequence[Any], lender: Lender, in_place: bool) -> list[Any]:
+    """`values`, the large ones in shared memory where that is possible."""
+    found: list[Any] = []
+    shared = 0
+    for value in values:
+        nbytes = value.nbytes
+        instead: Any = None
+        if nbytes >= _SHARED_FROM and shared < _MOST_SHARED:
+            if in_place:
+                instead = _in_place(value, lender)
+            if instead is None:
+                instead = lender.lend(value.array if type(value) is Lease else value)
+        if instead is not None:
+            shared += 1
+        else:
+            instead = value.array if type(value) is Lease else value
+        found.append(instead)
+    return found
+
+
+def _in_place(value: Any, lender: Lender) -> Elsewhere | None:
+    """A variable, or an array that was made in a home, lent where it is."""
+    if type(value) is Lease:
+        return lender.lend_variable(value)
+    home = home_of(value)
+    return None if home is None else lender.lend_home(home, value)
+
+
+def _rights(descriptors: Sequence[int]) -> list[tuple[int, int, Any]]:
+    """The ancillary data that carries file descriptors."""
+    if not descriptors:
+        return []
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", descriptors))]
+
+
+def _accept(borrower: Borrower, data: bytes) -> None:
+    """Take the descriptors that came; if one is refused, all that follow it are closed."""
+    descriptors = array("i")
+    descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+    left = list(descriptors)
+    try:
+        while left:
+            borrower.accept(left.pop(0))
+    finally:
+        for descriptor in left:
+            os.close(descriptor)
+
+
+def _after(buffers: Sequence[Any], sent: int) -> list[Any]:
+    """What is left of `buffers` behind `sent` bytes."""
+    for index, buffer in enumerate(buffers):
+        view = memoryview(buffer)
+        if sent < view.nbytes:
+            return [view.cast("B")[sent:] if sent else view, *buffers[index + 1 :]]
+        sent -= view.nbytes
+    return []

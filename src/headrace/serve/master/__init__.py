@@ -1,0 +1,1 @@
+"""The master service: sessions, whose steps become partitions on tasks."""

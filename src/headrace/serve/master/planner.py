@@ -1,0 +1,482 @@
+"""The graph of one session on its master, and the plans that were made of it.
+
+A plan is made once per (feeds, fetches, targets): pruned, placed, partitioned, registered on the
+tasks that take part.
+Called by: serve.master.master_session.  Threads: any; no lock is held while a task is asked for anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from headrace.base import errors
+from headrace.base.traits import CONTROL_FLOW
+from headrace.codec import protos as pb
+from headrace.graph.graph import Graph, Operation
+from headrace.graph.graphdef import Importer, graph_def
+from headrace.graph.tensor import Tensor
+from headrace.plan.connect import check_names, connected, connections
+from headrace.plan.partition import Partition, partition
+from headrace.plan.place import Groups, fed_where_used, place
+from headrace.plan.progress import Progress
+from headrace.plan.prune import Pruned, needed
+from headrace.plan.relay import Stages, relay
+from headrace.plan.structure import all_alive
+from headrace.run.pending import Pending, WaitInfo
+from headrace.run.scope import Scope
+from headrace.serve.connect.cluster_view import ClusterView
+from headrace.serve.connect.persistent import insist
+from headrace.serve.master.kept import Kept
+from headrace.serve.master.plans import Part, Plan, Signature, tensor_name
+from headrace.serve.master.starts import Starts, restarted
+from headrace.serve.master.worker_sessions import WorkerSessions
+from headrace.serve.observe.placement_log import MASTER, log_placement
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.status import again, to_detail
+from headrace.serve.rpc.waiting import follow
+
+_MOST_PLANS = 1024
+
+
+class Planner:
+    """See the module header.  graph_version: grows with every extension."""
+
+    def __init__(
+        self,
+        handle: str,
+        config: pb.ConfigProto,
+        cluster: ClusterView,
+        own_task: str,
+        after_steps: Callable[[Callable[[], object]], None],
+        other_plans: Callable[[], Iterable[Plan]],
+        known: Mapping[str, int],
+    ) -> None:
+        """own_task: the master's, in this cluster.  known: see `Starts`.
+
+        after_steps(do): calls do() when the steps that are under way now have ended.  other_plans(): those that are
+        kept elsewhere.
+        """
+        self._after_steps = after_steps
+        self._other_plans = other_plans
+        self.graph_version = 0
+        self._handle = handle
+        self._config = config
+        self._cluster = cluster
+        self._own_task = own_task
+        self._groups = Groups()
+        self._new_graph(None)
+        self._lock = threading.Lock()
+        self._plans: Kept[Signature, Plan] = Kept(_MOST_PLANS)
+        self._planning: dict[Signature, Pending[None]] = {}
+        self._placed: set[str] = set()  # nodes whose placement has been logged
+        self._closed: errors.OpError | None = None
+        self._workers = WorkerSessions(handle, config, cluster)
+        self._starts = Starts(known)
+        self._reached: set[str] = set()  # tasks that may know something of the session
+
+    def _new_graph(self, earlier: pb.GraphDef | None) -> None:
+        self._graph = Graph()
+        self._graph.infer_shapes = False
+        self._importer = Importer(self._graph, origins=False)
+        self._groups = Groups(self._groups.kept)
+        if earlier is not None:
+            self._importer.add(earlier)
+
+    def extend(self, addition: pb.GraphDef) -> int:
+        """Add nodes, all or none; returns the new version.
+
+        Raises NotFound (unknown op), InvalidArgument.
+        """
+        with self._lock:
+            self._check_open()
+            before = self._graph.get_operations()
+            try:
+                self._importer.add(addition)
+            except (ValueError, TypeError, KeyError, errors.OpError) as error:
+                self._new_graph(graph_def(self._graph, ops=before))
+                if isinstance(error, errors.OpError):
+                    raise
+                raise errors.invalid_argument(f"the GraphDef cannot be used: {error}") from error
+            self.graph_version += 1
+            return self.graph_version
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise again(self._closed)
+
+    # -- what is asked of the graph before there is a plan ----------------------------------------
+
+    @property
+    def nodes(self) -> int:
+        """How many the graph has."""
+        return len(self._graph)
+
+    def progress(self, request: pb.PartialRunSetupRequest) -> Progress:
+        """Of a partial run.  Raises NotFound, InvalidArgument."""
+        with self._lock:
+            return Progress(
+                [_tensor(self._graph, tensor_name(name)) for name in request.feed],
+                [_tensor(self._graph, tensor_name(name)) for name in request.fetch],
+                bool(request.target),
+            )
+
+    def maker(self, options: pb.CallableOptions) -> tuple[Callable[[Scope], Plan], bool]:
+        """What makes the plan of a callable, and whether nobody else gets that plan.
+
+        Raises InvalidArgument, NotFound.
+        """
+        wired = connections(options)
+        signature = (
+            tuple(tensor_name(name) for name in options.feed),
+            tuple(tensor_name(name) for name in options.fetch),
+            tuple(options.target),
+            bool(options.run_options.trace_level or options.run_options.output_partition_graphs),
+        )
+        with self._lock:
+            graph = connected(graph_def(self._graph), wired) if wired else self._graph
+            check_names(graph, options)
+        if wired:
+            return (lambda scope: self.new_plan(graph, signature, scope)), True
+        return (lambda scope: self.plan(signature, scope)), False
+
+    # -- plans --------------------------------------------------------------------------------
+
+    def plan(self, signature: Signature, scope: Scope, pinned: bool = False) -> Plan:
+        """The plan of a signature.  One step makes it; others of that signature wait for it.
+
+        It may be used for the caller's step, or if it is pinned until `unpin`.
+        """
+        while True:
+            with self._lock:
+                self._check_open()
+                plan = self._plans.get(signature)
+                if plan is not None:
+                    plan.pins += pinned
+                    return plan
+                made = self._planning.get(signature)
+                if made is None:
+                    mine = self._planning[signature] = Pending(WaitInfo("plan", self._handle))
+            if made is None:
+                try:
+                    return self._make_plan(signature, scope, pinned)
+                finally:
+                    with self._lock:
+                        del self._planning[signature]
+                    mine.resolve(None)
+            follow(made).wait(scope)
+
+    def unpin(self, plan: Plan) -> None:
+        """It was pinned, and need not be any longer."""
+        with self._lock:
+            plan.pins -= 1
+
+    def _make_plan(self, signature: Signature, scope: Scope, pinned: bool) -> Plan:
+        plan = self.new_plan(self._graph, signature, scope)
+        fallen: list[Plan] | None = None
+        with self._lock:
+            if self._closed is None:
+                plan.pins += pinned
+                plan.stale = self.is_over(
+                    plan
+                )  # since a moment: one step of it fails as those under way do
+                kept = [] if plan.stale else self._plans.add(signature, plan)
+                fallen = [other for _, other in kept]
+                for other in fallen:
+                    other.stale = True
+        if fallen is not None:
+            for other in fallen:
+                self._after_steps(functools.partial(self.deregister, other.parts))
+            return plan
+        self.deregister(plan.parts)
+        self._check_open()
+        raise AssertionError("a closed session stays closed")
+
+    def is_over(self, plan: Plan) -> bool:
+        """Whether a task of it was restarted and the session's client has been told."""
+        return bool(self._starts.over(plan.starts))
+
+    def new_plan(self, graph: Graph, signature: Signature, scope: Scope) -> Plan:
+        """A plan that is not kept here.  Raises what `plan` raises.
+
+        Its tasks take it in the very starts that the session uses from then on, however often they are restarted.
+        """
+        while True:
+            version = self._starts.version
+            pruned, feeds, fetches, devices = self._placed_nodes(graph, signature, scope)
+            incarnations, starts = self._cluster.incarnations(devices.values(), scope)
+            self._tell(self._starts.earlier(starts), scope)
+            parts = partition(pruned, feeds, fetches, devices, incarnations.__getitem__)
+            has_control_flow = any(CONTROL_FLOW in op.traits for op in pruned.ops)
+            alive = len(parts) == 1 or all_alive(pruned, feeds, devices)
+            try:
+                plan = self._registered(
+                    parts, has_control_flow, alive, signature[-1], starts, scope
+                )
+            except (errors.AbortedError, errors.UnavailableError) as error:
+                if not self._may_be_made_anew(starts, version, error, scope):
+                    raise
+            else:
+                if self._starts.use(starts, version):
+                    return plan
+                self.deregister(plan.parts)
+
+    def _placed_nodes(
+        self, graph: Graph, signature: Signature, scope: Scope
+    ) -> tuple[Pruned, list[Tensor], list[Tensor], Mapping[Operation, str]]:
+        """What a signature runs, its feeds, its fetches, and the devices of all."""
+        with self._lock:  # the graph must not grow meanwhile
+            pruned, feeds, fetches = _pruned(graph, signature)
+            everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
+            groups = self._groups if graph is self._graph else Groups(self._groups.kept)
+            groups.add(graph.operations_since(groups.count))
+            leaders = dict.fromkeys(groups.leader(op) for op in everything)
+            asked = [op.device for leader in leaders for op in groups.members(leader)]
+        available = self._cluster.devices_for(asked, scope)
+        with self._lock:
+            own_first = self._config.experimental.headrace_place_on_own_task
+            devices: Mapping[Operation, str] = place(
+                everything,
+                available,
+                allow_soft_placement=self._config.allow_soft_placement,
+                own_task=self._own_task if own_first else None,
+                groups=groups,
+            )
+            if self._config.log_device_placement:
+                placed = ((op.name, op.type, devices[op]) for op in everything)
+                log_placement(placed, self._placed, MASTER)
+        if not signature[-1]:
+            devices = fed_where_used(pruned, feeds, devices)
+        return pruned, feeds, fetches, devices
+
+    def _registered(
+        self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, exact: bool,
+        starts: Mapping[str, int], scope: Scope,
+    ) -> Plan:  # fmt: skip
+        """The plan of these partitions, which their tasks have then.  See `_register`."""
+        created = self._workers.create([part.task for part in parts], scope)
+        tasks = {part.task for part in parts}
+        pushing = tasks == self._cluster.pushing(tasks)
+        stages: Stages | None = None
+        if pushing and not (has_control_flow or exact):
+            found = relay(parts, self._own_task)
+            if found is not None:
+                parts, stages = found
+        linked = pushing and stages is None and len(tasks) > 1 and self._own_task in tasks
+        used = {task: starts[task] for task in tasks if task in starts}
+        registered = self._register(
+            parts, has_control_flow, alive, linked, exact, created, used, scope
+        )
+        return Plan(registered, created, pushing, linked, stages, used)
+
+    def _may_be_made_anew(
+        self, starts: Mapping[str, int], version: int, error: errors.OpError, scope: Scope
+    ) -> bool:
+        """Whether a plan failed because a task was restarted while it was made, and nothing is to be told of that.
+
+        Raises as `check_restarted`.
+        """
+        if self._closed is not None:
+            return False
+        found = self._cluster.restarted(starts, scope)
+        self._tell({task: starts[task] for task in found.restarted}, scope, error)
+        if found.restarted or version != self._starts.version:
+            scope.check()
+            return True
+        _raise_lost(found.silent, error, scope)
+        return False
+
+    def check_restarted(
+        self, starts: Mapping[str, int], error: errors.OpError, scope: Scope
+    ) -> None:
+        """A step on these starts has failed with `error`: find out by its deadline whether that came of a restart.
+
+        Raises Restarted if nobody has told the session's client of it; else Unavailable instead of an Aborted that
+        came of a restart, of which another step tells, or nobody yet.
+        """
+        if self._closed is not None:
+            return
+        silent: list[str] = []
+        if not self._starts.over(starts):
+            found = self._cluster.restarted(starts, scope)
+            self._tell({task: starts[task] for task in found.restarted}, scope, error)
+            silent = found.silent
+        _raise_lost(self._starts.over(starts) or silent, error, scope)
+
+    def _tell(
+        self, gone: Mapping[str, int], scope: Scope, error: errors.OpError | None = None
+    ) -> None:
+        """These starts are over: forget what was planned for them, and raise what tells the session's client, if it is
+        the caller's to tell and there is time left to do so.
+        """
+        if not gone:
+            return
+        self._forget_plans(gone)
+        scope.check()
+        told = self._starts.take(gone)
+        self._forget_plans(gone)  # those too that were finished just now
+        if told:
+            raise restarted(told) from error
+
+    def _forget_plans(self, gone: Mapping[str, int]) -> None:
+        """Use no plan again that was made for these starts."""
+        others = self._other_plans()
+        with self._lock:
+            stale = [
+                plan
+                for plan in [*(plan for _, plan in self._plans.items()), *others]
+                if any(plan.starts.get(task) == start for task, start in gone.items())
+                and not plan.stale
+            ]
+            for plan in stale:
+                plan.stale = True
+            for signature, plan in self._plans.items():
+                if plan.stale:
+                    self._plans.pop(signature)
+        self._workers.forget(gone)
+        self.deregister(part for plan in stale for part in plan.parts if part.task not in gone)
+
+    def _register(
+        self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, linked: bool,
+        exact: bool, created: bool, starts: Mapping[str, int], scope: Scope,
+    ) -> list[Part]:  # fmt: skip
+        """Register every partition on its task; if one fails, none stays.
+
+        alive: what passes between them is never dead.  linked: small values pass over the connections on which the
+        parts are asked for.  exact: every node is to run as it is written.
+        """
+        asked = []
+        options = pb.GraphOptions()
+        options.CopyFrom(self._config.graph_options)
+        if exact:
+            options.optimizer_options.opt_level = pb.OptimizerOptions.L0
+        pushing = self._cluster.pushing(part.task for part in parts)
+        with self._lock:
+            self._reached.update(part.task for part in parts)
+        for part in parts:
+            others = sorted(pushing - {part.task}) if part.task in pushing else []
+            request = pb.RegisterGraphRequest(
+                session_handle=self._handle,
+                graph_def=part.graph_def,
+                graph_options=options,
+                has_control_flow=has_control_flow,
+                headrace_all_alive=alive,
+                headrace_pushes_to=others,
+                headrace_pushed_by=others,
+                headrace_feed_keys=[*part.feeds.values(), *part.taken],
+                headrace_fetch_keys=[*part.fetches.values(), *part.given],
+                headrace_linked_to=self._own_task if linked and part.task != self._own_task else "",
+                headrace_reported=True,
+                headrace_starts=starts,
+                create_worker_session_called=created,
+                config_proto=self._config,
+            )
+            asked.append(
+                self._cluster.worker(part.task).call(methods.REGISTER_GRAPH, request, scope)
+            )
+        registered: list[Part] = []
+        failed: errors.OpError | None = None
+        for part, reply in zip(parts, asked, strict=True):
+            try:
+                handle = reply.wait(scope).graph_handle
+            except errors.OpError as error:
+                failed = failed or errors.kept(error)
+                continue
+            registered.append(
+                Part(
+                    part.task,
+                    handle,
+                    {tensor.name: key for tensor, key in part.feeds.items()},
+                    {tensor.name: key for tensor, key in part.fetches.items()},
+                    part.taken,
+                    part.given,
+                )
+            )
+        if failed is not None:
+            self.deregister(registered)
+            raise errors.copied(failed)
+        return registered
+
+    def deregister(self, parts: Iterable[Part]) -> list[Pending[Any]]:
+        """Have the tasks forget them; the replies."""
+        return [
+            self._cluster.worker(part.task).call(
+                methods.DEREGISTER_GRAPH,
+                pb.DeregisterGraphRequest(
+                    graph_handle=part.graph_handle,
+                    session_handle=self._handle,
+                    create_worker_session_called=self._workers.wanted,
+                ),
+                self._cluster.scope,
+            )
+            for part in parts
+        ]
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def refuse(self, error: errors.OpError) -> None:
+        """Make no more plans: `error` says why."""
+        with self._lock:
+            self._closed = error
+
+    def forget_all(
+        self, others: Iterable[Plan], direct_tasks: set[str], reason: errors.OpError
+    ) -> list[Pending[Any]]:
+        """Have the tasks forget the plans, those kept elsewhere too, and the session; the replies.
+
+        reason: what steps end with that the session's client has asked `direct_tasks` for by itself.
+        """
+        with self._lock:
+            plans = [*(plan for _, plan in self._plans.items()), *others]
+            self._plans.clear()
+        parts = [part for plan in plans for part in plan.parts]
+        asked = self.deregister(parts)
+        forget = pb.DeleteWorkerSessionRequest(
+            session_handle=self._handle, headrace_reason=to_detail(reason)
+        )
+        for task in self._reached | self._workers.tasks | direct_tasks:
+            worker = self._cluster.worker(task)
+            worker.given_up.add(sessions=(self._handle,))
+            asked.append(insist(worker, methods.DELETE_WORKER_SESSION, forget, self._cluster.scope))
+        return asked
+
+
+def _raise_lost(tasks: Sequence[str], error: errors.OpError, scope: Scope) -> None:
+    """An Aborted of tasks that were restarted, or are gone again, is not the one that tells so."""
+    if tasks and isinstance(error, errors.AbortedError):
+        scope.check()
+        raise errors.unavailable(
+            f"{', '.join(f'{task} was restarted' for task in tasks)} while a step of the session was under way"
+        ) from error
+
+
+def _pruned(graph: Graph, signature: Signature) -> tuple[Pruned, list[Tensor], list[Tensor]]:
+    """What a signature runs, its feeds and its fetches.  Raises NotFound, InvalidArgument."""
+    feed_names, fetch_names, target_names, exact = signature
+    feeds = [_tensor(graph, name) for name in feed_names]
+    fetches = [_tensor(graph, name) for name in fetch_names]
+    targets = [_operation(graph, name) for name in target_names]
+    return needed(feeds, fetches, targets, exact=exact), feeds, fetches
+
+
+def _tensor(graph: Graph, name: str) -> Tensor:
+    node, _, index = name.partition(":")
+    op = _operation(graph, node)
+    position = int(index or 0) if (index or "0").isdigit() else -1
+    if not 0 <= position < len(op.outputs):
+        raise errors.invalid_argument(
+            f"tensor {name!r} does not exist: node {node!r} ({op.type}) has {len(op.outputs)} outputs",
+            node=node, op_type=op.type,
+        )  # fmt: skip
+    return op.outputs[position]
+
+
+def _operation(graph: Graph, name: str) -> Operation:
+    op = graph._ops.get(name)
+    if op is None:
+        raise errors.not_found(
+            f"the session's graph has no node {name!r}; was it extended?", node=name
+        )
+    return op

@@ -1,0 +1,221 @@
+"""What a master knows of a plan: its parts, and whom to ask for them.
+
+Called by: serve.master.master_session, serve.master.partials, serve.master.callables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from headrace.codec import protos as pb
+from headrace.plan.relay import Stages
+from headrace.run import keys
+from headrace.run.variable import Lease
+from headrace.serve.rpc import messages as m
+
+Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool]
+"""Names of feeds, fetches and targets, and whether every node runs as the user wrote it."""
+
+
+@dataclass(slots=True)
+class Part:
+    """A registered partition: whom to ask, under which handle, and the keys of feeds and fetches
+    by tensor name.
+
+    taken, given: keys of its last feeds and fetches, which no client knows, see plan.relay.
+    """
+
+    task: str
+    graph_handle: str
+    feeds: dict[str, str]
+    fetches: dict[str, str]
+    taken: Sequence[str] = ()
+    given: Sequence[str] = ()
+
+    @property
+    def makes(self) -> list[str]:
+        """The tensors that are asked of it."""
+        return [*self.fetches, *map(keys.tensor_name, self.given)]
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """created: whether its session was created on the tasks (it has something of its own there).
+
+    ends_itself: every task that takes part forgets a step when its partition has run.
+    linked: small values pass over the connections on which the parts are asked for.
+    stages: which parts run together, by index, and that each of these groups feeds the next, see plan.relay; None: all.
+    starts: the incarnations of those tasks.  stale: not to be used for another step: one of them has
+    been restarted since, or nobody used it for long.  used, pins: see serve.master.kept.
+    """
+
+    parts: list[Part]
+    created: bool = False
+    ends_itself: bool = False
+    linked: bool = False
+    stages: Stages | None = None
+    starts: dict[str, int] = field(default_factory=dict)
+    stale: bool = False
+    used: bool = True
+    pins: int = 0
+
+    def wanted(self, part: Part) -> list[str]:
+        """The keys of all fetches of a part."""
+        return [*part.fetches.values(), *part.given]
+
+    def pass_on(
+        self, before: Sequence[int], replies: Sequence[Any], now: Sequence[int], requests: Sequence[Any]
+    ) -> None:  # fmt: skip
+        """Feed the parts `now` what those `before` them have given; their replies keep the fetches."""
+        wanted = {key for index in now for key in self.parts[index].taken}
+        passed: dict[str, Any] = {}
+        for index in before:
+            recv = replies[index].recv
+            passed.update((key, _own(value)) for key, value in recv if key in wanted)
+            replies[index].recv = [pair for pair in recv if pair[0] not in wanted]
+        for index in now:
+            requests[index].send += [(key, passed[key]) for key in self.parts[index].taken]
+
+
+def _own(value: Any) -> Any:
+    return value.detach() if isinstance(value, Lease) else value
+
+
+class InLine(NamedTuple):
+    """A part that runs alone, after the one before it and before the next.
+
+    number: among all parts.  feeds: indices of its own among those of the step.  given: how many of its values, the
+    last ones, are fed to the next part, as the last of its feeds.  parts: itself, as what is owed.
+    """
+
+    number: int
+    task: str
+    graph_handle: str
+    feeds: Sequence[int]
+    given: int
+    parts: Sequence[Part]
+
+
+class Fitted:
+    """A plan, fitted to the order in which feeds and fetches were named.
+
+    line: its parts, in their order, if they run one at a time; else None.
+    """
+
+    __slots__ = ("_asks", "_places", "_whole", "line", "plan")
+
+    def __init__(self, plan: Plan, feeds: Sequence[str], fetches: Sequence[str]) -> None:
+        self.plan = plan
+        fed = {name: index for index, name in enumerate(feeds)}
+        made = {
+            name: (index, place)
+            for index, part in enumerate(plan.parts)
+            for place, name in enumerate(part.fetches)
+        }
+        self._asks = [
+            (part.graph_handle, [fed[name] for name in part.feeds]) for part in plan.parts
+        ]
+        self._places = [made[name] for name in fetches]
+        self._whole = self._one_reply()
+        self.line = self._in_line()
+
+    def _in_line(self) -> list[InLine] | None:
+        parts, stages = self.plan.parts, self.plan.stages
+        if stages is None:
+            stages = [[index] for index in range(len(parts))]
+            if len(parts) > 1:
+                return None
+        if any(len(stage) != 1 for stage in stages):
+            return None
+        line = []
+        for (index,) in stages:
+            part = parts[index]
+            handle, feeds = self._asks[index]
+            line.append(InLine(index, part.task, handle, feeds, len(part.given), (part,)))
+        return line
+
+    def _one_reply(self) -> int:
+        """The index of the part whose reply has the fetches as they were named, and nothing else; -1: there is none."""
+        index = self._places[0][0] if self._places else 0
+        if index >= len(self.plan.parts):
+            return -1
+        count = len(self.plan.parts[index].fetches)
+        return index if self._places == [(index, place) for place in range(count)] else -1
+
+    def requests(
+        self, step_id: int, feeds: Sequence[Any], takes_leases: bool
+    ) -> list[m.RunPartRequest]:
+        """What the parts are asked to do in a step."""
+        requests = []
+        for handle, taken in self._asks:
+            fed = [feeds[index] for index in taken] if taken else []
+            requests.append(m.RunPartRequest(handle, step_id, fed, takes_leases))
+        return requests
+
+    def pass_on(
+        self, before: Sequence[int], replies: Sequence[Any], now: Sequence[int], requests: Sequence[Any]
+    ) -> None:  # fmt: skip
+        """As `Plan.pass_on`, of values in order: the last ones."""
+        parts = self.plan.parts
+        passed: list[Any] = []
+        for index in before:
+            fetches = replies[index].fetches
+            count = len(fetches) - len(parts[index].given)
+            for value in fetches[count:]:
+                passed.append(value.detach() if value.__class__ is Lease else value)
+            del fetches[count:]
+        if len(now) == 1:
+            requests[now[0]].feeds += passed
+            return
+        first = 0
+        for index in now:
+            last = first + len(parts[index].taken)
+            requests[index].feeds += passed[first:last]
+            first = last
+
+    def fetches(self, values: Sequence[list[Any]]) -> list[Any]:
+        """The fetches, of the values that the parts have given."""
+        if self._whole >= 0:
+            return values[self._whole]
+        return [values[part][place] for part, place in self._places]
+
+    def direct(self) -> pb.DirectStep:
+        """What a client needs to know to ask the plan's one part for it by itself: which, and what goes where."""
+        return pb.DirectStep(
+            graph_handle=self._asks[0][0], feed=self._asks[0][1],
+            fetch=[place for _, place in self._places],
+        )  # fmt: skip
+
+
+class Known:
+    """Feeds, fetches and targets that have been named once: later requests say the number."""
+
+    __slots__ = ("feeds", "fetches", "fitted", "given", "number", "pins", "targets", "used")
+
+    def __init__(self, number: int, request: m.RunStepRequest) -> None:
+        self.number = number
+        self.used = True
+        self.pins = 0
+        self.feeds = tuple(tensor_name(name) for name, _ in request.feeds)
+        self.fetches = tuple(tensor_name(name) for name in request.fetches)
+        self.given = list(request.fetches)
+        self.targets = tuple(request.targets)
+        self.fitted: Fitted | None = None  # for steps that are not traced, once it is made
+
+    def fit(self, plan: Plan) -> Fitted:
+        """Have steps that are not traced follow `plan`."""
+        fitted = self.fitted
+        if fitted is None or fitted.plan is not plan:
+            fitted = self.fitted = Fitted(plan, self.feeds, self.fetches)
+        return fitted
+
+    def signature(self, exact: bool) -> Signature:
+        """What a plan is made for."""
+        return self.feeds, self.fetches, self.targets, exact
+
+
+def tensor_name(name: str) -> str:
+    """With its output number: ``x`` is ``x:0``."""
+    return name if ":" in name else f"{name}:0"

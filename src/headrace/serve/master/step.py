@@ -1,0 +1,272 @@
+"""One step of a session on its tasks: every partition at once, and the first failure ends all.
+
+Called by: serve.master.master_session.  Threads: the calling thread runs the master's own partition.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from headrace.base import errors
+from headrace.base.traits import RECEIVE
+from headrace.graph.registry import traits_of
+from headrace.plan.relay import Stages
+from headrace.run.pending import Pending
+from headrace.run.scope import Scope
+from headrace.run.variable import Lease, release
+from headrace.serve.connect.cluster_view import ClusterView, Owing
+from headrace.serve.lane.links import LinkedCall, Links
+from headrace.serve.master.plans import InLine
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc import methods
+from headrace.serve.rpc.waiting import passed_deadline, patient
+
+_PATIENCE_S = 0.025  # past the deadline, for the tasks to say what they were waiting for
+_NONE: list[Any] = []
+
+
+def run_parts(
+    cluster: ClusterView,
+    own_task: str,
+    parts: Sequence[Owing],
+    method: methods.Method,
+    requests: Sequence[Any],
+    scope: Scope,
+    linked: bool = False,
+) -> list[Any]:
+    """The replies of `parts` to their `requests`, of RunGraph or RunPart, in order.
+
+    linked: values may pass over the connections on which parts are asked for.
+    Raises the first error of any of them; of several that ran into the deadline the one that says
+    most.
+    """
+    if not parts:  # everything was fed, or nothing asked for
+        return []
+    if len(parts) == 1 and scope.deadline is None:
+        return [_run_one(cluster, own_task, parts, method, requests[0], scope)]
+    step_id = requests[0].step_id
+    cluster.owed[step_id] = parts, time.monotonic()
+    try:
+        with Scope(parent=scope) as step:
+            return _Step(step, linked).run(cluster, own_task, parts, method, requests)
+    finally:
+        del cluster.owed[step_id]
+
+
+def _run_one(
+    cluster: ClusterView, own_task: str, parts: Sequence[Owing], method: methods.Method, request: Any,
+    scope: Scope,
+) -> Any:  # fmt: skip
+    """As `run_parts`, the reply of the only part, without a deadline."""
+    task = parts[0].task
+    if task == own_task:  # which can tell itself what it waits for
+        return cluster.worker(task).call_now(method, request, scope)
+    owed, step_id = cluster.owed, request.step_id
+    owed[step_id] = parts, time.monotonic()
+    try:
+        return cluster.worker(task).call_now(method, request, scope)
+    finally:
+        del owed[step_id]
+
+
+def relay_parts(
+    cluster: ClusterView,
+    own_task: str,
+    parts: Sequence[Owing],
+    stages: Stages,
+    method: methods.Method,
+    requests: Sequence[Any],
+    pass_on: Callable[[Sequence[int], Sequence[Any], Sequence[int], Sequence[Any]], None],
+    scope: Scope,
+) -> list[Any]:
+    """As `run_parts`, of parts that run in `stages`, by their indices.
+
+    pass_on(before, replies, now, requests): takes the values out of the replies of a stage's parts that the next one's
+    requests need.
+    """
+    replies: list[Any] = [None] * len(parts)
+    before: Sequence[int] = ()
+    try:
+        for now in stages:
+            if before:
+                pass_on(before, replies, now, requests)
+                for index in before:
+                    m.forget_values(requests[index])
+            if len(now) == 1 and scope.deadline is None:
+                (index,) = now
+                one = (parts[index],)
+                replies[index] = _run_one(cluster, own_task, one, method, requests[index], scope)
+            else:
+                asked = [parts[i] for i in now], method, [requests[i] for i in now]
+                found = run_parts(cluster, own_task, *asked, scope)
+                for index, reply in zip(now, found, strict=True):
+                    replies[index] = reply
+            before = now
+    except BaseException:
+        for reply in replies:
+            m.release(reply)
+        raise
+    return replies
+
+
+def run_line(
+    cluster: ClusterView,
+    own_task: str,
+    line: Sequence[InLine],
+    step_id: int,
+    feeds: Sequence[Any],
+    takes_leases: bool,
+    scope: Scope,
+) -> list[list[Any]]:
+    """The values of parts that run one after the other, by RunPart, without a deadline: what `relay_parts` gives.
+
+    Most steps are of one such part or two, and every instruction of them counts: nothing is done here for several at
+    once.
+    """
+    found: list[list[Any]] = [_NONE] * len(line)
+    passed: list[Any] = []
+    try:
+        for number, task, handle, own_feeds, given, parts in line:
+            fed = [feeds[place] for place in own_feeds] if own_feeds else []
+            if passed:
+                fed += passed
+                passed = []
+            if task == own_task:  # which can tell itself what it waits for
+                values = cluster.own_worker.run_own_part(handle, fed, step_id, scope, takes_leases)
+            else:
+                request = m.RunPartRequest(handle, step_id, fed, takes_leases)
+                owed = cluster.owed
+                owed[step_id] = parts, time.monotonic()
+                try:
+                    values = cluster.worker(task).call_now(methods.RUN_PART, request, scope).fetches
+                finally:
+                    del owed[step_id]
+            found[number] = values
+            if given:
+                passed = values[-given:]
+                del values[-given:]
+                for place, value in enumerate(passed):
+                    if value.__class__ is Lease:
+                        passed[place] = value.detach()
+    except BaseException:
+        for values in found:
+            release(values)
+        raise
+    return found
+
+
+class _Step:
+    def __init__(self, scope: Scope, linked: bool) -> None:
+        self._scope = scope
+        self._linked = linked
+        self._failed: list[errors.OpError] = []
+        self._asked: dict[int, Pending[Any]] = {}
+
+    def run(
+        self,
+        cluster: ClusterView,
+        own_task: str,
+        parts: Sequence[Owing],
+        method: methods.Method,
+        requests: Sequence[Any],
+    ) -> list[Any]:
+        replies: dict[int, Any] = {}
+        own = next((i for i, part in enumerate(parts) if part.task == own_task), None)
+        try:
+            for index, part in enumerate(parts):
+                if index != own:
+                    worker = cluster.worker(part.task)
+                    self._asked[index] = worker.call(
+                        method, requests[index], self._scope, watched=False
+                    )
+            for pending in self._asked.values():
+                pending.on_done(self._note)
+            if own is not None:
+                self._scope.on_long_wait = self._watch
+                worker = cluster.worker(own_task)
+                links = self._links(parts) if self._linked else None
+                if links is not None:
+                    requests[own].links = links
+                try:
+                    replies[own] = worker.call_now(method, requests[own], self._scope)
+                finally:
+                    if links is not None:
+                        links.flush()
+                        self._leave()
+            if len(self._asked) > 1:
+                self._watch()
+            with patient(self._scope, _PATIENCE_S) as late:
+                for index, pending in self._asked.items():
+                    replies[index] = pending.wait(late)
+        except errors.OpError as error:
+            failure = errors.kept(
+                self._failure(error)
+            )  # which may be `error`, that holds this frame
+            raise errors.copied(failure) from failure.__cause__
+        except BaseException:  # Ctrl-C in a client of this process
+            self._end(errors.cancelled("the step was interrupted"))
+            raise
+        finally:
+            self._scope.on_long_wait = None  # which would hold this, and all that was asked
+            if len(replies) < len(parts):
+                self._drop(replies.values())
+        return [replies[index] for index in range(len(parts))]
+
+    def _links(self, parts: Sequence[Owing]) -> Links | None:
+        """Links to the parts that can be reached by one; their replies are read while the own part waits."""
+        links = {
+            parts[index].task: call.link()
+            for index, call in self._asked.items()
+            if isinstance(call, LinkedCall)
+        }
+        return Links(links) if links else None
+
+    def _leave(self) -> None:
+        for call in self._asked.values():
+            if isinstance(call, LinkedCall):
+                call.leave()
+
+    def _drop(self, replies: Iterable[m.RunGraphReply]) -> None:
+        """Nobody will get what some partitions have replied, or will."""
+        for reply in replies:
+            m.release(reply)
+        for pending in self._asked.values():
+            pending.on_done(lambda done: m.release(done.result()) if done.error is None else None)
+
+    def _watch(self) -> None:
+        """Have replies noticed as they come: one may be the error that ends what the others wait for."""
+        for pending in self._asked.values():
+            pending.watch()
+
+    def _note(self, reply: Pending[Any]) -> None:
+        """A partition has ended; if it failed, so do the others."""
+        if reply.error is not None:
+            self._failed.append(reply.error)
+            if not passed_deadline(self._scope):
+                self._scope.cancel(reply.error)
+
+    def _failure(self, error: errors.OpError) -> errors.OpError:
+        """End what still runs; the error to report of `error` and what other partitions said."""
+        if passed_deadline(self._scope):  # every task finds that out by itself, and says where
+            with patient(self._scope, _PATIENCE_S) as late:
+                for pending in self._asked.values():
+                    with contextlib.suppress(errors.OpError):
+                        pending.wait(late)
+            for pending in self._asked.values():  # TensorFlow's tasks know of no deadline
+                pending.abandon(error)
+            late_ones = [  # a task that only knows that it was to stop says Cancelled
+                e for e in (error, *self._failed) if not isinstance(e, errors.CancelledError)
+            ]
+            told = [e for e in late_ones if e.node and RECEIVE not in traits_of(e.op_type)]
+            return (told or late_ones or [self._scope.deadline_error()])[0]
+        first = self._failed[0] if self._failed else error  # what fails from now on was told to end
+        self._end(error)
+        return first
+
+    def _end(self, reason: errors.OpError) -> None:
+        self._scope.cancel(reason)
+        for pending in self._asked.values():
+            pending.abandon(reason)

@@ -1,0 +1,1 @@
+"""What a task has, which of its steps wait, and why."""

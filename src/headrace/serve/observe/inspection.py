@@ -1,0 +1,242 @@
+"""Inspection: what a task (or this process) has, and which of its steps wait, as messages.
+
+Called by: serve.worker.worker, client.local.  Threads: any.  Takes the locks of queues and their relatives
+one at a time, for a moment; never waits for a step, never asks another task.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from headrace.base.shapes import Shape
+from headrace.base.traits import RECEIVE
+from headrace.codec import protos as pb
+from headrace.run import long_waits
+from headrace.run.kernel import NodeInfo, StepState
+from headrace.run.keys import source_device, task_of
+from headrace.run.lines import Shared
+from headrace.run.pending import WaitInfo
+from headrace.run.queue_spec import UNBOUNDED
+from headrace.run.queues import Attempt, Queue
+from headrace.run.readers import Read, Reader
+from headrace.run.resources import Resource, ResourceManager
+from headrace.run.variable import State
+from headrace.serve.observe.lookalikes import MOST, lookalikes, may_mean_another
+
+Who = dict[WaitInfo, tuple[StepState, NodeInfo]]
+"""The steps and nodes behind what waits."""
+
+
+def task_state(
+    request: pb.InspectRequest,
+    managers: Iterable[ResourceManager],
+    mine: Callable[[StepState], bool],
+) -> pb.TaskState:
+    """What is in `managers`, and which of `mine` wait, as far as it was asked for."""
+    kept = list(managers)
+    handle = request.session_handle
+
+    def resources() -> list[Resource]:
+        return [resource for manager in kept for resource in manager.all()]
+
+    return pb.TaskState(
+        host=socket.gethostname(), pid=os.getpid(),
+        resource=[] if request.blocked_only else resource_states(resources()),
+        blocked=blocked_steps(lambda step: mine(step) and handle in ("", step.owner), resources),
+    )  # fmt: skip
+
+
+def blocked_steps(
+    mine: Callable[[StepState], bool], resources: Callable[[], Iterable[Resource]]
+) -> list[pb.BlockedStepState]:
+    """The nodes that wait in those steps of this process that are `mine`, the longest wait first.
+
+    resources: where to look for queues that may have been meant instead.
+    """
+    who = _who()
+    found = [
+        _blocked_step(info, step, node, who, resources)
+        for info, (step, node) in who.items()
+        if mine(step) and not _wants_feed(node)
+    ]
+    return sorted(found, key=lambda each: -each.waited_s)
+
+
+def _wants_feed(node: NodeInfo) -> bool:
+    """Whether it waits for its caller: a partial run that was not fed yet is not blocked."""
+    return RECEIVE in node.traits and bool(node.attrs.get("client_terminated"))
+
+
+def _who() -> Who:
+    """Everything that steps of this process wait for now."""
+    found: Who = {}
+    for execution in list(long_waits.waiting):
+        for node, pending in execution.waits():
+            info = pending.wait_info
+            if info is not None:
+                found[info] = execution.step, node
+    return found
+
+
+def _behind(who: Who) -> Who:
+    """`who`, and the dequeues that readers make for those who wait for them."""
+    found = dict(who)
+    for info, behind in who.items():
+        if isinstance(info.subject, Read):
+            waiting = info.subject.waiting
+            work = None if waiting is None else waiting.wait_info
+            if work is not None:
+                found[work] = behind
+    return found
+
+
+def _blocked_step(
+    info: WaitInfo,
+    step: StepState,
+    node: NodeInfo,
+    who: Who,
+    resources: Callable[[], Iterable[Resource]],
+) -> pb.BlockedStepState:
+    now = time.monotonic()
+    found = pb.BlockedStepState(
+        session=step.owner, step=step.step_id, task=task_of(node.device), device=node.device,
+        node=node.name, op=node.op, built_at=node.built_at or "",
+        waited_s=now - info.since, kind=info.kind, on=info.on, detail=info.detail,
+        unmoved_s=now - info.since,
+    )  # fmt: skip
+    subject = info.subject
+    if isinstance(subject, Attempt):
+        found.kind, found.wanted = subject.kind, subject.count
+        _describe_queue(found, subject.queue, now, _behind(who), resources)
+        found.so_far = next((w.so_far for w in found.resource.waiter if w.node == node.name), 0)
+    elif isinstance(subject, Read):
+        found.kind, found.wanted = "read", subject.count or 1
+        _describe_queue(found, subject.queue, now, _behind(who), resources)
+    elif isinstance(subject, Shared):
+        found.resource.CopyFrom(resource_state(subject, _behind(who)))
+    elif RECEIVE in node.traits:
+        found.kind = "recv"
+        found.on = _text(node.attrs.get("tensor_name")) or info.on
+        found.source = task_of(_text(node.attrs.get("send_device")) or _source(info.on))
+    return found
+
+
+def _describe_queue(
+    found: pb.BlockedStepState,
+    queue: Queue,
+    now: float,
+    who: Who,
+    resources: Callable[[], Iterable[Resource]],
+) -> None:
+    described = queue.describe()
+    found.resource.CopyFrom(_queue_state(queue, described, who))
+    # While anybody waits, whatever moves is seen; what was before that is not known.
+    first = min((info.since for info in _waiters(described)), default=now)
+    found.unmoved_s = max(0.0, now - max(described["moved_at"], first))
+    if may_mean_another(found):
+        others = (_queue_state(r, r.describe(), {}) for r in resources() if isinstance(r, Queue))
+        found.lookalike.extend(islice(lookalikes(found, others), MOST))
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else ""
+
+
+def _source(key: str) -> str:
+    return source_device(key) if key.count(";") == 4 else ""
+
+
+# -- resources ------------------------------------------------------------------------------------
+
+
+def resource_states(resources: Iterable[Resource]) -> list[pb.ResourceState]:
+    """All of them, by container, kind and name."""
+    who = _behind(_who())
+    found = [resource_state(resource, who) for resource in resources]
+    return sorted(found, key=lambda each: (each.container, each.kind, each.name, each.session))
+
+
+def resource_state(resource: Resource, who: Who) -> pb.ResourceState:
+    """What there is of it now."""
+    if isinstance(resource, Queue):
+        return _queue_state(resource, resource.describe(), who)
+    found = _named(resource)
+    if isinstance(resource, State):
+        _describe_variable(found, resource)
+    elif isinstance(resource, Shared):
+        described = resource.describe()
+        found.state = described["state"]
+        _add_waiters(found, [info for info in described["waiting"] if info is not None], who)
+    elif isinstance(resource, Reader):
+        found.state = f"{resource.records_produced()} records read, {resource.work_units_completed()} items done"
+    return found
+
+
+def _named(resource: Resource) -> pb.ResourceState:
+    owner, _, _ = (
+        resource.name[1:].partition("/") if resource.name.startswith("_") else ("", "", "")
+    )
+    return pb.ResourceState(
+        kind=type(resource).__name__, name=resource.label, container=resource.container, session=owner
+    )  # fmt: skip
+
+
+def _describe_variable(found: pb.ResourceState, variable: State) -> None:
+    found.dtype = variable.dtype.base_dtype.as_datatype_enum  # type: ignore[assignment]
+    array = variable.array
+    found.initialized = array is not None
+    shape: Shape = variable.shape if array is None else array.shape
+    if shape is None:
+        found.shape.unknown_rank = True
+    else:
+        found.shape.SetInParent()
+        for size in shape:
+            found.shape.dim.add(size=-1 if size is None else size)
+    if array is not None:
+        found.bytes = _bytes(array)
+
+
+def _bytes(array: np.ndarray[Any, Any]) -> int:
+    if array.dtype.hasobject:  # strings
+        return sum(len(value) for value in array.flat if isinstance(value, bytes))
+    return int(array.nbytes)
+
+
+def _queue_state(queue: Queue, described: dict[str, Any], who: Who) -> pb.ResourceState:
+    found = _named(queue)
+    found.component.extend(t.as_datatype_enum for t in queue.spec.component_types)  # type: ignore[misc]
+    found.size, found.set_aside = described["size"], described["gathered"]
+    found.capacity = 0 if queue.capacity >= UNBOUNDED else queue.capacity
+    found.min_after_dequeue = described["min_after_dequeue"]
+    found.closed = described["closed"]
+    found.entered = described["entered"]
+    _add_waiters(found, _waiters(described), who)
+    return found
+
+
+def _waiters(described: dict[str, Any]) -> list[WaitInfo]:
+    """Who waits for a queue, enqueues first."""
+    both = [*described["pending_enqueues"], *described["pending_dequeues"]]
+    return [info for info in both if info is not None]
+
+
+def _add_waiters(found: pb.ResourceState, infos: Iterable[WaitInfo], who: Who) -> None:
+    now, set_aside = time.monotonic(), found.set_aside
+    for info in infos:
+        waiter = found.waiter.add(kind=info.kind, waited_s=now - info.since)
+        if isinstance(info.subject, Attempt):
+            waiter.kind, waiter.wanted = info.subject.kind, info.subject.count
+            waiter.so_far = info.subject.position
+            if set_aside and waiter.kind.startswith("dequeue"):  # for the first of them
+                waiter.so_far, set_aside = set_aside, 0
+        behind = who.get(info)
+        if behind is not None:
+            step, node = behind
+            waiter.session, waiter.step, waiter.node = step.owner, step.step_id, node.name

@@ -1,0 +1,1 @@
+"""The worker service: runs partitions and keeps their state."""

@@ -1,0 +1,600 @@
+"""Worker: the service of one task.  Keeps its state, runs partitions, hands out what they send.
+
+Takes and returns messages; knows no transport.  A step is known by its id from the first RunGraph
+or RecvTensor that names it until CleanupGraph.
+Called by: the shells, and masters of this process.  Threads: any; `run_graph` runs the partition in
+the calling thread.  Ends by: `close`, which cancels every step and drops the state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headrace.base import errors
+from headrace.base.device import DeviceSpec
+from headrace.codec import protos as pb
+from headrace.plan.compile import Compiled
+from headrace.run.closing import closes_because
+from headrace.run.files import ANYWHERE, Files
+from headrace.run.kernel import Runtime, StepState
+from headrace.run.keys import source_task
+from headrace.run.partial import PartialRun
+from headrace.run.pending import Pending
+from headrace.run.program import Program
+from headrace.run.scope import Scope
+from headrace.run.team import Team
+from headrace.run.trace import StatsCollector
+from headrace.run.variable import release
+from headrace.serve.connect.peers import Peers, gives_pending
+from headrace.serve.lane.links import Links
+from headrace.serve.observe.blocked import of_tasks
+from headrace.serve.observe.inspection import task_state
+from headrace.serve.observe.step_log import Logged
+from headrace.serve.observe.strangers import Stranger
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.security import Security
+from headrace.serve.rpc.status import ForgottenStepError, again, from_bytes, from_detail, to_detail
+from headrace.serve.worker import unclaimed
+from headrace.serve.worker.ended_steps import EndedSteps, over
+from headrace.serve.worker.exchange import Exchange, View
+from headrace.serve.worker.giving_up import GivesUp
+from headrace.serve.worker.no_collectives import NoCollectives
+from headrace.serve.worker.registered import Registered, unknown
+from headrace.serve.worker.worker_session import Steps, WorkerSession
+
+_ENDS_WITHIN_S = 1.0  # a partial run that is over, if it only waits
+
+
+class Worker(GivesUp, Logged, NoCollectives):
+    """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``."""
+
+    def __init__(
+        self,
+        task: str,
+        peers_of: Mapping[str, str],
+        pool: Any,
+        cpus: int = 1,
+        files: Files = ANYWHERE,
+        trusting: Security | None = None,
+        threads: int = 0,
+    ) -> None:
+        """peers_of: addresses (host:port) of all tasks of the cluster by name.  cpus: CPU devices.
+
+        files: those that graphs may use here.  trusting: what is shown to other tasks.
+        threads: that share a large operation, the step's own included; 0 for as many as there are processors.
+        """
+        self.task = task
+        self.devices = [f"{task}/device:CPU:{index}" for index in range(cpus)]
+        self.incarnation = secrets.randbits(64) | 1
+        self.clock_ns = time.time_ns
+        self.runtime = Runtime(self.devices[0], files=files, team=Team(threads))
+        self.peers = Peers(peers_of, task, self, pool, trusting)
+        self.pool = pool
+        self.lane: pb.LaneAddress | None = None
+        self._lock = threading.Lock()
+        Logged.__init__(self)
+        GivesUp.__init__(self)
+        self._graphs: dict[str, Registered] = {}
+        self._steps: dict[int, Exchange] = {}
+        self._sessions: dict[str, WorkerSession] = {}
+        self._ended_steps = EndedSteps()
+        self._running: dict[Scope, Steps] = {}
+        self._idle = threading.Condition(self._lock)
+        self._awaited = False  # whether somebody waits for steps to end
+        self._refusing: errors.OpError | None = None
+        self._closed: errors.OpError | None = None
+        self._turns_away: errors.OpError | None = None  # any of the two
+        self._since = time.monotonic()
+        self.session_states: Callable[[], list[pb.SessionState]] = list
+
+    # -- sessions and graphs ------------------------------------------------------------------
+
+    def get_status(self, request: pb.GetStatusRequest, scope: Scope) -> pb.GetStatusResponse:
+        """The devices of this task, and how it is best reached."""
+        return pb.GetStatusResponse(
+            device_attributes=self.device_attributes(), headrace_clock_ns=self.clock_ns(),
+            headrace_lane=self.lane, headrace_pushes=True,
+            headrace_addresses=self.peers.addresses if request.headrace_addresses else None,
+        )  # fmt: skip
+
+    def device_attributes(self) -> list[pb.DeviceAttributes]:
+        """This task's devices."""
+        return [
+            pb.DeviceAttributes(
+                name=device,
+                device_type=DeviceSpec.from_string(device).device_type,
+                memory_limit=256 << 20,
+                incarnation=self.incarnation,
+            )
+            for device in self.devices
+        ]
+
+    def create_worker_session(
+        self, request: pb.CreateWorkerSessionRequest, scope: Scope
+    ) -> pb.CreateWorkerSessionResponse:
+        """Begin a master's session: with state or a cluster of its own, if that is asked for.
+
+        Raises InvalidArgument, AlreadyExists.
+        """
+        session = WorkerSession.created(
+            request, self.task, self.runtime, self.peers, self, self.pool
+        )
+        with self._lock:
+            if self._sessions.setdefault(request.session_handle, session) is session:
+                return pb.CreateWorkerSessionResponse()
+        session.close()
+        raise errors.already_exists(
+            f"session {request.session_handle!r} has been created on {self.task} already"
+        )
+
+    def delete_worker_session(
+        self, request: pb.DeleteWorkerSessionRequest, scope: Scope
+    ) -> pb.DeleteWorkerSessionResponse:
+        """Forget a session, its partitions and what is its own, when its last step has left."""
+        reason = to_detail(errors.session_closed())
+        if request.HasField("headrace_reason"):
+            reason = request.headrace_reason
+        with self._lock:
+            session = self._sessions.pop(request.session_handle, None)
+            self._graphs = {
+                handle: graph
+                for handle, graph in self._graphs.items()
+                if graph.session is not session
+            }
+        if session is not None:
+            session.direct_over = reason
+            for step, kind in list(self._running.items()):
+                if kind.session is session:
+                    step.cancel(from_detail(reason))
+            try:
+                with self._idle:
+                    self._wait_for_steps(session, scope)
+            finally:
+                session.close()
+        return pb.DeleteWorkerSessionResponse()
+
+    def _session(self, handle: str, created: bool) -> WorkerSession:
+        """A session; one that needs nothing of its own need not have been created.
+
+        created: it was, says its master.  Raises Aborted if it is not known here then.
+        """
+        with self._lock:
+            session = self._sessions.get(handle)
+            if session is None and not created:
+                own = self.runtime
+                session = WorkerSession(
+                    handle, self.task, own.resources, self.peers, own.files, own.team
+                )
+                self._sessions[handle] = session
+        if session is None:
+            raise errors.aborted(
+                f"session {handle!r} is not known to {self.task}: the task has been restarted since, or the "
+                "session was closed; make a new session"
+            )
+        return session
+
+    def register_graph(
+        self, request: pb.RegisterGraphRequest, scope: Scope
+    ) -> pb.RegisterGraphResponse:
+        """Compile a partition.
+
+        Raises NotFound (unknown op), InvalidArgument, Unimplemented, Aborted (unknown session; another start is meant).
+        """
+        self._check_start(request)
+        session = self._session(request.session_handle, request.create_worker_session_called)
+        registered = Registered(request, session)
+        if not request.headrace_reported and session.stranger is None:
+            asked = pb.InspectRequest(session_handle=session.handle, blocked_only=True)
+            session.stranger = Stranger(
+                f"session {session.handle}", lambda: of_tasks(self.inspect(asked, Scope()).task)
+            )
+        handle = f"{secrets.randbits(64):016x}"
+        with self._lock:
+            self._graphs[handle] = registered
+        return pb.RegisterGraphResponse(graph_handle=handle)
+
+    def _check_start(self, request: pb.RegisterGraphRequest) -> None:
+        """Raises Aborted if the master takes this for another start of the task."""
+        starts = request.headrace_starts
+        if starts and self.incarnation not in starts.values():
+            raise errors.aborted(
+                f"the partition is for another start of {self.task}, which has been restarted since"
+            )
+
+    def deregister_graph(
+        self, request: pb.DeregisterGraphRequest, scope: Scope
+    ) -> pb.DeregisterGraphResponse:
+        """Forget a partition.  Raises Aborted if it is not known."""
+        with self._lock:
+            if self._graphs.pop(request.graph_handle, None) is None:
+                raise unknown(request.graph_handle, self.task)
+        return pb.DeregisterGraphResponse()
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def run_graph(self, request: m.RunGraphRequest, scope: Scope) -> m.RunGraphReply:
+        """Run a registered partition in this thread.  Raises what its nodes raise."""
+        registered = self._graphs.get(request.graph_handle)
+        if registered is None:
+            raise unknown(request.graph_handle, self.task)
+        registered.check_fetches(request.recv_keys)
+        if request.is_partial:
+            return self._run_partial(registered, request, scope)
+        args = registered.arguments(request.send)
+        if request.close_reason:
+            closes_because(scope, from_bytes(request.close_reason))
+        values, stats = self._run_whole(
+            registered, registered.steps, args, request.step_id, scope,
+            request.takes_leases, request.record_timeline,
+        )  # fmt: skip
+        if request.ends_step:
+            self._leave_step(registered, request.step_id)
+        recv = [(name, values[registered.returns[name]]) for name in request.recv_keys]
+        if len(recv) < len(values):  # not every fetch was asked for
+            asked = {registered.returns[name] for name in request.recv_keys}
+            release(value for index, value in enumerate(values) if index not in asked)
+        return registered.reply(request, recv, stats if request.record_timeline else None)
+
+    def _run_whole(
+        self, registered: Registered, kind: Steps, args: list[Any], step_id: int, scope: Scope,
+        lends: bool, traced: bool = False, links: Links | None = None,
+    ) -> tuple[list[Any], StatsCollector | None]:  # fmt: skip
+        """Run a partition from beginning to end; its values, and what is known of its nodes."""
+        scope.check()
+        exchange = self._exchange(step_id)
+        logged = self._log.recording
+        stats = StatsCollector(self.clock_ns) if traced or logged else None
+        try:
+            with Scope(parent=scope) as running:
+                values = self._run(
+                    registered, kind, registered.program, args, step_id, exchange, running, stats,
+                    lends, links,
+                )  # fmt: skip
+        finally:
+            if logged and stats is not None:
+                self._log.add(step_id, stats.proto())
+        return values, stats
+
+    def run_part(self, request: m.RunPartRequest, scope: Scope) -> m.ValuesReply:
+        """As `run_graph` with all feeds and fetches in order, and no statistics; ends the step."""
+        registered = self._graphs.get(request.graph_handle)
+        if registered is None:
+            raise unknown(request.graph_handle, self.task)
+        links = request.links
+        if registered.linked_to and request.link is not None:
+            links = Links({registered.linked_to: request.link()})
+        kind, feeds, lends = registered.steps, request.feeds, request.takes_leases
+        return m.ValuesReply(
+            self._run_once(registered, kind, feeds, request.step_id, scope, lends, links)
+        )
+
+    def run_own_part(
+        self, handle: str, feeds: list[Any], step_id: int, scope: Scope, takes_leases: bool
+    ) -> list[Any]:
+        """As `run_part` without links, for a master of this task: the fetches."""
+        registered = self._graphs.get(handle)
+        if registered is None:
+            raise unknown(handle, self.task)
+        kind = registered.steps
+        return self._run_once(registered, kind, feeds, step_id, scope, takes_leases, None)
+
+    def run_direct(self, request: m.RunDirectRequest, scope: Scope) -> m.ValuesReply:
+        """As `run_part`, of a partition that is a whole step, for the client of its session.
+
+        Raises ForgottenStepError if the partition is not known, or not any more.
+        """
+        registered = self._graphs.get(request.graph_handle)
+        if registered is None:
+            raise ForgottenStepError.of(f"{self.task} does not know the step any more")
+        kind, feeds, lends = registered.direct, request.feeds, request.takes_leases
+        return m.ValuesReply(
+            self._run_once(registered, kind, feeds, request.step_id, scope, lends, None)
+        )
+
+    def end_direct(self, request: pb.EndDirectRequest, scope: Scope) -> pb.EndDirectResponse:
+        """Refuse steps that a session's client asks for itself; returns when none of the session's runs."""
+        with self._idle:
+            session = self._sessions.get(request.session_handle)
+            if session is not None:
+                session.direct_over = request.reason
+                self._wait_for_steps(session, scope)
+        return pb.EndDirectResponse()
+
+    def _wait_for_steps(self, session: WorkerSession, scope: Scope) -> None:
+        """Return when none of a session's is under way; the lock is held.  Raises the scope's error."""
+        self._awaited = True
+        scope.wait_for(
+            self._idle,
+            lambda: all(kind.session is not session for kind in list(self._running.values())),
+            "the session's steps to end",
+        )
+
+    def _run_once(
+        self, registered: Registered, kind: Steps, feeds: list[Any], step_id: int, scope: Scope,
+        lends: bool, links: Links | None,
+    ) -> list[Any]:  # fmt: skip
+        """Run a partition that ends its step on this task: its feeds and fetches in order.
+
+        feeds: is emptied: what was fed may lie in memory that its sender waits for.
+        """
+        args = feeds
+        if feeds or registered.args:
+            args = registered.arguments_in_order(feeds)
+            if args is not feeds:
+                feeds.clear()
+        if not registered.alone or not (self._log.off or not self._log.recording):
+            values, _ = self._run_whole(registered, kind, args, step_id, scope, lends, links=links)
+            self._leave_step(registered, step_id)
+            return registered.fetches_in_order(values)
+        session = kind.session  # it receives nothing: it needs no exchange, no scope of its own
+        running = self._running
+        running[scope] = kind  # from now on, who ends the session ends this
+        try:
+            if self._turns_away is not None:
+                raise again(self._turns_away)
+            if kind.direct and session.direct_over is not None:
+                raise from_detail(session.direct_over)
+            session.leaving.go_first(scope)
+            view = None
+            if registered.sends:
+                view = View(None, step_id, session, registered.routes, scope, links)
+            else:
+                links = None
+            step = StepState(
+                session.runtime, scope, step_id, view, None, session.handle, lends, links
+            )
+            program = registered.program
+            if args and isinstance(program, Program):
+                values = program.run(step, args, spent=args)
+            else:
+                values = program.run(step, args)
+            if view is not None:
+                view.finish(scope, values)
+        finally:
+            del running[scope]
+            if session.leaving.any:
+                session.leaving.left(scope)
+            if self._awaited:
+                self._tell_idle()
+        return values if registered.as_they_are else registered.fetches_in_order(values)
+
+    def _tell_idle(self) -> None:
+        with self._lock:
+            self._idle.notify_all()
+
+    def _run_partial(
+        self, registered: Registered, request: m.RunGraphRequest, scope: Scope
+    ) -> m.RunGraphReply:
+        """Feed and fetch what is named; the first of a step's requests starts the partition."""
+        registered.check_feeds(request.send)
+        program = registered.partial()
+        step_id = request.step_id
+        exchange = self._exchange(step_id)
+        with self._lock:
+            if request.graph_handle not in exchange.partials:
+                stats = StatsCollector(self.clock_ns) if request.record_timeline else None
+
+                def run() -> None:
+                    with Scope() as running:
+                        kind = registered.steps
+                        self._run(registered, kind, program, [], step_id, exchange, running, stats)
+
+                started = PartialRun(exchange.local, run, self.pool.submit, exchange.abort)
+                exchange.partials[request.graph_handle] = started, stats
+            partial, stats = exchange.partials[request.graph_handle]
+        last = request.is_last_partial_run
+        values = partial.step(request.send, request.recv_keys, last, scope)
+        recv = list(zip(request.recv_keys, values, strict=True))
+        return registered.reply(request, recv, stats if last else None)
+
+    def _run(
+        self, registered: Registered, kind: Steps, program: Compiled, args: list[Any], step_id: int,
+        exchange: Exchange, running: Scope, stats: StatsCollector | None, lends: bool = False,
+        links: Links | None = None,
+    ) -> list[Any]:  # fmt: skip
+        session = kind.session
+        if session.stranger is not None:
+            session.stranger.watch(running)
+        with self._lock:
+            self._check_open()
+            self._running[running] = kind
+            exchange.partitions += 1
+            exchange.started = True
+        unregister = exchange.scope.on_cancel(
+            lambda: running.cancel(exchange.scope.error or over(step_id))
+        )
+        try:
+            if kind.direct and session.direct_over is not None:
+                raise from_detail(session.direct_over)
+            session.leaving.go_first(running)
+            if links is not None:
+                links.deliver_to(exchange.deliver)
+            view = View(exchange, step_id, session, registered.routes, running, links)
+            step = StepState(
+                session.runtime, running, step_id, view, stats, session.handle, lends, links
+            )
+            values = program.run(step, args)
+            view.finish(running, values)
+            return values
+        except errors.OpError as error:
+            self._end_step(step_id, error)
+            if self._closed is not None and isinstance(error, errors.CancelledError):
+                raise again(self._closed) from error  # what it used has gone with the server
+            raise
+        except BaseException:  # Ctrl-C in a client of this process
+            self._end_step(step_id, errors.cancelled("the step was interrupted"))
+            raise
+        finally:
+            unregister()
+            with self._lock:
+                del self._running[running]
+                exchange.partitions -= 1
+                self._idle.notify_all()
+            session.leaving.left(running)
+
+    def _exchange(self, step_id: int) -> Exchange:
+        """The exchange of a step.  Raises the step's error if it has ended."""
+        with self._lock:
+            exchange = self._steps.get(step_id)
+            if exchange is None:
+                self._check_open()
+                if step_id in self._ended_steps:
+                    raise self._ended_steps.error(step_id)
+                if self._refusing is not None:
+                    raise again(self._refusing)
+                exchange = self._steps[step_id] = Exchange(step_id)
+            return exchange
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise again(self._closed)
+
+    def _end_step(self, step_id: int, error: errors.OpError | None) -> Exchange | None:
+        """Forget a step; whoever waits in it, or asks for it later, gets `error`.  Its exchange, if it was known.
+
+        None: it is over, and nobody should.
+        """
+        with self._lock:
+            exchange = self._steps.pop(step_id, None)
+            self._ended_steps.add(step_id, error)
+        if exchange is not None:
+            exchange.abort(error or over(step_id))
+        return exchange
+
+    def _leave_step(self, registered: Registered, step_id: int) -> None:
+        """A partition has run that ends its step here, but for another one that exchanges nothing either."""
+        if not registered.alone:
+            self._end_step(step_id, None)
+            return
+        with self._lock:
+            self._steps.pop(step_id, None)
+
+    def _is_own(self, task: str) -> bool:
+        """Whether this is a name of this task, for whichever session."""
+        if task == self.task:
+            return True
+        with self._lock:
+            return any(session.task == task for session in self._sessions.values())
+
+    @gives_pending
+    def recv_tensor(self, request: m.RecvTensorRequest, scope: Scope) -> Pending[m.RecvTensorReply]:
+        """The value of a key that a partition here sends; waits for it.  Handed over once."""
+        if not self._is_own(source_task(request.rendezvous_key)):
+            raise errors.invalid_argument(
+                f"{request.rendezvous_key!r} is not sent by this task, {self.task}"
+            )
+        exchange = self._exchange(request.step_id)
+
+        def given_up(error: errors.OpError) -> None:
+            if not exchange.partitions:  # nobody will come any more: the step has failed
+                self._end_step(request.step_id, error)
+
+        return exchange.hand_over(request, given_up)
+
+    def send_tensor(self, request: m.SendTensorRequest, scope: Scope) -> pb.SendTensorResponse:
+        """Take a value of a step that another task has made; of a step that is over it is dropped."""
+        exchange: Exchange | None = None
+        with self._lock:
+            if request.step_id not in self._ended_steps:
+                self._check_open()
+                exchange = self._steps.get(request.step_id)
+                if exchange is None:  # its partition here has not been started yet
+                    unclaimed.forget_old(self._steps)
+                    exchange = self._steps[request.step_id] = Exchange(request.step_id)
+                if not exchange.started:
+                    try:
+                        unclaimed.count(self._steps, exchange, request.value, self.task)
+                    except errors.ResourceExhaustedError as error:
+                        del self._steps[request.step_id]
+                        self._ended_steps.add(request.step_id, error)
+                        raise
+        if exchange is not None:
+            exchange.deliver(request)
+        return pb.SendTensorResponse()
+
+    def pushes_lost(self, request: pb.PushesLostRequest, scope: Scope) -> pb.PushesLostResponse:
+        """End the steps for which values may have been lost, if they are not over."""
+        for step_id in request.step_id:
+            error = errors.unavailable(
+                f"a connection from {request.source} to {self.task} broke, and what was sent over it for this step "
+                "may be lost"
+            )
+            self._end_step(step_id, error)
+        return pb.PushesLostResponse()
+
+    def cleanup_graph(
+        self, request: pb.CleanupGraphRequest, scope: Scope
+    ) -> pb.CleanupGraphResponse:
+        """Forget a step; whoever still waits in it is aborted.  Of a partial run nothing waits any more, unless it
+        computes for long.
+        """
+        ended = self._end_step(request.step_id, None)
+        for partial, _ in list(ended.partials.values()) if ended is not None else ():
+            with contextlib.suppress(errors.OpError):
+                partial.wait(Scope(_ENDS_WITHIN_S, scope))
+        return pb.CleanupGraphResponse()
+
+    def cleanup_all(self, request: pb.CleanupAllRequest, scope: Scope) -> pb.CleanupAllResponse:
+        """Empty containers; the default one if none is named."""
+        self.runtime.resources.cleanup(request.container)
+        return pb.CleanupAllResponse()
+
+    def inspect(self, request: pb.InspectRequest, scope: Scope) -> pb.InspectResponse:
+        """What this task has, and which steps wait here."""
+        with self._lock:
+            sessions = list(self._sessions.values())
+        managers = {session.runtime.resources for session in sessions} | {self.runtime.resources}
+        state = task_state(request, managers, lambda step: step.scope in self._running)
+        state.task, state.incarnation = self.task, self.incarnation
+        state.up_s, state.steps = time.monotonic() - self._since, len(self._running)
+        state.session.extend(self.session_states())
+        for kind in list(self._running.values()):
+            if kind.direct:
+                state.direct_steps[kind.session.handle] += 1
+        return pb.InspectResponse(task=[state])
+
+    def mark_recv_finished(
+        self, request: pb.MarkRecvFinishedRequest, scope: Scope
+    ) -> pb.MarkRecvFinishedResponse:
+        """Nothing to do: a value is handed over once, and its reply asks for no acknowledgement."""
+        return pb.MarkRecvFinishedResponse()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the server has stopped."""
+        return self._closed is not None
+
+    def drain(self, error: errors.OpError, scope: Scope) -> None:
+        """Take no more steps; wait for those under way, no longer than `scope`.
+
+        Raises DeadlineExceeded.
+        """
+        with self._idle:
+            self._refusing = error
+            self._turns_away = self._closed or error
+            self._awaited = True
+            scope.wait_for(self._idle, lambda: not self._running, "the steps to end")
+
+    def close(self, error: errors.OpError) -> None:
+        """Cancel every step with `error`, refuse new ones, drop the state."""
+        with self._lock:
+            self._closed = self._turns_away = error
+            running, steps = list(self._running), list(self._steps.values())
+            self._steps.clear()
+        for scope in running:
+            scope.cancel(error)
+        for exchange in steps:
+            exchange.abort(error)
+        with self._lock:
+            sessions = list(self._sessions.values())
+            self._sessions.clear()
+        for session in sessions:
+            session.close()
+        self.runtime.resources.close()
+        self.runtime.team.close()
+        self.peers.close()
