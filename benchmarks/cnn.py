@@ -61,7 +61,7 @@ def build(tf: Any, images: Any, labels: Any) -> tuple[Any, Any]:
 def by_hand(bench: Bench) -> None:
     """The floor: the same step in NumPy, for this network alone."""
     # TensorFlow's process, which reads this file too, has no headrace.
-    from headrace.run import blas
+    from headrace.run.exec import blas
 
     with blas.threads(1), cnn_by_hand.Step(*batch(), initial_variables()) as step:
         bench.expect([step() for _ in LOSSES], LOSSES, relative=CLOSE)

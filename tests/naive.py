@@ -17,11 +17,11 @@ from headrace.base.traits import KEEPS_REFS
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.binding import bound_kernel, returns_value, wants_reference
-from headrace.run.flow_nodes import DEAD
-from headrace.run.kernel import KernelContext, NodeInfo, Runtime, StepState
+from headrace.run.exec.flow_nodes import DEAD
+from headrace.run.exec.kernel import KernelContext, NodeInfo, Runtime, StepState
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.run.variable import Variable
+from headrace.run.state.variable import Variable
 
 Feeds = Mapping[Tensor, Any]
 Place = tuple[int, ...]

@@ -133,9 +133,9 @@ def test_files_stay_readable() -> None:
 
 
 OPENS = {
-    "headrace/run/files.py": "the one place",
-    "headrace/run/homes.py": "memory files have no names",
-    "headrace/ops/record_files.py": "for programs, outside of any graph: it has no ops",
+    "headrace/run/readers/files.py": "the one place",
+    "headrace/run/state/homes.py": "memory files have no names",
+    "headrace/ops/io/record_files.py": "for programs, outside of any graph: it has no ops",
     "headrace/graph/operation.py": "knows its own folder by name",
 }
 """Files of the folders that kernels live in which may work with files of the host."""
@@ -182,7 +182,7 @@ def test_kernels_open_files_in_one_place_only() -> None:
 
 
 def test_what_opens_files_for_programs_has_no_ops() -> None:
-    text = (SRC / "headrace/ops/record_files.py").read_text()
+    text = (SRC / "headrace/ops/io/record_files.py").read_text()
     assert "registry" not in text
 
 

@@ -79,12 +79,214 @@ from headrace.graph.sparse import (
     convert_to_tensor_or_sparse_tensor,
 )
 from headrace.graph.tensor import Tensor
-from headrace.ops.accumulators import (
+from headrace.library.cases import case, switch_case
+from headrace.library.functional import foldl, foldr, map_fn, scan
+from headrace.library.parsing import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    SparseFeature,
+    VarLenFeature,
+    parse_example,
+    parse_single_example,
+    parse_single_sequence_example,
+)
+from headrace.library.tensordot import tensordot
+from headrace.library.variables.assigning import (
+    assign,
+    assign_add,
+    assign_sub,
+    batch_scatter_update,
+    count_up_to,
+    scatter_add,
+    scatter_div,
+    scatter_max,
+    scatter_min,
+    scatter_mul,
+    scatter_nd_add,
+    scatter_nd_sub,
+    scatter_nd_update,
+    scatter_sub,
+    scatter_update,
+)
+from headrace.library.variables.initializers import (
+    constant_initializer,
+    glorot_normal_initializer,
+    glorot_uniform_initializer,
+    ones_initializer,
+    orthogonal_initializer,
+    random_normal_initializer,
+    random_uniform_initializer,
+    truncated_normal_initializer,
+    uniform_unit_scaling_initializer,
+    variance_scaling_initializer,
+    zeros_initializer,
+)
+from headrace.library.variables.older_variables import (
+    create_partitioned_variables,
+    variable_op_scope,
+)
+from headrace.library.variables.partitioned import (
+    fixed_size_partitioner,
+    min_max_variable_partitioner,
+    variable_axis_size_partitioner,
+)
+from headrace.library.variables.template import make_template
+from headrace.library.variables.variable_creation import variable_creator_scope
+from headrace.library.variables.variable_lists import (
+    all_variables,
+    assert_variables_initialized,
+    global_variables,
+    global_variables_initializer,
+    initialize_all_tables,
+    initialize_all_variables,
+    initialize_local_variables,
+    initialize_variables,
+    is_variable_initialized,
+    local_variables,
+    local_variables_initializer,
+    model_variables,
+    moving_average_variables,
+    report_uninitialized_variables,
+    tables_initializer,
+    trainable_variables,
+    variables_initializer,
+)
+from headrace.library.variables.variable_scope import (
+    AUTO_REUSE,
+    VariableScope,
+    get_local_variable,
+    get_variable,
+    get_variable_scope,
+    no_regularizer,
+    variable_scope,
+)
+from headrace.library.variables.variables import (
+    Variable,
+    VariableAggregation,
+    VariableSynchronization,
+)
+from headrace.ops.array.broadcast import (
+    broadcast_dynamic_shape,
+    broadcast_static_shape,
+    broadcast_to,
+    sequence_mask,
+)
+from headrace.ops.array.constants import constant, fill, ones, ones_like, zeros, zeros_like
+from headrace.ops.array.gathering import (
+    batch_gather,
+    boolean_mask,
+    gather,
+    gather_nd,
+    scatter_nd,
+    where,
+)
+from headrace.ops.array.joining import concat, meshgrid, split
+from headrace.ops.array.one_hot import one_hot
+from headrace.ops.array.packing import stack, unstack
+from headrace.ops.array.padding import pad, reverse, reverse_sequence, reverse_v2, tile
+from headrace.ops.array.partitioning import dynamic_partition, dynamic_stitch
+from headrace.ops.array.placeholders import (
+    placeholder,
+    placeholder_with_default,
+    sparse_placeholder,
+)
+from headrace.ops.array.ranges import lin_space, linspace, range
+from headrace.ops.array.shapes import (
+    ensure_shape,
+    expand_dims,
+    invert_permutation,
+    matrix_transpose,
+    rank,
+    reshape,
+    shape,
+    shape_n,
+    size,
+    squeeze,
+    transpose,
+)
+from headrace.ops.array.slicing import slice, strided_slice
+from headrace.ops.array.space_batch import (
+    batch_to_space,
+    batch_to_space_nd,
+    depth_to_space,
+    space_to_batch,
+    space_to_batch_nd,
+    space_to_depth,
+)
+from headrace.ops.array.tensor_scatter import (
+    tensor_scatter_add,
+    tensor_scatter_nd_add,
+    tensor_scatter_nd_max,
+    tensor_scatter_nd_min,
+    tensor_scatter_nd_sub,
+    tensor_scatter_nd_update,
+    tensor_scatter_sub,
+    tensor_scatter_update,
+)
+from headrace.ops.array.unique import setdiff1d, unique, unique_with_counts
+from headrace.ops.data.accumulators import (
     ConditionalAccumulator,
     ConditionalAccumulatorBase,
     SparseConditionalAccumulator,
 )
-from headrace.ops.arithmetic import (
+from headrace.ops.data.queues import (
+    FIFOQueue,
+    PaddingFIFOQueue,
+    PriorityQueue,
+    QueueBase,
+    RandomShuffleQueue,
+)
+from headrace.ops.flow.asserts import Assert
+from headrace.ops.flow.checks import (
+    assert_equal,
+    assert_greater,
+    assert_greater_equal,
+    assert_less,
+    assert_less_equal,
+    assert_negative,
+    assert_non_negative,
+    assert_non_positive,
+    assert_none_equal,
+    assert_positive,
+)
+from headrace.ops.flow.control_flow import cond, while_loop
+from headrace.ops.flow.identities import (
+    check_numerics,
+    group,
+    identity,
+    identity_n,
+    no_op,
+    stop_gradient,
+    tuple,
+)
+from headrace.ops.flow.printing import Print, print
+from headrace.ops.flow.py_functions import numpy_function, py_func
+from headrace.ops.flow.tensor_array import TensorArray
+from headrace.ops.io.csv import decode_csv
+from headrace.ops.io.files import matching_files, read_file, write_file
+from headrace.ops.io.readers import (
+    FixedLengthRecordReader,
+    IdentityReader,
+    LMDBReader,
+    ReaderBase,
+    TextLineReader,
+    TFRecordReader,
+    WholeFileReader,
+)
+from headrace.ops.io.serializing import (
+    decode_compressed,
+    decode_json_example,
+    deserialize_many_sparse,
+    parse_tensor,
+    serialize_many_sparse,
+    serialize_sparse,
+    serialize_tensor,
+)
+from headrace.ops.linalg.bands import diag, diag_part, matrix_band_part
+from headrace.ops.linalg.diagonals import eye, matrix_diag, matrix_diag_part, matrix_set_diag
+from headrace.ops.linalg.einsum import einsum
+from headrace.ops.linalg.products import matmul, matrix_inverse, trace
+from headrace.ops.math.arithmetic import (
     abs,
     add,
     div,
@@ -108,33 +310,7 @@ from headrace.ops.arithmetic import (
     truncatediv,
     truncatemod,
 )
-from headrace.ops.asserts import Assert
-from headrace.ops.assigning import (
-    assign,
-    assign_add,
-    assign_sub,
-    batch_scatter_update,
-    count_up_to,
-    scatter_add,
-    scatter_div,
-    scatter_max,
-    scatter_min,
-    scatter_mul,
-    scatter_nd_add,
-    scatter_nd_sub,
-    scatter_nd_update,
-    scatter_sub,
-    scatter_update,
-)
-from headrace.ops.bands import diag, diag_part, matrix_band_part
-from headrace.ops.broadcast_ops import (
-    broadcast_dynamic_shape,
-    broadcast_static_shape,
-    broadcast_to,
-    sequence_mask,
-)
-from headrace.ops.cases import case, switch_case
-from headrace.ops.casting import (
+from headrace.ops.math.casting import (
     angle,
     bitcast,
     conj,
@@ -148,19 +324,7 @@ from headrace.ops.casting import (
     to_int32,
     to_int64,
 )
-from headrace.ops.checks import (
-    assert_equal,
-    assert_greater,
-    assert_greater_equal,
-    assert_less,
-    assert_less_equal,
-    assert_negative,
-    assert_non_negative,
-    assert_non_positive,
-    assert_none_equal,
-    assert_positive,
-)
-from headrace.ops.clipping import (
+from headrace.ops.math.clipping import (
     clip_by_average_norm,
     clip_by_global_norm,
     clip_by_norm,
@@ -168,7 +332,7 @@ from headrace.ops.clipping import (
     global_norm,
     scalar_mul,
 )
-from headrace.ops.comparisons import (
+from headrace.ops.math.comparisons import (
     equal,
     greater,
     greater_equal,
@@ -181,12 +345,7 @@ from headrace.ops.comparisons import (
     not_equal,
     where_v2,
 )
-from headrace.ops.constants import constant, fill, ones, ones_like, zeros, zeros_like
-from headrace.ops.control_flow import cond, while_loop
-from headrace.ops.csv import decode_csv
-from headrace.ops.diagonals import eye, matrix_diag, matrix_diag_part, matrix_set_diag
-from headrace.ops.einsum import einsum
-from headrace.ops.elementwise import (
+from headrace.ops.math.elementwise import (
     acos,
     acosh,
     asin,
@@ -218,89 +377,7 @@ from headrace.ops.elementwise import (
     tan,
     tanh,
 )
-from headrace.ops.flow import (
-    check_numerics,
-    group,
-    identity,
-    identity_n,
-    no_op,
-    stop_gradient,
-    tuple,
-)
-from headrace.ops.functional import foldl, foldr, map_fn, scan
-from headrace.ops.gathering import (
-    batch_gather,
-    boolean_mask,
-    gather,
-    gather_nd,
-    scatter_nd,
-    where,
-)
-from headrace.ops.initializers import (
-    constant_initializer,
-    glorot_normal_initializer,
-    glorot_uniform_initializer,
-    ones_initializer,
-    orthogonal_initializer,
-    random_normal_initializer,
-    random_uniform_initializer,
-    truncated_normal_initializer,
-    uniform_unit_scaling_initializer,
-    variance_scaling_initializer,
-    zeros_initializer,
-)
-from headrace.ops.io_ops import matching_files, read_file, write_file
-from headrace.ops.joining import concat, meshgrid, split
-from headrace.ops.linear import matmul, matrix_inverse, trace
-from headrace.ops.older_variables import create_partitioned_variables, variable_op_scope
-from headrace.ops.one_hot import one_hot
-from headrace.ops.packing import stack, unstack
-from headrace.ops.padding import pad, reverse, reverse_sequence, reverse_v2, tile
-from headrace.ops.parsing import (
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    SparseFeature,
-    VarLenFeature,
-    parse_example,
-    parse_single_example,
-    parse_single_sequence_example,
-)
-from headrace.ops.partitioned import (
-    fixed_size_partitioner,
-    min_max_variable_partitioner,
-    variable_axis_size_partitioner,
-)
-from headrace.ops.partitioning import dynamic_partition, dynamic_stitch
-from headrace.ops.placeholders import placeholder, placeholder_with_default, sparse_placeholder
-from headrace.ops.printing import Print, print
-from headrace.ops.py_functions import numpy_function, py_func
-from headrace.ops.queues import (
-    FIFOQueue,
-    PaddingFIFOQueue,
-    PriorityQueue,
-    QueueBase,
-    RandomShuffleQueue,
-)
-from headrace.ops.random_ops import (
-    multinomial,
-    random_normal,
-    random_poisson,
-    random_shuffle,
-    random_uniform,
-    set_random_seed,
-    truncated_normal,
-)
-from headrace.ops.ranges import lin_space, linspace, range
-from headrace.ops.readers import (
-    FixedLengthRecordReader,
-    IdentityReader,
-    LMDBReader,
-    ReaderBase,
-    TextLineReader,
-    TFRecordReader,
-    WholeFileReader,
-)
-from headrace.ops.reductions import (
+from headrace.ops.math.reductions import (
     count_nonzero,
     norm,
     reduce_all,
@@ -312,9 +389,8 @@ from headrace.ops.reductions import (
     reduce_prod,
     reduce_sum,
 )
-from headrace.ops.regular_expressions import regex_replace
-from headrace.ops.scans import arg_max, arg_min, argmax, argmin, cumprod, cumsum
-from headrace.ops.segments import (
+from headrace.ops.math.scans import arg_max, arg_min, argmax, argmin, cumprod, cumsum
+from headrace.ops.math.segments import (
     segment_max,
     segment_mean,
     segment_min,
@@ -327,103 +403,38 @@ from headrace.ops.segments import (
     unsorted_segment_sqrt_n,
     unsorted_segment_sum,
 )
-from headrace.ops.serializing import (
-    decode_compressed,
-    decode_json_example,
-    deserialize_many_sparse,
-    parse_tensor,
-    serialize_many_sparse,
-    serialize_sparse,
-    serialize_tensor,
+from headrace.ops.math.special import digamma, erf, erfc, lgamma, polygamma, zeta
+from headrace.ops.math.sums import accumulate_n, add_n
+from headrace.ops.random.draws import (
+    multinomial,
+    random_normal,
+    random_poisson,
+    random_shuffle,
+    random_uniform,
+    set_random_seed,
+    truncated_normal,
 )
-from headrace.ops.shape_ops import (
-    ensure_shape,
-    expand_dims,
-    invert_permutation,
-    matrix_transpose,
-    rank,
-    reshape,
-    shape,
-    shape_n,
-    size,
-    squeeze,
-    transpose,
-)
-from headrace.ops.slicing import slice, strided_slice
-from headrace.ops.space_batch import (
-    batch_to_space,
-    batch_to_space_nd,
-    depth_to_space,
-    space_to_batch,
-    space_to_batch_nd,
-    space_to_depth,
-)
-from headrace.ops.sparse_dense import (
+from headrace.ops.sparse.dense import (
     sparse_add,
     sparse_tensor_dense_matmul,
     sparse_tensor_to_dense,
     sparse_to_dense,
 )
-from headrace.ops.sparse_order import sparse_merge, sparse_reorder
-from headrace.ops.sparse_segments import (
+from headrace.ops.sparse.order import sparse_merge, sparse_reorder
+from headrace.ops.sparse.segments import (
     sparse_segment_mean,
     sparse_segment_sqrt_n,
     sparse_segment_sum,
 )
-from headrace.ops.special import digamma, erf, erfc, lgamma, polygamma, zeta
-from headrace.ops.string_bytes import decode_base64, decode_raw, encode_base64, substr
-from headrace.ops.string_ops import (
+from headrace.ops.string.byte_strings import decode_base64, decode_raw, encode_base64, substr
+from headrace.ops.string.regular_expressions import regex_replace
+from headrace.ops.string.splitting import string_split
+from headrace.ops.string.strings import (
     reduce_join,
     string_join,
     string_strip,
     string_to_number,
 )
-from headrace.ops.string_patterns import string_split
-from headrace.ops.sums import accumulate_n, add_n
-from headrace.ops.template import make_template
-from headrace.ops.tensor_array import TensorArray
-from headrace.ops.tensor_scatter import (
-    tensor_scatter_add,
-    tensor_scatter_nd_add,
-    tensor_scatter_nd_max,
-    tensor_scatter_nd_min,
-    tensor_scatter_nd_sub,
-    tensor_scatter_nd_update,
-    tensor_scatter_sub,
-    tensor_scatter_update,
-)
-from headrace.ops.tensordot import tensordot
-from headrace.ops.unique import setdiff1d, unique, unique_with_counts
-from headrace.ops.variable_creation import variable_creator_scope
-from headrace.ops.variable_lists import (
-    all_variables,
-    assert_variables_initialized,
-    global_variables,
-    global_variables_initializer,
-    initialize_all_tables,
-    initialize_all_variables,
-    initialize_local_variables,
-    initialize_variables,
-    is_variable_initialized,
-    local_variables,
-    local_variables_initializer,
-    model_variables,
-    moving_average_variables,
-    report_uninitialized_variables,
-    tables_initializer,
-    trainable_variables,
-    variables_initializer,
-)
-from headrace.ops.variable_scope import (
-    AUTO_REUSE,
-    VariableScope,
-    get_local_variable,
-    get_variable,
-    get_variable_scope,
-    no_regularizer,
-    variable_scope,
-)
-from headrace.ops.variables import Variable, VariableAggregation, VariableSynchronization
 
 if TYPE_CHECKING:
     from headrace import (

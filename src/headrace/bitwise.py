@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
-from headrace.ops.bitwise import (
+from headrace.ops.math.bitwise import (
     bitwise_and,
     bitwise_or,
     bitwise_xor,

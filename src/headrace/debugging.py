@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
-from headrace.ops.asserts import Assert
-from headrace.ops.checks import (
+from headrace.ops.flow.asserts import Assert
+from headrace.ops.flow.checks import (
     assert_equal,
     assert_greater,
     assert_greater_equal,
@@ -18,7 +18,7 @@ from headrace.ops.checks import (
     assert_none_equal,
     assert_positive,
 )
-from headrace.ops.elementwise import is_finite, is_inf, is_nan
+from headrace.ops.math.elementwise import is_finite, is_inf, is_nan
 
 if not TYPE_CHECKING:
     __getattr__ = _explaining(__name__)

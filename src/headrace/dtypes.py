@@ -35,8 +35,8 @@ from headrace.base.dtypes import (
     variant,
 )
 from headrace.base.missing import explaining as _explaining
-from headrace.ops.casting import cast, complex, saturate_cast
-from headrace.ops.string_ops import as_string
+from headrace.ops.math.casting import cast, complex, saturate_cast
+from headrace.ops.string.strings import as_string
 
 if not TYPE_CHECKING:
     __getattr__ = _explaining(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
-from headrace.ops.image_codecs import (
+from headrace.ops.image.codecs import (
     decode_and_crop_jpeg,
     decode_bmp,
     decode_gif,

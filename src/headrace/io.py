@@ -5,8 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
-from headrace.ops.csv import decode_csv
-from headrace.ops.image_codecs import (
+from headrace.library.parsing import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    SparseFeature,
+    VarLenFeature,
+    parse_example,
+    parse_sequence_example,
+    parse_single_example,
+    parse_single_sequence_example,
+)
+from headrace.ops.data.queues import (
+    PaddingFIFOQueue,
+    PriorityQueue,
+    QueueBase,
+    RandomShuffleQueue,
+)
+from headrace.ops.image.codecs import (
     decode_and_crop_jpeg,
     decode_bmp,
     decode_gif,
@@ -18,24 +33,9 @@ from headrace.ops.image_codecs import (
     extract_jpeg_shape,
     is_jpeg,
 )
-from headrace.ops.io_ops import matching_files, read_file, write_file
-from headrace.ops.parsing import (
-    FixedLenFeature,
-    FixedLenSequenceFeature,
-    SparseFeature,
-    VarLenFeature,
-    parse_example,
-    parse_sequence_example,
-    parse_single_example,
-    parse_single_sequence_example,
-)
-from headrace.ops.queues import (
-    PaddingFIFOQueue,
-    PriorityQueue,
-    QueueBase,
-    RandomShuffleQueue,
-)
-from headrace.ops.readers import (
+from headrace.ops.io.csv import decode_csv
+from headrace.ops.io.files import matching_files, read_file, write_file
+from headrace.ops.io.readers import (
     FixedLengthRecordReader,
     IdentityReader,
     LMDBReader,
@@ -44,13 +44,13 @@ from headrace.ops.readers import (
     TFRecordReader,
     WholeFileReader,
 )
-from headrace.ops.record_files import (
+from headrace.ops.io.record_files import (
     TFRecordCompressionType,
     TFRecordOptions,
     TFRecordWriter,
     tf_record_iterator,
 )
-from headrace.ops.serializing import (
+from headrace.ops.io.serializing import (
     decode_compressed,
     decode_json_example,
     deserialize_many_sparse,
@@ -59,7 +59,7 @@ from headrace.ops.serializing import (
     serialize_sparse,
     serialize_tensor,
 )
-from headrace.ops.string_bytes import decode_base64, decode_raw, encode_base64
+from headrace.ops.string.byte_strings import decode_base64, decode_raw, encode_base64
 from headrace.training.input import match_filenames_once
 
 if not TYPE_CHECKING:

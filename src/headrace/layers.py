@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
-from headrace.ops.image_layers import (
-    conv1d,
-    conv2d,
-    conv2d_transpose,
-    conv3d,
-    conv3d_transpose,
-    separable_conv1d,
-    separable_conv2d,
-)
-from headrace.ops.layer_classes import (
+from headrace.library.layers.classes import (
     AveragePooling1D,
     AveragePooling2D,
     AveragePooling3D,
@@ -34,15 +25,24 @@ from headrace.ops.layer_classes import (
     SeparableConv1D,
     SeparableConv2D,
 )
-from headrace.ops.layers import (
+from headrace.library.layers.convolutions import (
+    conv1d,
+    conv2d,
+    conv2d_transpose,
+    conv3d,
+    conv3d_transpose,
+    separable_conv1d,
+    separable_conv2d,
+)
+from headrace.library.layers.dense import (
     dense,
     dropout,
     flatten,
 )
-from headrace.ops.norm_layers import (
+from headrace.library.layers.normalization import (
     batch_normalization,
 )
-from headrace.ops.pooling_layers import (
+from headrace.library.layers.pooling import (
     average_pooling1d,
     average_pooling2d,
     average_pooling3d,

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
-from headrace.ops.bands import diag as tensor_diag
-from headrace.ops.bands import matrix_band_part as band_part
-from headrace.ops.clipping import global_norm
-from headrace.ops.diagonals import eye
-from headrace.ops.diagonals import matrix_diag as diag
-from headrace.ops.diagonals import matrix_diag_part as diag_part
-from headrace.ops.diagonals import matrix_set_diag as set_diag
-from headrace.ops.einsum import einsum
-from headrace.ops.linear import matrix_inverse as inv
-from headrace.ops.nn_basic import l2_normalize
-from headrace.ops.reductions import norm
-from headrace.ops.shape_ops import adjoint, matrix_transpose
-from headrace.ops.shape_ops import matrix_transpose as transpose
-from headrace.ops.tensordot import tensordot
+from headrace.library.tensordot import tensordot
+from headrace.ops.array.shapes import adjoint, matrix_transpose
+from headrace.ops.array.shapes import matrix_transpose as transpose
+from headrace.ops.linalg.bands import diag as tensor_diag
+from headrace.ops.linalg.bands import matrix_band_part as band_part
+from headrace.ops.linalg.diagonals import eye
+from headrace.ops.linalg.diagonals import matrix_diag as diag
+from headrace.ops.linalg.diagonals import matrix_diag_part as diag_part
+from headrace.ops.linalg.diagonals import matrix_set_diag as set_diag
+from headrace.ops.linalg.einsum import einsum
+from headrace.ops.linalg.products import matrix_inverse as inv
+from headrace.ops.math.clipping import global_norm
+from headrace.ops.math.reductions import norm
+from headrace.ops.nn.basics import l2_normalize
 
 if not TYPE_CHECKING:
     __getattr__ = _explaining(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
-from headrace.ops.losses import (
+from headrace.library.nn.losses import (
     Reduction,
     absolute_difference,
     add_loss,

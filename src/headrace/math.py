@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
-from headrace.ops.activations import softplus, softsign
-from headrace.ops.arithmetic import (
+from headrace.ops.array.shapes import invert_permutation
+from headrace.ops.array.unique import top_k
+from headrace.ops.math.arithmetic import (
     abs,
     add,
     divide,
@@ -25,9 +26,9 @@ from headrace.ops.arithmetic import (
     subtract,
     truediv,
 )
-from headrace.ops.casting import angle, conj, imag, real
-from headrace.ops.clipping import scalar_mul
-from headrace.ops.comparisons import (
+from headrace.ops.math.casting import angle, conj, imag, real
+from headrace.ops.math.clipping import scalar_mul
+from headrace.ops.math.comparisons import (
     equal,
     greater,
     greater_equal,
@@ -39,7 +40,7 @@ from headrace.ops.comparisons import (
     logical_xor,
     not_equal,
 )
-from headrace.ops.elementwise import (
+from headrace.ops.math.elementwise import (
     acos,
     acosh,
     asin,
@@ -74,8 +75,7 @@ from headrace.ops.elementwise import (
     xlog1py,
     xlogy,
 )
-from headrace.ops.nn_basic import in_top_k, l2_normalize, zero_fraction
-from headrace.ops.reductions import (
+from headrace.ops.math.reductions import (
     count_nonzero,
     reduce_all,
     reduce_any,
@@ -89,8 +89,8 @@ from headrace.ops.reductions import (
     reduce_sum,
     reduce_variance,
 )
-from headrace.ops.scans import argmax, argmin, cumprod, cumsum, cumulative_logsumexp
-from headrace.ops.segments import (
+from headrace.ops.math.scans import argmax, argmin, cumprod, cumsum, cumulative_logsumexp
+from headrace.ops.math.segments import (
     segment_max,
     segment_mean,
     segment_min,
@@ -103,11 +103,21 @@ from headrace.ops.segments import (
     unsorted_segment_sqrt_n,
     unsorted_segment_sum,
 )
-from headrace.ops.shape_ops import invert_permutation
-from headrace.ops.softmax_ops import log_softmax, softmax
-from headrace.ops.special import digamma, erf, erfc, erfcinv, erfinv, lgamma, ndtri, polygamma, zeta
-from headrace.ops.sums import accumulate_n, add_n
-from headrace.ops.unique import top_k
+from headrace.ops.math.special import (
+    digamma,
+    erf,
+    erfc,
+    erfcinv,
+    erfinv,
+    lgamma,
+    ndtri,
+    polygamma,
+    zeta,
+)
+from headrace.ops.math.sums import accumulate_n, add_n
+from headrace.ops.nn.activations import softplus, softsign
+from headrace.ops.nn.basics import in_top_k, l2_normalize, zero_fraction
+from headrace.ops.nn.softmax import log_softmax, softmax
 
 if not TYPE_CHECKING:
     __getattr__ = _explaining(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
-from headrace.ops.record_files import (
+from headrace.ops.io.record_files import (
     TFRecordCompressionType,
     TFRecordOptions,
     TFRecordWriter,

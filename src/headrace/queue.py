@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
-from headrace.ops.queues import (
+from headrace.ops.data.queues import (
     FIFOQueue,
     PaddingFIFOQueue,
     PriorityQueue,

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
 from headrace.graph.sparse import SparseTensor
-from headrace.ops.accumulators import SparseConditionalAccumulator
-from headrace.ops.placeholders import sparse_placeholder as placeholder
-from headrace.ops.sparse_dense import sparse_add as add
-from headrace.ops.sparse_dense import sparse_tensor_dense_matmul as matmul
-from headrace.ops.sparse_dense import sparse_tensor_dense_matmul as sparse_dense_matmul
-from headrace.ops.sparse_dense import sparse_tensor_to_dense as to_dense
-from headrace.ops.sparse_order import sparse_merge as merge
-from headrace.ops.sparse_order import sparse_reorder as reorder
-from headrace.ops.sparse_segments import sparse_segment_mean as segment_mean
-from headrace.ops.sparse_segments import sparse_segment_sqrt_n as segment_sqrt_n
-from headrace.ops.sparse_segments import sparse_segment_sum as segment_sum
+from headrace.ops.array.placeholders import sparse_placeholder as placeholder
+from headrace.ops.data.accumulators import SparseConditionalAccumulator
+from headrace.ops.sparse.dense import sparse_add as add
+from headrace.ops.sparse.dense import sparse_tensor_dense_matmul as matmul
+from headrace.ops.sparse.dense import sparse_tensor_dense_matmul as sparse_dense_matmul
+from headrace.ops.sparse.dense import sparse_tensor_to_dense as to_dense
+from headrace.ops.sparse.order import sparse_merge as merge
+from headrace.ops.sparse.order import sparse_reorder as reorder
+from headrace.ops.sparse.segments import sparse_segment_mean as segment_mean
+from headrace.ops.sparse.segments import sparse_segment_sqrt_n as segment_sqrt_n
+from headrace.ops.sparse.segments import sparse_segment_sum as segment_sum
 
 if not TYPE_CHECKING:
     __getattr__ = _explaining(__name__)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.run.columns import Chunks
+from headrace.run.queues.columns import Chunks
 
 ROWS, WIDTH = 6, 1000
 

@@ -12,30 +12,29 @@ from headrace.base import dtypes, errors
 from headrace.base.shapes import TensorShape
 from headrace.base.traits import ALIASES, KEEPS_REFS
 from headrace.graph.registry import OPS
-from headrace.ops import (
-    bands,
-    broadcast_ops,
+from headrace.ops.array import broadcast as broadcast_ops
+from headrace.ops.array import (
     constants,
-    diagonals,
-    flow,
     gathering,
     joining,
     packing,
     padding,
     partitioning,
     placeholders,
-    printing,
-    regular_expressions,
-    segments,
-    shape_ops,
     slicing,
-    sparse_segments,
-    string_bytes,
-    string_ops,
-    string_patterns,
     tensor_scatter,
     unique,
-)  # fmt: skip
+)
+from headrace.ops.array import shapes as shape_ops
+from headrace.ops.flow import identities as flow
+from headrace.ops.flow import printing
+from headrace.ops.linalg import bands, diagonals
+from headrace.ops.math import segments
+from headrace.ops.sparse import segments as sparse_segments
+from headrace.ops.string import byte_strings as string_bytes
+from headrace.ops.string import regular_expressions
+from headrace.ops.string import splitting as string_patterns
+from headrace.ops.string import strings as string_ops
 
 F = np.float32
 BF = ml_dtypes.bfloat16

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 import headrace as tf
 from headrace.base import errors
 from headrace.graph.registry import OPS
-from headrace.ops import convolving, layouts, windows, winograd
-from headrace.ops.windows import Geometry, geometry
-from headrace.run.team import Team
+from headrace.ops._kernels import convolving, layouts, windows, winograd
+from headrace.ops._kernels.windows import Geometry, geometry
+from headrace.run.exec.team import Team
 
 Array = np.ndarray[Any, Any]
 FAMILIES = ("convolution", "depthwise", "pooling", "pools", "response_norm", "space_batch")

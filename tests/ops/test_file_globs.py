@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import headrace as tf
-from headrace.ops.file_globs import Glob, matches
-from headrace.run.files import ANYWHERE
+from headrace.ops._kernels.file_globs import Glob, matches
+from headrace.run.readers.files import ANYWHERE
 
 FNM_PATHNAME = 1
 _fnmatch = ctypes.CDLL(None).fnmatch

@@ -17,9 +17,9 @@ import pytest
 import headrace as tf
 from headrace.base import limits
 from headrace.codec.records import framed
-from headrace.ops.number_text import parse_float
-from headrace.ops.string_bytes import decode_padded_raw_op
-from headrace.ops.string_ops import as_string_op
+from headrace.ops._kernels.number_text import parse_float
+from headrace.ops.string.byte_strings import decode_padded_raw_op
+from headrace.ops.string.strings import as_string_op
 
 VARIABLE = "HEADRACE_MAX_EXPANDED_BYTES"
 LIMIT = 100_000

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.ops import layers, losses
-from headrace.ops.losses import Reduction
+from headrace.library.layers import dense as layers
+from headrace.library.nn import losses
+from headrace.library.nn.losses import Reduction
 
 LABELS = np.float32([[0, 1], [1, 0]])
 GUESSES = np.float32([[0.5, 0.5], [0.25, 0.5]])

@@ -14,20 +14,23 @@ from headrace.client.session import Session
 from headrace.graph.gradients import gradients
 from headrace.graph.graph import Graph
 from headrace.graph.registry import OPS, get
-from headrace.ops import (
+from headrace.library.tensordot import tensordot
+from headrace.ops.array.placeholders import placeholder
+from headrace.ops.linalg import products as linear
+from headrace.ops.linalg.products import matmul, matrix_inverse
+from headrace.ops.math import (
     arithmetic,
     casting,
     clipping,
     comparisons,
     elementwise,
-    linear,
     reduction_gradients,
     reductions,
     scans,
     special,
     sums,
-)  # fmt: skip
-from headrace.ops.arithmetic import (
+)
+from headrace.ops.math.arithmetic import (
     div_no_nan,
     floormod,
     maximum,
@@ -35,12 +38,9 @@ from headrace.ops.arithmetic import (
     multiply_no_nan,
     squared_difference,
 )
-from headrace.ops.casting import cast, conj
-from headrace.ops.linear import matmul, matrix_inverse
-from headrace.ops.placeholders import placeholder
-from headrace.ops.reductions import norm, reduce_logsumexp
-from headrace.ops.scans import cumprod, cumsum, cumulative_logsumexp
-from headrace.ops.tensordot import tensordot
+from headrace.ops.math.casting import cast, conj
+from headrace.ops.math.reductions import norm, reduce_logsumexp
+from headrace.ops.math.scans import cumprod, cumsum, cumulative_logsumexp
 
 R23 = np.array([[0.3, -0.6, 1.7], [0.9, 0.2, -1.1]])
 P23 = np.array([[1.3, 0.6, 2.7], [0.9, 1.2, 3.1]])

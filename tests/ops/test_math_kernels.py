@@ -11,7 +11,9 @@ import pytest
 
 from headrace.base import dtypes, errors
 from headrace.graph.registry import OPS
-from headrace.ops import (
+from headrace.ops.array import ranges
+from headrace.ops.linalg import products as linear
+from headrace.ops.math import (
     arithmetic,
     bitwise,
     broadcasting,
@@ -19,13 +21,11 @@ from headrace.ops import (
     clipping,
     comparisons,
     elementwise,
-    linear,
-    ranges,
     reductions,
     scans,
     special,
     sums,
-)  # fmt: skip
+)
 
 F = np.float32
 NAN, INF = math.nan, math.inf

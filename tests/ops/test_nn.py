@@ -13,8 +13,8 @@ import pytest
 import headrace as tf
 from headrace.base import errors
 from headrace.graph.registry import OPS, get
-from headrace.ops import activations
-from headrace.run.team import Team
+from headrace.ops.nn import activations
+from headrace.run.exec.team import Team
 
 E = math.e
 LN2 = math.log(2)

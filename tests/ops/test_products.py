@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from headrace.graph.registry import OPS
-from headrace.ops import linear
-from headrace.run.team import Team
+from headrace.ops.linalg import products as linear
+from headrace.run.exec.team import Team
 
 Array = np.ndarray[Any, Any]
 

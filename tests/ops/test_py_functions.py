@@ -138,7 +138,7 @@ def test_a_graph_from_elsewhere_says_that_its_function_is_not_here() -> None:
 
 
 def test_a_function_goes_with_its_graph() -> None:
-    from headrace.ops import py_functions
+    from headrace.ops.flow import py_functions
 
     gc.collect()
     before = len(py_functions._BY_TOKEN)

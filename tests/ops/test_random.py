@@ -11,9 +11,9 @@ import pytest
 
 import headrace as tf
 from headrace.base import dtypes, errors
-from headrace.ops import random_streams
-from headrace.ops.random_streams import Stream
-from headrace.run.philox import philox_words
+from headrace.ops._kernels import random_streams
+from headrace.ops._kernels.random_streams import Stream
+from headrace.run.queues.philox import philox_words
 
 # Known answers of Philox 4x32-10 from the authors' Random123 distribution (kat_vectors): counter, key -> numbers.
 KNOWN = [

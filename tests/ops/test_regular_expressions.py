@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.ops import regular_expressions
-from headrace.ops.regular_expressions import regex_replace_op, static_regex_replace_op
-from headrace.run import polling
+from headrace.ops.string import regular_expressions
+from headrace.ops.string.regular_expressions import regex_replace_op, static_regex_replace_op
+from headrace.run.exec import polling
 from headrace.run.scope import Scope
 
 RECORDED = Path(__file__).with_name("regular_expressions.txt")
@@ -115,7 +115,7 @@ def test_what_backtracks_for_ever_elsewhere_ends_at_once() -> None:
 LOUD = """
 import headrace as tf
 from headrace.ops import regular_expressions
-from headrace.ops.regular_expressions import regex_replace_op, static_regex_replace_op
+from headrace.ops.string.regular_expressions import regex_replace_op, static_regex_replace_op
 for pattern, rewrite in [("(", ""), ("a{1001}", ""), ("a?" * 9000, ""), ("b", "\\\\q"), ("[ab]*a[ab]{900}c", "")]:
     with tf.Graph().as_default(), tf.Session() as session:
         try:

@@ -14,9 +14,9 @@ import headrace as tf
 from headrace.base import dtypes
 from headrace.codec import protos as pb
 from headrace.graph.registry import get
-from headrace.ops.resource_variables import ResourceVariable
+from headrace.library.variables.resource_variables import ResourceVariable
 from headrace.plan import check
-from headrace.run import variable as run
+from headrace.run.state import variable as run
 
 BIG = 5000  # elements: lent, not copied
 

@@ -9,7 +9,7 @@ import pytest
 
 import headrace as tf
 from headrace.graph.registry import get
-from headrace.run.sparse_maps import SparseTensorsMap
+from headrace.run.state.sparse_maps import SparseTensorsMap
 
 NAME = {"shared_name": "m"}
 

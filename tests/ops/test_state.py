@@ -11,8 +11,8 @@ import pytest
 
 import headrace as tf
 from headrace.base import dtypes, errors
-from headrace.ops import state
-from headrace.run.variable import Variable
+from headrace.ops.state import references as state
+from headrace.run.state.variable import Variable
 
 TYPES = [
     "float32",

@@ -13,7 +13,7 @@ import pytest
 import headrace.ops  # noqa: F401  registers every op
 from headrace.base import dtypes, errors
 from headrace.graph.registry import get
-from headrace.run.variable import ResourceVariable, State, Variable
+from headrace.run.state.variable import ResourceVariable, State, Variable
 
 TOLERANCES = {np.float32: 1e-5, np.float64: 1e-12, np.float16: 0.02, ml_dtypes.bfloat16: 0.1}
 BIG = (3, 50001)  # more than one block, and no multiple of it

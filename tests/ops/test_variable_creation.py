@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.ops.resource_variables import ResourceVariable
+from headrace.library.variables.resource_variables import ResourceVariable
 
 
 @pytest.fixture(autouse=True)

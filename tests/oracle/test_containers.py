@@ -15,7 +15,7 @@ import pytest
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.graph.registry import OPS
-from headrace.ops.barriers import Barrier
+from headrace.ops.data.barriers import Barrier
 from tests.interop.clusters import TENSORFLOW, Cluster
 from tests.serve.clusters import in_process
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from headrace.base import dtypes, errors
-from headrace.run.fifo_queue import FIFOQueue
-from headrace.run.padding_queue import PaddingFIFOQueue
 from headrace.run.pending import Pending
-from headrace.run.priority_queue import PriorityQueue, priority_spec
-from headrace.run.queue_spec import QueueSpec
-from headrace.run.queues import Queue
-from headrace.run.resources import ResourceManager
-from headrace.run.shuffle_queue import RandomShuffleQueue
+from headrace.run.queues.fifo import FIFOQueue
+from headrace.run.queues.padding import PaddingFIFOQueue
+from headrace.run.queues.priority import PriorityQueue, priority_spec
+from headrace.run.queues.queue import Queue
+from headrace.run.queues.shuffle import RandomShuffleQueue
+from headrace.run.queues.spec import QueueSpec
+from headrace.run.state.resources import ResourceManager
 
 Step = tuple[Any, ...]
 KINDS: dict[str, type[Queue]] = {

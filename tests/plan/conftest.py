@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.run.kernel import Runtime
-from headrace.run.team import Team
+from headrace.run.exec.kernel import Runtime
+from headrace.run.exec.team import Team
 from tests.plan.programs import DEVICE
 
 

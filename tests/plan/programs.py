@@ -8,8 +8,8 @@ import numpy as np
 
 from headrace.plan.compile import compile_program
 from headrace.plan.prune import needed
-from headrace.run.kernel import Runtime, StepState
-from headrace.run.program import Program, Segment
+from headrace.run.exec.kernel import Runtime, StepState
+from headrace.run.exec.program import Program, Segment
 from headrace.run.scope import Scope
 
 DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"

@@ -12,12 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import headrace as tf
-from headrace.ops import blocks, constants
+from headrace.ops._kernels import blocks
+from headrace.ops.array import constants
 from headrace.plan import assigned, fuse
-from headrace.run.kernel import Runtime, StepState
+from headrace.run.exec.kernel import Runtime, StepState
+from headrace.run.exec.team import Team
 from headrace.run.scope import Scope
-from headrace.run.team import Team
-from headrace.run.variable import State, Variable
+from headrace.run.state.variable import State, Variable
 from tests.plan.programs import DEVICE, compiled, nodes, run
 
 BLOCK = 96
@@ -32,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         if hasattr(module, "BLOCK"):
             monkeypatch.setattr(module, "BLOCK", BLOCK)
         monkeypatch.setattr(module, "LARGE", 3 * BLOCK)
-    monkeypatch.setattr("headrace.ops.reductions.LARGE", 3 * BLOCK)
+    monkeypatch.setattr("headrace.ops.math.reductions.LARGE", 3 * BLOCK)
     monkeypatch.setattr("headrace.plan.folding._LARGEST", 100)
     with tf.Graph().as_default():
         yield

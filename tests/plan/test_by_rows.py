@@ -14,7 +14,7 @@ from headrace.graph.registry import OPS, OpSpec, specs
 from headrace.plan import by_rows as table
 from headrace.plan.binding import bound_kernel, returns_value
 from headrace.plan.by_rows import Node, by_rows
-from headrace.run.columns import row
+from headrace.run.queues.columns import row
 
 ROWS = 5
 FLOATS = np.random.default_rng(1).normal(size=(ROWS, 2, 3)).astype(np.float32)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import headrace as tf
 from headrace.base import errors
-from headrace.ops import blocks
+from headrace.ops._kernels import blocks
 from headrace.plan import fuse
-from headrace.run.kernel import Runtime
-from headrace.run.program import Program
-from headrace.run.team import Team
+from headrace.run.exec.kernel import Runtime
+from headrace.run.exec.program import Program
+from headrace.run.exec.team import Team
 from tests.plan.programs import DEVICE, compiled, nodes, run, together_and_apart
 
 BLOCK = 96
@@ -28,7 +28,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (fuse, blocks):
         monkeypatch.setattr(module, "BLOCK", BLOCK)
         monkeypatch.setattr(module, "LARGE", 3 * BLOCK)
-    monkeypatch.setattr("headrace.ops.reductions.LARGE", 3 * BLOCK)
+    monkeypatch.setattr("headrace.ops.math.reductions.LARGE", 3 * BLOCK)
 
 
 @pytest.fixture(autouse=True)

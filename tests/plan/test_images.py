@@ -11,8 +11,8 @@ import pytest
 import headrace as tf
 from headrace.base import errors
 from headrace.plan import image_gradients, images
-from headrace.run.kernel import Runtime
-from headrace.run.team import Team
+from headrace.run.exec.kernel import Runtime
+from headrace.run.exec.team import Team
 from tests.plan.programs import DEVICE, compiled, nodes, run, together_and_apart
 
 Array = np.ndarray[Any, Any]
@@ -24,9 +24,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in (images, image_gradients):
         monkeypatch.setattr(module, "LARGE", 100)
     monkeypatch.setattr("headrace.plan.fuse.LARGE", 100)
-    monkeypatch.setattr("headrace.ops.windows._SMALL", 64)
-    monkeypatch.setattr("headrace.ops.pooling._LEAST_BYTES", 64)
-    monkeypatch.setattr("headrace.ops.convolving._ROWS_AT_LEAST", 1)
+    monkeypatch.setattr("headrace.ops._kernels.windows._SMALL", 64)
+    monkeypatch.setattr("headrace.ops.nn.pooling._LEAST_BYTES", 64)
+    monkeypatch.setattr("headrace.ops._kernels.convolving._ROWS_AT_LEAST", 1)
     with tf.Graph().as_default():
         yield
 
@@ -90,8 +90,10 @@ def test_values_and_gradients_are_those_of_the_nodes_one_by_one(
 @pytest.fixture(params=[False, True], ids=["", "in tiles"])
 def tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever way a convolution is made."""
-    monkeypatch.setattr("headrace.ops.winograd.Tiles.gains", lambda self, count: request.param)
-    monkeypatch.setattr("headrace.ops.winograd._AT_ONCE", 1)
+    monkeypatch.setattr(
+        "headrace.ops._kernels.winograd.Tiles.gains", lambda self, count: request.param
+    )
+    monkeypatch.setattr("headrace.ops._kernels.winograd._AT_ONCE", 1)
 
 
 @pytest.mark.usefixtures("tiles")

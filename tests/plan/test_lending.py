@@ -12,16 +12,16 @@ import pytest
 import headrace as tf
 from headrace.base import errors
 from headrace.graph.registry import get
-from headrace.ops.sendrecv import recv_op, send_op
+from headrace.ops.flow.sendrecv import recv_op, send_op
 from headrace.plan import check
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.prune import needed
-from headrace.run.kernel import Runtime, StepState
-from headrace.run.keys import key
-from headrace.run.program import Program, Segment
-from headrace.run.rendezvous import Rendezvous
+from headrace.run.exec.kernel import Runtime, StepState
+from headrace.run.exec.keys import key
+from headrace.run.exec.program import Program, Segment
+from headrace.run.exec.rendezvous import Rendezvous
 from headrace.run.scope import Scope
-from headrace.run.variable import Lease, ResourceVariable, State, Variable
+from headrace.run.state.variable import Lease, ResourceVariable, State, Variable
 
 PS, WORKER = (f"/job:{job}/replica:0/task:0/device:CPU:0" for job in ("ps", "worker"))
 SHAPE = (100, 200)

@@ -11,8 +11,8 @@ import pytest
 import headrace as tf
 from headrace.graph.registry import OPS, get
 from headrace.plan import check
-from headrace.run import program
-from headrace.run.program import Segment
+from headrace.run.exec import program
+from headrace.run.exec.program import Segment
 from tests.plan.programs import compiled
 
 VALUE = np.linspace(-1, 1, 10).astype(np.float32)

@@ -13,8 +13,8 @@ import headrace as tf
 from headrace.plan import check
 from headrace.plan.compile import Compiler
 from headrace.plan.prune import needed
-from headrace.run import program, straight
-from headrace.run.program import Segment
+from headrace.run.exec import program, straight
+from headrace.run.exec.program import Segment
 
 Recipe = list[tuple[int, int, int, int]]
 """(kind of node, first input, second input, a small number)"""

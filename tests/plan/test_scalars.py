@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.run.quiet import hush, restore
+from headrace.run.exec.quiet import hush, restore
 
 FLOATS = [0.0, -0.0, 1.5, -3.0, 1e-7, 6e4, 3e38, np.inf, -np.inf, np.nan]
 INTS = [0, 1, -1, 7, 100, 127, -128, 255, 32767, 2**31 - 1, -(2**31), 2**63 - 1]

@@ -13,9 +13,9 @@ from headrace.base import errors
 from headrace.plan import check
 from headrace.plan.compile import compile_program
 from headrace.plan.prune import needed
-from headrace.run import homes
-from headrace.run.kernel import Runtime, StepState
+from headrace.run.exec.kernel import Runtime, StepState
 from headrace.run.scope import Scope
+from headrace.run.state import homes
 
 pytestmark = pytest.mark.skipif(not homes.AVAILABLE, reason="no memory files on this system")
 

@@ -12,7 +12,7 @@ import headrace as tf
 from headrace.graph.registry import OPS
 from headrace.plan.compile import compile_program
 from headrace.plan.prune import needed
-from headrace.run.program import Program, Segment
+from headrace.run.exec.program import Program, Segment
 
 
 @pytest.fixture(autouse=True)

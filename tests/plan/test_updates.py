@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.ops import linear
+from headrace.ops.linalg import products as linear
 from headrace.plan import updates
 from headrace.plan.compile import compile_program
 from headrace.plan.prune import needed
-from headrace.run.program import Program, Segment
+from headrace.run.exec.program import Program, Segment
 
 Array = np.ndarray[Any, Any]
 

@@ -1,4 +1,4 @@
-"""Graphs with control flow, run by either executor: as blocks and loops (run.branches), or by the general one."""
+"""Graphs with control flow, run by either executor: as blocks and loops (run.exec.branches), or by the general one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.prune import needed
-from headrace.run.dataflow import DataflowProgram
-from headrace.run.kernel import Runtime, StepState
-from headrace.run.program import Program
-from headrace.run.rendezvous import Rendezvous
+from headrace.run.exec.dataflow import DataflowProgram
+from headrace.run.exec.kernel import Runtime, StepState
+from headrace.run.exec.program import Program
+from headrace.run.exec.rendezvous import Rendezvous
 from headrace.run.scope import Scope
 
 DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"

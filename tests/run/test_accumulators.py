@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from headrace.base import dtypes, errors
-from headrace.run.accumulators import DenseAccumulator, SparseAccumulator, divided, merge
 from headrace.run.crew import Crew
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
+from headrace.run.state.accumulators import DenseAccumulator, SparseAccumulator, divided, merge
 
 GIVEN_UP = errors.aborted("given up")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from headrace.base import dtypes, errors
-from headrace.run.barrier import Barrier, BarrierSpec
 from headrace.run.pending import Pending
+from headrace.run.state.barrier import Barrier, BarrierSpec
 
 GIVEN_UP = errors.aborted("given up")
 SPEC = BarrierSpec.make([dtypes.int32, dtypes.int32], [(), ()], -1)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as tf
-from headrace.run.dataflow import DataflowProgram
+from headrace.run.exec.dataflow import DataflowProgram
 from tests.flow_programs import EXPRESSIONS, as_graph, in_python, smooth
 
 Execute = Callable[..., Any]

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.base import dtypes
-from headrace.run.columns import Chunks, Column, ElementList, Ring, Store, Table
-from headrace.run.philox import Philox
-from headrace.run.shuffle_queue import Bag, ShuffledList
+from headrace.run.queues.columns import Chunks, Column, ElementList, Ring, Store, Table
+from headrace.run.queues.philox import Philox
+from headrace.run.queues.shuffle import Bag, ShuffledList
 
 
 class Thing:

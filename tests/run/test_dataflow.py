@@ -15,9 +15,9 @@ import headrace as tf
 from headrace.graph.registry import get
 from headrace.plan.compile import compile_program
 from headrace.plan.prune import needed
-from headrace.run.dataflow import DataflowProgram
-from headrace.run.kernel import Runtime, StepState
-from headrace.run.rendezvous import Rendezvous
+from headrace.run.exec.dataflow import DataflowProgram
+from headrace.run.exec.kernel import Runtime, StepState
+from headrace.run.exec.rendezvous import Rendezvous
 from headrace.run.scope import Scope
 
 Execute = Callable[..., Any]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headrace.base import errors
-from headrace.run import files as module
-from headrace.run.files import ANYWHERE, Files, name_of, named_roots
+from headrace.run.readers import files as module
+from headrace.run.readers.files import ANYWHERE, Files, name_of, named_roots
 
 
 class Tree:

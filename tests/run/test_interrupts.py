@@ -20,14 +20,15 @@ import headrace as tf
 from headrace import ops, run
 from headrace.base import dtypes
 from headrace.codec import protos as pb
-from headrace.run import dataflow, interrupts, long_waits, polling, program, team
-from headrace.run.fifo_queue import FIFOQueue
+from headrace.run import interrupts, long_waits
+from headrace.run.exec import dataflow, polling, program, team
 from headrace.run.pending import Pending
-from headrace.run.queue_spec import QueueSpec
-from headrace.run.readers import Reader
-from headrace.run.record_yielder import RecordYielder
-from headrace.run.resources import Resource
+from headrace.run.queues.fifo import FIFOQueue
+from headrace.run.queues.spec import QueueSpec
+from headrace.run.readers.reader import Reader
+from headrace.run.readers.record_yielder import RecordYielder
 from headrace.run.scope import Scope
+from headrace.run.state.resources import Resource
 from headrace.run.uninterrupted import CHANGING, TAKING, changes
 from headrace.serve.grpc.client import GrpcPeer
 from headrace.serve.grpc.grpcio import grpc

@@ -18,9 +18,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import headrace.ops  # noqa: F401  registers every op
 from headrace.base import dtypes, errors
 from headrace.graph.registry import OPS, OpSpec
-from headrace.run.rendezvous import Rendezvous
-from headrace.run.resources import ResourceManager
-from headrace.run.variable import Lease, ResourceVariable, State, Variable
+from headrace.run.exec.rendezvous import Rendezvous
+from headrace.run.state.resources import ResourceManager
+from headrace.run.state.variable import Lease, ResourceVariable, State, Variable
 
 SHAPE = (40, 30)  # large enough to be lent
 NUMBERS = st.integers(1, 9).map(np.float32)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from headrace.base import errors
-from headrace.run.lines import WAIT, Line, Shared
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
+from headrace.run.state.lines import WAIT, Line, Shared
 
 
 class Counter(Shared):

@@ -12,7 +12,7 @@ import headrace as tf
 from headrace.base import errors
 from headrace.run import long_waits
 from headrace.run.pending import Pending
-from headrace.run.queues import Queue
+from headrace.run.queues.queue import Queue
 from headrace.run.scope import Scope
 
 

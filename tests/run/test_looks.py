@@ -13,8 +13,8 @@ import pytest
 import headrace as tf
 from headrace.graph import registry
 from headrace.plan.compile import Compiler
-from headrace.run.program import Program, Segment
-from headrace.run.straight import HOT
+from headrace.run.exec.program import Program, Segment
+from headrace.run.exec.straight import HOT
 
 SIZE = 256
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.run.philox import Philox, philox_block
+from headrace.run.queues.philox import Philox, philox_block
 
 ONES = 2**64 - 1
 

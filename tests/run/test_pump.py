@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from headrace.base import dtypes, errors
 from headrace.codec.records import framed
-from headrace.run import file_readers
-from headrace.run.fifo_queue import FIFOQueue
-from headrace.run.file_readers import FixedLengthRecordReader, TextLineReader
-from headrace.run.padding_queue import PaddingFIFOQueue
 from headrace.run.pending import Pending, announce_all
-from headrace.run.priority_queue import PriorityQueue, priority_spec
-from headrace.run.queue_spec import QueueSpec
-from headrace.run.queues import Queue
-from headrace.run.readers import IdentityReader, Reader, WholeFileReader
-from headrace.run.record_readers import TFRecordReader
-from headrace.run.shuffle_queue import RandomShuffleQueue
+from headrace.run.queues.fifo import FIFOQueue
+from headrace.run.queues.padding import PaddingFIFOQueue
+from headrace.run.queues.priority import PriorityQueue, priority_spec
+from headrace.run.queues.queue import Queue
+from headrace.run.queues.shuffle import RandomShuffleQueue
+from headrace.run.queues.spec import QueueSpec
+from headrace.run.readers import file_readers
+from headrace.run.readers.file_readers import FixedLengthRecordReader, TextLineReader
+from headrace.run.readers.reader import IdentityReader, Reader, WholeFileReader
+from headrace.run.readers.record_readers import TFRecordReader
 
 # -- queues: enqueue_each is many enqueues ----------------------------------------------------
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headrace.base import dtypes, errors
-from headrace.run.fifo_queue import FIFOQueue
-from headrace.run.padding_queue import PaddingFIFOQueue
 from headrace.run.pending import Pending
-from headrace.run.priority_queue import PriorityQueue, priority_spec
-from headrace.run.queue_spec import QueueSpec
-from headrace.run.queues import Queue
-from headrace.run.shuffle_queue import RandomShuffleQueue
+from headrace.run.queues.fifo import FIFOQueue
+from headrace.run.queues.padding import PaddingFIFOQueue
+from headrace.run.queues.priority import PriorityQueue, priority_spec
+from headrace.run.queues.queue import Queue
+from headrace.run.queues.shuffle import RandomShuffleQueue
+from headrace.run.queues.spec import QueueSpec
 
 TYPES = [dtypes.int64, dtypes.string]
 GIVEN_UP = errors.aborted("given up")

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from headrace.base import dtypes, errors
-from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.pending import Pending
-from headrace.run.queue_spec import UNBOUNDED, QueueSpec
-from headrace.run.queues import Queue
+from headrace.run.queues.fifo import FIFOQueue
+from headrace.run.queues.queue import Queue
+from headrace.run.queues.shuffle import RandomShuffleQueue
+from headrace.run.queues.spec import UNBOUNDED, QueueSpec
 from headrace.run.scope import Scope
-from headrace.run.shuffle_queue import RandomShuffleQueue
 
 GIVEN_UP = errors.aborted("given up")
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from headrace.base import dtypes, errors
-from headrace.run.fifo_queue import FIFOQueue
 from headrace.run.pending import Pending
-from headrace.run.queue_spec import QueueSpec
-from headrace.run.queues import Queue
-from headrace.run.resources import ResourceManager
-from headrace.run.shuffle_queue import RandomShuffleQueue
+from headrace.run.queues.fifo import FIFOQueue
+from headrace.run.queues.queue import Queue
+from headrace.run.queues.shuffle import RandomShuffleQueue
+from headrace.run.queues.spec import QueueSpec
+from headrace.run.state.resources import ResourceManager
 
 BASE: dict[str, Any] = {"component_types": [dtypes.int32], "shapes": [()], "capacity": 5}
 MISMATCHES: list[tuple[type[Queue], dict[str, Any], type[Queue], dict[str, Any], str]] = [

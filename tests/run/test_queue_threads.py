@@ -15,14 +15,14 @@ import pytest
 
 from headrace.base import dtypes, errors
 from headrace.run.crew import Crew
-from headrace.run.fifo_queue import FIFOQueue
-from headrace.run.padding_queue import PaddingFIFOQueue
 from headrace.run.pending import Pending
-from headrace.run.priority_queue import PriorityQueue
-from headrace.run.queue_spec import QueueSpec
-from headrace.run.queues import Queue
+from headrace.run.queues.fifo import FIFOQueue
+from headrace.run.queues.padding import PaddingFIFOQueue
+from headrace.run.queues.priority import PriorityQueue
+from headrace.run.queues.queue import Queue
+from headrace.run.queues.shuffle import RandomShuffleQueue
+from headrace.run.queues.spec import QueueSpec
 from headrace.run.scope import Scope
-from headrace.run.shuffle_queue import RandomShuffleQueue
 
 SPEC = QueueSpec.make([dtypes.int64, dtypes.int64], [(), ()], capacity=7)
 PER_PRODUCER = 2000

@@ -18,12 +18,12 @@ from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
 from headrace.plan.compile import compile_program
 from headrace.plan.prune import needed
-from headrace.run.dataflow import DataflowProgram
-from headrace.run.flow_nodes import DEAD
-from headrace.run.kernel import Runtime, StepState
-from headrace.run.rendezvous import Rendezvous
+from headrace.run.exec.dataflow import DataflowProgram
+from headrace.run.exec.flow_nodes import DEAD
+from headrace.run.exec.kernel import Runtime, StepState
+from headrace.run.exec.rendezvous import Rendezvous
+from headrace.run.exec.trace import StatsCollector
 from headrace.run.scope import Scope
-from headrace.run.trace import StatsCollector
 from tests.flow_programs import as_graph, expressions_with, in_python
 from tests.naive import Naive
 from tests.run.conftest import DEVICE, Executor

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from headrace.base import dtypes, errors
-from headrace.run.fifo_queue import FIFOQueue
-from headrace.run.file_readers import FixedLengthRecordReader, TextLineReader
 from headrace.run.pending import Pending
-from headrace.run.queue_spec import QueueSpec
-from headrace.run.queues import Queue
-from headrace.run.readers import IdentityReader, Reader, WholeFileReader
+from headrace.run.queues.fifo import FIFOQueue
+from headrace.run.queues.queue import Queue
+from headrace.run.queues.spec import QueueSpec
+from headrace.run.readers.file_readers import FixedLengthRecordReader, TextLineReader
+from headrace.run.readers.reader import IdentityReader, Reader, WholeFileReader
 from headrace.run.scope import Scope
 
 

@@ -14,11 +14,11 @@ import pytest
 
 from headrace.base import dtypes, errors
 from headrace.codec.records import framed
-from headrace.run import record_readers
-from headrace.run.fifo_queue import FIFOQueue
-from headrace.run.queue_spec import QueueSpec
-from headrace.run.queues import Queue
-from headrace.run.record_readers import LMDBReader, TFRecordReader
+from headrace.run.queues.fifo import FIFOQueue
+from headrace.run.queues.queue import Queue
+from headrace.run.queues.spec import QueueSpec
+from headrace.run.readers import record_readers
+from headrace.run.readers.record_readers import LMDBReader, TFRecordReader
 
 
 def names_queue(*names: object) -> Queue:

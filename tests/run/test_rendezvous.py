@@ -8,8 +8,8 @@ import pytest
 
 from headrace.base import errors
 from headrace.run.crew import Crew
+from headrace.run.exec.rendezvous import Rendezvous
 from headrace.run.pending import Pending
-from headrace.run.rendezvous import Rendezvous
 from headrace.run.scope import Scope
 
 STEP_ENDED = errors.aborted("the step ended")

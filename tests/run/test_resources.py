@@ -8,7 +8,7 @@ import pytest
 
 from headrace.base import errors
 from headrace.run.crew import Crew
-from headrace.run.resources import Resource, ResourceManager, private_name, shared_name
+from headrace.run.state.resources import Resource, ResourceManager, private_name, shared_name
 
 
 class Box(Resource):

@@ -12,10 +12,10 @@ import pytest
 
 from headrace.base import dtypes, errors
 from headrace.run.pending import Pending
-from headrace.run.philox import Philox
-from headrace.run.queue_spec import QueueSpec
-from headrace.run.queues import Queue
-from headrace.run.shuffle_queue import Bag, RandomShuffleQueue
+from headrace.run.queues.philox import Philox
+from headrace.run.queues.queue import Queue
+from headrace.run.queues.shuffle import Bag, RandomShuffleQueue
+from headrace.run.queues.spec import QueueSpec
 
 GIVEN_UP = errors.aborted("given up")
 

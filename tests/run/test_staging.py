@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headrace.base import dtypes, errors
 from headrace.run.pending import Pending
-from headrace.run.staging import StagingArea, StagingMap
+from headrace.run.state.staging import StagingArea, StagingMap
 
 GIVEN_UP = errors.aborted("given up")
 ONE = [dtypes.int32]

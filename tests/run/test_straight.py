@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.run import instructions as make
-from headrace.run import program, straight
-from headrace.run.kernel import NodeInfo
-from headrace.run.program import Segment, run_segment
-from headrace.run.straight import HOT, Part, Recipe
+from headrace.run.exec import instructions as make
+from headrace.run.exec import program, straight
+from headrace.run.exec.kernel import NodeInfo
+from headrace.run.exec.program import Segment, run_segment
+from headrace.run.exec.straight import HOT, Part, Recipe
 
 
 class Step:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.ops import linear
-from headrace.run import blas, long_waits, team
+from headrace.ops.linalg import products as linear
+from headrace.run import long_waits
 from headrace.run.crew import Crew
-from headrace.run.team import Team
+from headrace.run.exec import blas, team
+from headrace.run.exec.team import Team
 
 WAIT_S = 60.0
 

@@ -13,9 +13,9 @@ import pytest
 import headrace as tf
 from headrace.client import remote
 from headrace.plan import check
-from headrace.run.lines import Shared
 from headrace.run.pending import Pending
-from headrace.run.queues import Queue
+from headrace.run.queues.queue import Queue
+from headrace.run.state.lines import Shared
 from headrace.serve.connect import registry
 from headrace.serve.observe import overview
 from tests.serve.clusters import Cluster, in_process

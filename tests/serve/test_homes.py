@@ -19,9 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import headrace.ops  # noqa: F401  registers every op
 from headrace.base import dtypes, errors
 from headrace.graph.registry import OPS
-from headrace.run import homes
-from headrace.run.homes import GRAIN, READ_ONLY, SEALS, Homes, Rooms
-from headrace.run.variable import Variable
+from headrace.run.state import homes
+from headrace.run.state.homes import GRAIN, READ_ONLY, SEALS, Homes, Rooms
+from headrace.run.state.variable import Variable
 from headrace.serve.lane import shared_memory
 from headrace.serve.lane.shared_memory import BOARD, Borrower, Lender
 

@@ -23,7 +23,7 @@ from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frame_parser import Parser
 from headrace.codec.frames import Kind
-from headrace.run.keys import key
+from headrace.run.exec.keys import key
 from headrace.run.scope import Scope
 from headrace.serve.connect.routed import RoutedPeer
 from headrace.serve.grpc.client import GrpcPeer

@@ -14,7 +14,7 @@ import pytest
 import headrace as tf
 from headrace.base import errors
 from headrace.codec import protos as pb
-from headrace.run.keys import key
+from headrace.run.exec.keys import key
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.connect.liveness import Debts

@@ -22,7 +22,7 @@ from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
-from headrace.run.variable import Variable
+from headrace.run.state.variable import Variable
 from headrace.serve.connect.liveness import Debts
 from headrace.serve.grpc.client import GrpcPeer
 from headrace.serve.lane.client import LanePeer

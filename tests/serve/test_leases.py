@@ -14,10 +14,10 @@ import pytest
 
 import headrace as tf
 from headrace.base import errors
-from headrace.run.keys import key
+from headrace.run.exec.keys import key
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.run.variable import Lease, Variable
+from headrace.run.state.variable import Lease, Variable
 from headrace.serve.connect.peers import DirectPeer
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods

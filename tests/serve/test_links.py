@@ -17,9 +17,9 @@ import pytest
 import headrace as tf
 from headrace.codec import frames
 from headrace.codec.frames import Kind
-from headrace.run import program
+from headrace.run.exec import program
 from headrace.run.scope import Scope
-from headrace.run.variable import Variable
+from headrace.run.state.variable import Variable
 from headrace.serve.lane import client as lane_client
 from headrace.serve.lane import server as lane_server
 from headrace.serve.lane.client import LanePeer

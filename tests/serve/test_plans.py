@@ -11,7 +11,7 @@ import pytest
 from headrace.base import errors
 from headrace.plan.relay import Stages
 from headrace.run.scope import Scope
-from headrace.run.variable import Lease
+from headrace.run.state.variable import Lease
 from headrace.serve.connect.cluster_view import Owed
 from headrace.serve.master.plans import Fitted, Part, Plan
 from headrace.serve.master.step import relay_parts, run_line, run_parts

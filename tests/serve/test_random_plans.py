@@ -23,7 +23,7 @@ from headrace.plan import check
 from headrace.plan.partition import partition
 from headrace.plan.place import place
 from headrace.plan.prune import needed
-from headrace.run.keys import task_of
+from headrace.run.exec.keys import task_of
 from tests.naive import Naive
 from tests.serve.clusters import Cluster, in_process
 

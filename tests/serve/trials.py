@@ -22,12 +22,12 @@ import headrace as tf
 from headrace.client import remote
 from headrace.client.engine import Step
 from headrace.client.remote import RemoteEngine
-from headrace.run.dataflow import DataflowProgram
-from headrace.run.kernel import StepState
-from headrace.run.lines import Shared
-from headrace.run.program import Program
-from headrace.run.queues import Queue
+from headrace.run.exec.dataflow import DataflowProgram
+from headrace.run.exec.kernel import StepState
+from headrace.run.exec.program import Program
+from headrace.run.queues.queue import Queue
 from headrace.run.scope import Scope
+from headrace.run.state.lines import Shared
 from headrace.serve.worker import worker as worker_module
 from headrace.serve.worker.worker import Worker
 from tests.serve.broken_steps import HUNG_AFTER_S, names_in

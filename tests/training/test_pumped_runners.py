@@ -12,7 +12,7 @@ import pytest
 import headrace as tf
 from headrace.client.session import Session
 from headrace.plan.pump import compile_pump
-from headrace.run.pump import Pump
+from headrace.run.queues.pump import Pump
 
 WAIT_S = 60.0
 

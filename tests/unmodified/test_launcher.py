@@ -475,7 +475,7 @@ def test_modules_that_are_made_look_like_modules(tmp_path: Path) -> None:
         assert importlib.reload(array_ops) is array_ops
         assert not hasattr(array_ops, "__wrapped__") and not hasattr(array_ops, "__file__")
         assert list(pkgutil.iter_modules(array_ops.__path__)) == []
-        assert inspect.getmodule(array_ops.reshape).__name__ == "headrace.ops.shape_ops"
+        assert inspect.getmodule(array_ops.reshape).__name__ == "headrace.ops.array.shapes"
         assert "reshape" in dir(array_ops) and "array_ops" in repr(array_ops)
         print("modules")
         """,

@@ -46,10 +46,11 @@ MAY_WAIT = Trait(
 POLLS = Trait(
     "POLLS",
     "the kernel may take long, whatever its arrays' sizes, and looks whether the step is to go on while it works "
-    "(`run.polling`); it runs in steps alone",
+    "(`run.exec.polling`); it runs in steps alone",
 )
 SHARES = Trait(
-    "SHARES", "the kernel spreads its work over the task's threads where it is large (`run.team`)"
+    "SHARES",
+    "the kernel spreads its work over the task's threads where it is large (`run.exec.team`)",
 )
 NEVER_FOLDED = Trait(
     "NEVER_FOLDED", "two runs are not one: never computed ahead of a step, nor merged with an equal"

@@ -14,7 +14,7 @@ from headrace.graph.tensor import Tensor
 from headrace.run.scope import Scope
 
 if TYPE_CHECKING:
-    from headrace.run.pump import Gate
+    from headrace.run.queues.pump import Gate
 
 StepFunction = Callable[[Sequence[Any], "pb.RunOptions | None", "pb.RunMetadata | None"], list[Any]]
 """(values of the feeds, options, metadata to fill) -> values of the fetches, the caller's own."""

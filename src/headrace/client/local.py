@@ -28,18 +28,18 @@ from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.place import place
 from headrace.plan.prune import needed
-from headrace.run import handles
-from headrace.run.closing import closes_because
-from headrace.run.files import Files, named_roots
-from headrace.run.kernel import Memos, Runtime, StepState
-from headrace.run.program import Program
-from headrace.run.rendezvous import Rendezvous
+from headrace.run.exec.closing import closes_because
+from headrace.run.exec.kernel import Memos, Runtime, StepState
+from headrace.run.exec.program import Program
+from headrace.run.exec.rendezvous import Rendezvous
+from headrace.run.exec.team import Team
+from headrace.run.readers.files import Files, named_roots
 from headrace.run.scope import Scope
-from headrace.run.team import Team
+from headrace.run.state import handles
 
 if TYPE_CHECKING:
     from headrace.client.partial import LocalPartials
-    from headrace.run.pump import Gate
+    from headrace.run.queues.pump import Gate
 
 _TASK = "/job:localhost/replica:0/task:0"
 _CLOSE_WITHIN_S = 5.0
@@ -317,7 +317,7 @@ class LocalEngine:
 
 
 def _collector() -> Any:
-    from headrace.run.trace import StatsCollector  # for traced steps only
+    from headrace.run.exec.trace import StatsCollector  # for traced steps only
 
     return StatsCollector()
 

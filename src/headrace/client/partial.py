@@ -19,9 +19,9 @@ from headrace.plan.partial import local_partial
 from headrace.plan.progress import Progress, unknown_handle
 from headrace.plan.prune import needed
 from headrace.run.crew import Crew
-from headrace.run.kernel import Memos, Runtime, StepState
-from headrace.run.partial import PartialRun
-from headrace.run.rendezvous import Rendezvous
+from headrace.run.exec.kernel import Memos, Runtime, StepState
+from headrace.run.exec.partial import PartialRun
+from headrace.run.exec.rendezvous import Rendezvous
 from headrace.run.scope import Scope
 
 _MOST_PLANS = 256

@@ -2,7 +2,7 @@
 
 Arrays are [height, width, channels], of 1 (gray), 2 (gray, alpha), 3 (RGB) or 4 (RGBA) channels, uint8; PNGs of 16 bits
 can be uint16.  JPEGs are decoded by libjpeg with the accurate DCT, whatever is asked for.
-Called by: ops.image_codecs.  Threads: pure functions.
+Called by: ops.image.codecs.  Threads: pure functions.
 Source: TF 1.15 core/lib/png/png_io.cc, core/kernels/decode_image_op.cc, for behaviour; compared with the oracle
 """
 

@@ -3,7 +3,7 @@
 A record on file: length (uint64), masked CRC of the length (uint32), the data, masked CRC of the data (uint32), all
 little-endian.  A masked CRC is a CRC-32C turned by 15 bits plus a constant, so that files of files stay checkable.
 No I/O here: readers bring the file in pieces, of any sizes; the writer gives pieces back.
-Called by: run.record_readers, ops.record_files.  Threads: one at a time per object.
+Called by: run.readers.record_readers, ops.io.record_files.  Threads: one at a time per object.
 Source: TF 1.15 core/lib/io/record_{reader,writer}.cc, for the format and for what ends quietly; RFC 1950, 1952
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.ops.staging import MapStagingArea, StagingArea
+from headrace.library.staging import MapStagingArea, StagingArea
 from headrace.unmodified.facade import names_beneath as _names_beneath
 
 if not TYPE_CHECKING:

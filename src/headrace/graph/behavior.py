@@ -3,7 +3,7 @@
 Programs written for both begin with `tf.disable_v2_behavior()` and the like: those find what they
 ask for.  What would switch to 2.x raises UnimplementedError; whether variables are resource variables unless told
 otherwise can be chosen, as in 1.x.
-Called by: programs, ops.variables.  Threads: any; the choice is the process's.
+Called by: programs, library.variables.variables.  Threads: any; the choice is the process's.
 """
 
 from __future__ import annotations

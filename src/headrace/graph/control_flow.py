@@ -3,7 +3,7 @@
 While a context is in force (`Context.entered`), the graph hands it every new node (`add_op`).  The context sees to it
 that the node runs where it belongs: inputs from outside get a Switch (branches) or an Enter (loops), nodes without
 inputs wait for the context's pivot, and control inputs from outside a loop are replaced.
-Called by: Graph.add_operation, graph.while_context, graph.loop_gradients, graph.gradients, ops.control_flow.
+Called by: Graph.add_operation, graph.while_context, graph.loop_gradients, graph.gradients, ops.flow.control_flow.
 Threads: as graph.
 Source of the rules: GraphDefs of TensorFlow 2.21 with control flow v1, node by node.
 """

@@ -1,7 +1,7 @@
 """The nodes that control flow is made of: Switch, Merge, Enter, Exit, NextIteration, built as the contexts want them.
 
 Each takes a tensor, a reference, or a bundle of tensors (IndexedSlices, SparseTensor), and gives the same kind back.
-Called by: graph.control_flow, graph.while_context, graph.loop_gradients, ops.control_flow.  Threads: as graph.
+Called by: graph.control_flow, graph.while_context, graph.loop_gradients, ops.flow.control_flow.  Threads: as graph.
 Source of node names: GraphDefs of TensorFlow 2.21 with control flow v1.
 """
 

@@ -1,7 +1,7 @@
 """What a graph knows of a resource handle: the dtype and shape of the variable it stands for.
 
 Nothing is stored with tensors; the node that makes a handle says it all, and is found by going back.
-Called by: ops.resource_variable_ops, graph.const_value.  Threads: as graph.
+Called by: ops.state.resources, graph.const_value.  Threads: as graph.
 """
 
 from __future__ import annotations

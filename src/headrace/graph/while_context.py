@@ -8,7 +8,7 @@ what the body starts from, `close` takes what the body made and gives the result
                |        v
       NextIteration <- body
 
-Called by: ops.control_flow, graph.loop_gradients.  Threads: as graph.
+Called by: ops.flow.control_flow, graph.loop_gradients.  Threads: as graph.
 Source of names and wiring: GraphDefs of TensorFlow 2.21 with control flow v1.
 """
 

@@ -5,7 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.lazy import names_of as _names_of
-from headrace.ops.activations import (
+from headrace.library.nn.embedding import embedding_lookup, embedding_lookup_sparse
+from headrace.library.nn.sample_moments import (
+    batch_norm_with_global_normalization,
+    normalize_moments,
+    sufficient_statistics,
+    weighted_moments,
+)
+from headrace.library.nn.transposed import (
+    atrous_conv2d_transpose,
+    conv1d_transpose,
+    conv2d_transpose,
+    conv3d_transpose,
+    conv_transpose,
+)
+from headrace.ops.array.space_batch import depth_to_space, space_to_batch, space_to_depth
+from headrace.ops.array.unique import top_k
+from headrace.ops.math.elementwise import sigmoid, tanh
+from headrace.ops.nn.activations import (
     crelu,
     elu,
     leaky_relu,
@@ -17,11 +34,21 @@ from headrace.ops.activations import (
     softsign,
     swish,
 )
-from headrace.ops.batch_norm import fused_batch_norm
-from headrace.ops.bias import bias_add, relu_layer, xw_plus_b
-from headrace.ops.elementwise import sigmoid, tanh
-from headrace.ops.embedding import embedding_lookup, embedding_lookup_sparse
-from headrace.ops.neural import (
+from headrace.ops.nn.basics import (
+    batch_normalization,
+    dropout,
+    in_top_k,
+    l2_loss,
+    l2_normalize,
+    log_poisson_loss,
+    moments,
+    sigmoid_cross_entropy_with_logits,
+    weighted_cross_entropy_with_logits,
+    zero_fraction,
+)
+from headrace.ops.nn.batch_norm import fused_batch_norm
+from headrace.ops.nn.bias import bias_add, relu_layer, xw_plus_b
+from headrace.ops.nn.convolution_calls import (
     atrous_conv2d,
     conv1d,
     conv2d,
@@ -38,19 +65,7 @@ from headrace.ops.neural import (
     depthwise_conv2d_native_backprop_input,
     separable_conv2d,
 )
-from headrace.ops.nn_basic import (
-    batch_normalization,
-    dropout,
-    in_top_k,
-    l2_loss,
-    l2_normalize,
-    log_poisson_loss,
-    moments,
-    sigmoid_cross_entropy_with_logits,
-    weighted_cross_entropy_with_logits,
-    zero_fraction,
-)
-from headrace.ops.pools import (
+from headrace.ops.nn.pooling_calls import (
     avg_pool,
     avg_pool1d,
     avg_pool2d,
@@ -64,55 +79,40 @@ from headrace.ops.pools import (
     max_pool_with_argmax,
     pool,
 )
-from headrace.ops.response_norm import local_response_normalization, lrn
-from headrace.ops.sample_moments import (
-    batch_norm_with_global_normalization,
-    normalize_moments,
-    sufficient_statistics,
-    weighted_moments,
-)
-from headrace.ops.softmax_ops import (
+from headrace.ops.nn.response_norm import local_response_normalization, lrn
+from headrace.ops.nn.softmax import (
     log_softmax,
     softmax,
     softmax_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits_v2,
     sparse_softmax_cross_entropy_with_logits,
 )
-from headrace.ops.space_batch import depth_to_space, space_to_batch, space_to_depth
-from headrace.ops.transposed import (
-    atrous_conv2d_transpose,
-    conv1d_transpose,
-    conv2d_transpose,
-    conv3d_transpose,
-    conv_transpose,
-)
-from headrace.ops.unique import top_k
 
 if TYPE_CHECKING:
-    from headrace.nn import rnn_cell
-    from headrace.ops.candidates import (
-        compute_accidental_hits,
-        learned_unigram_candidate_sampler,
-        log_uniform_candidate_sampler,
-        uniform_candidate_sampler,
-    )
-    from headrace.ops.rnn import (
+    from headrace.library.nn.sampled_losses import nce_loss, sampled_softmax_loss
+    from headrace.library.rnn.loops import (
         bidirectional_dynamic_rnn,
         dynamic_rnn,
         static_bidirectional_rnn,
         static_rnn,
     )
-    from headrace.ops.sampled_losses import nce_loss, sampled_softmax_loss
+    from headrace.nn import rnn_cell
+    from headrace.ops.nn.candidates import (
+        compute_accidental_hits,
+        learned_unigram_candidate_sampler,
+        log_uniform_candidate_sampler,
+        uniform_candidate_sampler,
+    )
 else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
-            "headrace.ops.candidates": (
+            "headrace.ops.nn.candidates": (
                 "compute_accidental_hits learned_unigram_candidate_sampler log_uniform_candidate_sampler "
                 "uniform_candidate_sampler"
             ),
-            "headrace.ops.rnn": "bidirectional_dynamic_rnn dynamic_rnn static_bidirectional_rnn static_rnn",
-            "headrace.ops.sampled_losses": "nce_loss sampled_softmax_loss",
+            "headrace.library.rnn.loops": "bidirectional_dynamic_rnn dynamic_rnn static_bidirectional_rnn static_rnn",
+            "headrace.library.nn.sampled_losses": "nce_loss sampled_softmax_loss",
         },
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.base.missing import explaining as _explaining
-from headrace.ops.rnn_cells import (
+from headrace.library.rnn.cells import (
     BasicLSTMCell,
     BasicRNNCell,
     GRUCell,
@@ -14,7 +14,7 @@ from headrace.ops.rnn_cells import (
     MultiRNNCell,
     RNNCell,
 )
-from headrace.ops.rnn_wrappers import DeviceWrapper, DropoutWrapper, ResidualWrapper
+from headrace.library.rnn.wrappers import DeviceWrapper, DropoutWrapper, ResidualWrapper
 
 if not TYPE_CHECKING:
     __getattr__ = _explaining(__name__)

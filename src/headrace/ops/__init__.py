@@ -1,141 +1,42 @@
-"""The vocabulary: one file per family of ops, each op one block.
+"""The vocabulary, in families: each op one block in a file of its family.
 
-Importing this package registers every op, so that a GraphDef from elsewhere can name any of them.  Families import
-what they need from each other; a new family is added to the list below.
+Importing this package registers every op, so that a GraphDef from elsewhere can name any of them.  Files import what
+they need from each other; a new file is added to the row of its family below.
 """
 
 from __future__ import annotations
 
-from headrace.ops import (
-    accumulators,
-    activations,
-    adaptive_ops,
-    arithmetic,
-    asserts,
-    assigning,
-    axes,
-    bands,
-    barriers,
-    batch_norm,
-    bias,
-    bitwise,
-    broadcast_ops,
-    broadcasting,
-    candidates,
-    cases,
-    casting,
-    checks,
-    clipping,
-    comparisons,
-    constants,
-    control_flow,
-    control_flow_ops,
-    convolution,
-    csv,
-    decompositions,
-    depthwise,
-    diagonals,
-    einsum,
-    elementwise,
-    embedding,
-    example_ops,
-    flow,
-    functional,
-    fused,
-    gathering,
-    image_codecs,
-    initializers,
-    io_ops,
-    joining,
-    linear,
-    losses,
-    neural,
-    nn_basic,
-    one_hot,
-    operators,
-    packing,
-    padding,
-    parallel_concat,
-    parsing,
-    partitioned,
-    partitioning,
-    placeholders,
-    pooling,
-    pools,
-    printing,
-    proximal_ops,
-    py_functions,
-    queue_ops,
-    queues,
-    random_ops,
-    random_streams,
-    ranges,
-    readers,
-    record_input,
-    reduction_gradients,
-    reductions,
-    regular_expressions,
-    resource_scatter,
-    resource_variable_ops,
-    resource_variables,
-    response_norm,
-    scans,
-    segments,
-    sendrecv,
-    serializing,
-    shape_ops,
-    slice_info,
-    slicing,
-    softmax_ops,
-    space_batch,
-    sparse_dense,
-    sparse_maps,
-    sparse_order,
-    sparse_segments,
-    special,
-    stack_ops,
-    staging,
-    staging_ops,
-    state,
-    string_bytes,
-    string_ops,
-    string_patterns,
-    summary_ops,
-    sums,
-    tables,
-    template,
-    temporary,
-    tensor_array,
-    tensor_array_ops,
-    tensor_scatter,
-    tensordot,
-    training_ops,
-    unique,
-    update_rules,
-    variable_init,
-    variable_lists,
-    variable_scope,
-    variable_store,
-    variables,
-    weights_broadcast,
-)
+from importlib import import_module
 
-__all__ = [
-    "accumulators", "activations", "adaptive_ops", "arithmetic", "asserts", "assigning",
-    "axes", "bands", "barriers", "batch_norm", "bias", "bitwise", "broadcast_ops",
-    "broadcasting", "candidates", "cases", "casting", "checks", "clipping", "comparisons", "constants",
-    "control_flow", "control_flow_ops", "convolution", "csv", "decompositions", "depthwise", "diagonals",
-    "einsum", "elementwise", "embedding", "example_ops", "flow", "functional", "fused", "gathering",
-    "image_codecs", "initializers", "io_ops", "joining", "linear", "losses",
-    "neural", "nn_basic", "one_hot", "operators", "packing", "padding", "parallel_concat", "parsing",
-    "partitioned", "partitioning", "placeholders", "pooling", "pools", "printing", "proximal_ops", "py_functions",
-    "queue_ops", "queues", "random_ops", "random_streams", "ranges", "readers", "record_input",
-    "reduction_gradients", "reductions", "regular_expressions", "resource_scatter", "resource_variable_ops",
-    "resource_variables", "response_norm", "scans", "segments", "sendrecv", "serializing", "shape_ops",
-    "slice_info", "slicing", "softmax_ops", "space_batch", "sparse_dense", "sparse_maps", "sparse_order",
-    "sparse_segments", "special", "stack_ops", "staging", "staging_ops", "state", "string_bytes", "string_ops",
-    "string_patterns", "summary_ops", "sums", "tables", "template", "temporary",
-    "tensor_array", "tensor_array_ops", "tensor_scatter", "tensordot", "training_ops",
-    "unique", "update_rules", "variable_init", "variable_lists", "variable_scope",
-    "variable_store", "variables", "weights_broadcast",
-]  # fmt: skip
+FAMILIES = {
+    "array": (
+        "broadcast constants gathering joining one_hot packing padding parallel_concat "
+        "partitioning placeholders ranges shapes slicing space_batch tensor_scatter unique"
+    ),
+    "data": "accumulators barriers queue_ops queues staging",
+    "flow": (
+        "asserts checks control_flow identities primitives printing py_functions sendrecv "
+        "stacks tensor_array tensor_array_ops"
+    ),
+    "image": "codecs",
+    "io": "csv examples files readers record_files record_input serializing summaries",
+    "linalg": "bands decompositions diagonals einsum products",
+    "math": (
+        "arithmetic bitwise broadcasting casting clipping comparisons elementwise "
+        "reduction_gradients reductions scans segments special sums"
+    ),
+    "nn": (
+        "activations basics batch_norm bias candidates convolution convolution_calls "
+        "depthwise fused over_space pooling pooling_calls response_norm softmax"
+    ),
+    "random": "draws",
+    "sparse": "dense maps order segments",
+    "state": "references resource_scatter resources temporary",
+    "string": "byte_strings regular_expressions splitting strings",
+    "training": "adaptive descent proximal update_rules",
+}
+"""Every family, and its files."""
+
+for _family, _files in FAMILIES.items():
+    for _file in _files.split():
+        import_module(f"{__name__}.{_family}.{_file}")

@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from headrace.ops.blocks import LARGE
-from headrace.ops.state import ASSIGNS
+from headrace.ops._kernels.blocks import LARGE
+from headrace.ops.state.references import ASSIGNS
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
 from headrace.plan.fuse import Blocked, Group, Step, row_of, steps_of
 from headrace.plan.op_by_op import op_by_op
-from headrace.run.kernel import NodeInfo
-from headrace.run.outcome import cause, explain
-from headrace.run.program import Instruction, Registers
-from headrace.run.variable import State
+from headrace.run.exec.kernel import NodeInfo
+from headrace.run.exec.outcome import cause, explain
+from headrace.run.exec.program import Instruction, Registers
+from headrace.run.state.variable import State
 
 Array = np.ndarray[Any, Any]
 

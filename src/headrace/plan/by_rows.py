@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from headrace.graph.graph import Operation
-from headrace.ops.csv import decode_csv_rows
-from headrace.ops.example_ops import parse_example_rows
-from headrace.ops.slicing import strided_slice_rows
+from headrace.ops.array.slicing import strided_slice_rows
+from headrace.ops.io.csv import decode_csv_rows
+from headrace.ops.io.examples import parse_example_rows
 
 Array = np.ndarray[Any, Any]
 ByRows = Callable[..., Any]

@@ -18,8 +18,8 @@ from headrace.base import shapes as shape_rules
 from headrace.base.traits import ALIASES, KEEPS_REFS
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.run.columns import row
-from headrace.run.variable import State, Variable
+from headrace.run.queues.columns import row
+from headrace.run.state.variable import State, Variable
 
 if TYPE_CHECKING:
     from headrace.plan.partition import Partition

@@ -56,11 +56,11 @@ from headrace.plan.shape_nodes import ShapeGroup, shape_groups
 from headrace.plan.shape_nodes import instruction as shape_instruction
 from headrace.plan.updates import UpdateGroup, update_groups
 from headrace.plan.updates import instruction as update_instruction
-from headrace.run import instructions as make
-from headrace.run.dataflow import DataflowProgram
-from headrace.run.kernel import Memos, NodeInfo
-from headrace.run.program import Instruction, Program, Return, Segment, Waiter
-from headrace.run.straight import Recipe
+from headrace.run.exec import instructions as make
+from headrace.run.exec.dataflow import DataflowProgram
+from headrace.run.exec.kernel import Memos, NodeInfo
+from headrace.run.exec.program import Instruction, Program, Return, Segment, Waiter
+from headrace.run.exec.straight import Recipe
 
 Compiled = Program | DataflowProgram
 Group = fuse.Group | ShapeGroup | UpdateGroup | ImageGroup

@@ -35,10 +35,10 @@ from headrace.plan.binding import bound_kernel, input_names, returns_value, want
 from headrace.plan.effort import MUCH, effort
 from headrace.plan.live import live_tensors, references_in
 from headrace.plan.prune import Pruned
-from headrace.run import flow_nodes as does
-from headrace.run.dataflow import LOOK_EVERY, DataflowProgram
-from headrace.run.flow_nodes import DEAD, Fire, Kind, Node
-from headrace.run.kernel import Memos, NodeInfo
+from headrace.run.exec import flow_nodes as does
+from headrace.run.exec.dataflow import LOOK_EVERY, DataflowProgram
+from headrace.run.exec.flow_nodes import DEAD, Fire, Kind, Node
+from headrace.run.exec.kernel import Memos, NodeInfo
 
 _KINDS = {
     SWITCH: Kind.SWITCH,

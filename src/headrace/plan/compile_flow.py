@@ -28,12 +28,12 @@ from headrace.plan.compile import Compiler
 from headrace.plan.live import references_in
 from headrace.plan.prune import Pruned
 from headrace.plan.structure import ALWAYS, Frame, Guard, Structure, Unit, Unstructured
-from headrace.run import branches
-from headrace.run import instructions as make
-from headrace.run.branches import Block, Conditions
-from headrace.run.kernel import Memos, NodeInfo
-from headrace.run.program import Instruction, Program, Return, Segment
-from headrace.run.straight import Recipe
+from headrace.run.exec import branches
+from headrace.run.exec import instructions as make
+from headrace.run.exec.branches import Block, Conditions
+from headrace.run.exec.kernel import Memos, NodeInfo
+from headrace.run.exec.program import Instruction, Program, Return, Segment
+from headrace.run.exec.straight import Recipe
 
 _HAND_ON = frozenset((SWITCH, EXIT, NEXT_ITERATION, LOOP_COND))
 

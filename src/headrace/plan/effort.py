@@ -1,8 +1,8 @@
 """Effort: how much nodes may have to do, and where a step looks whether it is to go on.
 
 A segment never waits, so nothing in it hears that the caller has gone or that the time limit has passed.  Where much
-may have been done since the last look, one stands before the next node (`run.instructions.look`); steps of small nodes
-have none.  Nothing is cut short: a step ends before a kernel, and in one only if that polls (`run.polling`).
+may have been done since the last look, one stands before the next node (`run.exec.instructions.look`); steps of small
+nodes have none.  Nothing is cut short: a step ends before a kernel, and in one only if that polls (`run.exec.polling`).
 Called by: plan.compile, plan.compile_dataflow.
 """
 

@@ -3,10 +3,9 @@
 Op by op, every intermediate of a large array goes out to memory and comes back; in a group it stays in the cache, in a
 buffer that the next block uses again, and the blocks are shared by the task's threads.  A group ends in one node, which
 may be the sum or mean of all elements.  Its kernels are those of the nodes, called with blocks, so every element has
-the bits that it has op by op; sums are made of the same blocks (`ops.blocks`).  What is small, or broadcast in another
-way than a scalar or along the first dimensions, runs op by op.
-A group may end in an assignment: then its result is made in the variable's own memory (`plan.assigned`).
-Not for traced steps, which list every node.
+the bits that it has op by op; sums are made of the same blocks (`ops._kernels.blocks`).  What is small, or broadcast in
+another way than a scalar or along the first dimensions, runs op by op. A group may end in an assignment: then its
+result is made in the variable's own memory (`plan.assigned`). Not for traced steps, which list every node.
 Called by: plan.compile.  Threads: any.
 """
 
@@ -24,14 +23,14 @@ from headrace.base.traits import ELEMENTWISE, HANDLE, STATEFUL
 from headrace.graph.const_value import folded
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.ops.blocks import BLOCK, LARGE, over_blocks
-from headrace.ops.scratch import scratch
-from headrace.ops.state import ASSIGNS
+from headrace.ops._kernels.blocks import BLOCK, LARGE, over_blocks
+from headrace.ops._kernels.scratch import scratch
+from headrace.ops.state.references import ASSIGNS
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
 from headrace.plan.op_by_op import op_by_op
-from headrace.run.kernel import NodeInfo
-from headrace.run.program import Instruction, Registers
+from headrace.run.exec.kernel import NodeInfo
+from headrace.run.exec.program import Instruction, Registers
 
 _SUMS = frozenset(("Sum", "Mean"))
 _FIRST_SLOT = 16  # of scratch memory; kernels number theirs from 0

@@ -21,15 +21,15 @@ import numpy as np
 
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.ops.activations import relu_grad
-from headrace.ops.bias import sum_of_rows
-from headrace.ops.blocks import LARGE
-from headrace.ops.convolving import FilterGradient, input_gradient
-from headrace.ops.pooling import parts_of_images, pool_windows, to_largest
-from headrace.ops.scratch import scratch
-from headrace.ops.windows import geometry
+from headrace.ops._kernels.blocks import LARGE
+from headrace.ops._kernels.convolving import FilterGradient, input_gradient
+from headrace.ops._kernels.scratch import scratch
+from headrace.ops._kernels.windows import geometry
+from headrace.ops.nn.activations import relu_grad
+from headrace.ops.nn.bias import sum_of_rows
+from headrace.ops.nn.pooling import parts_of_images, pool_windows, to_largest
 from headrace.plan.images import ImageGroup, Search
-from headrace.run.team import spread
+from headrace.run.exec.team import spread
 
 Array = np.ndarray[Any, Any]
 _GIVEN, _MASKED = 24, 25  # slots of scratch memory

@@ -21,16 +21,16 @@ import numpy as np
 
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.ops.blocks import LARGE
-from headrace.ops.convolving import convolved
-from headrace.ops.pooling import largest, pool_windows
-from headrace.ops.windows import geometry
+from headrace.ops._kernels.blocks import LARGE
+from headrace.ops._kernels.convolving import convolved
+from headrace.ops._kernels.windows import geometry
+from headrace.ops.nn.pooling import largest, pool_windows
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
 from headrace.plan.fuse import is_elementwise, may_write, writes_into
 from headrace.plan.op_by_op import Work, op_by_op
-from headrace.run.kernel import NodeInfo
-from headrace.run.program import Instruction, Registers
+from headrace.run.exec.kernel import NodeInfo
+from headrace.run.exec.program import Instruction, Registers
 
 Array = np.ndarray[Any, Any]
 _Change = tuple[Callable[..., Any], list[int | None]]

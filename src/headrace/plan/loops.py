@@ -18,7 +18,7 @@ from headrace.base.traits import ENTER, EXIT, LOOP_COND
 from headrace.codec import protos as pb
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.run.keys import task_of
+from headrace.run.exec.keys import task_of
 
 Frame = tuple[str, ...]
 """Names of the loops around, the outermost first; () outside of all."""

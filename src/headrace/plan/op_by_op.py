@@ -11,8 +11,8 @@ from typing import Any
 
 from headrace.graph.graph import Operation
 from headrace.plan import check
-from headrace.run.kernel import NodeInfo, StepState
-from headrace.run.outcome import cause, explain
+from headrace.run.exec.kernel import NodeInfo, StepState
+from headrace.run.exec.outcome import cause, explain
 
 Work = tuple[Operation, Callable[..., Any], Sequence[int]]
 """A node, its kernel and the places of what that takes: those of the group's inputs come first, then the results."""

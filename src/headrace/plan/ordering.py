@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from headrace.run.program import Item, Segment, Waiter
+from headrace.run.exec.program import Item, Segment, Waiter
 
 
 def items_in_order(

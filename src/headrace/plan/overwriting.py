@@ -1,7 +1,7 @@
 """Overwriting: a result takes the memory of an input that nobody wants any more.
 
 Of two arrays of ten floats a ufunc takes 220 ns; where it need not ask for memory, and the memory that it writes to is
-in the cache, 190.  So in straight-line source (`run.straight`) a ufunc is given the array of its input for its
+in the cache, 190.  So in straight-line source (`run.exec.straight`) a ufunc is given the array of its input for its
 result, if that was made by another ufunc, has this shape and type, and only ufuncs look at it, this one last.
 Called by: plan.compile.  Threads: any.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.run.straight import Recipe
+from headrace.run.exec.straight import Recipe
 
 _OUT_BY_NAME = (np.maximum, np.minimum)  # NumPy takes no third array of these otherwise
 

@@ -14,7 +14,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.partition import partition
 from headrace.plan.prune import Pruned, needed
-from headrace.run.kernel import Memos
+from headrace.run.exec.kernel import Memos
 
 _INCARNATION = 1  # of the only task there is
 

@@ -24,7 +24,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.loops import Frame, LoopFrames
 from headrace.plan.prune import Pruned
-from headrace.run.keys import key, task_of
+from headrace.run.exec.keys import key, task_of
 
 _APART = frozenset((SWITCH, SWITCH_N, NEXT_ITERATION, EXIT))
 """Nodes whose outputs may be dead though they have run, or that are in another iteration or frame."""

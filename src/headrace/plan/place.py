@@ -19,7 +19,7 @@ from headrace.base.traits import OF_SHAPE, STATEFUL
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.prune import Pruned
-from headrace.run.keys import task_of
+from headrace.run.exec.keys import task_of
 
 _TYPE_ORDER = {"GPU": 0, "CPU": 1}
 

@@ -28,10 +28,10 @@ from headrace.plan import check
 from headrace.plan.binding import bound_kernel, input_names, returns_value
 from headrace.plan.by_rows import Node, by_rows
 from headrace.plan.prune import Pruned
-from headrace.run import instructions as make
-from headrace.run.kernel import Memos, NodeInfo
-from headrace.run.program import Instruction
-from headrace.run.pump import Pump, Work
+from headrace.run.exec import instructions as make
+from headrace.run.exec.kernel import Memos, NodeInfo
+from headrace.run.exec.program import Instruction
+from headrace.run.queues.pump import Pump, Work
 
 
 def compile_pump(

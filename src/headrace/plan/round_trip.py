@@ -33,7 +33,7 @@ from headrace.codec import protos as pb
 from headrace.graph import registry
 from headrace.graph.registry import traits_of
 from headrace.plan.partition import Partition
-from headrace.run.keys import key
+from headrace.run.exec.keys import key
 
 _MOST = 32
 """Values between two partitions in one message: those of a connection that can be in shared memory."""

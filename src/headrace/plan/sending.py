@@ -14,11 +14,11 @@ import numpy as np
 
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.ops.linear import multiplied_into
+from headrace.ops.linalg.products import multiplied_into
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
-from headrace.run.homes import AVAILABLE, Rooms
-from headrace.run.program import Instruction, Registers
+from headrace.run.exec.program import Instruction, Registers
+from headrace.run.state.homes import AVAILABLE, Rooms
 
 _FEWEST = 1 << 15  # bytes; what is smaller goes through the socket
 

@@ -22,9 +22,9 @@ from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
-from headrace.run.kernel import NodeInfo
-from headrace.run.outcome import cause, explain
-from headrace.run.program import Instruction, Registers
+from headrace.run.exec.kernel import NodeInfo
+from headrace.run.exec.outcome import cause, explain
+from headrace.run.exec.program import Instruction, Registers
 
 _REMEMBERED = 1024  # elements; what is larger is made anew
 

@@ -27,7 +27,7 @@ from headrace.base.traits import (
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.prune import Pruned
-from headrace.run.keys import task_of
+from headrace.run.exec.keys import task_of
 
 Literal = tuple[Tensor, bool]
 Guard = frozenset[Literal]

@@ -18,13 +18,13 @@ import numpy as np
 
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
-from headrace.ops.linear import is_large_product
-from headrace.ops.update_rules import DENSE, Product
+from headrace.ops.linalg.products import is_large_product
+from headrace.ops.training.update_rules import DENSE, Product
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, wants_reference
-from headrace.run.kernel import NodeInfo
-from headrace.run.outcome import cause, explain
-from headrace.run.program import Instruction, Registers
+from headrace.run.exec.kernel import NodeInfo
+from headrace.run.exec.outcome import cause, explain
+from headrace.run.exec.program import Instruction, Registers
 
 _FEWEST = 1 << 15  # elements; a smaller gradient stays in the cache anyway
 

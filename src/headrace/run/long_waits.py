@@ -4,7 +4,7 @@ A step that is about to wait is in `waiting` until it goes on; that is all it pa
 step, a caller for its reply) and wakes after `first_look_s` with nothing to show for it says so with
 `tell`, and again at growing intervals.  That reaches whoever watches over the wait's scope, or over a
 parent of it.
-Called by: run.program, run.dataflow, run.pending, the shells' clients (they wait); client.session and
+Called by: run.exec.program, run.exec.dataflow, run.pending, the shells' clients (they wait); client.session and
 serve (they watch).  Threads: any.  What is called back must be short and must not raise.
 """
 
@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from headrace.run.scope import Scope
 
 if TYPE_CHECKING:
-    from headrace.run.kernel import NodeInfo, StepState
+    from headrace.run.exec.kernel import NodeInfo, StepState
     from headrace.run.pending import Pending
 
 _DEFAULT_S: Final = 10.0

@@ -5,7 +5,7 @@ when nothing had to be waited for, otherwise completed later by whichever thread
 Exactly one of resolve, reject and abandon wins.  Abandoning takes the operation back out of the
 state it waits in, so that it leaves no trace.
 
-Called by: run.queues, run.rendezvous (make and complete them), run's executor (`on_done`), whoever
+Called by: run.queues.queue, run.exec.rendezvous (make and complete them), run's executor (`on_done`), whoever
 blocks (`wait`).
 Threads: any.  Callbacks run in the thread that completes the Pending, outside all locks; they must
 not raise. Whoever completes Pendings under a lock of its own calls `settle` there and `announce`

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.base import errors
 from headrace.base.limits import check_settings as check_limits
 from headrace.codec import protos as pb
-from headrace.run.files import Files, named_roots
+from headrace.run.readers.files import Files, named_roots
 from headrace.run.scope import Scope, wait_until_set
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.connect import registry

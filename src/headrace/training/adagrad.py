@@ -13,8 +13,8 @@ from headrace.graph.convert import convert
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
-from headrace.ops.casting import cast
-from headrace.ops.initializers import constant_initializer
+from headrace.library.variables.initializers import constant_initializer
+from headrace.ops.math.casting import cast
 from headrace.training.optimizer import Optimizer
 
 __all__ = ["AdagradOptimizer"]

@@ -12,8 +12,8 @@ from typing import Any
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import colocate_with
 from headrace.graph.tensor import Tensor
-from headrace.ops.constants import constant
-from headrace.ops.flow import identity
+from headrace.ops.array.constants import constant
+from headrace.ops.flow.identities import identity
 from headrace.training.optimizer import Optimizer
 
 __all__ = ["AdagradDAOptimizer"]

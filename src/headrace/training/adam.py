@@ -16,7 +16,7 @@ from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import colocate_with, control_dependencies
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
-from headrace.ops.flow import group
+from headrace.ops.flow.identities import group
 from headrace.training.optimizer import Optimizer, cast_like
 
 __all__ = ["AdamOptimizer"]

@@ -20,13 +20,13 @@ from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import name_scope
 from headrace.graph.sparse import SparseTensor, convert_to_tensor_or_sparse_tensor
 from headrace.graph.tensor import Tensor
-from headrace.ops.arithmetic import maximum
-from headrace.ops.casting import cast
-from headrace.ops.control_flow import smart_cond
-from headrace.ops.flow import no_op
-from headrace.ops.partitioning import dynamic_partition
-from headrace.ops.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
-from headrace.ops.summary_ops import add_scalar
+from headrace.ops.array.partitioning import dynamic_partition
+from headrace.ops.data.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
+from headrace.ops.flow.control_flow import smart_cond
+from headrace.ops.flow.identities import no_op
+from headrace.ops.io.summaries import add_scalar
+from headrace.ops.math.arithmetic import maximum
+from headrace.ops.math.casting import cast
 from headrace.training.queue_runner import QueueRunner, add_queue_runner
 from headrace.training.sparse_batches import SparseInfo, restored, stored
 

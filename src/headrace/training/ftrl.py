@@ -11,8 +11,8 @@ from typing import Any
 
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.tensor import Tensor
-from headrace.ops.arithmetic import maximum
-from headrace.ops.initializers import ones_initializer
+from headrace.library.variables.initializers import ones_initializer
+from headrace.ops.math.arithmetic import maximum
 from headrace.training.optimizer import Optimizer
 
 __all__ = ["FtrlOptimizer"]

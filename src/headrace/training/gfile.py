@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from headrace.base import errors, text
-from headrace.ops.file_globs import matches
-from headrace.run.files import ANYWHERE, file_error
+from headrace.ops._kernels.file_globs import matches
+from headrace.run.readers.files import ANYWHERE, file_error
 
 _MODES = ("r", "w", "a", "r+", "w+", "a+")
 _FAILS = (OSError, ValueError)

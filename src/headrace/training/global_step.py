@@ -13,9 +13,9 @@ from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.graph.graph import Graph
 from headrace.graph.tensor import Tensor
-from headrace.ops.initializers import zeros_initializer
-from headrace.ops.variable_scope import get_variable
-from headrace.ops.variables import Variable, VariableAggregation
+from headrace.library.variables.initializers import zeros_initializer
+from headrace.library.variables.variable_scope import get_variable
+from headrace.library.variables.variables import Variable, VariableAggregation
 
 __all__ = [
     "assert_global_step",

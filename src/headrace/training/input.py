@@ -16,18 +16,18 @@ from headrace.graph.convert import convert
 from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
-from headrace.ops.asserts import Assert
-from headrace.ops.casting import cast
-from headrace.ops.constants import constant
-from headrace.ops.flow import identity
-from headrace.ops.io_ops import matching_files
-from headrace.ops.queues import FIFOQueue
-from headrace.ops.random_ops import random_shuffle
-from headrace.ops.ranges import range as range_
-from headrace.ops.shape_ops import shape as shape_of
-from headrace.ops.shape_ops import size
-from headrace.ops.summary_ops import add_scalar
-from headrace.ops.variables import Variable
+from headrace.library.variables.variables import Variable
+from headrace.ops.array.constants import constant
+from headrace.ops.array.ranges import range as range_
+from headrace.ops.array.shapes import shape as shape_of
+from headrace.ops.array.shapes import size
+from headrace.ops.data.queues import FIFOQueue
+from headrace.ops.flow.asserts import Assert
+from headrace.ops.flow.identities import identity
+from headrace.ops.io.files import matching_files
+from headrace.ops.io.summaries import add_scalar
+from headrace.ops.math.casting import cast
+from headrace.ops.random.draws import random_shuffle
 from headrace.training.queue_runner import QueueRunner, add_queue_runner
 
 __all__ = [

@@ -17,11 +17,11 @@ from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
-from headrace.ops.cases import case
-from headrace.ops.casting import cast
-from headrace.ops.constants import constant
-from headrace.ops.control_flow import cond
-from headrace.ops.random_ops import random_normal
+from headrace.library.cases import case
+from headrace.ops.array.constants import constant
+from headrace.ops.flow.control_flow import cond
+from headrace.ops.math.casting import cast
+from headrace.ops.random.draws import random_normal
 
 __all__ = [
     "cosine_decay",

@@ -15,15 +15,15 @@ from headrace.graph.graph import Operation
 from headrace.graph.names import add_to_collection, name_scope
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
-from headrace.ops.activations import relu
-from headrace.ops.casting import cast
-from headrace.ops.constants import zeros
-from headrace.ops.linear import matmul
-from headrace.ops.losses import sparse_softmax_cross_entropy
-from headrace.ops.nn_basic import in_top_k
-from headrace.ops.random_ops import truncated_normal
-from headrace.ops.reductions import reduce_sum
-from headrace.ops.variables import Variable
+from headrace.library.nn.losses import sparse_softmax_cross_entropy
+from headrace.library.variables.variables import Variable
+from headrace.ops.array.constants import zeros
+from headrace.ops.linalg.products import matmul
+from headrace.ops.math.casting import cast
+from headrace.ops.math.reductions import reduce_sum
+from headrace.ops.nn.activations import relu
+from headrace.ops.nn.basics import in_top_k
+from headrace.ops.random.draws import truncated_normal
 from headrace.training.gradient_descent import GradientDescentOptimizer
 
 __all__ = [

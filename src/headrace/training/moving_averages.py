@@ -18,18 +18,22 @@ from headrace.graph.graph import Operation
 from headrace.graph.names import colocate_with, init_scope, name_scope
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
-from headrace.ops.arithmetic import minimum
-from headrace.ops.assigning import assign, assign_add, assign_sub
-from headrace.ops.casting import cast
-from headrace.ops.flow import group
-from headrace.ops.initializers import zeros_initializer
-from headrace.ops.variable_lists import (
+from headrace.library.variables.assigning import assign, assign_add, assign_sub
+from headrace.library.variables.initializers import zeros_initializer
+from headrace.library.variables.variable_lists import (
     global_variables,
     moving_average_variables,
     trainable_variables,
 )
-from headrace.ops.variable_scope import get_variable, get_variable_scope, variable_scope
-from headrace.ops.variables import Variable
+from headrace.library.variables.variable_scope import (
+    get_variable,
+    get_variable_scope,
+    variable_scope,
+)
+from headrace.library.variables.variables import Variable
+from headrace.ops.flow.identities import group
+from headrace.ops.math.arithmetic import minimum
+from headrace.ops.math.casting import cast
 from headrace.training import slot_creator
 
 __all__ = ["ExponentialMovingAverage"]

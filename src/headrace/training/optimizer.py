@@ -24,11 +24,11 @@ from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import colocate_with, control_dependencies, init_scope, name_scope
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
-from headrace.ops.casting import cast
-from headrace.ops.flow import group, tuple_
-from headrace.ops.state import is_resource_variable
-from headrace.ops.variable_lists import trainable_variables
-from headrace.ops.variables import Variable
+from headrace.library.variables.variable_lists import trainable_variables
+from headrace.library.variables.variables import Variable
+from headrace.ops.flow.identities import group, tuple_
+from headrace.ops.math.casting import cast
+from headrace.ops.state.references import is_resource_variable
 from headrace.training import slot_creator
 
 __all__ = ["Optimizer"]

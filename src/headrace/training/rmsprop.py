@@ -11,8 +11,8 @@ from typing import Any
 
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.tensor import Tensor
-from headrace.ops.constants import ones_like
-from headrace.ops.initializers import ones_initializer
+from headrace.library.variables.initializers import ones_initializer
+from headrace.ops.array.constants import ones_like
 from headrace.training.optimizer import Optimizer
 
 __all__ = ["RMSPropOptimizer"]

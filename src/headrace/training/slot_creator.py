@@ -14,11 +14,11 @@ from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
 from headrace.graph.names import colocate_with
 from headrace.graph.registry import get
-from headrace.ops.constants import zeros
-from headrace.ops.initializers import zeros_initializer
-from headrace.ops.state import is_resource_variable
-from headrace.ops.variable_scope import get_variable, variable_scope
-from headrace.ops.variables import Variable
+from headrace.library.variables.initializers import zeros_initializer
+from headrace.library.variables.variable_scope import get_variable, variable_scope
+from headrace.library.variables.variables import Variable
+from headrace.ops.array.constants import zeros
+from headrace.ops.state.references import is_resource_variable
 
 __all__: list[str] = []
 

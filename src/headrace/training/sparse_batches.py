@@ -16,12 +16,12 @@ from headrace.graph.names import colocate_with, name_scope
 from headrace.graph.registry import get
 from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
-from headrace.ops.casting import cast
-from headrace.ops.constants import constant, ones
-from headrace.ops.control_flow import smart_cond
-from headrace.ops.flow import identity, with_dependencies
-from headrace.ops.gathering import gather, where
-from headrace.ops.shape_ops import expand_dims, reshape, squeeze
+from headrace.ops.array.constants import constant, ones
+from headrace.ops.array.gathering import gather, where
+from headrace.ops.array.shapes import expand_dims, reshape, squeeze
+from headrace.ops.flow.control_flow import smart_cond
+from headrace.ops.flow.identities import identity, with_dependencies
+from headrace.ops.math.casting import cast
 
 
 class SparseInfo(NamedTuple):

@@ -19,13 +19,16 @@ from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import colocate_with, control_dependencies, device, name_scope
 from headrace.graph.tensor import Tensor
-from headrace.ops.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
-from headrace.ops.assigning import assign
-from headrace.ops.constants import fill
-from headrace.ops.flow import group, no_op
-from headrace.ops.queues import FIFOQueue
-from headrace.ops.variable_lists import global_variables, report_uninitialized_variables
-from headrace.ops.variables import Variable
+from headrace.library.variables.assigning import assign
+from headrace.library.variables.variable_lists import (
+    global_variables,
+    report_uninitialized_variables,
+)
+from headrace.library.variables.variables import Variable
+from headrace.ops.array.constants import fill
+from headrace.ops.data.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
+from headrace.ops.data.queues import FIFOQueue
+from headrace.ops.flow.identities import group, no_op
 from headrace.training.optimizer import Optimizer
 from headrace.training.queue_runner import QueueRunner
 

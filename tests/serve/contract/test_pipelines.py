@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.ops.readers import ReaderBase, text_line_reader_v2
+from headrace.ops.io.readers import ReaderBase, text_line_reader_v2
 from tests.serve.clusters import Cluster
 from tests.serve.conftest import Background
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.ops.accumulators import (
+from headrace.library.staging import (
+    BaseStagingArea,
+    MapStagingArea,
+    StagingArea,
+)
+from headrace.ops.data.accumulators import (
     ConditionalAccumulator,
     ConditionalAccumulatorBase,
     SparseConditionalAccumulator,
 )
-from headrace.ops.barriers import Barrier
-from headrace.ops.queues import (
+from headrace.ops.data.barriers import Barrier
+from headrace.ops.data.queues import (
     FIFOQueue,
     PaddingFIFOQueue,
     PriorityQueue,
     QueueBase,
     RandomShuffleQueue,
 )
-from headrace.ops.record_input import RecordInput
-from headrace.ops.staging import (
-    BaseStagingArea,
-    MapStagingArea,
-    StagingArea,
-)
+from headrace.ops.io.record_input import RecordInput
 from headrace.unmodified.facade import names_beneath as _names_beneath
 
 if not TYPE_CHECKING:

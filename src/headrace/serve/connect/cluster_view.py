@@ -17,7 +17,7 @@ from typing import Protocol
 from headrace.base import errors
 from headrace.base.device import DeviceSpec
 from headrace.codec import protos as pb
-from headrace.run.keys import task_of
+from headrace.run.exec.keys import task_of
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.connect.awaited import Awaited, wait_for_all

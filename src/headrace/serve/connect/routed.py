@@ -9,7 +9,7 @@ import logging
 from typing import Any
 
 from headrace.codec import protos as pb
-from headrace.run.keys import source_task
+from headrace.run.exec.keys import source_task
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.connect.liveness import Debts, Revived

@@ -5,8 +5,8 @@ what it sends leaves with its reply.  A link takes no more than the system holds
 not read, until it hears what has been taken, which every value says that comes back: small values, and
 those that lie in memory that both sides share.  Everything else is pushed, over connections that are
 always being read.  So two tasks that send each other large values never wait for each other.
-Called by: serve.master.step and serve.worker.worker (make Links), serve.worker.exchange (sends), run.program (waits),
-the lane (the two kinds of Link).  Threads: a link is the step's own thread's; `wake` is any's.
+Called by: serve.master.step and serve.worker.worker (make Links), serve.worker.exchange (sends), run.exec.program
+(waits), the lane (the two kinds of Link).  Threads: a link is the step's own thread's; `wake` is any's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 from headrace.base import errors
 from headrace.codec.frames import Frame, Kind, pack, whole
 from headrace.run.pending import Pending
-from headrace.run.variable import Lease
+from headrace.run.state.variable import Lease
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.wire import NUMBERS, decode_sent, encode_sent
 from headrace.serve.rpc import messages as m

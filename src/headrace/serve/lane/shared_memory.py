@@ -3,7 +3,8 @@
 A value is copied once, into a segment, and used where it is by the process that it was sent to; a socket copies twice,
 the second time into new memory.  It pays because segments are used again: their pages are there, and mapped.
 A segment is a memory file: a page whose first byte says whose turn it is, then the bytes of one tensor at a time.
-A variable that was sent before lives in a home (`run.homes`): it is not copied at all.  Others map a home read-only.
+A variable that was sent before lives in a home (`run.state.homes`): it is not copied at all.  Others map a home
+read-only.
 
 The `Lender` of a connection makes segments and fills them, and lends homes; the descriptor of each goes to the other
 process once, beside the frame that first refers to it.  The `Borrower` there makes arrays of them.  When the last array
@@ -32,9 +33,9 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.codec.frames import Elsewhere
-from headrace.run import homes
-from headrace.run.homes import AVAILABLE, GRAIN, READ_ONLY, SEALS, Home, Loan
-from headrace.run.variable import Lease
+from headrace.run.state import homes
+from headrace.run.state.homes import AVAILABLE, GRAIN, READ_ONLY, SEALS, Home, Loan
+from headrace.run.state.variable import Lease
 
 __all__ = ["AVAILABLE", "FREE", "GRAIN", "LENT", "PAGE", "SEALS", "Borrower", "Lender"]
 

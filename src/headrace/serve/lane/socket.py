@@ -19,8 +19,8 @@ from typing import Any
 from headrace.base import errors
 from headrace.codec.frame_parser import Parser
 from headrace.codec.frames import Elsewhere, Frame, Kind, pack, whole
-from headrace.run.homes import home_of
-from headrace.run.variable import Lease
+from headrace.run.state.homes import home_of
+from headrace.run.state.variable import Lease
 from headrace.serve.lane.shared_memory import AVAILABLE, Borrower, Lender
 from headrace.serve.rpc.vanished import keep_alive
 

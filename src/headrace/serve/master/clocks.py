@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.run.exec.trace import shift
 from headrace.run.scope import Scope
-from headrace.run.trace import shift
 from headrace.serve.connect.cluster_view import ClusterView
 from headrace.serve.connect.peers import Peer
 from headrace.serve.rpc import methods

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from headrace.codec import protos as pb
 from headrace.plan.relay import Stages
-from headrace.run import keys
-from headrace.run.variable import Lease
+from headrace.run.exec import keys
+from headrace.run.state.variable import Lease
 from headrace.serve.rpc import messages as m
 
 Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool]

@@ -16,7 +16,7 @@ from headrace.graph.registry import traits_of
 from headrace.plan.relay import Stages
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.run.variable import Lease, release
+from headrace.run.state.variable import Lease, release
 from headrace.serve.connect.cluster_view import ClusterView, Owing
 from headrace.serve.lane.links import LinkedCall, Links
 from headrace.serve.master.plans import InLine

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.codec import protos as pb
-from headrace.run.resources import DEFAULT_CONTAINER
+from headrace.run.state.resources import DEFAULT_CONTAINER
 from headrace.serve.observe.causes import likely_cause
 
 

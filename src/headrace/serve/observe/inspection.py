@@ -19,15 +19,15 @@ from headrace.base.shapes import Shape
 from headrace.base.traits import RECEIVE
 from headrace.codec import protos as pb
 from headrace.run import long_waits
-from headrace.run.kernel import NodeInfo, StepState
-from headrace.run.keys import source_device, task_of
-from headrace.run.lines import Shared
+from headrace.run.exec.kernel import NodeInfo, StepState
+from headrace.run.exec.keys import source_device, task_of
 from headrace.run.pending import WaitInfo
-from headrace.run.queue_spec import UNBOUNDED
-from headrace.run.queues import Attempt, Queue
-from headrace.run.readers import Read, Reader
-from headrace.run.resources import Resource, ResourceManager
-from headrace.run.variable import State
+from headrace.run.queues.queue import Attempt, Queue
+from headrace.run.queues.spec import UNBOUNDED
+from headrace.run.readers.reader import Read, Reader
+from headrace.run.state.lines import Shared
+from headrace.run.state.resources import Resource, ResourceManager
+from headrace.run.state.variable import State
 from headrace.serve.observe.lookalikes import MOST, lookalikes, may_mean_another
 
 Who = dict[WaitInfo, tuple[StepState, NodeInfo]]

@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
-from headrace.run.keys import task_of
+from headrace.run.exec.keys import task_of
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.connect.cluster_view import ClusterView, Owed

@@ -4,7 +4,7 @@ Everything else that a service takes or returns is the protobuf message itself. 
 shells' business (`serve.rpc.methods`).
 
 Leases: who decodes a request from bytes sets its `takes_leases`.  Values of the reply may then be
-`run.variable.Lease`s, to be encoded as their arrays and given back by `release`, when the bytes are
+`run.state.variable.Lease`s, to be encoded as their arrays and given back by `release`, when the bytes are
 on their way and when they never will be.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headrace.codec import protos as pb
-from headrace.run import variable
+from headrace.run.state import variable
 
 if TYPE_CHECKING:
     from headrace.serve.lane.links import Link, Links

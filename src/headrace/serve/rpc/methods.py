@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.codec import tensors
-from headrace.run.variable import Lease
+from headrace.run.state.variable import Lease
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import status
 

@@ -2,7 +2,7 @@
 
 Tasks of ours send each other a value as soon as it is there; others are asked for it.
 
-Called by: serve.worker.worker (makes it, hands out what was sent), run.program (sends, receives).
+Called by: serve.worker.worker (makes it, hands out what was sent), run.exec.program (sends, receives).
 Threads: any.
 """
 
@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import errors
-from headrace.run.keys import source_task, target_task
-from headrace.run.partial import PartialRun
+from headrace.run.exec.keys import source_task, target_task
+from headrace.run.exec.partial import PartialRun
+from headrace.run.exec.rendezvous import Delivery, Rendezvous
+from headrace.run.exec.team import let_blas_go
+from headrace.run.exec.trace import StatsCollector
 from headrace.run.pending import Pending
-from headrace.run.rendezvous import Delivery, Rendezvous
 from headrace.run.scope import Scope
-from headrace.run.team import let_blas_go
-from headrace.run.trace import StatsCollector
-from headrace.run.variable import Lease, release
+from headrace.run.state.variable import Lease, release
 from headrace.serve.connect.peers import Peer
 from headrace.serve.connect.persistent import Persistent
 from headrace.serve.rpc import messages as m

@@ -20,9 +20,9 @@ from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.partial import compile_partial
 from headrace.plan.partition import shown
 from headrace.plan.prune import Pruned, needed
-from headrace.run import handles
-from headrace.run.keys import key, task_of, tensor_name
-from headrace.run.trace import StatsCollector
+from headrace.run.exec.keys import key, task_of, tensor_name
+from headrace.run.exec.trace import StatsCollector
+from headrace.run.state import handles
 from headrace.serve.rpc import messages as m
 from headrace.serve.worker.exchange import Routes
 from headrace.serve.worker.worker_session import Steps, WorkerSession

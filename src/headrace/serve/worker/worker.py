@@ -19,17 +19,17 @@ from headrace.base import errors
 from headrace.base.device import DeviceSpec
 from headrace.codec import protos as pb
 from headrace.plan.compile import Compiled
-from headrace.run.closing import closes_because
-from headrace.run.files import ANYWHERE, Files
-from headrace.run.kernel import Runtime, StepState
-from headrace.run.keys import source_task
-from headrace.run.partial import PartialRun
+from headrace.run.exec.closing import closes_because
+from headrace.run.exec.kernel import Runtime, StepState
+from headrace.run.exec.keys import source_task
+from headrace.run.exec.partial import PartialRun
+from headrace.run.exec.program import Program
+from headrace.run.exec.team import Team
+from headrace.run.exec.trace import StatsCollector
 from headrace.run.pending import Pending
-from headrace.run.program import Program
+from headrace.run.readers.files import ANYWHERE, Files
 from headrace.run.scope import Scope
-from headrace.run.team import Team
-from headrace.run.trace import StatsCollector
-from headrace.run.variable import release
+from headrace.run.state.variable import release
 from headrace.serve.connect.peers import Peers, gives_pending
 from headrace.serve.lane.links import Links
 from headrace.serve.observe.blocked import of_tasks

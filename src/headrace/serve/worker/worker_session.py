@@ -13,10 +13,10 @@ from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
-from headrace.run.files import Files
-from headrace.run.kernel import Memos, Runtime
-from headrace.run.resources import ResourceManager
-from headrace.run.team import Team
+from headrace.run.exec.kernel import Memos, Runtime
+from headrace.run.exec.team import Team
+from headrace.run.readers.files import Files
+from headrace.run.state.resources import ResourceManager
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.connect.peers import Peers
 from headrace.serve.observe.strangers import Stranger

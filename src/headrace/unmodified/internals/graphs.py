@@ -17,7 +17,7 @@ from headrace.graph.operation import Operation
 from headrace.graph.registry import OPS
 from headrace.graph.scopes import get_default_graph
 from headrace.graph.tensor import Tensor
-from headrace.ops.control_flow import smart_cond as _smart_cond
+from headrace.ops.flow.control_flow import smart_cond as _smart_cond
 
 DEFAULT_GRAPH_SEED: Final = 87654321
 _numbers = itertools.count()

@@ -1,0 +1,185 @@
+"""tf.layers.batch_normalization: the statistics of the batch taken out, those of all batches kept for later.
+
+Called by: programs.  Threads: as graph.
+Source: Ioffe, Szegedy, ICML 2015; TF 1.15 behaviour: variables ``gamma``, ``beta``, ``moving_mean`` and
+``moving_variance``, updates in the collection UPDATE_OPS
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.base import dtypes
+from headrace.graph import scopes
+from headrace.graph.collections import GraphKeys
+from headrace.graph.convert import convert
+from headrace.graph.names import name_scope
+from headrace.graph.tensor import Tensor
+from headrace.library.layers.parameters import chosen, known
+from headrace.library.variables.assigning import assign_sub
+from headrace.library.variables.initializers import ones_initializer, zeros_initializer
+from headrace.library.variables.variable_scope import get_variable, variable_scope
+from headrace.ops.array.constants import constant
+from headrace.ops.array.shapes import reshape
+from headrace.ops.math.casting import cast
+from headrace.ops.nn.basics import batch_normalization as normalized
+from headrace.ops.nn.basics import moments
+from headrace.ops.nn.batch_norm import fused_batch_norm
+
+__all__ = ["batch_normalization"]
+
+
+def batch_normalization(
+    inputs: Any,
+    axis: Any = -1,
+    momentum: float = 0.99,
+    epsilon: float = 1e-3,
+    center: bool = True,
+    scale: bool = True,
+    beta_initializer: Any = zeros_initializer(),  # noqa: B008 (it has no state)
+    gamma_initializer: Any = ones_initializer(),  # noqa: B008
+    moving_mean_initializer: Any = zeros_initializer(),  # noqa: B008
+    moving_variance_initializer: Any = ones_initializer(),  # noqa: B008
+    beta_regularizer: Any = None,
+    gamma_regularizer: Any = None,
+    beta_constraint: Any = None,
+    gamma_constraint: Any = None,
+    training: Any = False,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+    renorm: bool = False,
+    renorm_clipping: Any = None,
+    renorm_momentum: float = 0.99,
+    fused: bool | None = None,
+    virtual_batch_size: int | None = None,
+    adjustment: Any = None,
+) -> Tensor:
+    """(inputs - mean) / sqrt(variance + epsilon) · gamma + beta, for each place along `axis`.
+
+    While `training` (a bool, or a tensor of one) the mean and variance are the batch's, and operations in the
+    collection UPDATE_OPS move the moving ones, which are used otherwise, by 1 - momentum; run them with the training
+    step.  fused: as one operation, by default for images with channels in axis 3 or 1.
+    Raises NotImplementedError for renorm, virtual_batch_size, adjustment and several axes; ValueError if the size of
+    the axis is not known, or fused is True and cannot be.
+    """
+    _refuse(renorm=renorm, virtual_batch_size=virtual_batch_size, adjustment=adjustment)
+    values = convert(inputs)
+    at, size = _axis(values, axis)
+    one_op = _is_one_op(values, at, axis, fused)
+    half = values.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16)
+    kind = dtypes.float32 if half else values.dtype.base_dtype
+    with variable_scope(name, "batch_normalization", [values], reuse=reuse):
+        gamma = beta = None
+        if scale:
+            gamma = get_variable(
+                "gamma", [size], kind, gamma_initializer, gamma_regularizer, trainable,
+                constraint=gamma_constraint,
+            )  # fmt: skip
+        if center:
+            beta = get_variable(
+                "beta", [size], kind, beta_initializer, beta_regularizer, trainable,
+                constraint=beta_constraint,
+            )  # fmt: skip
+        moving = [
+            get_variable(f"moving_{what}", [size], kind, initializer, trainable=False)
+            for what, initializer in (
+                ("mean", moving_mean_initializer), ("variance", moving_variance_initializer),
+            )
+        ]  # fmt: skip
+        make = _fused if one_op else _composed
+        outputs, *batch = make(values, gamma, beta, moving, at, epsilon, training)
+        if known(training) is not False:
+            _keep(moving, batch, momentum, training)
+        return outputs
+
+
+def _refuse(**unavailable: Any) -> None:
+    for what, asked in unavailable.items():
+        if asked:
+            raise NotImplementedError(
+                f"batch_normalization with {what} is not available; leave it out, or write it with tf.nn.moments"
+            )
+
+
+def _is_one_op(values: Tensor, at: int, axis: Any, fused: bool | None) -> bool:
+    """at: the axis, counted from the first one; axis: as it was given."""
+    possible = len(values.raw_shape or ()) == 4 and at in (1, 3)
+    if fused and not possible:
+        raise ValueError(
+            f"fused batch_normalization is for images with channels in axis 3 or 1, not {values.shape} and axis {axis}"
+        )
+    return possible if fused is None else bool(fused)
+
+
+def _axis(values: Tensor, axis: Any) -> tuple[int, int]:
+    """The axis, counted from the first one, and its size."""
+    if isinstance(axis, (list, tuple)):
+        if len(axis) != 1:
+            raise NotImplementedError(
+                f"batch_normalization along several axes ({list(axis)}) is not available: reshape them into one"
+            )
+        (axis,) = axis
+    raw = values.raw_shape
+    if raw is None or not -len(raw) <= axis < len(raw) or raw[axis] is None:
+        raise ValueError(
+            f"the size of axis {axis} must be known, and {values.name} has shape {values.shape}"
+        )
+    size = raw[axis]
+    assert size is not None
+    return axis % len(raw), size
+
+
+def _fused(
+    values: Tensor, gamma: Any, beta: Any, moving: Sequence[Any], at: int, epsilon: float, training: Any
+) -> Sequence[Tensor]:  # fmt: skip
+    """The outputs, and the mean and (unbiased) variance of the batch."""
+    size, data_format = (values.raw_shape or ())[at], "NHWC" if at == 3 else "NCHW"
+    gamma = constant(1.0, "float32", [size]) if gamma is None else gamma
+    beta = constant(0.0, "float32", [size]) if beta is None else beta
+
+    def by_batch() -> list[Tensor]:
+        return list(fused_batch_norm(values, gamma, beta, epsilon=epsilon, data_format=data_format))
+
+    def by_moving() -> list[Tensor]:
+        return list(
+            fused_batch_norm(
+                values, gamma, beta, moving[0], moving[1], epsilon=epsilon, data_format=data_format,
+                is_training=False,
+            )
+        )  # fmt: skip
+
+    found: Sequence[Tensor] = chosen(training, by_batch, by_moving)
+    return found
+
+
+def _composed(
+    values: Tensor, gamma: Any, beta: Any, moving: Sequence[Any], at: int, epsilon: float, training: Any
+) -> Sequence[Tensor]:  # fmt: skip
+    rank = len(values.raw_shape or ())
+    others = [axis for axis in range(rank) if axis != at]
+    precise = cast(values, moving[0].dtype.base_dtype)
+    batch = moments(precise, others)
+    mean, variance = chosen(
+        training, lambda: list(batch), lambda: [convert(variable) for variable in moving]
+    )
+    along = [-1 if axis == at else 1 for axis in range(rank)]
+
+    def spread(value: Any) -> Any:
+        return value if value is None or at == rank - 1 else reshape(value, along)
+
+    outputs = normalized(
+        precise, spread(mean), spread(variance), spread(beta), spread(gamma), epsilon
+    )
+    return cast(outputs, values.dtype.base_dtype), mean, variance
+
+
+def _keep(moving: Sequence[Any], batch: Sequence[Tensor], momentum: float, training: Any) -> None:
+    """Put operations that move `moving` towards what the batch has into UPDATE_OPS."""
+    still = chosen(training, lambda: constant(momentum), lambda: constant(1.0))
+    for variable, value in zip(moving, batch, strict=True):
+        with name_scope(None, "AssignMovingAvg", [variable, value]) as scope:
+            share = cast(1.0 - still, variable.dtype.base_dtype)
+            update = assign_sub(variable, (variable - value) * share, name=scope)
+        scopes.get_default_graph().add_to_collection(GraphKeys.UPDATE_OPS, update)

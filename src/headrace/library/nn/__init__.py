@@ -1,0 +1,1 @@
+"""tf.nn and tf.losses beyond single ops."""

@@ -1,0 +1,524 @@
+"""variable_scope and get_variable: variables that are found again by name.
+
+A graph has one store of variables by full name.  A scope gives names a prefix and holds defaults
+(initializer, dtype, …) that `get_variable` calls and scopes inside it inherit.  Entering a variable
+scope opens a name scope too, whose name differs when the same scope is entered again.
+Called by: layers, make_template, programs.
+Threads: the current scope is the thread's own; the store belongs to the graph.
+Source: TF 1.15 behaviour; names, reuse rules and errors checked against the oracle
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, Final
+
+from headrace.base import dtypes
+from headrace.graph import scopes
+from headrace.graph.collections import GraphKeys
+from headrace.graph.convert import convert, graph_of
+from headrace.graph.graph import Graph
+from headrace.library.variables.variable_store import VariableStore
+from headrace.library.variables.variables import VariableAggregation, VariableSynchronization
+
+__all__ = [
+    "AUTO_REUSE",
+    "VariableScope",
+    "get_local_variable",
+    "get_variable",
+    "get_variable_scope",
+    "no_regularizer",
+    "variable_scope",
+]
+
+
+class _ReuseMode(enum.Enum):
+    AUTO_REUSE = 1
+
+
+AUTO_REUSE: Final = _ReuseMode.AUTO_REUSE
+"""As `reuse`: find the variable, or make it if there is none."""
+
+Reuse = bool | _ReuseMode | None
+
+
+def no_regularizer(_: Any) -> None:
+    """A regularizer that stops the scope's from being inherited."""
+
+
+class VariableScope:
+    """A prefix for names, and defaults for what `get_variable` is not told."""
+
+    def __init__(
+        self,
+        reuse: Reuse,
+        name: str = "",
+        initializer: Any = None,
+        regularizer: Any = None,
+        caching_device: Any = None,
+        partitioner: Any = None,
+        custom_getter: Any = None,
+        name_scope: str = "",
+        dtype: Any = dtypes.float32,
+        use_resource: bool | None = None,
+        constraint: Any = None,
+    ) -> None:
+        self._name = name
+        self._initializer = initializer
+        self._regularizer = regularizer
+        self._reuse = reuse
+        self._caching_device = caching_device
+        self._partitioner = partitioner
+        self._custom_getter = custom_getter
+        self._name_scope = name_scope
+        self._dtype = dtype
+        self._use_resource = use_resource
+        self._constraint = constraint
+
+    @property
+    def name(self) -> str:
+        """The prefix, without a trailing '/'."""
+        return self._name
+
+    @property
+    def original_name_scope(self) -> str:
+        """The name scope that was opened with it first, with a trailing '/'."""
+        return self._name_scope
+
+    @property
+    def reuse(self) -> Reuse:
+        """True: variables must exist; AUTO_REUSE: they may; otherwise they must not."""
+        return self._reuse
+
+    @property
+    def initializer(self) -> Any:
+        """Default initializer."""
+        return self._initializer
+
+    @property
+    def dtype(self) -> Any:
+        """Default dtype."""
+        return self._dtype
+
+    @property
+    def use_resource(self) -> bool | None:
+        """Default of use_resource."""
+        return self._use_resource
+
+    @property
+    def regularizer(self) -> Any:
+        """Default regularizer."""
+        return self._regularizer
+
+    @property
+    def caching_device(self) -> Any:
+        """Default caching device."""
+        return self._caching_device
+
+    @property
+    def partitioner(self) -> Any:
+        """Default partitioner."""
+        return self._partitioner
+
+    @property
+    def custom_getter(self) -> Any:
+        """What `get_variable` calls instead of getting the variable itself."""
+        return self._custom_getter
+
+    @property
+    def constraint(self) -> Any:
+        """Default constraint."""
+        return self._constraint
+
+    def reuse_variables(self) -> None:
+        """From here on variables of this scope must exist."""
+        self._reuse = True
+
+    def set_initializer(self, initializer: Any) -> None:
+        """Change the default initializer."""
+        self._initializer = initializer
+
+    def set_dtype(self, dtype: Any) -> None:
+        """Change the default dtype."""
+        self._dtype = dtype
+
+    def set_use_resource(self, use_resource: bool | None) -> None:
+        """Change the default of use_resource."""
+        self._use_resource = use_resource
+
+    def set_regularizer(self, regularizer: Any) -> None:
+        """Change the default regularizer."""
+        self._regularizer = regularizer
+
+    def set_caching_device(self, caching_device: Any) -> None:
+        """Change the default caching device."""
+        self._caching_device = caching_device
+
+    def set_partitioner(self, partitioner: Any) -> None:
+        """Change the default partitioner."""
+        self._partitioner = partitioner
+
+    def set_custom_getter(self, custom_getter: Any) -> None:
+        """Change what `get_variable` calls."""
+        self._custom_getter = custom_getter
+
+    def get_collection(self, name: Any) -> list[Any]:
+        """What a collection has from this scope."""
+        return scopes.get_default_graph().get_collection(name, self._name and self._name + "/")
+
+    def trainable_variables(self) -> list[Any]:
+        """The trainable variables of this scope."""
+        return self.get_collection(GraphKeys.TRAINABLE_VARIABLES)
+
+    def global_variables(self) -> list[Any]:
+        """The global variables of this scope."""
+        return self.get_collection(GraphKeys.GLOBAL_VARIABLES)
+
+    def local_variables(self) -> list[Any]:
+        """The local variables of this scope."""
+        return self.get_collection(GraphKeys.LOCAL_VARIABLES)
+
+    def get_variable(
+        self,
+        var_store: VariableStore,
+        name: str,
+        shape: Any = None,
+        dtype: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        reuse: Reuse = None,
+        trainable: bool | None = None,
+        collections: Any = None,
+        caching_device: Any = None,
+        partitioner: Any = None,
+        validate_shape: bool = True,
+        use_resource: bool | None = None,
+        custom_getter: Any = None,
+        constraint: Any = None,
+        synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+        aggregation: VariableAggregation = VariableAggregation.NONE,
+    ) -> Any:
+        """The variable `name` of this scope (see `tf.get_variable`), defaults filled in."""
+        full_name = f"{self._name}/{name}" if self._name else name
+        with scopes.get_default_graph().name_scope(
+            None
+        ):  # the name depends on variable scopes only
+            if dtype is not None:
+                dtype = dtypes.as_dtype(dtype).base_dtype
+                if initializer is not None and not callable(initializer):
+                    _check_type(full_name, initializer, dtype)
+            return var_store.get_variable(
+                full_name,
+                shape=shape,
+                dtype=_first(dtype, self._dtype),
+                initializer=_first(initializer, self._initializer),
+                regularizer=_first(regularizer, self._regularizer),
+                reuse=_first(reuse, self._reuse),
+                trainable=trainable,
+                collections=collections,
+                caching_device=_first(caching_device, self._caching_device),
+                partitioner=_first(partitioner, self._partitioner),
+                validate_shape=validate_shape,
+                use_resource=_first(use_resource, self._use_resource),
+                custom_getter=_first(custom_getter, self._custom_getter),
+                constraint=_first(constraint, self._constraint),
+                synchronization=synchronization,
+                aggregation=aggregation,
+            )
+
+
+def _first(given: Any, default: Any) -> Any:
+    return default if given is None else given
+
+
+def _check_type(name: str, initializer: Any, dtype: dtypes.DType) -> None:
+    found = convert(initializer).dtype.base_dtype
+    if found != dtype:
+        raise ValueError(
+            f"Initializer type '{found}' and explicit dtype '{dtype}' don't match: "
+            f"give variable {name} only one of them, or tf.cast the initializer"
+        )
+
+
+class _Current(threading.local):
+    """A thread's current scope in a graph, and how often scopes were opened (for unique names)."""
+
+    def __init__(self) -> None:
+        self.scope = VariableScope(False)
+        self.counts: dict[str, int] = {}
+
+    def open(self, name: str) -> None:
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+    def close_inside(self, name: str) -> None:
+        """What is opened inside `name` next counts from zero again."""
+        prefix = name + "/" if name else ""
+        for key in self.counts:
+            if not name or key.startswith(prefix):
+                self.counts[key] = 0
+
+    def unique(self, prefix: str) -> str:
+        """`prefix`, with ``_1``, ``_2``, … if a scope of that name is open or was opened here."""
+        inside = f"{self.scope.name}/" if self.scope.name else ""
+        if not self.counts.get(inside + prefix):
+            return prefix
+        index = 1
+        while self.counts.get(f"{inside}{prefix}_{index}"):
+            index += 1
+        return f"{prefix}_{index}"
+
+
+_STORE_KEY = ("__variable_store",)
+_SCOPE_KEY = ("__varscope",)
+
+
+def _kept(key: Any, make: Callable[[], Any]) -> Any:
+    kept = scopes.get_default_graph().get_collection_ref(key)
+    if not kept:
+        kept.append(make())
+    return kept[0]
+
+
+def _current() -> _Current:
+    found: _Current = _kept(_SCOPE_KEY, _Current)
+    return found
+
+
+def _default_store() -> VariableStore:
+    found: VariableStore = _kept(_STORE_KEY, VariableStore)
+    return found
+
+
+def get_variable_scope() -> VariableScope:
+    """The current scope."""
+    return _current().scope
+
+
+def get_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool | None = None,
+    collections: Any = None,
+    caching_device: Any = None,
+    partitioner: Any = None,
+    validate_shape: bool = True,
+    use_resource: bool | None = None,
+    custom_getter: Any = None,
+    constraint: Any = None,
+    synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+    aggregation: VariableAggregation = VariableAggregation.NONE,
+) -> Any:
+    """The variable `name` of the current scope: made, or found if the scope says so.
+
+    initializer: a function of (shape, dtype=…), an initializer class, a function without
+    parameters, or a value (then give no shape); by default glorot_uniform for floats, else zeros.
+    Raises ValueError if it exists and may not, must exist and does not, or differs in shape or dtype.
+    """
+    return get_variable_scope().get_variable(
+        _default_store(),
+        name,
+        shape=shape,
+        dtype=dtype,
+        initializer=initializer,
+        regularizer=regularizer,
+        trainable=trainable,
+        collections=collections,
+        caching_device=caching_device,
+        partitioner=partitioner,
+        validate_shape=validate_shape,
+        use_resource=use_resource,
+        custom_getter=custom_getter,
+        constraint=constraint,
+        synchronization=synchronization,
+        aggregation=aggregation,
+    )
+
+
+def partitioned_variable(scope: VariableScope, partitioner: Any, **arguments: Any) -> Any:
+    """The variable in parts whose name is that of `scope` itself.
+
+    arguments: as those of `get_variable`; the rest is the scope's.
+    """
+    with scopes.get_default_graph().name_scope(None):
+        return _default_store().get_partitioned(
+            scope.name,
+            partitioner=partitioner,
+            reuse=scope.reuse,
+            regularizer=scope.regularizer,
+            caching_device=scope.caching_device,
+            use_resource=scope.use_resource,
+            constraint=scope.constraint,
+            **arguments,
+        )
+
+
+def get_local_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool | None = False,
+    collections: Any = None,
+    **others: Any,
+) -> Any:
+    """`get_variable` for the LOCAL_VARIABLES collection; not trainable.
+
+    others: the further parameters of `get_variable`.
+    """
+    keys = [*(collections or ()), GraphKeys.LOCAL_VARIABLES]
+    return get_variable(name, shape, dtype, initializer, regularizer, False, keys, **others)
+
+
+class variable_scope:
+    """Context manager: variables got inside are named under this scope and inherit its defaults."""
+
+    def __init__(
+        self,
+        name_or_scope: str | VariableScope | None,
+        default_name: str | None = None,
+        values: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        caching_device: Any = None,
+        partitioner: Any = None,
+        custom_getter: Any = None,
+        reuse: Reuse = None,
+        dtype: Any = None,
+        use_resource: bool | None = None,
+        constraint: Any = None,
+        auxiliary_name_scope: bool = True,
+    ) -> None:
+        """`default_name` is made unique, and used if `name_or_scope` is None.
+
+        reuse: True, AUTO_REUSE, or None or False to inherit.  `auxiliary_name_scope` False opens no
+        name scope.  Raises ValueError, TypeError.
+        """
+        if default_name is None and name_or_scope is None:
+            raise TypeError(
+                "If default_name is None then name_or_scope is required: a variable_scope has a name"
+            )
+        if name_or_scope is not None and not isinstance(name_or_scope, (str, VariableScope)):
+            raise TypeError(
+                f"VariableScope: name_or_scope must be a string or VariableScope, not {name_or_scope!r}"
+            )
+        if reuse not in (None, False, True, AUTO_REUSE):
+            raise ValueError(
+                f"The reuse parameter must be True or False or None, or AUTO_REUSE, not {reuse!r}"
+            )
+        if not isinstance(auxiliary_name_scope, bool):
+            raise TypeError(
+                f"The auxiliary_name_scope must be `True` or `False`, while get {auxiliary_name_scope!r}"
+            )
+        if name_or_scope is None and reuse:
+            raise ValueError(
+                "reuse=True cannot be used without a name_or_scope: a scope named by default is always new"
+            )
+        self._name_or_scope = name_or_scope
+        self._default_name = default_name
+        self._values = values
+        self._reuse = reuse or None
+        self._auxiliary = auxiliary_name_scope
+        self._given = {
+            "initializer": initializer,
+            "regularizer": regularizer,
+            "caching_device": caching_device,
+            "partitioner": partitioner,
+            "dtype": None if dtype is None else dtypes.as_dtype(dtype),
+            "use_resource": use_resource,
+            "constraint": constraint,
+        }
+        self._custom_getter = custom_getter
+        self._entered: list[ExitStack] = []
+
+    def __enter__(self) -> VariableScope:
+        graph = graph_of(self._values) if self._values else scopes.get_default_graph()
+        with ExitStack() as stack:
+            stack.enter_context(graph.as_default())
+            scope = self._open(graph, stack)
+            self._entered.append(stack.pop_all())
+        return scope
+
+    def __exit__(self, *exc: Any) -> None:
+        self._entered.pop().__exit__(*exc)
+
+    def _open(self, graph: Graph, stack: ExitStack) -> VariableScope:
+        target = self._name_or_scope
+        names: AbstractContextManager[str] | None = None
+        if not self._auxiliary:
+            here = graph.get_name_scope()
+            names = graph.name_scope(here + "/" if here else None)
+        if target is None:
+            assert self._default_name is not None
+            opened = stack.enter_context(names or graph.name_scope(self._default_name))
+            target = _current().unique(self._default_name)
+            return stack.enter_context(self._entering(target, opened))
+        short = target if isinstance(target, str) else target.name.rpartition("/")[2]
+        if not short and names is None:
+            origin = target if isinstance(target, str) else target.original_name_scope
+            return stack.enter_context(self._entering(target, origin))
+        opened = stack.enter_context(names or graph.name_scope(short))
+        if isinstance(target, VariableScope):
+            opened = target.original_name_scope
+        return stack.enter_context(self._entering(target, opened))
+
+    @contextmanager
+    def _entering(self, target: str | VariableScope, origin: str) -> Iterator[VariableScope]:
+        """Make the new scope current; `origin`: its name scope."""
+        current = _current()
+        outer = current.scope
+        if isinstance(target, VariableScope):
+            base, name = target, target.name
+            reuse = self._reuse or base.reuse
+        else:
+            base = outer
+            name = f"{outer.name}/{target}" if outer.name else target
+            reuse = self._reuse or outer.reuse
+        scope = self._derived(base, name, reuse, origin)
+        current.open(name)
+        counts = dict(current.counts) if isinstance(target, VariableScope) else None
+        current.scope = scope
+        try:
+            yield scope
+        finally:
+            current.close_inside(name)
+            if counts is not None:
+                current.counts = counts
+            current.scope = outer
+
+    def _derived(self, base: VariableScope, name: str, reuse: Reuse, origin: str) -> VariableScope:
+        defaults = {
+            key: getattr(base, key) if value is None else value
+            for key, value in self._given.items()
+        }
+        getter = _chained(self._custom_getter, base.custom_getter)
+        return VariableScope(reuse, name, custom_getter=getter, name_scope=origin, **defaults)
+
+
+def _chained(getter: Any, outer: Any) -> Any:
+    """`getter`, whose own getter is `outer` if there is one."""
+    if getter is None or outer is None:
+        return outer if getter is None else getter
+
+    def both(inner: Any, *args: Any, **kwargs: Any) -> Any:
+        return getter(lambda *a, **k: outer(inner, *a, **k), *args, **kwargs)
+
+    return both
+
+
+def unique_variable_scope(prefix: str) -> str:
+    """`prefix`, numbered if a scope of that name was opened inside the current one."""
+    return _current().unique(prefix)
+
+
+def pure_variable_scope(
+    name: str, custom_getter: Any = None
+) -> AbstractContextManager[VariableScope]:
+    """Context manager: the scope `name` inside the current one, without a name scope."""
+    return variable_scope(name, custom_getter=custom_getter)._entering(name, name)

@@ -1,0 +1,1 @@
+"""Arithmetic that several ops share; registers no op."""

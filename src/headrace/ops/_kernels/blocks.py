@@ -1,0 +1,42 @@
+"""Large arrays a block at a time: what is done with a block is done in the cache, and blocks run side by side.
+
+Blocks depend on sizes alone, so results do not depend on who works on them.
+Called by: ops.math.reductions, plan.fuse.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.run.exec.team import spread
+
+__all__: list[str] = []
+
+BLOCK = 131072
+"""Elements: a few blocks fit into a processor's cache, and threads seldom wait for the interpreter between two."""
+LARGE = 2 * BLOCK  # elements from which an operation is worth sharing
+
+
+def over_blocks(count: int, work: Callable[[int], object]) -> None:
+    """work(number) for each of `count` blocks."""
+    spread(work, range(count))
+
+
+def summed_in_blocks(x: Any) -> Any:
+    """Whether `total` is how the sum of all elements of this array is made."""
+    return x.size >= LARGE and x.dtype.kind == "f" and x.dtype.itemsize > 2 and x.flags.c_contiguous
+
+
+def total(x: Any) -> Any:
+    """The sum of all elements: of each block, then of those sums."""
+    flat = x.reshape(-1)
+    sums = np.empty(-(-flat.size // BLOCK), x.dtype)
+
+    def one(number: int) -> None:
+        sums[number] = np.add.reduce(flat[number * BLOCK : (number + 1) * BLOCK])
+
+    over_blocks(len(sums), one)
+    return np.add.reduce(sums)

@@ -1,0 +1,213 @@
+"""How the windows of images are laid out in memory, so that a convolution is a product of matrices.
+
+Three ways, of which `layout` chooses by what they copy, and a fourth that multiplies less:
+- Rows: each window is a row, [n · out, window · c].  Copies every input once for each place of the window.
+- Columns: each window is a column, [window · c, n · out].  As much, but in runs along an image's last dimension instead
+  of a window's: for few channels.
+- Bands: along the first spatial dimension nothing is laid out.  The product has, for every line of the input, what the
+  line gives at each place k of the window, [n · lines, k · m]; an output is the sum of k of them.  Copies 1/k as
+  much, and its products are wide, which BLAS likes better.
+- Tiles (`ops._kernels.winograd`): Winograd's way, for floats, many channels and windows of 3 or 5.
+A layout works on a few images at a time, in memory that stays in the cache.
+Called by: ops._kernels.convolving.  Threads: any; the scratch memory is the thread's.
+Source: Chellapilla, Puri, Simard, "High performance convolutional neural networks for document processing", 2006;
+Anderson et al., "Low-memory GEMM-based convolution algorithms for deep neural networks", 2017, for bands
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from headrace.ops._kernels.scratch import scratch
+from headrace.ops._kernels.windows import Array, Geometry
+from headrace.ops._kernels.winograd import Tiles
+
+__all__: list[str] = []
+
+_PADDED, _LAID_OUT, _WIDE = 0, 1, 2  # slots of scratch memory
+_MOST = (
+    1 << 20
+)  # elements of an image's bands; where they do not stay in the cache they are no gain
+_WASTE = 1.2  # products that bands may make in vain, where padding is less than the window takes
+_TURNING = 2.0  # what it costs to turn an element of the filters
+_ADDING = 1.5  # what it costs to write an element of a product and add it elsewhere; 1 is a copy of an input
+
+
+class Layout(Protocol):
+    """Of convolutions of one geometry, c channels to m.  Arrays have their channels last."""
+
+    elements: int
+    """Of scratch memory for one image."""
+    shape: tuple[int, int]
+    """Of the filters as a matrix."""
+
+    def matrix(self, filters: Array) -> Array:
+        """filters [*window, c, m] as `convolve` takes them."""
+
+    def convolve(self, x: Array, matrix: Array, into: Array) -> None:
+        """into [n, *out, m] = the windows of x [n, *size, c], times the filters."""
+
+    def multiply(self, x: Array, dy: Array, out: Array) -> None:
+        """out, like `matrix` = what x [n, *size, c] and dy [n, *out, m] give for the filters' gradient."""
+
+    def filters(self, matrix: Array) -> Array:
+        """The inverse of `matrix`."""
+
+
+def layout(
+    where: Geometry, channels: int, made: int, count: int, dtype: np.dtype[Any], gradient: bool = False
+) -> Layout:  # fmt: skip
+    """The layout for a convolution of `count` images.  gradient: for that of its filters."""
+    if where.is_pointwise:
+        return Rows(where, channels, made)
+    if dtype.kind == "f" and Tiles.fit(where):
+        tiles = Tiles(where, channels, made)
+        if tiles.gains(count):
+            return tiles
+    if where.window[-1] * channels < where.out[-1]:
+        return Columns(where, channels, made)
+    if where.strides[0] == 1 and where.window[0] > 1 and 0 not in where.out:
+        places, lines = where.window[0], where.size[0] / where.out[0]
+        width = math.prod(where.window[1:]) * channels
+        copied = lines * (width + (1.0 if gradient else _ADDING) * places * made)
+        spared = count * math.prod(where.out) * (places * width - copied)
+        bands = Bands(where, channels, made)
+        if (
+            lines <= _WASTE
+            and spared >= _TURNING * places * width * made
+            and bands.elements <= _MOST
+        ):
+            return bands
+    return Rows(where, channels, made)
+
+
+def rows(x: Array, where: Geometry) -> Array:
+    """The windows of x [n, *size, c] as rows, [n · out, window · c]; in scratch memory, if not where they were."""
+    n, c = len(x), x.shape[-1]
+    if where.is_pointwise:
+        return x.reshape(-1, c)
+    padded = x
+    if where.has_pads:
+        padded = where.padded(x, out=scratch(_PADDED, (n, *where.padded_size, c), x.dtype))
+    shape = (n * math.prod(where.out), math.prod(where.window) * c)
+    found = scratch(_LAID_OUT, shape, x.dtype)
+    found.reshape(n, *where.out, *where.window, c)[...] = where.windows(padded)
+    return found
+
+
+class Rows:
+    """See the module header."""
+
+    def __init__(self, where: Geometry, channels: int, made: int) -> None:
+        self._where = where
+        self._of_filters = (*where.window, channels, made)
+        self.shape = (math.prod(where.window) * channels, made)
+        self.elements = math.prod(where.out) * self.shape[0]
+
+    def matrix(self, filters: Array) -> Array:
+        return filters.reshape(self.shape)
+
+    def convolve(self, x: Array, matrix: Array, into: Array) -> None:
+        product(rows(x, self._where), matrix, into)
+
+    def multiply(self, x: Array, dy: Array, out: Array) -> None:
+        np.matmul(rows(x, self._where).T, dy.reshape(-1, dy.shape[-1]), out=out)
+
+    def filters(self, matrix: Array) -> Array:
+        return matrix.reshape(self._of_filters)
+
+
+class Columns(Rows):
+    """See the module header."""
+
+    def convolve(self, x: Array, matrix: Array, into: Array) -> None:
+        product(self._columns(x).T, matrix, into)
+
+    def multiply(self, x: Array, dy: Array, out: Array) -> None:
+        np.matmul(self._columns(x), dy.reshape(-1, dy.shape[-1]), out=out)
+
+    def _columns(self, x: Array) -> Array:
+        where, n, c = self._where, len(x), x.shape[-1]
+        planes = scratch(_PADDED, (c, n, *where.padded_size), x.dtype)
+        room = np.moveaxis(planes, 0, -1)
+        if where.has_pads:
+            where.padded(x, out=room)
+        else:
+            room[...] = x
+        found = scratch(_LAID_OUT, (self.shape[0], n * math.prod(where.out)), x.dtype)
+        channel, image, *spatial = planes.strides
+        steps = [stride * s for stride, s in zip(spatial, where.strides, strict=True)]
+        spread = [stride * d for stride, d in zip(spatial, where.dilations, strict=True)]
+        view = (*where.window, c, n, *where.out)
+        found.reshape(view)[...] = as_strided(
+            planes, view, (*spread, channel, image, *steps), writeable=False
+        )
+        return found
+
+
+class Bands:
+    """See the module header."""
+
+    def __init__(self, where: Geometry, channels: int, made: int) -> None:
+        self._places, self._made = where.window[0], made
+        self._within = Geometry(
+            where.size, (1, *where.window[1:]), (1, *where.strides[1:]), (1, *where.dilations[1:]),
+            [(0, 0), *where.pads[1:]],
+        )  # fmt: skip
+        self._of_filters = (*where.window[1:], channels, self._places, made)
+        self.shape = (math.prod(where.window[1:]) * channels, self._places * made)
+        self.elements = math.prod(self._within.out) * sum(self.shape)
+        self._meet = [self._lines(where, place) for place in range(self._places)]
+
+    @staticmethod
+    def _lines(where: Geometry, place: int) -> tuple[slice, slice]:
+        """Lines of the output, and those of the input that give something to them at this place."""
+        first = place * where.dilations[0] - where.pads[0][0]
+        start = min(max(0, -first), where.out[0])
+        end = max(min(where.out[0], where.size[0] - first), start)
+        return slice(start, end), slice(start + first, end + first)
+
+    def matrix(self, filters: Array) -> Array:
+        return np.moveaxis(filters, 0, -2).reshape(self.shape)
+
+    def filters(self, matrix: Array) -> Array:
+        return np.moveaxis(matrix.reshape(self._of_filters), -2, 0)
+
+    def _room(self, n: int, dtype: np.dtype[Any]) -> Array:
+        """Scratch memory [n, lines, *out of the others, k, m]."""
+        return scratch(_WIDE, (n, *self._within.out, self._places, self._made), dtype)
+
+    def convolve(self, x: Array, matrix: Array, into: Array) -> None:
+        given = self._room(len(x), x.dtype)
+        np.matmul(rows(x, self._within), matrix, out=given.reshape(-1, matrix.shape[1]))
+        everywhere = slice(0, into.shape[1])
+        places = list(range(self._places))
+        first = next((k for k in places if self._meet[k][0] == everywhere), None)
+        if first is None:
+            into[...] = 0
+        else:
+            places.remove(first)
+            into[...] = given[:, self._meet[first][1], ..., first, :]
+        for place in places:
+            of_output, of_input = self._meet[place]
+            into[:, of_output] += given[:, of_input, ..., place, :]
+
+    def multiply(self, x: Array, dy: Array, out: Array) -> None:
+        moved = self._room(len(x), dy.dtype)
+        for place, (of_output, of_input) in enumerate(self._meet):
+            moved[:, : of_input.start, ..., place, :] = 0
+            moved[:, of_input, ..., place, :] = dy[:, of_output]
+            moved[:, of_input.stop :, ..., place, :] = 0
+        np.matmul(rows(x, self._within).T, moved.reshape(-1, out.shape[1]), out=out)
+
+
+def product(a: Array, b: Array, into: Array) -> None:
+    """into [..., m] = a [·, k] times b [k, m]; `into` may have gaps."""
+    if into.flags.c_contiguous:
+        np.matmul(a, b, out=into.reshape(-1, into.shape[-1]))
+    else:
+        into[...] = (a @ b).reshape(into.shape)

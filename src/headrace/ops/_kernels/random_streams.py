@@ -1,0 +1,256 @@
+"""Random arrays: TensorFlow's numbers when seeded, NumPy's fastest generator when not.
+
+A node's stream is a Philox generator whose position is its memory from run to run.  A run that makes
+n numbers takes 256 n blocks of four words from it, however few it needs, as TensorFlow's CPU kernels
+do; block k of a run makes elements 4k to 4k+3 (2k and 2k+1 for 64-bit types).
+Logarithms and sines in single precision are the C library's, as in TensorFlow: where rounding the
+double-precision value could differ from it, the library is asked.
+Called by: random_ops.  Threads: any; a stream hands out blocks under its lock.
+Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011; Box and Muller 1958;
+block counts and bit layouts found by comparing with the oracle
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from headrace.run.queues.philox import philox_words
+
+Array = np.ndarray[Any, Any]
+_BLOCKS_PER_NUMBER: Final = 256
+_CHUNK: Final = 8192  # blocks made at once, so that intermediates stay in cache
+_CUTOFF: Final = 2.0  # standard deviations, of the truncated normal
+_SMALLEST: Final = 1e-7  # of the uniform number under the logarithm
+
+
+class Stream:
+    """The numbers of one node: from two seeds, both zero for seeds nobody knows."""
+
+    def __init__(self, seed: int, seed2: int) -> None:
+        self.seeded = bool(seed or seed2)
+        if not self.seeded:
+            seed, seed2 = (int.from_bytes(os.urandom(8), "little") for _ in range(2))
+        self._seeds = (seed & (2**64 - 1), seed2 & (2**64 - 1))
+        self._next = 0
+        self._lock = threading.Lock()
+        self.numpy = np.random.Generator(np.random.SFC64([seed & (2**64 - 1), seed2 & (2**64 - 1)]))
+        """For what has no fixed numbers."""
+
+    def reserve(self, blocks: int) -> int:
+        """The first of `blocks` blocks that nobody else gets."""
+        with self._lock:
+            first = self._next
+            self._next += blocks
+        return first
+
+    def words(self, first: int, count: int) -> Array:
+        """uint64 [count, 4] of 32-bit numbers: blocks first, first + 1, …"""
+        return self.words_at(np.arange(first, first + count, dtype=np.uint64))
+
+    def words_at(self, blocks: Array) -> Array:
+        """uint64 [n, 4] of 32-bit numbers: these blocks."""
+        return philox_words(*self._seeds, blocks)
+
+    def chunks(self, size: int, per_block: int) -> Iterator[tuple[int, int, Array]]:
+        """(start, stop, words) pieces that cover `size` elements, `per_block` from each block."""
+        first = self.reserve(size * _BLOCKS_PER_NUMBER)
+        blocks = -(-size // per_block)
+        for at in range(0, blocks, _CHUNK):
+            count = min(_CHUNK, blocks - at)
+            start = at * per_block
+            yield start, min(size, start + count * per_block), self.words(first + at, count)
+
+
+# -- bits to numbers in [0, 1) ----------------------------------------------------------------
+
+
+def _float32(words: Array) -> Array:
+    bits = (words.astype(np.uint32) & np.uint32(0x7FFFFF)) | np.uint32(127 << 23)
+    return bits.view(np.float32) - np.float32(1)
+
+
+def _float64(high: Array, low: Array) -> Array:
+    bits = ((high & np.uint64(0xFFFFF)) << np.uint64(32)) | low | np.uint64(1023 << 52)
+    return bits.view(np.float64) - 1.0
+
+
+def _float16(words: Array) -> Array:
+    bits = (words.astype(np.uint16) & np.uint16(0x3FF)) | np.uint16(15 << 10)
+    return bits.view(np.float16) - np.float16(1)
+
+
+def _bfloat16(words: Array) -> Array:
+    bits = (words.astype(np.uint16) & np.uint16(0x7F)) | np.uint16(127 << 7)
+    made: Array = bits.view(ml_dtypes.bfloat16) - np.array(1, ml_dtypes.bfloat16)
+    return made
+
+
+_FROM_WORD: dict[Any, Callable[[Array], Array]] = {
+    np.dtype(np.float32): _float32,
+    np.dtype(np.float16): _float16,
+    np.dtype(ml_dtypes.bfloat16): _bfloat16,
+}
+
+
+def uniform(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
+    """[size] in [0, 1)."""
+    if not stream.seeded and dtype in (np.float32, np.float64):
+        return stream.numpy.random(size, dtype)
+    out = np.empty(size, dtype)
+    wide = dtype == np.float64
+    for start, stop, words in stream.chunks(size, 2 if wide else 4):
+        if wide:
+            made = _float64(words[:, 0::2].ravel(), words[:, 1::2].ravel())
+        else:
+            made = _FROM_WORD[dtype](words.ravel())
+        out[start:stop] = made[: stop - start]
+    return out
+
+
+def uniform_int(stream: Stream, size: int, low: int, high: int, dtype: np.dtype[Any]) -> Array:
+    """[size] in [low, high), low < high."""
+    if not stream.seeded:
+        drawn: Array = stream.numpy.integers(low, high, size, dtype)
+        return drawn
+    span = np.uint64(high - low)
+    out = np.empty(size, np.uint64)
+    wide = dtype == np.int64
+    for start, stop, words in stream.chunks(size, 2 if wide else 4):
+        if wide:
+            drawn = (words[:, 0::2] | (words[:, 1::2] << np.uint64(32))).ravel()
+        else:
+            drawn = words.ravel()
+        out[start:stop] = drawn[: stop - start] % span
+    return (out + np.uint64(low & (2**64 - 1))).view(np.int64).astype(dtype)
+
+
+def doubles(stream: Stream, first: int, size: int) -> Array:
+    """[size] float64 in [0, 1), two to a block, from block `first` on."""
+    return doubles_of(stream.words(first, -(-size // 2))).ravel()[:size]
+
+
+def doubles_of(words: Array) -> Array:
+    """float64 [n, 2] in [0, 1) from [n, 4] words."""
+    return _float64(words[:, 0::2], words[:, 1::2])
+
+
+# -- normal numbers ---------------------------------------------------------------------------
+
+
+def normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
+    """[size] of mean 0 and standard deviation 1."""
+    if not stream.seeded:
+        kind = np.float64 if dtype == np.float64 else np.float32
+        return stream.numpy.standard_normal(size, kind).astype(dtype, copy=False)
+    out = np.empty(size, dtype)
+    for start, stop, words in stream.chunks(size, 2 if dtype == np.float64 else 4):
+        out[start:stop] = _normals(words, dtype).ravel()[: stop - start].astype(dtype, copy=False)
+    return out
+
+
+def truncated_normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
+    """[size] of a normal distribution without what is 2 or more standard deviations off."""
+    if not stream.seeded:
+        return _redrawn(stream.numpy, size, dtype)
+    # Each group of 4 (2) elements has blocks of its own and takes the first numbers that fit.
+    group = 2 if dtype == np.float64 else 4
+    stride = group * _BLOCKS_PER_NUMBER // 4
+    first = stream.reserve(size * _BLOCKS_PER_NUMBER)
+    groups = -(-size // group)
+    out = np.empty((groups, group), dtype)
+    for at in range(0, groups, _CHUNK):
+        starts = first + stride * np.arange(at, min(groups, at + _CHUNK), dtype=np.uint64)
+        out[at : at + _CHUNK] = _fitting(stream, starts.astype(np.uint64), group, dtype, 2, stride)
+    return out.ravel()[:size]
+
+
+def _fitting(
+    stream: Stream, starts: Array, group: int, dtype: np.dtype[Any], blocks: int, most: int
+) -> Array:
+    """[len(starts), group]: the first numbers below the cutoff of the `blocks` from each start on."""
+    where = (starts[:, None] + np.arange(blocks, dtype=np.uint64)).ravel()
+    drawn = _normals(stream.words_at(where), dtype).reshape(len(starts), -1)
+    fits = np.abs(drawn) < _CUTOFF
+    rank = np.cumsum(fits, axis=1)
+    chosen = fits & (rank <= group)
+    short = rank[:, -1] < group
+    out = np.empty((len(starts), group), drawn.dtype)
+    out[~short] = drawn[~short][chosen[~short]].reshape(-1, group)
+    if np.any(short):
+        if blocks >= most:  # one chance in 10 ** 80
+            raise ArithmeticError("no truncated normal numbers among all those reserved")
+        out[short] = _fitting(stream, starts[short], group, dtype, min(8 * blocks, most), most)
+    return out.astype(dtype, copy=False)
+
+
+def _redrawn(generator: np.random.Generator, size: int, dtype: np.dtype[Any]) -> Array:
+    kind = np.float64 if dtype == np.float64 else np.float32
+    out = generator.standard_normal(size, kind)
+    far = np.flatnonzero(np.abs(out) >= _CUTOFF)
+    while far.size:
+        again = generator.standard_normal(far.size, kind)
+        out[far] = again
+        far = far[np.abs(again) >= _CUTOFF]
+    return out.astype(dtype, copy=False)
+
+
+def _normals(words: Array, dtype: np.dtype[Any]) -> Array:
+    """[n, 4] of float32 or [n, 2] of float64 from [n, 4] words, by Box and Muller's transform."""
+    if dtype == np.float64:
+        radius_of, angle_of = _float64(words[:, 0], words[:, 1]), _float64(words[:, 2], words[:, 3])
+        logs = _each(math.log, np.maximum(radius_of, _SMALLEST))
+        angle = 2 * np.pi * angle_of
+        radius = np.sqrt(-2.0 * logs)
+        return np.stack((_each(math.sin, angle) * radius, _each(math.cos, angle) * radius), axis=1)
+    narrow = np.float32
+    logs = _single("logf", np.log, np.maximum(_float32(words[:, 0::2]), narrow(_SMALLEST)))
+    angle = (2 * np.pi * _float32(words[:, 1::2]).astype(np.float64)).astype(narrow)
+    radius = np.sqrt(narrow(-2) * logs)
+    pairs = (_single("sinf", np.sin, angle) * radius, _single("cosf", np.cos, angle) * radius)
+    return np.stack(pairs, axis=2).reshape(len(words), 4)
+
+
+def _each(function: Callable[[float], float], x: Array) -> Array:
+    return np.fromiter(map(function, x.tolist()), np.float64, len(x))
+
+
+def _library() -> dict[str, Any]:
+    """The C library's single-precision functions that this process has; empty if it has none."""
+    found = {}
+    try:
+        library = ctypes.CDLL(None)
+        for name in ("logf", "sinf", "cosf"):
+            function = getattr(library, name)
+            function.restype, function.argtypes = ctypes.c_float, [ctypes.c_float]
+            found[name] = function
+    except (OSError, AttributeError, TypeError):
+        return {}
+    return found
+
+
+_LIBRARY: Final = _library()
+_DOUBT: Final = (
+    0.33  # units in the last place by which the library's value may be off beyond rounding
+)
+
+
+def _single(name: str, exact: Callable[[Array], Array], x: Array) -> Array:
+    """float32: the library's `name` of x, or `exact` in double precision rounded if there is none."""
+    precise = exact(x.astype(np.float64))
+    rounded = precise.astype(np.float32)
+    function = _LIBRARY.get(name)
+    if function is not None:
+        off = np.abs(precise - rounded) / np.spacing(np.abs(rounded)).astype(np.float64)
+        doubtful = off > 0.5 - _DOUBT if name == "logf" else off > 0.42
+        rounded[doubtful] = np.fromiter(
+            map(function, x[doubtful].tolist()), np.float32, int(np.count_nonzero(doubtful))
+        )
+    return rounded

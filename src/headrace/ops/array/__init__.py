@@ -1,0 +1,1 @@
+"""Arrays: shapes, joining, slicing, gathering, padding, constants."""

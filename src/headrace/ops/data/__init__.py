@@ -1,0 +1,1 @@
+"""Queues and what else steps share: barriers, accumulators, staging areas."""

@@ -1,0 +1,1 @@
+"""Control flow, checks, printing, and edges between devices."""

@@ -1,0 +1,123 @@
+"""Stacks: what a loop remembers for its gradient.
+
+A stack lives as long as a step: each run of its node makes a new one, and what refers to it is gone with the step.
+Called by: graph.loop_gradients (through the registry).
+Source: TF 1.15 core/kernels/stack.cc
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.base.dtypes import DType
+from headrace.base.shapes import Shape
+from headrace.base.traits import ALIASES, NEVER_FOLDED, SNAPSHOTS, STATEFUL
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import ShapeContext, unknown
+from headrace.run.exec.kernel import KernelContext
+from headrace.run.state.stacks import Stack
+
+
+def _stack_of(handle: Any) -> Stack:
+    """The stack behind a handle.  Raises InvalidArgument."""
+    if isinstance(handle, np.ndarray) and handle.ndim == 0:
+        handle = handle[()]
+    if not isinstance(handle, Stack):
+        raise errors.invalid_argument(
+            f"a stack operation was given a {type(handle).__name__} instead of a stack's handle"
+        )
+    return handle
+
+
+def _pair(c: ShapeContext) -> Shape:
+    return (2,)
+
+
+def _pushed(c: ShapeContext) -> Shape:
+    return c.shape(1)
+
+
+@op("StackV2", inputs="max_size: int32", outputs="handle: resource", attrs="elem_type: type; stack_name: string = ''",
+    traits={STATEFUL}, shape=_pair, differentiable=False)  # fmt: skip
+def stack_op(ctx: KernelContext, max_size: Any, *, elem_type: DType, stack_name: bytes) -> Stack:
+    """A new stack; max_size []: of at most that many values, of any number if it is negative."""
+    if max_size.ndim:
+        raise errors.invalid_argument(
+            f"max_size must be a scalar, and has shape {list(max_size.shape)}"
+        )
+    return Stack(stack_name.decode() or ctx.node.name, elem_type, int(max_size))
+
+
+@op("StackPushV2", inputs="handle: resource; elem: T", outputs="output: T",
+    attrs="T: type; swap_memory: bool = false", traits={STATEFUL, ALIASES, SNAPSHOTS}, shape=_pushed,
+    differentiable=False)  # fmt: skip
+def stack_push_op(xp: Any, handle: Any, elem: Any, *, T: DType) -> Any:
+    """elem, which is now on the stack.
+
+    Raises InvalidArgument if the stack is full, closed or of another dtype.
+    """
+    stack = _stack_of(handle)
+    if T is not stack.dtype:
+        raise errors.invalid_argument(
+            f"stack {stack.name!r} holds {stack.dtype.name}, not {T.name}"
+        )
+    stack.push(elem)
+    return elem
+
+
+@op(
+    "StackPopV2",
+    inputs="handle: resource",
+    outputs="elem: elem_type",
+    attrs="elem_type: type",
+    shape=unknown,
+    traits={STATEFUL, ALIASES},
+    differentiable=False,
+)
+def stack_pop_op(xp: Any, handle: Any, *, elem_type: DType) -> Any:
+    """The value that was pushed last, which is gone from the stack.
+
+    Raises InvalidArgument if the stack is empty, closed or of another dtype.
+    """
+    stack = _stack_of(handle)
+    if elem_type is not stack.dtype:
+        raise errors.invalid_argument(
+            f"stack {stack.name!r} holds {stack.dtype.name}, not {elem_type.name}"
+        )
+    return stack.pop()
+
+
+@op("StackCloseV2", inputs="handle: resource", traits={STATEFUL}, differentiable=False)
+def stack_close_op(xp: Any, handle: Any) -> None:
+    """Nothing; the stack is empty and refuses values."""
+    _stack_of(handle).close()
+
+
+# -- the first generation: handles are string references, and there is no max_size ----------------
+
+
+@op("Stack", outputs="handle: Ref(string)", attrs="elem_type: type; stack_name: string = ''", traits={STATEFUL},
+    shape=_pair, differentiable=False)  # fmt: skip
+def stack_v1_op(ctx: KernelContext, *, elem_type: DType, stack_name: bytes) -> Stack:
+    """A new stack, of any number of values."""
+    return Stack(stack_name.decode() or ctx.node.name, elem_type, -1)
+
+
+for _name, _spec, _block in (
+    ("StackPush", stack_push_op, {
+        "inputs": "; elem: T", "outputs": "output: T", "attrs": "T: type; swap_memory: bool = false",
+        "traits": {ALIASES, SNAPSHOTS}, "shape": _pushed,
+    }),
+    ("StackPop", stack_pop_op, {
+        "outputs": "elem: elem_type", "attrs": "elem_type: type", "traits": {ALIASES}, "shape": unknown,
+    }),
+    ("StackClose", stack_close_op, {}),
+):  # fmt: skip
+    _more: dict[str, Any] = {**_block}
+    _inputs = "handle: Ref(string)" + _more.pop("inputs", "")
+    assert _spec.kernel is not None
+    _more["traits"] = {NEVER_FOLDED, *_more.get("traits", ())}
+    op(_name, inputs=_inputs, differentiable=False, **_more)(_spec.kernel)

@@ -1,0 +1,1 @@
+"""Files, records, and what is parsed of them."""

@@ -1,0 +1,422 @@
+"""decode_csv: records of text to one tensor per column (RFC 4180, as TensorFlow reads it).
+
+Records without quotes or line ends are split by `bytes.split`; the fields of all columns of one
+type are converted in one go.  Anything unexpected sends the call through `_Table.diagnose`, which
+goes record by record and raises the first error, as TensorFlow would; where a reader of this task
+remembers having read the record, the error names file and line.
+Called by: programs.  Threads: kernels run in any step's thread.
+Source: TF 1.15 core/kernels/decode_csv_op.cc, for behaviour; compared with the oracle
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.base import dtypes, errors
+from headrace.base.dtypes import DType
+from headrace.base.shapes import Shape, text
+from headrace.base.traits import PER_RECORD
+from headrace.graph.graph import Operation
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import ShapeContext
+from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.number_text import doubles, parse_int, singles
+from headrace.ops.io.readers import origin_of
+from headrace.run.exec.kernel import KernelContext
+
+__all__ = ["decode_csv"]
+
+Array = np.ndarray[Any, Any]
+Fields = Sequence[bytes]
+
+
+class _Malformed(Exception):
+    """A record that cannot be decoded; the text says why, with "record N" still to be filled in."""
+
+
+# -- fields of one type -----------------------------------------------------------------------
+
+
+def _integers(fields: Fields, careful: bool, dtype: DType) -> Array:
+    numbers = list(map(parse_int if careful else int, fields))
+    wide = np.array(numbers, np.int64)  # raises OverflowError
+    if dtype is dtypes.int32 and wide.size:
+        narrow = wide.astype(np.int32)
+        if not np.array_equal(narrow, wide):
+            raise OverflowError
+        return narrow
+    return wide.astype(dtype.np, copy=False)
+
+
+def _strings(fields: Fields, careful: bool) -> Array:
+    column = np.empty(len(fields), object)
+    column[:] = fields
+    return column
+
+
+_Converter = Callable[[Fields, bool], Array]
+_CONVERTERS: dict[DType, _Converter] = {
+    dtypes.float32: singles,
+    dtypes.float64: doubles,
+    dtypes.int32: lambda fields, careful: _integers(fields, careful, dtypes.int32),
+    dtypes.int64: lambda fields, careful: _integers(fields, careful, dtypes.int64),
+    dtypes.string: _strings,
+}
+_NEUTRAL: dict[DType, bytes] = {dtypes.string: b""}  # for missing fields; 0 for numbers
+
+
+# -- records to fields ------------------------------------------------------------------------
+
+
+class _Splitter:
+    """How records are cut into fields."""
+
+    def __init__(self, delim: bytes, quotes: bool, select: Sequence[int]) -> None:
+        self.delim = delim
+        self.quotes = quotes
+        self.select = list(select)
+        self._pick: Callable[[Fields], Any] | None = None
+        if len(self.select) > 1:
+            self._pick = operator.itemgetter(*self.select)
+        elif self.select:
+            only = self.select[0]
+            self._pick = lambda fields: (fields[only],)
+        self._strange = delim in (b"\n", b"\r") or (quotes and delim == b'"')
+
+    def split(self, record: bytes) -> Fields:
+        """The (selected) fields; fewer if the record has fewer.  Raises _Malformed."""
+        if (
+            not record
+            or b"\n" in record
+            or b"\r" in record
+            or (self.quotes and b'"' in record)
+            or self._strange
+        ):
+            return self._scan(record)
+        fields = record.split(self.delim)
+        if self._pick is None:
+            return fields
+        if len(fields) > self.select[-1]:
+            picked: Fields = self._pick(fields)
+            return picked
+        return [fields[index] for index in self.select if index < len(fields)]
+
+    def split_all(self, records: list[bytes], width: int) -> list[bytes]:
+        """The fields of all records, `width` of each.  Raises _Malformed."""
+        text = b"\n".join(records)
+        if not self.select and self._is_plain(text, records):
+            if [record.count(self.delim) for record in records].count(width - 1) != len(records):
+                raise _Malformed
+            return text.replace(b"\n", self.delim).split(self.delim)
+        rows = list(map(self.split, records))
+        for row in rows:
+            if len(row) != width:
+                raise _Malformed
+        return list(itertools.chain.from_iterable(rows))
+
+    def _is_plain(self, text: bytes, records: list[bytes]) -> bool:
+        """Whether records that are joined to lines in `text` can be split at every delimiter."""
+        return not (
+            self._strange
+            or b"" in records
+            or b"\r" in text
+            or (self.quotes and b'"' in text)
+            or text.count(b"\n") != len(records) - 1
+        )
+
+    def _scan(self, record: bytes) -> Fields:
+        """Character by character where it must be; line ends before a field are passed over."""
+        found: list[bytes] = []
+        number = at = 0
+        last = self.select[-1] if self.select else None
+        while at < len(record) and (last is None or number <= last):
+            if record[at : at + 1] in (b"\n", b"\r"):
+                at += 1
+                continue
+            if self.quotes and record[at : at + 1] == b'"':
+                field, at = self._quoted(record, at + 1)
+            else:
+                field, at = self._plain(record, at)
+            if last is None or number in self.select:
+                found.append(field)
+            number += 1
+        if record.endswith(self.delim) and (last is None or number in self.select):
+            found.append(b"")
+        return found
+
+    def _plain(self, record: bytes, at: int) -> tuple[bytes, int]:
+        end = record.find(self.delim, at)
+        field = record[at:] if end < 0 else record[at:end]
+        if b"\n" in field or b"\r" in field or (self.quotes and b'"' in field):
+            raise _Malformed("Unquoted fields cannot have quotes/CRLFs inside in record {}")
+        return field, len(record) if end < 0 else end + 1
+
+    def _quoted(self, record: bytes, at: int) -> tuple[bytes, int]:
+        """A field that starts after its opening quote, and where the next one starts."""
+        pieces = []
+        while True:
+            quote = record.find(b'"', at)
+            if quote < 0:
+                break
+            follower = record[quote + 1 : quote + 2]
+            if not follower or follower == self.delim:
+                pieces.append(record[at:quote])
+                return b"".join(pieces), quote + 2
+            if follower != b'"':
+                raise _Malformed(
+                    "Quote inside a string has to be escaped by another quote in record {}"
+                )
+            pieces.append(record[at : quote + 1])
+            at = quote + 2
+        raise _Malformed("Quoted field has to end with quote followed by delim or end in record {}")
+
+
+# -- fields to columns ------------------------------------------------------------------------
+
+
+class _Group:
+    """The columns of one type."""
+
+    def __init__(self, kind: DType, members: list[int]) -> None:
+        self.kind = kind
+        self.members = members
+
+    def fields(self, flat: list[bytes], width: int) -> list[bytes]:
+        """Their fields, column by column, of all fields row by row."""
+        if len(self.members) == 1:
+            return flat[self.members[0] :: width]
+        return list(itertools.chain.from_iterable([flat[at::width] for at in self.members]))
+
+
+class _Table:
+    """The columns that one node wants."""
+
+    def __init__(
+        self, splitter: _Splitter, types: Sequence[DType], na_value: bytes, defaults: Sequence[Any]
+    ) -> None:
+        self.splitter = splitter
+        self.types = list(types)
+        self.na_value = na_value
+        self.defaults = [default.reshape(-1) for default in defaults]
+        self.groups = [
+            _Group(kind, [at for at, other in enumerate(types) if other is kind])
+            for kind in dict.fromkeys(types)
+        ]
+
+    def columns(self, records: list[bytes], single: bool) -> list[Any]:
+        """One vector per column, or with `single` one value of the only record.
+
+        Raises _Malformed, ValueError, OverflowError.
+        """
+        width = len(self.types)
+        flat = self.splitter.split_all(records, width)
+        careful = b"_" in b"".join(records)
+        found: list[Any] = [None] * width
+        for group in self.groups:
+            values = self._converted(group, group.fields(flat, width), careful)
+            if not single:
+                by_column = values.reshape(len(group.members), len(records))
+                for at, column in zip(group.members, by_column, strict=True):
+                    found[at] = column
+            elif group.kind is dtypes.string:
+                for number, at in enumerate(group.members):
+                    found[at] = values[number : number + 1].reshape(())
+            else:
+                for at, value in zip(group.members, values, strict=True):
+                    found[at] = value
+        return found
+
+    def _converted(self, group: _Group, fields: list[bytes], careful: bool) -> Array:
+        """The fields, column by column, as values of one type, defaults in place of missing ones."""
+        missing = []
+        if b"" in fields or (self.na_value and self.na_value in fields):
+            missing = [at for at, field in enumerate(fields) if self._is_missing(field)]
+            for at in missing:
+                fields[at] = _NEUTRAL.get(group.kind, b"0")
+        values = _CONVERTERS[group.kind](fields, careful)
+        for at in missing:
+            column = at * len(group.members) // len(fields)
+            default = self.defaults[group.members[column]]
+            if not default.size:
+                raise _Malformed
+            values[at] = default[0]
+        return values
+
+    def _is_missing(self, field: bytes) -> bool:
+        return not field or field == self.na_value
+
+    def diagnose(self, record: bytes) -> None:
+        """Raise the first error of one record, if it has one."""
+        row = self.splitter.split(record)
+        if len(row) != len(self.types):
+            raise _Malformed(f"Expect {len(self.types)} fields but have {len(row)} in record {{}}")
+        for at, (field, kind) in enumerate(zip(row, self.types, strict=True)):
+            if self._is_missing(field):
+                if not self.defaults[at].size:
+                    raise _Malformed(f"Field {at} is required but missing in record {{}}!")
+                continue
+            try:
+                _CONVERTERS[kind]([field], True)
+            except (ValueError, OverflowError):
+                name = dtypes.spelled(kind)
+                shown = (
+                    field.decode(errors="backslashreplace").replace("{", "{{").replace("}", "}}")
+                )
+                raise _Malformed(
+                    f"Field {at} in record {{}} is not a valid {name}: {shown}"
+                ) from None
+
+
+# -- the op -----------------------------------------------------------------------------------
+
+
+def _csv_shape(c: ShapeContext) -> list[Shape]:
+    for tensor in c.op.inputs[1:]:
+        raw = tensor.raw_shape
+        if raw is not None and (len(raw) > 1 or (raw and raw[0] is not None and raw[0] > 1)):
+            raise ValueError(
+                "Shape of a default must be a length-0 or length-1 vector, or a scalar; "
+                f"{tensor.name} has shape {text(raw)}"
+            )
+    return [c.shape("records")] * c.num_outputs
+
+
+@op(
+    "DecodeCSV",
+    inputs="records: string; record_defaults: OUT_TYPE",
+    outputs="output: OUT_TYPE",
+    attrs="OUT_TYPE: list({float, double, int32, int64, string}) >= 1; field_delim: string = ','; "
+    "use_quote_delim: bool = true; na_value: string = ''; select_cols: list(int) = []",
+    shape=_csv_shape,
+    traits={PER_RECORD},
+    differentiable=False,
+)
+def decode_csv_op(
+    ctx: KernelContext,
+    records: Array,
+    *record_defaults: Any,
+    OUT_TYPE: list[DType],
+    field_delim: bytes,
+    use_quote_delim: bool,
+    na_value: bytes,
+    select_cols: list[int],
+) -> list[Any]:
+    """One value per record and column.
+
+    records [...]; record_defaults [] or [1] (what a missing field is) or [0] (it may not be
+    missing); outputs [...] each.
+    Raises InvalidArgument, naming record and field (and file and line if a reader of the task
+    remembers them).
+    """
+    table = ctx.memo.get("table")  # defaults are constants: the very same arrays in every step
+    if table is None or not all(map(operator.is_, table[0], record_defaults)):
+        made = _table(
+            OUT_TYPE, record_defaults, field_delim, use_quote_delim, na_value, select_cols
+        )
+        table = ctx.memo["table"] = (record_defaults, made)
+    decoder: _Table = table[1]
+    flat: list[bytes] = records.reshape(-1).tolist()
+    try:
+        columns = decoder.columns(flat, records.ndim == 0)
+    except (_Malformed, ValueError, OverflowError):
+        raise _first_error(ctx, decoder, flat) from None
+    return columns if records.ndim < 2 else [column.reshape(records.shape) for column in columns]
+
+
+def decode_csv_rows(op: Operation, defaults: Sequence[Any]) -> Callable[..., list[Any]] | None:
+    """The kernel of a node whose defaults are known, for records [n]: see plan.by_rows.
+
+    It raises whatever it meets first and asks no reader where that stands.
+    """
+    try:
+        table = _table(
+            op.attrs["OUT_TYPE"], defaults, op.attrs["field_delim"], op.attrs["use_quote_delim"],
+            op.attrs["na_value"], op.attrs["select_cols"],
+        )  # fmt: skip
+    except errors.OpError:  # for the step to report
+        return None
+    return lambda records, *_: table.columns(records.tolist(), False)
+
+
+def _table(
+    types: list[DType],
+    defaults: Sequence[Any],
+    delim: bytes,
+    quotes: bool,
+    na_value: bytes,
+    select: list[int],
+) -> _Table:
+    if len(delim) != 1:
+        raise errors.invalid_argument(f"field_delim should be only 1 char, and is {delim!r}")
+    if select:
+        _check_selection(select, len(types), errors.invalid_argument)
+    for at, default in enumerate(defaults):
+        if default.ndim > 1 or default.size > 1:
+            raise errors.invalid_argument(
+                f"there should be at most 1 default per field, and field {at} has one of shape "
+                f"{list(default.shape)}"
+            )
+    return _Table(_Splitter(delim, quotes, select), types, na_value, defaults)
+
+
+def _check_selection(
+    select: Sequence[int], columns: int, error: Callable[[str], Exception]
+) -> None:
+    if len(select) != columns:
+        raise error(
+            f"Length of select_cols and record_defaults do not match: {len(select)} columns, and {columns} defaults; "
+            "give one default for each selected column"
+        )
+    if any(index < 0 for index in select):
+        raise error(f"select_cols contains negative values: {list(select)}")
+    if any(a >= b for a, b in itertools.pairwise(select)):
+        raise error(f"select_cols is not strictly increasing: {list(select)}")
+
+
+def _first_error(ctx: KernelContext, table: _Table, records: list[bytes]) -> errors.OpError:
+    for number, record in enumerate(records):
+        try:
+            table.diagnose(record)
+        except _Malformed as malformed:
+            where = origin_of(ctx.runtime.resources, record)
+            line = f" ({where})" if where else ""
+            return errors.invalid_argument(
+                f"{str(malformed).format(number)}{line}; the record is {record[:200]!r}"
+            )
+    return errors.internal(f"{len(records)} CSV records could not be decoded for no known reason")
+
+
+def decode_csv(
+    records: Any,
+    record_defaults: Any,
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    name: str | None = None,
+    na_value: str = "",
+    select_cols: Sequence[int] | None = None,
+) -> list[Tensor]:
+    """Columns of CSV records: a tensor of the shape of `records` for each of `record_defaults`.
+
+    A default is a scalar or one-element list: its type is the column's, its value that of missing
+    fields; an empty list or tensor makes the field required.
+    Raises ValueError (select_cols), TypeError (types).
+    """
+    if not isinstance(record_defaults, (list, tuple)):
+        raise TypeError(f"record_defaults must be a list, not {record_defaults!r:.80}")
+    if select_cols is not None:
+        _check_selection(select_cols, len(record_defaults), ValueError)
+    columns: list[Tensor] = decode_csv_op(
+        records,
+        list(record_defaults),
+        field_delim=field_delim,
+        use_quote_delim=use_quote_delim,
+        na_value=na_value,
+        select_cols=list(select_cols or []),
+        name=name,
+    )
+    return columns

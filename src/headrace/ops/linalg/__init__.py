@@ -1,0 +1,1 @@
+"""Matrices: products, diagonals, decompositions, einsum."""

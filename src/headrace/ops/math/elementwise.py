@@ -1,0 +1,527 @@
+"""Functions of one number: exponentials, roots, trigonometry, rounding, and the ops of their gradients.
+
+Called by: nn, training, users.  Threads: kernels any; gradients as graph.
+Source: TF 1.15 core/kernels/cwise_ops.h, cwise_ops_gradients.h; gradient nodes as 2.21
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.base.traits import ALIASES, ELEMENTWISE, LIGHT, NEVER_FAILS, NONE, PER_RECORD, Traits
+from headrace.graph.convert import convert
+from headrace.graph.graph import Operation
+from headrace.graph.names import control_dependencies, name_scope
+from headrace.graph.registry import Gradient, OpSpec, op
+from headrace.graph.shape_fns import broadcast, merged, unchanged
+from headrace.graph.tensor import Tensor
+from headrace.ops.array.constants import constant, fill
+from headrace.ops.array.shapes import shape
+from headrace.ops.math.arithmetic import add_v2, mul, neg, sub, truediv
+from headrace.ops.math.broadcasting import broadcast_gradient_args, unbroadcast
+from headrace.ops.math.casting import cast, conj
+from headrace.ops.tables import FLOATS, FLOATS_AND_COMPLEXES, SIGNED, binary, make, type_attr, unary
+
+__all__ = [
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "cos", "cosh", "exp",
+    "expm1", "floor", "inv", "is_finite", "is_inf", "is_nan", "log", "log1p", "log_sigmoid",
+    "nextafter", "reciprocal", "rint", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan",
+    "tanh", "xdivy", "xlog1py", "xlogy",
+]  # fmt: skip
+
+
+def _of_input(derivative: Callable[[Tensor], Tensor]) -> Gradient:
+    """dy · derivative(x), computed once dy is there."""
+
+    def gradient(op: Operation, dout: Any) -> Tensor:
+        with control_dependencies([dout]):
+            made: Tensor = mul(dout, derivative(conj(op.inputs[0])), name="mul")
+            return made
+
+    return gradient
+
+
+def _one(x: Tensor) -> Tensor:
+    return constant(1, x.dtype.base_dtype)
+
+
+# -- exponentials, logarithms, roots ------------------------------------------------------------
+
+
+def _exp_gradient(op: Operation, dout: Any) -> Tensor:
+    with control_dependencies([dout]):
+        made: Tensor = mul(dout, conj(op.outputs[0]), name="mul")
+        return made
+
+
+def _plus_one(x: Tensor) -> Tensor:
+    one = constant(1, x.dtype.base_dtype, name="add/x")
+    total: Tensor = add_v2(one, x, name="add")
+    return total
+
+
+exp = unary("Exp", "exp", FLOATS_AND_COMPLEXES, _exp_gradient, traits={NEVER_FAILS, PER_RECORD})
+expm1 = unary("Expm1", "expm1", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Exp(x)))
+log = unary(
+    "Log",
+    "log",
+    FLOATS_AND_COMPLEXES,
+    _of_input(lambda x: make.Reciprocal(x)),
+    traits={NEVER_FAILS, PER_RECORD},
+)
+log1p = unary(
+    "Log1p",
+    "log1p",
+    FLOATS_AND_COMPLEXES,
+    _of_input(lambda x: make.Reciprocal(_plus_one(x))),
+    traits={PER_RECORD},
+)
+
+
+def _of_output(name: str) -> Gradient:
+    """The gradient is the op `name` of the output and dy."""
+    return lambda op, dout: getattr(make, name)(op.outputs[0], dout)
+
+
+def _of_conjugate_output(name: str) -> Gradient:
+    def gradient(op: Operation, dout: Any) -> Any:
+        with control_dependencies([dout]):
+            return getattr(make, name)(conj(op.outputs[0]), dout)
+
+    return gradient
+
+
+sqrt = unary(
+    "Sqrt",
+    "sqrt",
+    FLOATS_AND_COMPLEXES,
+    _of_output("SqrtGrad"),
+    traits={NEVER_FAILS, PER_RECORD, LIGHT},
+)
+
+
+@op(
+    "Rsqrt", inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=unchanged,
+    traits={PER_RECORD, ELEMENTWISE},
+)  # fmt: skip
+def rsqrt(xp: Any, x: Any) -> Any:
+    """1 / √x.
+
+    Source: TF 1.15 core/kernels/cwise_op_rsqrt.cc
+    """
+    return xp.reciprocal(xp.sqrt(x))
+
+
+rsqrt.gradient(_of_output("RsqrtGrad"))
+
+
+def _reciprocal(xp: Any, x: Any) -> Any:
+    """1 / x.
+
+    Raises InvalidArgument for integers.
+    Source: TF 1.15 core/kernels/cwise_op_inverse.cc
+    """
+    if x.dtype.kind in "iu":
+        raise errors.invalid_argument(f"1 / x has no kernel for {x.dtype}; cast x to a float")
+    return xp.reciprocal(x)
+
+
+def _one_over(name: str) -> OpSpec:
+    spec = op(
+        name, inputs="x: T", outputs="y: T", attrs=type_attr(SIGNED), shape=unchanged,
+        traits={ELEMENTWISE, PER_RECORD},
+    )(_reciprocal)  # fmt: skip
+    spec.gradient(_of_output("ReciprocalGrad"))
+    return spec
+
+
+reciprocal = _one_over("Reciprocal")
+inv = _one_over("Inv")
+
+
+@op(
+    "Sigmoid", inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=unchanged,
+    traits={NEVER_FAILS, PER_RECORD, ELEMENTWISE},
+)  # fmt: skip
+def sigmoid_op(xp: Any, x: Any) -> Any:
+    """1 / (1 + exp(-x)).
+
+    Source: TF 1.15 core/kernels/cwise_op_sigmoid.cc
+    """
+    return xp.reciprocal(1 + xp.exp(-x))
+
+
+sigmoid_op.gradient(_of_conjugate_output("SigmoidGrad"))
+
+
+def sigmoid(x: Any, name: str | None = None) -> Tensor:
+    """1 / (1 + exp(-x))."""
+    with name_scope(name, "Sigmoid", [x]) as scope:
+        made: Tensor = sigmoid_op(x, name=scope)
+        return made
+
+
+def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
+    """log(sigmoid(x)), without overflow: -softplus(-x)."""
+    with name_scope(name, "LogSigmoid", [x]) as scope:
+        x = convert(x, name="x")
+        made: Tensor = neg(make.Softplus(neg(x)), name=scope)
+        return made
+
+
+# -- trigonometry -----------------------------------------------------------------------------
+
+
+def _minus_times(derivative: Callable[[Tensor], Tensor]) -> Gradient:
+    """-dy · derivative(x)."""
+
+    def gradient(op: Operation, dout: Any) -> Tensor:
+        with control_dependencies([dout]):
+            factor = derivative(conj(op.inputs[0]))
+            made: Tensor = mul(neg(dout), factor, name="mul")
+            return made
+
+    return gradient
+
+
+def _one_less_square(x: Tensor) -> Any:
+    return make.Square(x), _one(x)
+
+
+def _asin_slope(x: Tensor) -> Tensor:
+    x2, one = _one_less_square(x)
+    made: Tensor = reciprocal(sqrt(sub(one, x2)))
+    return made
+
+
+def _atan_slope(x: Tensor) -> Tensor:
+    x2, one = _one_less_square(x)
+    made: Tensor = reciprocal(add_v2(one, x2, name="Add"))
+    return made
+
+
+def _atanh_slope(x: Tensor) -> Tensor:
+    x2, one = _one_less_square(x)
+    made: Tensor = reciprocal(sub(one, x2))
+    return made
+
+
+def _tan_gradient(op: Operation, dout: Any) -> Tensor:
+    with control_dependencies([dout]):
+        secant = reciprocal(make.Cos(conj(op.inputs[0])))
+        made: Tensor = mul(make.Square(secant), dout, name="mul")
+        return made
+
+
+def _over(function: str) -> Gradient:
+    """dy / function(y)."""
+
+    def gradient(op: Operation, dout: Any) -> Tensor:
+        with control_dependencies([dout]):
+            return truediv(dout, getattr(make, function)(conj(op.outputs[0])))
+
+    return gradient
+
+
+sin = unary(
+    "Sin", "sin", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Cos(x)), traits={PER_RECORD}
+)
+cos = unary(
+    "Cos", "cos", FLOATS_AND_COMPLEXES, _minus_times(lambda x: make.Sin(x)), traits={PER_RECORD}
+)
+tan = unary("Tan", "tan", FLOATS_AND_COMPLEXES, _tan_gradient, traits={PER_RECORD})
+asin = unary("Asin", "asin", FLOATS_AND_COMPLEXES, _of_input(_asin_slope), traits={PER_RECORD})
+acos = unary("Acos", "acos", FLOATS_AND_COMPLEXES, _minus_times(_asin_slope), traits={PER_RECORD})
+atan = unary("Atan", "atan", FLOATS_AND_COMPLEXES, _of_input(_atan_slope), traits={PER_RECORD})
+sinh = unary("Sinh", "sinh", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Cosh(x)))
+cosh = unary("Cosh", "cosh", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Sinh(x)))
+tanh = unary(
+    "Tanh",
+    "tanh",
+    FLOATS_AND_COMPLEXES,
+    _of_conjugate_output("TanhGrad"),
+    traits={NEVER_FAILS, PER_RECORD},
+)
+asinh = unary("Asinh", "asinh", FLOATS_AND_COMPLEXES, _over("Cosh"))
+acosh = unary("Acosh", "acosh", FLOATS_AND_COMPLEXES, _over("Sinh"))
+atanh = unary("Atanh", "atanh", FLOATS_AND_COMPLEXES, _of_input(_atanh_slope))
+
+
+def _atan2_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
+    y, x = op.inputs
+    with control_dependencies([dout]):
+        over_square = truediv(dout, add_v2(make.Square(y), make.Square(x), name="add"))
+        dy = mul(x, over_square, name="mul")
+        return unbroadcast(y, x, dy, mul(neg(y), over_square, name="mul"))
+
+
+atan2 = binary("Atan2", "atan2", FLOATS, _atan2_gradient, inputs="y: T; x: T")
+
+# -- rounding and kinds of numbers --------------------------------------------------------------
+
+floor = unary("Floor", "floor", FLOATS, traits={PER_RECORD}, differentiable=False)
+ceil = unary("Ceil", "ceil", FLOATS, traits={PER_RECORD}, differentiable=False)
+rint = unary("Rint", "rint", FLOATS, traits={PER_RECORD}, differentiable=False)
+is_nan = unary("IsNan", "isnan", FLOATS, output="bool", traits={PER_RECORD})
+is_inf = unary("IsInf", "isinf", FLOATS, output="bool", traits={PER_RECORD})
+is_finite = unary("IsFinite", "isfinite", FLOATS, output="bool", traits={PER_RECORD})
+
+
+@op(
+    "Round",
+    inputs="x: T",
+    outputs="y: T",
+    attrs=type_attr(SIGNED),
+    shape=unchanged,
+    traits={PER_RECORD, ALIASES},
+    differentiable=False,
+)
+def round_op(xp: Any, x: Any) -> Any:
+    """The nearest integer, the even one of two; integers stay.
+
+    Source: TF 1.15 core/kernels/cwise_op_round.cc
+    """
+    return x if x.dtype.kind == "i" else np.rint(x)
+
+
+def round(x: Any, name: str | None = None) -> Tensor:
+    """The nearest integer, the even one of two; an integer tensor itself."""
+    tensor = convert(x, name="x")
+    if tensor.dtype.is_integer:
+        return tensor
+    made: Tensor = round_op(tensor, name=name)
+    return made
+
+
+# -- gradients as ops ---------------------------------------------------------------------------
+
+
+def _grad_op(name: str, kernel: Callable[..., Any], traits: Traits = NONE) -> OpSpec:
+    """Op `name` of a function's value y and the gradient dy there."""
+
+    def checked(xp: Any, y: Any, dy: Any) -> Any:
+        if y.shape != dy.shape:
+            raise errors.invalid_argument(
+                f"y and dy must have one shape, but have {list(y.shape)} and {list(dy.shape)}"
+            )
+        return kernel(xp, y, dy)
+
+    checked.__doc__ = kernel.__doc__
+    return op(
+        name, inputs="y: T; dy: T", outputs="z: T", attrs=type_attr(FLOATS_AND_COMPLEXES),
+        shape=merged, traits={ELEMENTWISE, *traits},
+    )(checked)  # fmt: skip
+
+
+def _tanh_grad(xp: Any, y: Any, dy: Any) -> Any:
+    """dy · (1 - y²)."""
+    return dy * (1 - y * y)
+
+
+def _sigmoid_grad(xp: Any, y: Any, dy: Any) -> Any:
+    """dy · y · (1 - y)."""
+    return dy * y * (1 - y)
+
+
+def _conjugate(y: Any) -> Any:
+    return np.conj(y) if y.dtype.kind == "c" else y
+
+
+def _sqrt_grad(xp: Any, y: Any, dy: Any) -> Any:
+    """dy / 2y; of complex numbers with y conjugated, as for the two below."""
+    y = _conjugate(y)
+    return dy * y.dtype.type(0.5) / y
+
+
+def _rsqrt_grad(xp: Any, y: Any, dy: Any) -> Any:
+    """-dy · y³ / 2."""
+    y = _conjugate(y)
+    return dy * y.dtype.type(-0.5) * (y * y * y)
+
+
+def _reciprocal_grad(xp: Any, y: Any, dy: Any) -> Any:
+    """-dy · y²."""
+    y = _conjugate(y)
+    return -dy * (y * y)
+
+
+tanh_grad = _grad_op("TanhGrad", _tanh_grad, traits={NEVER_FAILS})
+sigmoid_grad = _grad_op("SigmoidGrad", _sigmoid_grad, traits={NEVER_FAILS})
+sqrt_grad = _grad_op("SqrtGrad", _sqrt_grad, traits={NEVER_FAILS})
+rsqrt_grad = _grad_op("RsqrtGrad", _rsqrt_grad, traits={NEVER_FAILS})
+reciprocal_grad = _grad_op("ReciprocalGrad", _reciprocal_grad)
+inv_grad = _grad_op("InvGrad", _reciprocal_grad)
+
+
+def _times(factor: float, x: Any, *, first: bool) -> Any:
+    """factor · x, or x · factor, the factor a constant named as an operator's."""
+    count = constant(factor, x.dtype.base_dtype, name="mul/x" if first else "mul/y")
+    return mul(count, x, name="mul") if first else mul(x, count, name="mul")
+
+
+@tanh_grad.gradient
+def _(op: Operation, dout: Any) -> tuple[Any, Any]:
+    with control_dependencies([dout]):
+        y, dy = conj(op.inputs[0]), conj(op.inputs[1])
+        scaled = mul(mul(_times(-2.0, dout, first=False), dy, name="mul"), y, name="mul")
+        return scaled, tanh_grad(y, dout)
+
+
+@sigmoid_grad.gradient
+def _(op: Operation, dout: Any) -> tuple[Any, Any]:
+    with control_dependencies([dout]):
+        y, dy = conj(op.inputs[0]), conj(op.inputs[1])
+        both = mul(dout, dy, name="mul")
+        two = constant(2, both.dtype.base_dtype, name="mul_1/x")
+        twice = mul(mul(two, both, name="mul"), y, name="mul")
+        return sub(both, twice, name="sub"), sigmoid_grad(y, dout)
+
+
+@sqrt_grad.gradient
+def _(op: Operation, dout: Any) -> tuple[Any, Any]:
+    y, z = op.inputs[0], op.outputs[0]
+    with control_dependencies([dout]):
+        ratio = truediv(dout, y)
+        dy = mul(neg(conj(ratio)), z, name="mul")
+        half = constant(0.5, ratio.dtype.base_dtype, name="mul_1/x")
+        return dy, mul(half, ratio, name="mul")
+
+
+@rsqrt_grad.gradient
+def _(op: Operation, dout: Any) -> tuple[Any, Any]:
+    y, dy = op.inputs
+    with control_dependencies([dout]):
+        cy, cdout = conj(y), conj(dout)
+        scaled = mul(_times(-1.5, cdout, first=True), dy, name="mul")
+        return mul(scaled, make.Square(cy), name="mul"), rsqrt_grad(cy, dout)
+
+
+def _reciprocal_grad_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
+    y, dy = op.inputs
+    with control_dependencies([dout]):
+        cy, cdout = conj(y), conj(dout)
+        scaled = mul(mul(_times(-2.0, cdout, first=False), dy, name="mul"), cy, name="mul")
+        return scaled, reciprocal_grad(cy, dout)
+
+
+reciprocal_grad.gradient(_reciprocal_grad_gradient)
+inv_grad.gradient(_reciprocal_grad_gradient)
+
+# -- products that are 0 where x is -------------------------------------------------------------
+
+
+def _zero_where_x_is(name: str, function: Callable[[Any, Any, Any], Any]) -> OpSpec:
+    def kernel(xp: Any, x: Any, y: Any) -> Any:
+        return xp.where(x == 0, np.zeros((), x.dtype), function(xp, x, y))
+
+    kernel.__doc__ = function.__doc__
+    return op(
+        name, inputs="x: T; y: T", outputs="z: T", attrs=type_attr(FLOATS_AND_COMPLEXES),
+        shape=broadcast,
+    )(kernel)  # fmt: skip
+
+
+def _x_log_y(xp: Any, x: Any, y: Any) -> Any:
+    """x · log(y), and 0 where x is 0."""
+    return x * xp.log(y)
+
+
+def _x_log1p_y(xp: Any, x: Any, y: Any) -> Any:
+    """x · log(1 + y), and 0 where x is 0."""
+    return x * xp.log1p(y)
+
+
+def _x_over_y(xp: Any, x: Any, y: Any) -> Any:
+    """x / y, and 0 where x is 0."""
+    return x / y
+
+
+xlogy = _zero_where_x_is("Xlogy", _x_log_y)
+xlog1py_op = _zero_where_x_is("Xlog1py", _x_log1p_y)
+xdivy_op = _zero_where_x_is("Xdivy", _x_over_y)
+
+
+def xlog1py(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x · log(1 + y), and 0 where x is 0."""
+    with name_scope(name, "xlog1py", [x]):
+        made: Tensor = xlog1py_op(x, y)
+        return made
+
+
+def xdivy(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y, and 0 where x is 0."""
+    with name_scope(name, "xdivy", [x]):
+        made: Tensor = xdivy_op(x, y)
+        return made
+
+
+Partials = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def _partials(function: Partials) -> Gradient:
+    """The gradient from `function`(1 where x is not 0 and else 0, x, y): both partial derivatives."""
+
+    def gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
+        x, y = op.inputs
+        kind = x.dtype.base_dtype
+        shape_x, shape_y = shape(x), shape(y)
+        axes_x, axes_y = broadcast_gradient_args(shape_x, shape_y)
+        with control_dependencies([dout]):
+            nonzero = cast(make.NotEqual(x, cast(0.0, kind)), kind)
+            dx, dy = function(nonzero, x, y)
+            return (
+                make.Reshape(make.Sum(mul(dx, dout, name="mul"), axes_x), shape_x),
+                make.Reshape(make.Sum(mul(dy, dout, name="mul"), axes_y), shape_y),
+            )
+
+    return gradient
+
+
+def _xlogy_partials(nonzero: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    return xlogy(nonzero, y), xdivy_op(x, y)
+
+
+def _xlog1py_partials(nonzero: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    dx = xlog1py_op(nonzero, y)
+    one = constant(1, y.dtype.base_dtype, name="add/y")
+    return dx, xdivy_op(x, add_v2(y, one, name="add"))
+
+
+def _xdivy_partials(nonzero: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    dx = xdivy_op(nonzero, y)
+    minus_x = neg(x)
+    two = constant(2, y.dtype.base_dtype, name="pow/y")
+    return dx, xdivy_op(minus_x, make.Pow(y, two, name="pow"))
+
+
+xlogy.gradient(_partials(_xlogy_partials))
+xlog1py_op.gradient(_partials(_xlog1py_partials))
+xdivy_op.gradient(_partials(_xdivy_partials))
+
+# -- NextAfter ----------------------------------------------------------------------------------
+
+
+def _nextafter_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
+    x, y = op.inputs
+    kind = x.dtype.base_dtype
+    shape_x, shape_y = shape(x), shape(y)
+    axes_x, axes_y = broadcast_gradient_args(shape_x, shape_y)
+    with control_dependencies([dout]):
+        slopes = []
+        for value, name, sizes in ((1, "ones", shape_x), (0, "zeros", shape_y)):
+            with name_scope(name) as scope:
+                slopes.append(fill(sizes, constant(value, kind), name=scope))
+        return (
+            make.Reshape(make.Sum(mul(slopes[0], dout, name="mul"), axes_x), shape_x),
+            make.Reshape(make.Sum(mul(slopes[1], dout, name="mul"), axes_y), shape_y),
+        )
+
+
+nextafter = binary(
+    "NextAfter", "nextafter", None, _nextafter_gradient, inputs="x1: T; x2: T", output="output: T",
+    attrs="T: {double, float} = float",
+)  # fmt: skip

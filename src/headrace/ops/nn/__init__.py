@@ -1,0 +1,1 @@
+"""Neural networks: convolutions, pooling, normalization, activations, softmax."""

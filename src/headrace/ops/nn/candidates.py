@@ -1,0 +1,272 @@
+"""Candidate samplers: few classes drawn of many, with how often each is to be expected among them.
+
+Called by: library.nn.sampled_losses, programs.  Threads: any; what learned_unigram has seen is under a lock.
+Source: behaviour of TF 1.15 (core/kernels/candidate_sampler_ops.cc, range_sampler.cc); random streams are our own
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.base import shapes as shape_rules
+from headrace.base.shapes import Shape
+from headrace.base.traits import STATEFUL
+from headrace.graph.registry import OpSpec, op
+from headrace.graph.shape_fns import ShapeContext
+from headrace.graph.tensor import Tensor
+from headrace.ops.random.draws import seeds_of, stream_of
+from headrace.run.exec.kernel import KernelContext
+
+__all__ = [
+    "compute_accidental_hits", "learned_unigram_candidate_sampler", "log_uniform_candidate_sampler",
+    "uniform_candidate_sampler",
+]  # fmt: skip
+
+Array = np.ndarray[Any, Any]
+
+
+class _Uniform:
+    """Every class below `count` is as likely."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def draw(self, generator: np.random.Generator, size: int) -> Array:
+        return generator.integers(self._count, size=size)
+
+    def share(self, classes: Array) -> Array:
+        return np.full(classes.shape, 1 / self._count, np.float32)
+
+    def learn(self, classes: Array) -> None:
+        """Nothing."""
+
+
+class _LogUniform(_Uniform):
+    """Class c with the share log((c + 2) / (c + 1)) / log(count + 1): as words by frequency."""
+
+    def draw(self, generator: np.random.Generator, size: int) -> Array:
+        whole = math.log(self._count + 1)
+        drawn = np.exp(generator.random(size) * whole).astype(np.int64) - 1
+        return drawn % self._count
+
+    def share(self, classes: Array) -> Array:
+        known = classes.astype(np.float64)
+        shares = np.log((known + 2) / (known + 1)) / math.log(self._count + 1)
+        return shares.astype(np.float32)
+
+
+class _Learned(_Uniform):
+    """By how often a class was a true one before, and once more."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self._weights = np.ones(count, np.int64)
+
+    def draw(self, generator: np.random.Generator, size: int) -> Array:
+        sums = np.cumsum(self._weights)
+        return np.searchsorted(sums, generator.integers(sums[-1], size=size), side="right")
+
+    def share(self, classes: Array) -> Array:
+        weights = self._weights[classes].astype(np.float32)
+        return weights / np.float32(self._weights.sum())
+
+    def learn(self, classes: Array) -> None:
+        np.add.at(self._weights, classes.ravel(), 1)
+
+
+def _distinct(
+    sampler: _Uniform, generator: np.random.Generator, count: int
+) -> tuple[list[int], int]:
+    """`count` different classes, and how many were drawn for them."""
+    found: dict[int, None] = {}
+    tries = 0
+    while True:
+        for drawn in sampler.draw(generator, max(64, 2 * (count - len(found)))).tolist():
+            tries += 1
+            found[drawn] = None
+            if len(found) == count:
+                return list(found), tries
+
+
+def _expected(shares: Array, count: int, tries: int) -> Array:
+    """How often a class of that share comes up, as far as it can come up once only."""
+    if tries == count:
+        return shares * np.float32(count)
+    found: Array = -np.expm1(tries * np.log1p(-shares.astype(np.float64)))
+    return found.astype(np.float32)
+
+
+class _Memory(NamedTuple):
+    sampler: _Uniform
+    lock: threading.Lock
+
+
+def _sample(
+    ctx: KernelContext,
+    kind: type[_Uniform],
+    true_classes: Array,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    seeds: tuple[int, int],
+) -> tuple[Array, Array, Array]:
+    if true_classes.ndim != 2 or true_classes.shape[1] != num_true:
+        raise errors.invalid_argument(
+            f"true_classes must be [batch, {num_true}], and has shape {list(true_classes.shape)}"
+        )
+    if unique and num_sampled > range_max:
+        raise errors.invalid_argument(
+            f"Sampler's range is too small: {num_sampled} different classes cannot be drawn of {range_max}"
+        )
+    outside = (true_classes < 0) | (true_classes >= range_max)
+    if outside.any():
+        raise errors.invalid_argument(
+            f"`true_candidate` out of range [0, {range_max}), received {int(true_classes[outside][0])}"
+        )
+    memory = ctx.memo.setdefault("sampler", _Memory(kind(range_max), threading.Lock()))
+    generator = stream_of(ctx, *seeds).numpy
+    sampler = memory.sampler
+    with memory.lock:
+        if unique:
+            drawn, tries = _distinct(sampler, generator, num_sampled)
+            sampled = np.array(drawn, np.int64)
+        else:
+            sampled = sampler.draw(generator, num_sampled).astype(np.int64, copy=False)
+            tries = num_sampled
+        expected = [
+            _expected(sampler.share(each), num_sampled, tries) for each in (true_classes, sampled)
+        ]
+        sampler.learn(true_classes)
+    return sampled, expected[0], expected[1]
+
+
+def _shapes(c: ShapeContext) -> list[Shape]:
+    count = c.attr("num_sampled")
+    true = shape_rules.merge(c.with_rank("true_classes", 2), (None, c.attr("num_true")))
+    return [(count,), true, (count,)]
+
+
+def _op(name: str, kind: type[_Uniform], what: str) -> OpSpec:
+    def kernel(
+        ctx: KernelContext, true_classes: Array, *, num_true: int, num_sampled: int, unique: bool,
+        range_max: int, seed: int, seed2: int,
+    ) -> Any:  # fmt: skip
+        return _sample(
+            ctx, kind, true_classes, num_true, num_sampled, unique, range_max, (seed, seed2)
+        )
+
+    kernel.__doc__ = f"""num_sampled classes below range_max, {what}, and how often classes are to be expected.
+
+    true_classes int64 [batch, num_true]; sampled_candidates int64 [num_sampled]; true_expected_count float32, of
+    true_classes; sampled_expected_count float32, of the sampled ones.  unique: no class comes twice.
+    Raises InvalidArgument if true_classes do not fit, or there are too few classes to be unique.
+    """
+    return op(
+        name,
+        inputs="true_classes: int64",
+        outputs="sampled_candidates: int64; true_expected_count: float; sampled_expected_count: float",
+        attrs="num_true: int >= 1; num_sampled: int >= 1; unique: bool; range_max: int >= 1; "
+        "seed: int = 0; seed2: int = 0",
+        shape=_shapes,
+        traits={STATEFUL},
+        differentiable=False,
+    )(kernel)
+
+
+uniform_op = _op("UniformCandidateSampler", _Uniform, "each as likely")
+log_uniform_op = _op("LogUniformCandidateSampler", _LogUniform, "low ones more often")
+learned_unigram_op = _op("LearnedUnigramCandidateSampler", _Learned, "by how often they were true")
+
+
+def _hit_shapes(c: ShapeContext) -> list[Shape]:
+    shape_rules.merge(c.with_rank("true_classes", 2), (None, c.attr("num_true")))
+    c.with_rank("sampled_candidates", 1)
+    return [(None,), (None,), (None,)]
+
+
+@op(
+    "ComputeAccidentalHits",
+    inputs="true_classes: int64; sampled_candidates: int64",
+    outputs="indices: int32; ids: int64; weights: float",
+    attrs="num_true: int; seed: int = 0; seed2: int = 0",
+    shape=_hit_shapes,
+    differentiable=False,
+)
+def compute_accidental_hits_op(
+    xp: Any, true_classes: Array, sampled_candidates: Array, *, num_true: int
+) -> Any:
+    """Where a true class was sampled: row of true_classes, place in sampled_candidates, the lowest float32.
+
+    Raises InvalidArgument unless true_classes is [batch, num_true].
+    """
+    if true_classes.ndim != 2 or true_classes.shape[1] != num_true:
+        raise errors.invalid_argument(
+            f"true_classes must be [batch, {num_true}], and has shape {list(true_classes.shape)}"
+        )
+    if sampled_candidates.ndim != 1:
+        raise errors.invalid_argument(
+            f"sampled_candidates must be a vector, and has shape {list(sampled_candidates.shape)}"
+        )
+    places = {found: at for at, found in enumerate(sampled_candidates.tolist())}
+    hits = [
+        (row, places[each])
+        for row, classes in enumerate(true_classes.tolist())
+        for each in classes
+        if each in places
+    ]
+    rows, at = np.array(hits, np.int64).reshape(-1, 2).T
+    weights = np.full(len(hits), np.finfo(np.float32).min, np.float32)
+    return rows.astype(np.int32), at.copy(), weights
+
+
+Samples = tuple[Tensor, Tensor, Tensor]
+
+
+def _function(spec: OpSpec, name: str, what: str) -> Callable[..., Samples]:
+    def sampler(
+        true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int,
+        seed: int | None = None, name: str | None = None,
+    ) -> Samples:  # fmt: skip
+        sampled, true_count, sampled_count = spec(
+            true_classes, num_true=num_true, num_sampled=num_sampled, unique=unique, range_max=range_max,
+            name=name, **seeds_of(seed),
+        )  # fmt: skip
+        return sampled, true_count, sampled_count
+
+    sampler.__name__ = sampler.__qualname__ = name
+    sampler.__doc__ = f"""num_sampled classes below range_max, {what}.
+
+    Returns the classes int64 [num_sampled], and how often true_classes [batch, num_true] and the sampled ones are to be
+    expected among them, float32.  unique: no class comes twice.
+    """
+    return sampler
+
+
+uniform_candidate_sampler = _function(uniform_op, "uniform_candidate_sampler", "each as likely")
+log_uniform_candidate_sampler = _function(
+    log_uniform_op, "log_uniform_candidate_sampler", "class c by log((c + 2) / (c + 1))"
+)
+learned_unigram_candidate_sampler = _function(
+    learned_unigram_op, "learned_unigram_candidate_sampler", "by how often they were true before"
+)
+
+
+def compute_accidental_hits(
+    true_classes: Any,
+    sampled_candidates: Any,
+    num_true: int,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Samples:
+    """Where a true class was sampled: its row, its place among the sampled ones, and the lowest float32 number."""
+    rows, places, weights = compute_accidental_hits_op(
+        true_classes, sampled_candidates, num_true=num_true, name=name, **seeds_of(seed)
+    )
+    return rows, places, weights

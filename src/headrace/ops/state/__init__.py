@@ -1,0 +1,1 @@
+"""Variables: references, resources, scatters into them."""

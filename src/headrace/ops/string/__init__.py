@@ -1,0 +1,1 @@
+"""Strings: conversion, parts, patterns."""

@@ -1,0 +1,154 @@
+"""Strings cut into parts, as sparse matrices with a row for each string.
+
+Called by: input pipelines, users.  Threads: any.
+Source: behaviour of TF 1.15 (core/kernels/string_split_op.cc), GraphDefs as 2.21.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from headrace.base import dtypes, errors
+from headrace.base.shapes import Shape
+from headrace.graph.convert import convert
+from headrace.graph.names import name_scope
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import ShapeContext
+from headrace.graph.sparse import SparseTensor
+from headrace.graph.tensor import Tensor
+from headrace.ops.string.strings import scalar_string
+
+__all__ = ["string_split", "string_split_v2"]
+
+
+def _split_shape(c: ShapeContext) -> list[Shape]:
+    c.with_rank("input", 1)
+    c.with_rank(1, 0)
+    return [(None, 2), (None,), (2,)]
+
+
+def _sparse(rows: list[list[bytes]]) -> tuple[Any, Any, Any]:
+    """(indices, values, shape) of the matrix whose rows these are."""
+    indices = [(row, column) for row, parts in enumerate(rows) for column in range(len(parts))]
+    values = np.empty(len(indices), object)
+    values[:] = [part for parts in rows for part in parts]
+    longest = max((len(parts) for parts in rows), default=0)
+    return (
+        np.array(indices, np.int64).reshape(-1, 2),
+        values,
+        np.array([len(rows), longest], np.int64),
+    )
+
+
+def _vector(strings: Any) -> list[bytes]:
+    if np.ndim(strings) != 1:
+        raise errors.invalid_argument(
+            f"input must be a vector, but has shape {list(np.shape(strings))}"
+        )
+    found: list[bytes] = strings.tolist()
+    return found
+
+
+@op(
+    "StringSplit",
+    inputs="input: string; delimiter: string",
+    outputs="indices: int64; values: string; shape: int64",
+    attrs="skip_empty: bool = true",
+    shape=_split_shape,
+    differentiable=False,
+)
+def string_split_op(
+    xp: Any, input: Any, delimiter: Any, *, skip_empty: bool
+) -> tuple[Any, Any, Any]:
+    """The parts of each string, as a sparse matrix with a row for each.
+
+    input [n]; delimiter []: any of its bytes separates, an empty one separates all bytes.
+    """
+    delimiters = scalar_string(delimiter, "delimiter")
+    cut = re.compile(b"[" + re.escape(bytes(sorted({*delimiters}))) + b"]") if delimiters else None
+    rows = []
+    for value in _vector(input):
+        parts = cut.split(value) if cut else [value[i : i + 1] for i in range(len(value))]
+        if not value:
+            parts = []
+        rows.append([part for part in parts if part] if skip_empty else parts)
+    return _sparse(rows)
+
+
+@op(
+    "StringSplitV2",
+    inputs="input: string; sep: string",
+    outputs="indices: int64; values: string; shape: int64",
+    attrs="maxsplit: int = -1",
+    shape=_split_shape,
+    differentiable=False,
+)
+def string_split_v2_op(xp: Any, input: Any, sep: Any, *, maxsplit: int) -> tuple[Any, Any, Any]:
+    """The parts of each string, at most maxsplit + 1 of them, as a sparse matrix with a row for each.
+
+    input [n]; sep []: the whole of it separates, an empty one means runs of blanks.
+    """
+    separator = scalar_string(sep, "sep")
+    if separator:
+        return _sparse([value.split(separator, maxsplit) for value in _vector(input)])
+    return _sparse([_words(value, maxsplit) for value in _vector(input)])
+
+
+def _words(value: bytes, most: int) -> list[bytes]:
+    """As Python's split, but what follows the last of `most` words counts even if it is empty."""
+    if most == 0:
+        return [value]
+    words = value.split(None, most)
+    if len(words) == most:
+        words.append(b"")
+    elif len(words) > most > 0:
+        # Python drops blanks at the very end, and TensorFlow keeps what it did not look at.
+        words[-1] = value[value.rindex(words[-1]) :]
+    return words
+
+
+def _as_sparse(parts: list[Tensor]) -> SparseTensor:
+    indices, values, shape = parts
+    return SparseTensor(indices, values, shape)
+
+
+def string_split(
+    source: Any, sep: Any = None, skip_empty: bool = True, delimiter: Any = " ",
+    result_type: str = "SparseTensor", name: str | None = None,
+) -> SparseTensor:  # fmt: skip
+    """The parts of each string of the vector `source`, as a SparseTensor with a row for each.
+
+    delimiter (or sep): each of its characters separates; an empty one separates all.
+    Raises ValueError on another result_type: ragged tensors are not supported.
+    """
+    _check_result(result_type)
+    with name_scope(name, "StringSplit", [source] if isinstance(source, Tensor) else []):
+        mark = convert(delimiter if sep is None else sep, dtypes.string)
+        source = convert(source, dtypes.string)
+        return _as_sparse(string_split_op(source, mark, skip_empty=skip_empty))
+
+
+def string_split_v2(
+    input: Any = None, sep: Any = None, maxsplit: int = -1, result_type: str = "SparseTensor",
+    source: Any = None, name: str | None = None,
+) -> SparseTensor:  # fmt: skip
+    """The parts of each string of the vector `input` as Python's split gives them, as a SparseTensor.
+
+    Raises ValueError on another result_type: ragged tensors are not supported.
+    """
+    _check_result(result_type)
+    strings = source if input is None else input
+    with name_scope(name, "StringSplit", [strings] if isinstance(strings, Tensor) else []):
+        mark = convert("" if sep is None else sep, dtypes.string)
+        strings = convert(strings, dtypes.string)
+        return _as_sparse(string_split_v2_op(strings, mark, maxsplit=maxsplit))
+
+
+def _check_result(result_type: str) -> None:
+    if result_type != "SparseTensor":
+        raise ValueError(
+            f"result_type must be 'SparseTensor', not {result_type!r}: there are no ragged tensors"
+        )

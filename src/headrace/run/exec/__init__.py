@@ -1,0 +1,1 @@
+"""Executing one partition: kernels, programs, the general executor, rendezvous, traces."""

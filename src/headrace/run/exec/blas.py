@@ -1,0 +1,115 @@
+"""How many threads NumPy's BLAS uses, where that can be told.
+
+NumPy's wheels carry OpenBLAS, which starts threads of its own for one large product.  Where our threads share the work
+(`run.exec.team`) each of them multiplies by itself, and OpenBLAS's threads would only stand in the way.  The number
+belongs to the process, so it is lowered for as long as somebody asks for it and then given back.  With another BLAS
+nothing happens.
+Called by: run.exec.team.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+_NAMES = (
+    "scipy_openblas_{}_num_threads64_",
+    "scipy_openblas_{}_num_threads",
+    "openblas_{}_num_threads",
+)
+
+Get = Callable[[], int]
+Set = Callable[[int], object]
+
+
+def _found() -> tuple[Get, Set] | None:
+    """The functions of the OpenBLAS that NumPy has loaded: a symbol is looked for in what its module links to, too."""
+    import ctypes  # for the few programs that ask
+
+    module = sys.modules.get("numpy._core._multiarray_umath")
+    path = getattr(module, "__file__", None)
+    if path is None:
+        return None
+    try:
+        library = ctypes.PyDLL(path)  # calls are too short to let go of the interpreter's lock
+    except OSError:
+        return None
+    for name in _NAMES:
+        if hasattr(library, name.format("set")) and hasattr(library, name.format("get")):
+            return getattr(library, name.format("get")), getattr(library, name.format("set"))
+    return None
+
+
+class _Limit:
+    """Who asks for how many threads at the moment; the lowest number holds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._looked = False
+        self._functions: tuple[Get, Set] | None = None
+        self._before = 0  # what BLAS used when nobody asked, and uses
+        self._now = 0
+        self._asked: dict[threads, int] = {}
+
+    def functions(self) -> tuple[Get, Set] | None:
+        if not self._looked:
+            with self._lock:
+                if not self._looked:
+                    self._functions = _found()
+                    self._looked = True
+        return self._functions
+
+    def ask(self, who: threads, count: int) -> None:
+        functions = self.functions()
+        if functions is None:
+            return
+        with self._lock:
+            if not self._asked:
+                self._before = self._now = functions[0]()
+            self._asked[who] = count
+            self._tell(functions[1])
+
+    def give_back(self, who: threads) -> None:
+        """Nothing for who has not asked: an interrupt may come before that."""
+        if self._functions is None:
+            return
+        with self._lock:
+            if self._asked.pop(who, None) is not None:
+                self._tell(self._functions[1])
+
+    def _tell(self, change: Set) -> None:
+        now = min(self._before, *self._asked.values()) if self._asked else self._before
+        if now != self._now:
+            change(now)
+            self._now = now
+
+
+_limit = _Limit()
+
+
+class threads:
+    """``with threads(1): …``: at most so many for each BLAS call, in the whole process.  To be entered once."""
+
+    __slots__ = ("_count",)
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __enter__(self) -> None:
+        _limit.ask(self, self._count)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        value: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        _limit.give_back(self)
+
+
+def current() -> int | None:
+    """Threads that a BLAS call uses now; None where that is not known."""
+    functions = _limit.functions()
+    return None if functions is None else functions[0]()

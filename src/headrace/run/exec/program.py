@@ -1,0 +1,570 @@
+"""Program: one partition, compiled to straight-line instructions, and how it runs.
+
+A program is a list of items.  An item is a *segment* (instructions that run one after the other
+without ever waiting) or a *waiter* (one node that may have to wait: a dequeue, a receive).  Nodes
+that depend on the same set of waiters share a segment; an item starts as soon as the waiters it
+depends on are done, so nothing waits for a node it does not need.  The thread that calls `run` does
+all the work; while nothing is ready it sleeps until any waiter is done.
+
+Registers hold the values of a run: 0 is the StepState, then the arguments, then constants and
+results.  Values are as in `run.exec.kernel`; a register may hold a Variable, which instructions
+dereference when their node runs.
+Called by: client (local sessions), serve.worker.worker.  Threads: `run` in any number of threads at once.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from operator import length_hint
+from typing import Any, Final
+
+from headrace.base import errors
+from headrace.base.traits import CALLS_USER, RECEIVE, SEND
+from headrace.run import long_waits
+from headrace.run.exec import polling
+from headrace.run.exec.kernel import NodeInfo, StepState
+from headrace.run.exec.outcome import cause, explain, interrupted, leave, lend, lend_all
+from headrace.run.exec.quiet import hush, restore
+from headrace.run.exec.straight import (
+    FEWEST,
+    HOT,
+    Part,
+    Recipe,
+    Row,
+    is_worth_it,
+    rows_of,
+    run_rows,
+)
+from headrace.run.exec.team import let_blas_go
+from headrace.run.pending import Pending
+from headrace.run.uninterrupted import takes
+
+LONG_WAIT_S = 0.005
+_AT_EASE: Final = nullcontext()
+
+Registers = list[Any]
+Instruction = Callable[[Registers], None]
+
+
+@dataclass(slots=True)
+class Segment:
+    """Instructions with, side by side, the node, the input and the output registers of each.
+
+    sends_last: nothing but sends comes after its first send.
+    """
+
+    instructions: list[Instruction] = field(default_factory=list)
+    nodes: list[NodeInfo] = field(default_factory=list)
+    inputs: list[tuple[int, ...]] = field(default_factory=list)
+    outputs: list[tuple[int, ...]] = field(default_factory=list)
+    computes: bool = False  # more than finding and loading variables
+    recipes: list[Recipe | None] = field(
+        default_factory=list
+    )  # beside the instructions, or none at all
+    runs: int = 0
+    changes_after: int = 1  # runs
+    rows: list[Row] | None = None  # from the second run on, if it is worth it
+    parts: list[Part] = field(default_factory=list)  # what is compiled of it, from the start
+    sends_last: bool = False
+
+    def look(self) -> None:
+        """It is complete: find out what is said of it."""
+        sends = [SEND in node.traits for node in self.nodes]
+        self.sends_last = all(sends[sends.index(True) :]) if any(sends) else False
+
+
+@dataclass(slots=True)
+class Waiter:
+    """A node that may wait: `start` returns a Pending, or the result; `store` takes the result."""
+
+    node: NodeInfo
+    start: Callable[[Registers], Any]
+    store: Callable[[Registers, Any], None]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...] = ()
+    computes: bool = True
+
+
+@dataclass(slots=True)
+class Item:
+    """A segment or a waiter, and which items count on it (`wakes`: indices, for waiters)."""
+
+    work: Segment | Waiter
+    waits_for: int
+    wakes: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Return:
+    """A value that leaves the step: its register, whether somebody else may hold it too, whether it may look into a
+    variable, and the node that made it.
+    """
+
+    register: int
+    shared: bool
+    live: bool
+    node: NodeInfo
+
+
+class Program:
+    """See the module header.  `items` are in an order in which dependencies come first."""
+
+    def __init__(
+        self,
+        template: Registers,
+        num_args: int,
+        items: list[Item],
+        returns: list[Return],
+        preloaded: Sequence[tuple[NodeInfo, tuple[int, ...]]] = (),
+        scalars: Sequence[int] = (),
+        shares: bool = False,
+        polls: bool = False,
+    ) -> None:
+        """preloaded: constants, and the registers that hold their outputs.  scalars: registers of arguments that are
+        numbers, which reach the kernels as NumPy scalars.
+        shares: some kernels spread large work over the task's threads.  polls: some look at the step's scope.
+        """
+        self.template = template
+        self.num_args = num_args
+        self.items = items
+        self.returns = returns
+        self.preloaded = list(preloaded)
+        self._leaving = [(r.register, r.shared, r.node) for r in returns]
+        self._lending = [(r.register, r.live, r.node) for r in returns]
+        self._only = self._lending[0] if len(returns) == 1 else None
+        self._scalars = tuple(scalars)
+        self.shares = shares
+        self.polls = polls
+        for item in items:
+            if isinstance(item.work, Segment):
+                item.work.look()
+        self.may_wait = any(isinstance(item.work, Waiter) for item in items)
+        self._flat = (
+            items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
+        )
+        self._computes = any(item.work.computes for item in items)
+        self._early = [
+            index
+            for index, item in enumerate(items)
+            if isinstance(item.work, Waiter)
+            and item.waits_for == 0
+            and not item.work.inputs
+            and CALLS_USER not in item.work.node.traits  # whose control inputs may compute
+        ]
+        self._straight: list[_InOrder] | None = None if self._early else _in_order(items)
+        self.stays = not self._early and not any(_exchanges(item.work) for item in items)
+        """Whether it takes and leaves nothing on the way: a step of it needs no rendezvous."""
+
+    @takes
+    def run(
+        self,
+        step: StepState,
+        args: Sequence[Any],
+        waiting: AbstractContextManager[object] = _AT_EASE,
+        spent: list[Any] | None = None,
+    ) -> list[Any]:
+        """Run the partition with `args` in its argument registers; returns what leaves the step.
+
+        waiting: entered while the step waits, or may have to; not by steps that find all they want.
+        spent: emptied when the arguments are in their registers, so that each goes after its last use.
+        The returned arrays belong to the caller, unless `step.lends`.  Raises the OpError of the first node that fails,
+        with its node, device and step; waiters still out are abandoned without a trace.
+        """
+        registers = self.template.copy()
+        registers[0] = step
+        if args:
+            registers[1 : 1 + self.num_args] = args
+            for register in self._scalars:
+                registers[register] = registers[register][()]
+            if spent is not None:
+                spent.clear()
+        if self.items:
+            polled = polling.current() if self.polls else None
+            was = hush() if self._computes else None
+            try:
+                if self.polls:
+                    polling.use(step.scope)
+                if step.stats is not None:
+                    self._begin(step, registers)
+                if self.shares:
+                    with step.runtime.team:
+                        self._execute(registers, step, waiting)
+                elif self._flat is not None and step.links is None:
+                    run_segment(self._flat, registers, step)
+                else:
+                    self._execute(registers, step, waiting)
+            finally:
+                if self.polls:
+                    polling.use(polled)
+                if was is not None:
+                    restore(was)
+        elif step.stats is not None:
+            self._begin(step, registers)
+        if step.lends:
+            if self._only is not None:
+                register, live, node = self._only
+                return [lend(registers[register], live, node, step)]
+            return lend_all(registers, self._lending, step)
+        return [leave(registers[r], shared, node, step) for r, shared, node in self._leaving]
+
+    @takes
+    def _execute(
+        self, registers: Registers, step: StepState, waiting: AbstractContextManager[object]
+    ) -> None:
+        if self._flat is not None:
+            if step.links is not None:
+                step.links.holds = self._flat.sends_last
+            run_segment(self._flat, registers, step)
+        elif self._straight is None or step.stats is not None:
+            with waiting:
+                _Execution(self, registers, step).run()
+        else:
+            stop = self._run_straight(self._straight, registers, step)
+            if stop is not None:
+                try:
+                    with waiting:
+                        _Execution(self, registers, step).run(*stop)
+                except BaseException:
+                    # Ctrl-C may have come before the execution had taken it over.
+                    stop[1].abandon(errors.cancelled("the step was interrupted"))
+                    raise
+
+    @takes
+    def _run_straight(
+        self, line: list[_InOrder], registers: Registers, step: StepState
+    ) -> tuple[int, Pending[Any]] | None:
+        """Run the items in their order as far as none has to wait; else which one, and for what."""
+        at = 0
+        instruction = None
+        try:
+            for at, instructions, start, store in line:
+                if start is None:
+                    if isinstance(instructions, Segment):
+                        instruction = None
+                        run_segment(instructions, registers, step)
+                        continue
+                    for instruction in instructions:
+                        instruction(registers)
+                    continue
+                found = start(registers)
+                if isinstance(found, Pending):
+                    if not found.done:
+                        return at, found
+                    found = found.result()
+                store(registers, found)
+        except Exception as error:  # every failure of a kernel becomes an error that names its node
+            work = self.items[at].work
+            if isinstance(work, Waiter):
+                node, inputs = work.node, work.inputs
+            elif instruction is None:
+                raise  # it is explained
+            else:
+                index = work.instructions.index(instruction)
+                node, inputs = work.nodes[index], work.inputs[index]
+            raise explain(error, node, [registers[i] for i in inputs], step) from cause(error)
+        return None
+
+    def _begin(self, step: StepState, registers: Registers) -> None:
+        """Tell a traced step's statistics where it runs and which constants it has."""
+        devices = [node.device for node, _ in self.preloaded]
+        for item in self.items:
+            work = item.work
+            nodes = work.nodes if isinstance(work, Segment) else [work.node]
+            devices += [node.device for node in nodes]
+        step.stats.begin(devices, self.preloaded, registers)
+
+
+_InOrder = tuple[
+    int,
+    Sequence[Instruction] | Segment,
+    Callable[[Registers], Any] | None,
+    Callable[[Registers, Any], None],
+]
+"""An item: its index; a segment, or its instructions if they are few; how a waiter starts and stores its result."""
+
+
+def _in_order(items: Sequence[Item]) -> list[_InOrder]:
+    return [
+        (at, work if len(work.recipes) >= FEWEST else work.instructions, None, _nowhere)
+        if isinstance(work, Segment)
+        else (at, (), work.start, work.store)
+        for at, work in enumerate(item.work for item in items)
+    ]
+
+
+def _nowhere(registers: Registers, value: Any) -> None:
+    """Segments store by themselves."""
+
+
+def _exchanges(work: Segment | Waiter) -> bool:
+    nodes = work.nodes if isinstance(work, Segment) else [work.node]
+    return any(SEND in node.traits or RECEIVE in node.traits for node in nodes)
+
+
+def run_segment(segment: Segment, registers: Registers, step: StepState) -> None:
+    """Run a segment's instructions.  Raises OpError with the node's fields."""
+    if step.stats is not None:
+        step.stats.segment(segment, registers, step)
+        return
+    if segment.parts:
+        _run_parts(segment, registers, step)
+        return
+    if segment.rows is not None:
+        _run_rows(segment, 0, registers, step)
+    else:
+        instruction = None
+        try:
+            for instruction in segment.instructions:
+                instruction(registers)
+        except Exception as error:  # every failure of a kernel becomes an error that names its node
+            index = segment.instructions.index(instruction)  # type: ignore[arg-type]
+            raise explain(
+                error, segment.nodes[index], [registers[i] for i in segment.inputs[index]], step
+            ) from cause(error)
+    segment.runs += 1
+    if segment.runs >= segment.changes_after:
+        _make_quicker(segment)
+
+
+def _make_quicker(segment: Segment) -> None:
+    """Make rows of a segment after its first run, if it is worth that; begin to compile it when it has run often."""
+    if segment.rows is not None:
+        _compile_part(segment, [])
+    elif is_worth_it(segment.recipes, len(segment.instructions)):
+        segment.changes_after = HOT
+        segment.rows = rows_of(segment.instructions, segment.recipes)
+    else:
+        segment.changes_after = sys.maxsize
+
+
+def _run_rows(segment: Segment, start: int, registers: Registers, step: StepState) -> None:
+    """As `run_segment`, the instructions from `start` on."""
+    assert segment.rows is not None
+    rows = iter(segment.rows[start:] if start else segment.rows)
+    try:
+        run_rows(rows, registers)
+    except Exception as error:  # as in run_segment
+        index = len(segment.rows) - length_hint(rows) - 1
+        given = [registers[i] for i in segment.inputs[index]]
+        raise explain(error, segment.nodes[index], given, step) from cause(error)
+
+
+def _run_parts(segment: Segment, registers: Registers, step: StepState) -> None:
+    """As `run_segment`, of a segment that is compiled in part or whole; compiles another part."""
+    parts = segment.parts
+    part = parts[0]
+    try:
+        for part in parts:
+            part.function(registers)
+    except Exception as error:  # as in run_segment
+        index, inputs = part.failed(error, registers)
+        raise explain(error, segment.nodes[index], inputs, step) from cause(error)
+    if part.end < len(segment.instructions):
+        _run_rows(segment, part.end, registers, step)
+        _compile_part(segment, parts)
+
+
+def _compile_part(segment: Segment, parts: list[Part]) -> None:
+    """Compile what comes after `parts`."""
+    part = Part(
+        segment.instructions,
+        segment.recipes,
+        segment.inputs,
+        segment.outputs,
+        parts[-1].end if parts else 0,
+    )
+    segment.parts = [*parts, part]
+
+
+class _Execution:
+    """One run of a program that has waiters."""
+
+    def __init__(self, program: Program, registers: Registers, step: StepState) -> None:
+        self._items = program.items
+        self._early = program._early
+        self._registers = registers
+        self.step = self._step = step
+        self._left = [item.waits_for for item in program.items]
+        self._outstanding: dict[int, Pending[Any]] = {}
+        self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._links = step.links
+        self._started: dict[int, int] = {}
+        self._waited_long = False
+        self._end_times: dict[int, int] = {}  # of traced steps
+
+    @takes
+    def run(self, stop: int = 0, waits_for: Pending[Any] | None = None) -> None:
+        """Run all, or go on where those before `stop` are done and that one `waits_for` something."""
+        unregister = self._step.scope.on_cancel(lambda: self._put(-1))
+        try:
+            if waits_for is not None:
+                self._take_over(stop, waits_for)
+            for index in self._early:  # receives are asked for before anything is computed
+                self._start(index, self._items[index].work)
+            first = 0 if waits_for is None else stop + 1
+            self._advance([i for i in range(first, len(self._left)) if self._left[i] == 0])
+            while self._outstanding:
+                self._advance(self._finish(self._next()))
+        except BaseException as error:
+            self._abandon(error)
+            raise
+        finally:
+            unregister()
+
+    @takes
+    def _take_over(self, stop: int, waits_for: Pending[Any]) -> None:
+        for item in self._items[:stop]:
+            for user in item.wakes:
+                self._left[user] -= 1
+        self._started[stop] = 0
+        self._outstanding[stop] = waits_for
+        waits_for.on_done(lambda _: self._put(stop))
+
+    def _put(self, index: int) -> None:
+        self._done.put(index)
+        if self._links is not None:
+            self._links.wake()
+
+    def waits(self) -> list[tuple[NodeInfo, Pending[Any]]]:
+        """See `long_waits.Waiting`."""
+        return [
+            (self._items[index].work.node, pending)  # type: ignore[union-attr]
+            for index, pending in self._outstanding.copy().items()
+        ]
+
+    def _next(self) -> int:
+        done, scope = self._done, self._step.scope
+        if not done.empty():  # this thread alone takes what is put there
+            if (index := done.get_nowait()) >= 0:
+                return index
+            if (error := scope.error) is not None:
+                raise self._ended(error)
+        let_blas_go()
+        since, look_s = time.monotonic(), long_waits.first_look_s
+        long_waits.waiting[self] = None
+        try:
+            while True:
+                index = -1
+                patient = self._waited_long or scope.on_long_wait is None
+                try:
+                    limit_s = long_waits.nap(scope, look_s) if patient else LONG_WAIT_S
+                    if self._links is None:
+                        index = self._done.get(timeout=limit_s)
+                    else:
+                        index = self._links.get(self._done, limit_s)
+                except queue.Empty:
+                    if not patient and scope.on_long_wait is not None:
+                        self._waited_long = True
+                        scope.on_long_wait()
+                    look_s = long_waits.tell(scope, since, look_s)
+                if index >= 0:
+                    return index
+                error = scope.error
+                if error is not None:
+                    raise self._ended(error)
+        finally:
+            del long_waits.waiting[self]
+
+    def _ended(self, error: errors.OpError) -> errors.OpError:
+        """The scope's error, naming what this step was waiting for."""
+        waits = [
+            f"{self._items[i].work.node.op} {self._items[i].work.node.name!r} ({info})"  # type: ignore[union-attr]
+            for i, pending in self._outstanding.items()
+            if (info := pending.wait_info) is not None
+        ]
+        first = next(iter(self._outstanding), None)
+        text = error.message
+        if waits and first is not None:
+            begin = interrupted(error, self._outstanding[first].wait_info)
+            text = f"{begin}; the step was waiting in {'; '.join(waits[:4])}"
+        found = errors.make(error.error_code, text)
+        found.__cause__ = error
+        if first is not None:
+            node = self._items[first].work.node
+            found.with_context(
+                node=node.name, op_type=node.op, device=node.device,
+                step=self._step.step_id or None, built_at=node.built_at,
+            )  # fmt: skip
+        return found
+
+    def _advance(self, ready: list[int]) -> None:
+        """Run everything that is ready; a waiter that is done at once counts as an item that ran."""
+        ready.sort()
+        position = 0
+        while position < len(ready):
+            index = ready[position]
+            position += 1
+            work = self._items[index].work
+            if isinstance(work, Segment):
+                if self._links is not None:
+                    self._links.flush()
+                    self._links.holds = work.sends_last
+                run_segment(work, self._registers, self._step)
+            elif index not in self._started and self._start(index, work):
+                more = self._finish(index)
+                if more:
+                    ready[position:] = sorted([*ready[position:], *more])
+
+    @takes
+    def _start(self, index: int, work: Segment | Waiter) -> bool:
+        """Start a waiter; true if it is done already and to be finished by the caller."""
+        assert isinstance(work, Waiter)
+        stats = self._step.stats
+        self._started[index] = stats.now() if stats is not None else 0
+        try:
+            pending = work.start(self._registers)
+        except Exception as error:  # as for segments
+            raise explain(
+                error, work.node, [self._registers[i] for i in work.inputs], self._step
+            ) from cause(error)
+        if not isinstance(pending, Pending):
+            pending = Pending.done_with(pending)
+        self._outstanding[index] = pending
+        if stats is not None:
+            pending.on_done(lambda _: self._end_times.__setitem__(index, stats.now()))
+        if pending.done and index not in self._early:
+            return True
+        pending.on_done(lambda _: self._put(index))
+        return False
+
+    def _finish(self, index: int) -> list[int]:
+        """Store a waiter's result; returns the items that can run now."""
+        work = self._items[index].work
+        assert isinstance(work, Waiter)
+        pending = self._outstanding.pop(index)
+        try:
+            result = pending.result()
+            work.store(self._registers, result)
+        except Exception as error:  # as for segments
+            raise explain(
+                error, work.node, [self._registers[i] for i in work.inputs], self._step
+            ) from cause(error)
+        stats = self._step.stats
+        if stats is not None:
+            made = [(i, self._registers[r]) for i, r in enumerate(work.outputs)]
+            stats.add(work.node, self._started[index], self._end_times[index], made)
+        ready = []
+        for user in self._items[index].wakes:
+            self._left[user] -= 1
+            if self._left[user] == 0:
+                ready.append(user)
+        return ready
+
+    @takes
+    def _abandon(self, error: BaseException) -> None:
+        reason = (
+            error
+            if isinstance(error, errors.OpError)
+            else errors.cancelled("the step was interrupted")
+        )
+        long_waits.waiting.pop(self, None)  # a Ctrl-C may have come just before `_wait` did that
+        for pending in self._outstanding.values():
+            pending.abandon(reason)
+        rendezvous = self._step.rendezvous
+        if rendezvous is not None:
+            rendezvous.abort(reason)

@@ -1,0 +1,1 @@
+"""Queues, by columns."""

@@ -1,0 +1,1 @@
+"""Files, and readers of records in them."""

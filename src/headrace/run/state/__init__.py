@@ -1,0 +1,1 @@
+"""State that outlives steps: resources, variables, accumulators, barriers, staging areas."""
