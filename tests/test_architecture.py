@@ -19,6 +19,7 @@ ORDER = [
     "plan",
     "serve",
     "client",
+    "library",
     "training",
     "unmodified",
     "names",
