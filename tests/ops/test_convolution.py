@@ -19,9 +19,17 @@ from headrace.graph.registry import OPS
 from headrace.ops._kernels import convolving, layouts, windows, winograd
 from headrace.ops._kernels.windows import Geometry, geometry
 from headrace.run.exec.team import Team
+from tests.ops.places import ops_of
 
 Array = np.ndarray[Any, Any]
-FAMILIES = ("convolution", "depthwise", "pooling", "pools", "response_norm", "space_batch")
+FAMILIES = (
+    "nn/convolution",
+    "nn/depthwise",
+    "nn/pooling",
+    "nn/pooling_calls",
+    "nn/response_norm",
+    "array/space_batch",
+)
 
 
 def run(name: str, *inputs: Any, **attrs: Any) -> Any:
@@ -588,7 +596,6 @@ def test_pooling_over_the_batch_or_the_channels_says_what_to_do_instead() -> Non
 
 def test_every_op_of_these_families_is_run_here() -> None:
     source = Path(__file__).read_text()
-    files = {f"{family}.py" for family in FAMILIES}
-    ours = {name for name, spec in OPS.items() if Path(spec.where.rpartition(":")[0]).name in files}
+    ours = ops_of(FAMILIES)
     assert {name for name in ours if f'"{name}"' not in source} == set()
     assert len(ours) > 25

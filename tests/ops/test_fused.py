@@ -11,9 +11,10 @@ import pytest
 
 from headrace.base import dtypes, errors
 from headrace.graph.registry import OPS
+from tests.ops.places import ops_of
 
 Array = np.ndarray[Any, Any]
-FAMILIES = ("batch_norm", "fused", "parallel_concat")
+FAMILIES = ("nn/batch_norm", "nn/fused", "array/parallel_concat")
 
 
 def values(*shape: int, seed: int = 1) -> Array:
@@ -454,7 +455,6 @@ def test_half_precision_is_computed_in_single() -> None:
 
 def test_every_op_of_these_families_is_run_here() -> None:
     source = Path(__file__).read_text()
-    files = {f"{family}.py" for family in FAMILIES}
-    ours = {name for name, spec in OPS.items() if Path(spec.where.rpartition(":")[0]).name in files}
+    ours = ops_of(FAMILIES)
     assert {name for name in ours if f'"{name}"' not in source} == set()
     assert len(ours) > 15

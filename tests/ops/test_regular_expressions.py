@@ -114,7 +114,7 @@ def test_what_backtracks_for_ever_elsewhere_ends_at_once() -> None:
 
 LOUD = """
 import headrace as tf
-from headrace.ops import regular_expressions
+from headrace.ops.string import regular_expressions
 from headrace.ops.string.regular_expressions import regex_replace_op, static_regex_replace_op
 for pattern, rewrite in [("(", ""), ("a{1001}", ""), ("a?" * 9000, ""), ("b", "\\\\q"), ("[ab]*a[ab]{900}c", "")]:
     with tf.Graph().as_default(), tf.Session() as session:
