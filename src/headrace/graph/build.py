@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from headrace.base import dtypes
+from headrace.base.traits import CONST
 from headrace.graph import scopes
 from headrace.graph.attrs import coerce
 from headrace.graph.convert import convert, graph_of
@@ -61,7 +62,7 @@ def apply_op(
     tensors, graph = _single_graph(inputs)
     if name.__class__ is not str and name is not None:
         name = _text(name)
-    if spec.name != "Const":
+    if CONST not in spec.traits:
         wanted = name or spec.name
         if wanted is name:
             graph.check_scope_name(wanted)
@@ -78,7 +79,7 @@ def apply_op(
         else:
             known[key] = coerce(attr, value, spec.name)
     outer = graph._name_stack
-    if spec.name != "Const":
+    if CONST not in spec.traits:
         graph._name_stack = scope
     try:  # what is made on the way, constants and the nodes that bring values into a loop, is named after this one
         if tensors:
