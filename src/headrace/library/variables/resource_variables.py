@@ -110,7 +110,7 @@ class ResourceVariable(Variable):
             element(given.initial_value_name) if given.initial_value_name else None
         )
         snapshot = element(given.snapshot_name)
-        cached = snapshot.op.type != "ReadVariableOp"
+        cached = snapshot.op.spec is not raw.read_variable_op
         self._cached_value = snapshot if cached else None
         self._graph_element = snapshot.op.inputs[0] if cached else snapshot
         self._caching_device = snapshot.device if cached else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.base.traits import VARIABLE
+from headrace.base.traits import IDENTITY, MERGE, SWITCH, VARIABLE
 from headrace.graph.collections import GraphKeys
 from headrace.graph.graph import Operation
 from headrace.graph.names import init_scope
@@ -22,7 +22,7 @@ from headrace.ops.tables import make
 if TYPE_CHECKING:
     from headrace.library.variables.variables import Variable
 
-_LEFT_ALONE = frozenset({"IsVariableInitialized"})
+_OF_VALUES_TOO = frozenset((SWITCH, MERGE, IDENTITY))  # whose namesakes take references
 
 
 def initialized_value(variable: Variable) -> Tensor:
@@ -83,7 +83,7 @@ def _ancestors(last: Operation) -> list[Operation] | None:
             return None
         open_ops.add(op)
         stack.append((op, True))
-        if op.type not in _LEFT_ALONE:
+        if op.spec is not state.is_variable_initialized_op:
             for tensor in reversed(op.inputs):
                 if tensor.op in open_ops:
                     return None
@@ -93,7 +93,7 @@ def _ancestors(last: Operation) -> list[Operation] | None:
 
 
 def _safe(op: Operation, safe: dict[Operation, Operation], scope: str) -> Operation:
-    if op.type in _LEFT_ALONE:
+    if op.spec is state.is_variable_initialized_op:
         return op
     if VARIABLE in op.traits:
         variable = _variable_of(op)
@@ -106,7 +106,7 @@ def _safe(op: Operation, safe: dict[Operation, Operation], scope: str) -> Operat
 
 def _copy(op: Operation, inputs: list[Tensor], name: str) -> Operation:
     kind, spec = op.type, op.spec
-    if kind.startswith("Ref") and kind in ("RefSwitch", "RefMerge", "RefIdentity"):
+    if kind.startswith("Ref") and not _OF_VALUES_TOO.isdisjoint(op.traits):
         from headrace.graph.registry import get  # what stands for a reference now is a value
 
         kind = kind.removeprefix("Ref")
