@@ -129,6 +129,34 @@ def test_the_number_of_threads_changes_no_bit() -> None:
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["shapes known", "shapes unknown"])
+def test_two_convolutions_that_are_added_up_do_not_both_take_the_sum(
+    known: bool, runtime: Runtime
+) -> None:
+    shape = [None, 8, 8, 2] if known else None
+    x, others = tf.placeholder(tf.float32, shape), [random(3, 3, 2, 4), random(1, 1, 2, 4)]
+    branches = [tf.nn.conv2d(x, tf.constant(f), [1, 1, 1, 1], "SAME") for f in others]
+    found, wanted, _ = together_and_apart(
+        [tf.nn.relu(branches[0] + branches[1])], {x: random(5, 8, 8, 2)}, runtime
+    )
+    np.testing.assert_array_equal(found[0], wanted[0])
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["shapes known", "shapes unknown"])
+def test_the_gradient_of_relu_goes_back_and_not_on(known: bool, runtime: Runtime) -> None:
+    shapes: list[Any] = [[7, 8, 8, 2], [3, 3, 2, 4], [4], [7, 8, 8, 4]]
+    feeds = {
+        tf.placeholder(tf.float32, shape if known else None): random(*shape) for shape in shapes
+    }
+    *inputs, given = feeds
+    active = network(*inputs, pool=0)
+    gradients = tf.gradients(active, inputs[1:], grad_ys=[given])
+    found, wanted, together = together_and_apart(gradients, feeds, runtime)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    assert not known or not any(name.endswith("ReluGrad") for name in nodes(together))
+
+
 def test_what_comes_between_can_be_fetched(runtime: Runtime) -> None:
     x, filters = tf.placeholder(tf.float32, [None, 8, 8, 2]), tf.constant(random(3, 3, 2, 4))
     pooled = network(x, filters, tf.constant(random(4)))

@@ -283,16 +283,15 @@ class Compiler:
             self._ops, self._controls, self._fed, self._returned, self._same, self._changing, constant
         )  # fmt: skip
         apart = constant | self._shapes
-        of_images = [
-            group
-            for search in (Images, ImageGradients)
-            for group in search.groups(
-                self._ops, self._fed, self._returned, self._same, self._changing, apart
+        of_images: list[ImageGroup] = []
+        taken: set[Operation] = apart
+        for search in (ImageGradients, Images):
+            of_images += search.groups(
+                self._ops, self._fed, self._returned, self._same, self._changing, taken
             )
-        ]
+            taken = apart | {op for group in of_images for op in group.ops}
         found = fuse.groups(
-            self._ops, self._controls, self._fed, self._returned, self._same, self._changing,
-            apart | {op for group in of_images for op in group.ops},
+            self._ops, self._controls, self._fed, self._returned, self._same, self._changing, taken
         )  # fmt: skip
         updates = update_groups(
             self._ops, self._controls, self._fed, self._returned, self._same, self._changing,

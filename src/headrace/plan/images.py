@@ -76,7 +76,7 @@ class Search:
         same: Mapping[Tensor, Tensor], changing: AbstractSet[Tensor], apart: AbstractSet[Operation],
     ) -> None:  # fmt: skip
         self._fed, self._same = fed, same
-        self._changing, self._apart = changing, apart
+        self._changing, self._apart = changing, set(apart)
         self.returned = {same.get(tensor, tensor) for tensor in returned}
         self._users: dict[Tensor, list[Operation]] = {}
         self.place: dict[Operation, int] = {}
@@ -99,8 +99,13 @@ class Search:
         if not any(op.type == cls.around for op in ops):
             return []
         search = cls(ops, fed, returned, same, changing, apart)
-        found = [search.of(op) for op in ops if op.type == cls.around]
-        return [group for group in found if group is not None]
+        found = []
+        for op in ops:
+            group = search.of(op) if op.type == cls.around else None
+            if group is not None:
+                found.append(group)
+                search._apart.update(group.ops)
+        return found
 
     def of(self, op: Operation) -> ImageGroup | None:
         """The group that this node, of the type `around`, belongs to."""
@@ -172,12 +177,16 @@ class Images(Search):
         return self.group(members, [], _Together) if len(members) > 1 else None
 
     def _continues(self, op: Operation, value: Tensor) -> bool:
-        """Whether it makes of each element of `value` and at most one thing beside it one of the same type."""
+        """Whether it makes of each element of `value` and at most one thing beside it, a number for all or one for each
+        channel, one of the same type.
+        """
         if not self.may_join(op) or not is_elementwise(op) or writes_into(op) is None:
             return False
         given = [self._same.get(t, t) for t in op.inputs]
         kinds = {t._dtype._base for t in (*given, op.outputs[0])}
-        return given.count(value) == 1 and len(given) <= 2 and len(kinds) == 1
+        if given.count(value) != 1 or len(given) > 2 or len(kinds) != 1:
+            return False
+        return all(t is value or t._raw is None or len(t._raw) <= 1 for t in given)
 
 
 # -- running ----------------------------------------------------------------------------------
