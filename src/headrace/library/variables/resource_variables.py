@@ -24,6 +24,7 @@ from headrace.graph.registry import get as op_spec
 from headrace.graph.tensor import Tensor
 from headrace.library.variables import variables
 from headrace.library.variables.slice_info import prefixed
+from headrace.library.variables.variable_init import guarded
 from headrace.library.variables.variables import Variable
 from headrace.ops.flow import identities as flow
 from headrace.ops.state import resources as raw
@@ -76,8 +77,6 @@ class ResourceVariable(Variable):
 
     def _add_nodes(self, graph: Graph, value: Tensor, caching_device: Any, scope: str) -> None:
         """What stands beside the handle: the question whether it is initialized, initializer, read."""
-        from headrace.library.variables.variable_init import guarded
-
         handle = self._handle
         with graph.name_scope("IsInitialized"):
             raw.var_is_initialized_op(handle)

@@ -28,6 +28,7 @@ from headrace.library.variables import assigning
 from headrace.library.variables.slice_info import SaveSliceInfo as _SliceInfo
 from headrace.library.variables.slice_info import prefixed, without_prefix
 from headrace.library.variables.variable_creation import Created
+from headrace.library.variables.variable_init import guarded, initialized_value
 from headrace.ops.flow import identities as flow
 from headrace.ops.state import references as state
 
@@ -150,8 +151,6 @@ class Variable(metaclass=Created):
                 value = convert(initial_value, dtype, "initial_value")
                 self._variable = _state_node(value, validate_shape, scope)
             self._initial_value: Tensor | None = value
-            from headrace.library.variables.variable_init import guarded
-
             self._initializer_op: Operation = assigning.assign(
                 self._variable, guarded(value, scope), validate_shape=validate_shape
             ).op
@@ -283,8 +282,6 @@ class Variable(metaclass=Created):
 
     def initialized_value(self) -> Tensor:
         """Its value if it is initialized, else its initial value."""
-        from headrace.library.variables.variable_init import initialized_value
-
         return initialized_value(self)
 
     def is_initialized(self, name: str | None = None) -> Tensor:

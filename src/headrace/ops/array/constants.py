@@ -199,13 +199,6 @@ def _alike(dims: Any, value: Any) -> Any:
     return np.broadcast_to(np.array(value).reshape(()), sizes)
 
 
-@fill_op.gradient
-def _(op: Any, dout: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    from headrace.ops.math.reductions import reduce_sum
-
-    return None, reduce_sum(dout)
-
-
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     """A tensor of shape `dims` with the scalar `value` in every place."""
     made: Tensor = fill_op(dims, value, name=name)

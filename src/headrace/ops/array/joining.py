@@ -28,6 +28,9 @@ from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import checked_axis, gathered_axis, static_axis
 from headrace.ops.array.constants import constant, ones, zeros
 from headrace.ops.array.packing import stack
+from headrace.ops.array.shapes import expand_dims, rank, reshape, shape_n, squeeze
+from headrace.ops.array.shapes import shape as shape_of
+from headrace.ops.array.shapes import size as size_of
 from headrace.ops.flow.identities import identity
 
 __all__ = ["concat", "meshgrid", "split"]
@@ -147,8 +150,6 @@ _MANY = 16  # inputs; above that one SplitV takes the place of slices
 def _concat_gradient(values: list[Tensor], axis: Tensor, dout: Any) -> list[Any]:
     if len(values) == 1:
         return [dout]
-    from headrace.ops.array.shapes import rank
-
     if (
         isinstance(dout, Tensor)
         and CONST in axis.op.traits
@@ -170,11 +171,9 @@ def _concat_gradient(values: list[Tensor], axis: Tensor, dout: Any) -> list[Any]
 
 def _shapes_of(values: list[Tensor]) -> list[Tensor]:
     """Shapes as tensors: constants where all are known, else one ShapeN."""
-    from headrace.ops.array.shapes import shape, shape_n
-
     sizes = []
     for value in values:
-        size = shape(value)
+        size = shape_of(value)
         if CONST not in size.op.traits:
             return shape_n(values)
         sizes.append(size)
@@ -184,8 +183,6 @@ def _shapes_of(values: list[Tensor]) -> list[Tensor]:
 def _concat_sparse_gradient(
     values: list[Tensor], axis: Tensor, at: Tensor, dout: IndexedSlices
 ) -> list[Any]:
-    from headrace.ops.array.shapes import rank, shape
-
     known = constant_value(axis)
     if known is None:
         raise ValueError(
@@ -198,7 +195,7 @@ def _concat_sparse_gradient(
                 "the gradient of a concat by IndexedSlices needs a rank that is known statically"
             )
         known = known % known_rank
-    sizes = [shape(value) for value in values]
+    sizes = [shape_of(value) for value in values]
     if known > 0:
         return _columns_of(dout, sizes, at)
     return _rows_of(dout, sizes, at)
@@ -206,9 +203,7 @@ def _concat_sparse_gradient(
 
 def _columns_of(dout: IndexedSlices, sizes: list[Tensor], axis: Tensor) -> list[IndexedSlices]:
     """Each input gets all indices, and its own columns of the values."""
-    from headrace.ops.array.shapes import expand_dims, shape
-
-    ranks = shape(sizes[0])
+    ranks = shape_of(sizes[0])
     mask = concat(
         [zeros(expand_dims(axis, 0), dtypes.int32), [1], zeros(ranks - axis - 1, dtypes.int32)], 0
     )
@@ -223,20 +218,17 @@ def _columns_of(dout: IndexedSlices, sizes: list[Tensor], axis: Tensor) -> list[
 
 def _rows_of(dout: IndexedSlices, sizes: list[Tensor], axis: Tensor) -> list[IndexedSlices]:
     """Each input gets the rows whose indices fall into it."""
-    from headrace.ops.array.gathering import gather, where
-    from headrace.ops.array.shapes import squeeze
-
     start = constant(0, dout.indices.dtype)
     found = []
     for size in sizes:
-        length = gather(size, axis)
+        length = get("GatherV2")(size, axis, 0)
         if length.dtype is not dout.indices.dtype:
             length = get("Cast")(length, DstT=dout.indices.dtype)
         end = start + length
         inside = get("LogicalAnd")(dout.indices >= start, dout.indices < end)
-        selected = squeeze(where(inside), axis=[1])
-        indices = gather(dout.indices, selected) - start
-        found.append(IndexedSlices(gather(dout.values, selected), indices, size))
+        selected = squeeze(get("Where")(inside), axis=[1])
+        indices = get("GatherV2")(dout.indices, selected, 0) - start
+        found.append(IndexedSlices(get("GatherV2")(dout.values, selected, 0), indices, size))
         start = end
     return found
 
@@ -475,8 +467,6 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
     indexing: "xy" (Cartesian: the first two axes are exchanged) or "ij".
     Raises ValueError on another indexing.
     """
-    from headrace.ops.array.shapes import reshape, size
-
     if indexing not in ("xy", "ij"):
         raise ValueError(
             f"Argument `indexing` parameter must be either 'xy' or 'ij', got '{indexing}'"
@@ -487,7 +477,7 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
             reshape(stack(arg) if isinstance(arg, (list, tuple)) else arg, _along(index, count))
             for index, arg in enumerate(args)
         ]
-        sizes: list[Any] = [size(convert(arg)) for arg in args]
+        sizes: list[Any] = [size_of(convert(arg)) for arg in args]
         kind = convert(args[0]).dtype.base_dtype if args else dtypes.float32
         if indexing == "xy" and count > 1:
             parts[0] = reshape(parts[0], _along(1, count))

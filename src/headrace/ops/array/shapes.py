@@ -547,10 +547,10 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
                 )
             perm = [*range(len(raw) - 2), len(raw) - 1, len(raw) - 2]
         else:
-            from headrace.ops.array.joining import concat
-
             count = rank_op(a)
-            perm = concat((get("Range")(0, count - 2, 1), [count - 1, count - 2]), 0)
+            perm = get("ConcatV2")(
+                [get("Range")(0, count - 2, 1), [count - 1, count - 2]], 0, name="concat"
+            )
         return transpose(a, perm, conjugate=conjugate)
 
 

@@ -26,6 +26,7 @@ from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext, same_as
 from headrace.graph.tensor import Tensor, operator
 from headrace.ops.array.constants import checked_sizes, constant, ones_like
+from headrace.ops.array.gathering import boolean_mask
 from headrace.ops.array.joining import concat
 from headrace.ops.array.packing import stack
 from headrace.ops.array.shapes import rank, reshape, shape
@@ -432,8 +433,6 @@ def getitem(tensor: Tensor, item: Any) -> Tensor:
     Raises TypeError for anything else, ValueError for what is statically out of bounds.
     """
     if _is_mask(item):
-        from headrace.ops.array.gathering import boolean_mask
-
         return boolean_mask(tensor, item)
     spec = _Spec()
     begin_end: list[Any] = []

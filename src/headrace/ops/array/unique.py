@@ -23,6 +23,7 @@ from headrace.ops._kernels.axes import checked_axis, static_axis
 from headrace.ops.array.constants import zeros
 from headrace.ops.array.gathering import gather, scatter_nd
 from headrace.ops.array.packing import stack
+from headrace.ops.array.ranges import range as range_of
 from headrace.ops.array.shapes import all_axes, expand_dims, reshape, shape, size
 
 __all__ = ["setdiff1d", "top_k", "unique", "unique_with_counts"]
@@ -298,9 +299,7 @@ def _top_gradient(op: Operation, dout: Tensor, _: Any) -> Tensor:
 
 
 def _steps(limit: Tensor, delta: Tensor) -> Any:
-    from headrace.ops.array.ranges import range
-
-    return range(0, limit, delta)
+    return range_of(0, limit, delta)
 
 
 @top_k_v2_op.gradient

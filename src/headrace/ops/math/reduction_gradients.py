@@ -1,4 +1,4 @@
-"""Gradients of the reductions: what was summed is spread out again.
+"""Gradients of the reductions, which spread out again what was summed; and of Fill, which is a sum.
 
 Called by: graph.gradients.  Threads: as graph.
 Source: node names and structure as TF 2.21 makes them, down to nodes whose values nobody uses
@@ -17,7 +17,7 @@ from headrace.graph.const_value import constant_value
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.names import colocate_with, device
 from headrace.graph.tensor import Tensor
-from headrace.ops.array.constants import constant, ones
+from headrace.ops.array.constants import constant, fill_op, ones
 from headrace.ops.array.ranges import range as arange
 from headrace.ops.array.shapes import rank, shape, size, transpose
 from headrace.ops.math.arithmetic import mul, truediv
@@ -188,3 +188,9 @@ def _(op: Operation, dout: Any) -> tuple[Tensor, None]:
         y = make.Reshape(y, kept)
         dout = make.Reshape(dout, kept)
     return truediv(x, truediv(y, dout)), None
+
+
+@fill_op.gradient
+def _(op: Operation, dout: Tensor) -> tuple[None, Tensor]:
+    """The value stands in every place."""
+    return None, reduce_sum(dout)

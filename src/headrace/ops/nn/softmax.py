@@ -24,6 +24,7 @@ from headrace.ops.array.joining import concat
 from headrace.ops.array.ranges import range as range_of
 from headrace.ops.array.shapes import expand_dims, rank, squeeze
 from headrace.ops.array.shapes import shape as shape_of
+from headrace.ops.flow.checks import assert_equal
 from headrace.ops.flow.identities import stop_gradient
 from headrace.ops.linalg.products import matmul
 from headrace.ops.math.casting import cast
@@ -379,8 +380,6 @@ def sparse_softmax_cross_entropy_with_logits(
             return _as_given(cost, logits)
         checks = []
         if not known:
-            from headrace.ops.flow.checks import assert_equal
-
             checks.append(assert_equal(shape_of(labels), shape_of(logits)[:-1]))
         with scopes.get_default_graph().control_dependencies(checks):
             classes = shape_of(logits)[rank(logits) - 1]

@@ -28,6 +28,7 @@ from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import static_axis
 from headrace.ops._kernels.number_text import doubles, singles
 from headrace.ops.array.constants import constant
+from headrace.ops.array.ranges import range as range_of
 from headrace.ops.array.shapes import rank
 
 __all__ = [
@@ -189,8 +190,6 @@ def reduce_join(
             if raw is not None:
                 axes = constant(np.arange(len(raw) - 1, -1, -1, dtype=np.int32))
             else:
-                from headrace.ops.array.ranges import range as range_of
-
                 axes = range_of(rank(inputs) - 1, -1, -1)
         made: Tensor = reduce_join_op(inputs, axes, keep_dims=keep, separator=separator, name=name)
         return made
