@@ -159,7 +159,9 @@ def test_enqueue_and_dequeue(session: tf.Session) -> None:
             taken[0] += 1
 
     everywhere(put_one, check_put)
-    for _ in range(40):
+    for _ in range(
+        200
+    ):  # more than an interrupt at each line of `take`, and the look after it, can take out
         put_one()
         check_put()
     everywhere(lambda: session.run(take), check_taken)
@@ -297,7 +299,7 @@ def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing(
         if executor is dataflow:
             fed = tf.placeholder_with_default(True, [])
             take = tf.cond(fed, lambda: queue.dequeue(), lambda: 0)
-        limited = tf.RunOptions(timeout_in_ms=100)
+        limited = tf.RunOptions(timeout_in_ms=20)  # a line of those after the wait costs as much
         heard = 0
         for line in range(1, MOST_LINES):
             at = AtLine(line, of(executor, team, polling))

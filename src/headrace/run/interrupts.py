@@ -30,6 +30,7 @@ _WAITS = Pending.wait.__code__
 PYTHONS_OWN = signal.default_int_handler
 
 _put_off: object | None = None  # what stands for the one that is put off
+_ignores = False  # what is left of one that has been heard
 
 
 def install() -> None:
@@ -44,14 +45,28 @@ def install() -> None:
 
 def _handle(number: int, frame: FrameType | None) -> None:
     global _put_off
+    if _ignores:
+        return
     if not is_changing(frame):
-        _put_off = None
+        if _put_off is not None:
+            _put_off = None
+            _let_the_last_one_come()
         PYTHONS_OWN(number, frame)
     elif _put_off is None:
         _put_off = object()
         _thread.start_new_thread(
             _again, (number, _put_off)
         )  # threading's locks may be held by who is interrupted
+
+
+def _let_the_last_one_come() -> None:
+    """One may have been sent again just before this one was heard: it is the same Ctrl-C."""
+    global _ignores
+    _ignores = True
+    try:
+        time.sleep(0)  # what was sent to this thread comes at the latest when a call of the system returns
+    finally:
+        _ignores = False
 
 
 def is_changing(frame: FrameType | None) -> bool:
