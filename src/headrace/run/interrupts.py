@@ -64,7 +64,9 @@ def _let_the_last_one_come() -> None:
     global _ignores
     _ignores = True
     try:
-        time.sleep(0)  # what was sent to this thread comes at the latest when a call of the system returns
+        time.sleep(
+            0
+        )  # what was sent to this thread comes at the latest when a call of the system returns
     finally:
         _ignores = False
 
