@@ -82,7 +82,7 @@ REPLACED: Final[dict[str, str]] = {
     "nn.rnn_cell.OutputProjectionWrapper": "contrib.rnn.OutputProjectionWrapper",
     "nn.rnn_cell.EmbeddingWrapper": "contrib.rnn.EmbeddingWrapper",
     "image.per_image_whitening": "image.per_image_standardization",
-}  # fmt: skip
+}
 """Names that TensorFlow 0.x had, or an early 1.x, and 1.15 has not: the name in their place, or a sentence."""
 
 _LAYERS = "use tf.layers, tf.nn and tf.train's optimizers"
@@ -159,7 +159,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "mixed_precision": "cast with tf.cast; variables may be tf.float16",
     "train.experimental": "use what tf.train has",
     "experimental": "experimental names are not in headrace",
-}  # fmt: skip
+}
 """Namespaces and names of TensorFlow that are no part of headrace: what to use.  A row is also for all beneath it."""
 
 

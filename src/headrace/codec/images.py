@@ -262,6 +262,12 @@ def encode_jpeg(
     """uint8 of 1 or 3 channels; density in dots per inch.  Raises InvalidArgument."""
     more: dict[str, Any] = {"xmp": xmp} if xmp else {}
     return _saved(
-        pixels, "JPEG", quality=quality, progressive=progressive, optimize=optimize, dpi=density,
-        subsampling=2 if downsample else 0, **more,
-    )  # fmt: skip
+        pixels,
+        "JPEG",
+        quality=quality,
+        progressive=progressive,
+        optimize=optimize,
+        dpi=density,
+        subsampling=2 if downsample else 0,
+        **more,
+    )

@@ -137,6 +137,8 @@ def _count(spec: OpSpec, definition: ArgDef, known: dict[str, Any]) -> int:
         return 1
     value = known.get(attr, spec.attrs[attr].default)
     if value is MISSING:
-        raise ValueError(f"op {spec.name} needs a value for attr {attr!r}, which says how many tensors "
-                         f"its argument {definition.name!r} is")  # fmt: skip
+        raise ValueError(
+            f"op {spec.name} needs a value for attr {attr!r}, which says how many tensors "
+            f"its argument {definition.name!r} is"
+        )
     return value if isinstance(value, int) else len(value)

@@ -191,9 +191,11 @@ def _sliced(op: Operation, depth: int) -> Shape:
 
 
 _PUBLIC = frozenset(
-    ("Const Shape Size Rank Range Cast Concat ConcatV2 Pack Unpack Split Fill Equal NotEqual StopGradient "
-     "BroadcastTo").split()
-)  # fmt: skip
+    (
+        "Const Shape Size Rank Range Cast Concat ConcatV2 Pack Unpack Split Fill Equal NotEqual StopGradient "
+        "BroadcastTo"
+    ).split()
+)
 
 
 def constant_value(tensor: Any, partial: bool = False) -> Any:

@@ -154,8 +154,13 @@ def enter(
     """`value` inside the frame: in its first iteration, or in all of them if `is_constant`."""
     value = converted(value)
     made = _node(
-        "Enter", value, name, frame_name=frame, is_constant=is_constant, parallel_iterations=parallel_iterations
-    )  # fmt: skip
+        "Enter",
+        value,
+        name,
+        frame_name=frame,
+        is_constant=is_constant,
+        parallel_iterations=parallel_iterations,
+    )
     for inside, outside in zip(tensors_of(made), tensors_of(value), strict=True):
         inside._raw = outside.raw_shape if keep_shape else None
     return made

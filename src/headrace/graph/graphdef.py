@@ -77,9 +77,12 @@ def graph_def(
 def op_def(spec: OpSpec) -> pb.OpDef:
     """The OpDef of a spec."""
     proto = pb.OpDef(
-        name=spec.name, is_stateful=STATEFUL in spec.traits, is_commutative=COMMUTATIVE in spec.traits,
-        is_aggregate=AGGREGATE in spec.traits, allows_uninitialized_input=ALLOWS_UNINITIALIZED in spec.traits,
-    )  # fmt: skip
+        name=spec.name,
+        is_stateful=STATEFUL in spec.traits,
+        is_commutative=COMMUTATIVE in spec.traits,
+        is_aggregate=AGGREGATE in spec.traits,
+        allows_uninitialized_input=ALLOWS_UNINITIALIZED in spec.traits,
+    )
     for definitions, field in ((spec.inputs, proto.input_arg), (spec.outputs, proto.output_arg)):
         for definition in definitions:
             field.append(_arg_def(definition))
@@ -90,9 +93,12 @@ def op_def(spec: OpSpec) -> pb.OpDef:
 
 def _arg_def(definition: ArgDef) -> pb.OpDef.ArgDef:
     proto = pb.OpDef.ArgDef(
-        name=definition.name, type_attr=definition.type_attr or "", number_attr=definition.number_attr or "",
-        type_list_attr=definition.type_list_attr or "", is_ref=definition.is_ref,
-    )  # fmt: skip
+        name=definition.name,
+        type_attr=definition.type_attr or "",
+        number_attr=definition.number_attr or "",
+        type_list_attr=definition.type_list_attr or "",
+        is_ref=definition.is_ref,
+    )
     if definition.type is not None:
         proto.type = definition.type.as_datatype_enum  # type: ignore[assignment]
     return proto
@@ -275,8 +281,10 @@ class Importer:
             raise errors.not_found(
                 f"Op type not registered '{node.op}' in headrace: that of node {node.name!r}; "
                 "see `headrace ops` for what is, or remove the node from what is fetched",
-                node=node.name, op_type=node.op, device=node.device or None,
-            )  # fmt: skip
+                node=node.name,
+                op_type=node.op,
+                device=node.device or None,
+            )
         inputs: list[Tensor] = []
         controls: list[Operation] = []
         later: list[tuple[int, str]] = []
@@ -314,9 +322,15 @@ class Importer:
         )
         try:
             op = self.graph.add_operation(
-                name, node.op, spec, inputs, attrs, types, control_inputs=controls,
+                name,
+                node.op,
+                spec,
+                inputs,
+                attrs,
+                types,
+                control_inputs=controls,
                 device=None if self.graph._device_stack else device,
-            )  # fmt: skip
+            )
         finally:
             self.graph.infer_shapes = infer
         if self.graph._device_stack and device:

@@ -79,10 +79,14 @@ class LoopGradient:
     def _new_context(self) -> WhileContext:
         forward = self.forward
         return WhileContext(
-            forward.graph, parallel_iterations=forward.parallel_iterations, back_prop=forward.back_prop,
-            swap_memory=forward.swap_memory, maximum_iterations=forward.maximum_iterations,
-            name=forward.name, gradient=self,
-        )  # fmt: skip
+            forward.graph,
+            parallel_iterations=forward.parallel_iterations,
+            back_prop=forward.back_prop,
+            swap_memory=forward.swap_memory,
+            maximum_iterations=forward.maximum_iterations,
+            name=forward.name,
+            gradient=self,
+        )
 
     # -- counters -------------------------------------------------------------------------------
 

@@ -76,8 +76,10 @@ class AttrDef:
 
 
 _TYPE_NAMES = {
-    "float": "float32", "double": "float64", "half": "float16",
-}  # fmt: skip
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+}
 
 
 def parse_type(text: str) -> dtypes.DType:

@@ -42,8 +42,14 @@ class Tensor:
 
     __slots__ = (
         "__dict__",  # for attributes that programs put on tensors; it costs nothing until there is one
-        "__weakref__", "_consumers", "_dtype", "_folded", "_raw", "op", "value_index",
-    )  # fmt: skip
+        "__weakref__",
+        "_consumers",
+        "_dtype",
+        "_folded",
+        "_raw",
+        "op",
+        "value_index",
+    )
     __array_priority__ = 100
     OVERLOADABLE_OPERATORS: ClassVar[frozenset[str]] = frozenset(
         f"__{name}__"

@@ -130,9 +130,13 @@ class WhileContext(Context):
     ) -> Any:
         """An Enter of this loop."""
         return nodes.enter(
-            value, self.name, is_constant=is_constant, parallel_iterations=self.parallel_iterations,
-            keep_shape=keep_shape, name=name,
-        )  # fmt: skip
+            value,
+            self.name,
+            is_constant=is_constant,
+            parallel_iterations=self.parallel_iterations,
+            keep_shape=keep_shape,
+            name=name,
+        )
 
     def _order_invariants(self, entered: Sequence[Tensor]) -> None:
         """A loop variable that starts from an invariant of the loop around starts once an iteration of that."""

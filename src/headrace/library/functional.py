@@ -123,9 +123,14 @@ def map_fn(
             return i + 1, arrays
 
         _, filled = while_loop(
-            lambda i, _: i < count, step, (start, outputs), parallel_iterations=parallel_iterations or 10,
-            back_prop=back_prop, swap_memory=swap_memory, maximum_iterations=count,
-        )  # fmt: skip
+            lambda i, _: i < count,
+            step,
+            (start, outputs),
+            parallel_iterations=parallel_iterations or 10,
+            back_prop=back_prop,
+            swap_memory=swap_memory,
+            maximum_iterations=count,
+        )
         return nest.pack_sequence_as(wanted, _stacked(filled, rows))
 
 
@@ -162,10 +167,13 @@ def scan(
             done = 0
         outputs = [
             TensorArray(
-                value.dtype, size=count, element_shape=value.shape if infer_shape else None, infer_shape=infer_shape
+                value.dtype,
+                size=count,
+                element_shape=value.shape if infer_shape else None,
+                infer_shape=infer_shape,
             )
             for value in values
-        ]  # fmt: skip
+        ]
         if initializer is None:
             outputs = [
                 array.write(count - 1 if reverse else 0, value)
@@ -181,10 +189,14 @@ def scan(
             return i - 1 if reverse else i + 1, flat, arrays
 
         _, _, filled = while_loop(
-            lambda i, _a, _b: i >= 0 if reverse else i < count, step,
-            (count - 1 - done if reverse else done, values, outputs), parallel_iterations=parallel_iterations,
-            back_prop=back_prop, swap_memory=swap_memory, maximum_iterations=count,
-        )  # fmt: skip
+            lambda i, _a, _b: i >= 0 if reverse else i < count,
+            step,
+            (count - 1 - done if reverse else done, values, outputs),
+            parallel_iterations=parallel_iterations,
+            back_prop=back_prop,
+            swap_memory=swap_memory,
+            maximum_iterations=count,
+        )
         return nest.pack_sequence_as(like, _stacked(filled, rows))
 
 
@@ -258,7 +270,10 @@ def _fold(
             return [at if backward else i + 1, found]
 
         _, last = while_loop(
-            lambda i, _: i > 0 if backward else i < count, step, [start, value], maximum_iterations=count,
+            lambda i, _: i > 0 if backward else i < count,
+            step,
+            [start, value],
+            maximum_iterations=count,
             **loop._asdict(),
-        )  # fmt: skip
+        )
         return last

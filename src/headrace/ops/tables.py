@@ -114,9 +114,15 @@ def _row(
     kernel.__doc__ = doc
     kernel.__name__ = name
     spec = registry.op(
-        name, inputs=inputs, outputs=outputs, attrs=attrs, shape=shape,
-        traits=traits, bare=bare, differentiable=differentiable,
-    )(kernel)  # fmt: skip
+        name,
+        inputs=inputs,
+        outputs=outputs,
+        attrs=attrs,
+        shape=shape,
+        traits=traits,
+        bare=bare,
+        differentiable=differentiable,
+    )(kernel)
     row = sys._getframe(2)
     spec.where = f"{row.f_code.co_filename}:{row.f_lineno}"
     if gradient is not None:

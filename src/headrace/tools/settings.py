@@ -9,11 +9,16 @@ import argparse
 import os
 
 _CREDENTIALS = (
-    ("--secret-file", "HEADRACE_SECRET_FILE", "PATH", "secret that every process of the cluster shares"),
+    (
+        "--secret-file",
+        "HEADRACE_SECRET_FILE",
+        "PATH",
+        "secret that every process of the cluster shares",
+    ),
     ("--tls-cert", "HEADRACE_TLS_CERT", "PATH", "TLS certificate of this process (PEM)"),
     ("--tls-key", "HEADRACE_TLS_KEY", "PATH", "its private key (PEM)"),
     ("--tls-ca", "HEADRACE_TLS_CA", "PATH", "whose certificates are believed (PEM)"),
-)  # fmt: skip
+)
 _SERVING = (
     ("--file-roots", "HEADRACE_FILE_ROOTS", "DIR[:DIR]", "directories beneath which graphs may use files"),
     ("--bind", "HEADRACE_BIND", "HOST", "address to listen on, if not the one in the cluster"),

@@ -74,9 +74,13 @@ class AdamOptimizer(Optimizer):
     def _apply_dense(self, grad: Tensor, var: Any) -> Any:
         beta1_power, beta2_power = self._get_beta_accumulators()
         scalars = {
-            "beta1_power": beta1_power, "beta2_power": beta2_power, "lr": self._lr_t, "beta1": self._beta1_t,
-            "beta2": self._beta2_t, "epsilon": self._epsilon_t,
-        }  # fmt: skip
+            "beta1_power": beta1_power,
+            "beta2_power": beta2_power,
+            "lr": self._lr_t,
+            "beta1": self._beta1_t,
+            "beta2": self._beta2_t,
+            "epsilon": self._epsilon_t,
+        }
         return self._apply_rule("Adam", grad, var, ["m", "v"], scalars)
 
     def _apply_sparse_shared(

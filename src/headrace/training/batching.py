@@ -225,9 +225,13 @@ def _shuffle(capacity: int, kept_back: int, seed: int | None, shared_name: str |
 
     def make(types: list[dtypes.DType], shapes: Any) -> QueueBase:
         return RandomShuffleQueue(
-            capacity=capacity, min_after_dequeue=kept_back, dtypes=types, shapes=shapes,
-            seed=seed, shared_name=shared_name,
-        )  # fmt: skip
+            capacity=capacity,
+            min_after_dequeue=kept_back,
+            dtypes=types,
+            shapes=shapes,
+            seed=seed,
+            shared_name=shared_name,
+        )
 
     return make
 
@@ -289,9 +293,15 @@ def maybe_batch(
 ) -> Any:
     """As `batch`, of what `keep_input` is true of: bool [], or with enqueue_many [n]."""
     way = _Way(
-        _fifo(capacity, dynamic_pad, shared_name), batch_size, enqueue_many, shapes,
-        allow_smaller_final_batch, False, num_threads, capacity,
-    )  # fmt: skip
+        _fifo(capacity, dynamic_pad, shared_name),
+        batch_size,
+        enqueue_many,
+        shapes,
+        allow_smaller_final_batch,
+        False,
+        num_threads,
+        capacity,
+    )
     return _one(tensors, keep_input, way, name, "batch")
 
 
@@ -327,9 +337,15 @@ def maybe_batch_join(
 ) -> Any:
     """As `batch_join`, of what `keep_input` is true of: bool [], or with enqueue_many [n]."""
     way = _Way(
-        _fifo(capacity, dynamic_pad, shared_name), batch_size, enqueue_many, shapes,
-        allow_smaller_final_batch, True, 1, capacity,
-    )  # fmt: skip
+        _fifo(capacity, dynamic_pad, shared_name),
+        batch_size,
+        enqueue_many,
+        shapes,
+        allow_smaller_final_batch,
+        True,
+        1,
+        capacity,
+    )
     return _joined(tensors_list, keep_input, way, name, "batch_join")
 
 

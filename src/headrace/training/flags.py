@@ -387,9 +387,13 @@ def DEFINE_list(
 
 
 def _define_multi(
-    name: str, parse: Callable[[str], Any], default: Any, help: str | None, kind: str,
+    name: str,
+    parse: Callable[[str], Any],
+    default: Any,
+    help: str | None,
+    kind: str,
     flag_values: FlagValues | None,
-) -> None:  # fmt: skip
+) -> None:
     if default is not None and (isinstance(default, str) or not isinstance(default, Sequence)):
         default = [default]
     value = None if default is None else [_typed(each, parse, name, kind) for each in default]

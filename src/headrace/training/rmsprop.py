@@ -77,9 +77,11 @@ class RMSPropOptimizer(Optimizer):
         if self._centered:
             rule, slots = "CenteredRMSProp", ["mg", *slots]
         scalars = {
-            "lr": self._learning_rate_tensor, "rho": self._decay_tensor, "momentum": self._momentum_tensor,
+            "lr": self._learning_rate_tensor,
+            "rho": self._decay_tensor,
+            "momentum": self._momentum_tensor,
             "epsilon": self._epsilon_tensor,
-        }  # fmt: skip
+        }
         return self._apply_rule(rule, grad, var, slots, scalars)
 
     _apply_sparse = _apply_dense

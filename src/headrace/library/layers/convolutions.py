@@ -29,9 +29,14 @@ from headrace.ops.nn.convolution_calls import convolved_over_space
 from headrace.ops.nn.convolution_calls import separable_conv2d as separated
 
 __all__ = [
-    "conv1d", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose", "separable_conv1d",
+    "conv1d",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "conv3d_transpose",
+    "separable_conv1d",
     "separable_conv2d",
-]  # fmt: skip
+]
 
 
 def _channels(values: Tensor, format_: str, layer: str) -> int:
@@ -71,20 +76,30 @@ def _layer(spatial: int) -> Callable[..., Tensor]:
         reuse: Any = None,
     ) -> Tensor:
         parameters = Parameters(
-            activation, use_bias, (bias_initializer, bias_regularizer, bias_constraint),
-            activity_regularizer, trainable,
-        )  # fmt: skip
+            activation,
+            use_bias,
+            (bias_initializer, bias_regularizer, bias_constraint),
+            activity_regularizer,
+            trainable,
+        )
         values, format_ = convert(inputs), format_named(data_format, spatial)
         window = for_each(kernel_size, spatial, "kernel_size")
         with variable_scope(name, scope_name, [values], reuse=reuse):
             kernel = parameters.variable(
-                "kernel", [*window, _channels(values, format_, name or scope_name), filters],
-                values.dtype.base_dtype, (kernel_initializer, kernel_regularizer, kernel_constraint),
-            )  # fmt: skip
+                "kernel",
+                [*window, _channels(values, format_, name or scope_name), filters],
+                values.dtype.base_dtype,
+                (kernel_initializer, kernel_regularizer, kernel_constraint),
+            )
             outputs = convolved_over_space(
-                values, convert(kernel), padding_named(padding), for_each(strides, spatial, "strides"),
-                for_each(dilation_rate, spatial, "dilation_rate"), format_, op_name,
-            )  # fmt: skip
+                values,
+                convert(kernel),
+                padding_named(padding),
+                for_each(strides, spatial, "strides"),
+                for_each(dilation_rate, spatial, "dilation_rate"),
+                format_,
+                op_name,
+            )
             return parameters.finished(outputs, filters, format_)
 
     layer.__name__ = layer.__qualname__ = scope_name
@@ -129,17 +144,22 @@ def _transposed(spatial: int, make: Callable[..., Tensor]) -> Callable[..., Tens
         reuse: Any = None,
     ) -> Tensor:
         parameters = Parameters(
-            activation, use_bias, (bias_initializer, bias_regularizer, bias_constraint),
-            activity_regularizer, trainable,
-        )  # fmt: skip
+            activation,
+            use_bias,
+            (bias_initializer, bias_regularizer, bias_constraint),
+            activity_regularizer,
+            trainable,
+        )
         values, format_ = convert(inputs), format_named(data_format, spatial)
         window = for_each(kernel_size, spatial, "kernel_size")
         steps = for_each(strides, spatial, "strides")
         with variable_scope(name, scope_name, [values], reuse=reuse):
             kernel = parameters.variable(
-                "kernel", [*window, filters, _channels(values, format_, name or scope_name)],
-                values.dtype.base_dtype, (kernel_initializer, kernel_regularizer, kernel_constraint),
-            )  # fmt: skip
+                "kernel",
+                [*window, filters, _channels(values, format_, name or scope_name)],
+                values.dtype.base_dtype,
+                (kernel_initializer, kernel_regularizer, kernel_constraint),
+            )
             beyond = [
                 max(w - s, 0) if padding_named(padding) == "VALID" else 0
                 for w, s in zip(window, steps, strict=True)
@@ -211,25 +231,37 @@ def _separable(spatial: int) -> Callable[..., Tensor]:
         reuse: Any = None,
     ) -> Tensor:
         parameters = Parameters(
-            activation, use_bias, (bias_initializer, bias_regularizer, bias_constraint),
-            activity_regularizer, trainable,
-        )  # fmt: skip
+            activation,
+            use_bias,
+            (bias_initializer, bias_regularizer, bias_constraint),
+            activity_regularizer,
+            trainable,
+        )
         values, format_ = convert(inputs), format_named(data_format, spatial)
         window = for_each(kernel_size, spatial, "kernel_size")
         with variable_scope(name, scope_name, [values], reuse=reuse):
             channels, kind = _channels(values, format_, name or scope_name), values.dtype.base_dtype
             apart = parameters.variable(
-                "depthwise_kernel", [*window, channels, depth_multiplier], kind,
+                "depthwise_kernel",
+                [*window, channels, depth_multiplier],
+                kind,
                 (depthwise_initializer, depthwise_regularizer, depthwise_constraint),
-            )  # fmt: skip
+            )
             points = parameters.variable(
-                "pointwise_kernel", [*[1] * spatial, channels * depth_multiplier, filters], kind,
+                "pointwise_kernel",
+                [*[1] * spatial, channels * depth_multiplier, filters],
+                kind,
                 (pointwise_initializer, pointwise_regularizer, pointwise_constraint),
-            )  # fmt: skip
+            )
             outputs = _separated(
-                values, convert(apart), convert(points), for_each(strides, spatial, "strides"),
-                padding_named(padding), for_each(dilation_rate, spatial, "dilation_rate"), format_,
-            )  # fmt: skip
+                values,
+                convert(apart),
+                convert(points),
+                for_each(strides, spatial, "strides"),
+                padding_named(padding),
+                for_each(dilation_rate, spatial, "dilation_rate"),
+                format_,
+            )
             return parameters.finished(outputs, filters, format_)
 
     layer.__name__ = layer.__qualname__ = scope_name
@@ -237,8 +269,14 @@ def _separable(spatial: int) -> Callable[..., Tensor]:
 
 
 def _separated(
-    values: Tensor, apart: Tensor, points: Tensor, strides: list[int], padding: str, rate: list[int], format_: str
-) -> Tensor:  # fmt: skip
+    values: Tensor,
+    apart: Tensor,
+    points: Tensor,
+    strides: list[int],
+    padding: str,
+    rate: list[int],
+    format_: str,
+) -> Tensor:
     """The separable convolution; of sequences as of images of one line."""
     if len(rate) == 2:
         whole = [1, *strides, 1] if format_ == "NHWC" else [1, 1, *strides]
@@ -248,9 +286,14 @@ def _separated(
         strides * 2
     )  # a depthwise convolution wants equal ones; along one line there is nothing to step over
     made = separated(
-        expand_dims(values, at), expand_dims(apart, 0), expand_dims(points, 0),
-        [1, *twice, 1] if at == 1 else [1, 1, *twice], padding, [1, *rate], data_format=of_lines,
-    )  # fmt: skip
+        expand_dims(values, at),
+        expand_dims(apart, 0),
+        expand_dims(points, 0),
+        [1, *twice, 1] if at == 1 else [1, 1, *twice],
+        padding,
+        [1, *rate],
+        data_format=of_lines,
+    )
     return squeeze(made, [at])
 
 

@@ -47,9 +47,12 @@ def dense(
     Raises ValueError if the size of the last dimension is not known.
     """
     parameters = Parameters(
-        activation, use_bias, (bias_initializer, bias_regularizer, bias_constraint),
-        activity_regularizer, trainable,
-    )  # fmt: skip
+        activation,
+        use_bias,
+        (bias_initializer, bias_regularizer, bias_constraint),
+        activity_regularizer,
+        trainable,
+    )
     values = convert(inputs)
     if not (values.dtype.is_floating or values.dtype.is_complex):
         raise TypeError(
@@ -65,9 +68,11 @@ def dense(
         )
     with variable_scope(name, "dense", [values], reuse=reuse):
         kernel = parameters.variable(
-            "kernel", [raw[-1], units], values.dtype.base_dtype,
+            "kernel",
+            [raw[-1], units],
+            values.dtype.base_dtype,
             (kernel_initializer, kernel_regularizer, kernel_constraint),
-        )  # fmt: skip
+        )
         if len(raw) > 2:
             outputs: Tensor = tensordot(values, kernel, [[len(raw) - 1], [0]])
             outputs.set_shape((*raw[:-1], units))

@@ -74,20 +74,31 @@ def batch_normalization(
         gamma = beta = None
         if scale:
             gamma = get_variable(
-                "gamma", [size], kind, gamma_initializer, gamma_regularizer, trainable,
+                "gamma",
+                [size],
+                kind,
+                gamma_initializer,
+                gamma_regularizer,
+                trainable,
                 constraint=gamma_constraint,
-            )  # fmt: skip
+            )
         if center:
             beta = get_variable(
-                "beta", [size], kind, beta_initializer, beta_regularizer, trainable,
+                "beta",
+                [size],
+                kind,
+                beta_initializer,
+                beta_regularizer,
+                trainable,
                 constraint=beta_constraint,
-            )  # fmt: skip
+            )
         moving = [
             get_variable(f"moving_{what}", [size], kind, initializer, trainable=False)
             for what, initializer in (
-                ("mean", moving_mean_initializer), ("variance", moving_variance_initializer),
+                ("mean", moving_mean_initializer),
+                ("variance", moving_variance_initializer),
             )
-        ]  # fmt: skip
+        ]
         make = _fused if one_op else _composed
         outputs, *batch = make(values, gamma, beta, moving, at, epsilon, training)
         if known(training) is not False:
@@ -132,8 +143,14 @@ def _axis(values: Tensor, axis: Any) -> tuple[int, int]:
 
 
 def _fused(
-    values: Tensor, gamma: Any, beta: Any, moving: Sequence[Any], at: int, epsilon: float, training: Any
-) -> Sequence[Tensor]:  # fmt: skip
+    values: Tensor,
+    gamma: Any,
+    beta: Any,
+    moving: Sequence[Any],
+    at: int,
+    epsilon: float,
+    training: Any,
+) -> Sequence[Tensor]:
     """The outputs, and the mean and (unbiased) variance of the batch."""
     size, data_format = (values.raw_shape or ())[at], "NHWC" if at == 3 else "NCHW"
     gamma = constant(1.0, "float32", [size]) if gamma is None else gamma
@@ -145,18 +162,30 @@ def _fused(
     def by_moving() -> list[Tensor]:
         return list(
             fused_batch_norm(
-                values, gamma, beta, moving[0], moving[1], epsilon=epsilon, data_format=data_format,
+                values,
+                gamma,
+                beta,
+                moving[0],
+                moving[1],
+                epsilon=epsilon,
+                data_format=data_format,
                 is_training=False,
             )
-        )  # fmt: skip
+        )
 
     found: Sequence[Tensor] = chosen(training, by_batch, by_moving)
     return found
 
 
 def _composed(
-    values: Tensor, gamma: Any, beta: Any, moving: Sequence[Any], at: int, epsilon: float, training: Any
-) -> Sequence[Tensor]:  # fmt: skip
+    values: Tensor,
+    gamma: Any,
+    beta: Any,
+    moving: Sequence[Any],
+    at: int,
+    epsilon: float,
+    training: Any,
+) -> Sequence[Tensor]:
     rank = len(values.raw_shape or ())
     others = [axis for axis in range(rank) if axis != at]
     precise = cast(values, moving[0].dtype.base_dtype)

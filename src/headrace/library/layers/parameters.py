@@ -32,8 +32,13 @@ class Parameters:
     """What a layer with a bias and an activation takes beside its kernels; called within its variable scope."""
 
     def __init__(
-        self, activation: Any, use_bias: bool, of_bias: OfVariable, activity_regularizer: Any, trainable: bool
-    ) -> None:  # fmt: skip
+        self,
+        activation: Any,
+        use_bias: bool,
+        of_bias: OfVariable,
+        activity_regularizer: Any,
+        trainable: bool,
+    ) -> None:
         if activation is not None and not callable(activation):
             raise TypeError(
                 f"Could not interpret activation function identifier: {activation!r}; it is a function of a tensor"

@@ -17,9 +17,13 @@ from headrace.ops.array.shapes import expand_dims, squeeze
 from headrace.ops.nn.pooling_calls import avg_pool, avg_pool3d, max_pool, max_pool3d
 
 __all__ = [
-    "average_pooling1d", "average_pooling2d", "average_pooling3d", "max_pooling1d", "max_pooling2d",
+    "average_pooling1d",
+    "average_pooling2d",
+    "average_pooling3d",
+    "max_pooling1d",
+    "max_pooling2d",
     "max_pooling3d",
-]  # fmt: skip
+]
 
 
 def _layer(

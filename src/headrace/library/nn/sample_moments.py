@@ -26,9 +26,11 @@ from headrace.ops.nn.convolution_calls import either
 from headrace.ops.tables import make
 
 __all__ = [
-    "batch_norm_with_global_normalization", "normalize_moments", "sufficient_statistics",
+    "batch_norm_with_global_normalization",
+    "normalize_moments",
+    "sufficient_statistics",
     "weighted_moments",
-]  # fmt: skip
+]
 
 
 def sufficient_statistics(
@@ -124,7 +126,11 @@ def batch_norm_with_global_normalization(
 ) -> Tensor:
     """`tf.nn.batch_normalization` of t (input) with mean m and variance v, by gamma if scale_after_normalization."""
     return batch_normalization(
-        either(input, "input", t, "t"), either(mean, "mean", m, "m"),
-        either(variance, "variance", v, "v"), beta, gamma if scale_after_normalization else None,
-        variance_epsilon, name,
-    )  # fmt: skip
+        either(input, "input", t, "t"),
+        either(mean, "mean", m, "m"),
+        either(variance, "variance", v, "v"),
+        beta,
+        gamma if scale_after_normalization else None,
+        variance_epsilon,
+        name,
+    )

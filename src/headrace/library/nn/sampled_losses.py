@@ -52,8 +52,14 @@ def _row_sums(x: Tensor) -> Tensor:
 
 
 def _logits(
-    weights: Any, biases: Any, labels: Any, inputs: Any, how: _Sampling, name: str | None, default: str
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    weights: Any,
+    biases: Any,
+    labels: Any,
+    inputs: Any,
+    how: _Sampling,
+    name: str | None,
+    default: str,
+) -> tuple[Tensor, Tensor]:
     """Logits and labels [batch, num_true + num_sampled], less the logarithm of how often classes are expected."""
     if isinstance(weights, PartitionedVariable):
         weights = list(weights)
@@ -129,8 +135,14 @@ def nce_loss(
     [batch, depth].  sampled_values: of a candidate sampler, by default the log-uniform one.
     """
     how = _Sampling(
-        num_sampled, num_classes, num_true, sampled_values, remove_accidental_hits, partition_strategy, None
-    )  # fmt: skip
+        num_sampled,
+        num_classes,
+        num_true,
+        sampled_values,
+        remove_accidental_hits,
+        partition_strategy,
+        None,
+    )
     logits, shares = _logits(weights, biases, labels, inputs, how, name, "compute_sampled_logits")
     losses = sigmoid_cross_entropy_with_logits(labels=shares, logits=logits, name="sampled_losses")
     return _row_sums(losses)
@@ -152,8 +164,14 @@ def sampled_softmax_loss(
 ) -> Tensor:
     """Cross entropy [batch] of the true classes among them and num_sampled others.  Arguments: as of nce_loss."""
     how = _Sampling(
-        num_sampled, num_classes, num_true, sampled_values, remove_accidental_hits, partition_strategy, seed
-    )  # fmt: skip
+        num_sampled,
+        num_classes,
+        num_true,
+        sampled_values,
+        remove_accidental_hits,
+        partition_strategy,
+        seed,
+    )
     logits, shares = _logits(weights, biases, labels, inputs, how, name, "compute_sampled_logits")
     shares = stop_gradient(shares, name="labels_stop_gradient")
     found: Tensor = softmax_cross_entropy_with_logits_v2(labels=shares, logits=logits)

@@ -21,9 +21,12 @@ from headrace.ops.nn.convolution import conv2d_backprop_input_op, conv3d_backpro
 from headrace.ops.nn.convolution_calls import FORMATS, either, one_of_lines, padding_attrs, per_axis
 
 __all__ = [
-    "atrous_conv2d_transpose", "conv1d_transpose", "conv2d_transpose", "conv3d_transpose",
+    "atrous_conv2d_transpose",
+    "conv1d_transpose",
+    "conv2d_transpose",
+    "conv3d_transpose",
     "conv_transpose",
-]  # fmt: skip
+]
 
 
 def _transpose(spatial: int, says: str) -> Callable[..., Tensor]:
@@ -48,10 +51,15 @@ def _transpose(spatial: int, says: str) -> Callable[..., Tensor]:
         with name_scope(name, function_name, [value, filter, output_shape]) as scope:
             attrs = padding_attrs(padding) if spatial == 2 else {"padding": padding}
             made: Tensor = op(
-                output_shape, filter, value, strides=per_axis(strides, spatial, format_, "strides"),
-                data_format=format_, dilations=per_axis(dilations, spatial, format_, "dilations"),
-                name=scope, **attrs,
-            )  # fmt: skip
+                output_shape,
+                filter,
+                value,
+                strides=per_axis(strides, spatial, format_, "strides"),
+                data_format=format_,
+                dilations=per_axis(dilations, spatial, format_, "dilations"),
+                name=scope,
+                **attrs,
+            )
             return made
 
     function.__name__ = function.__qualname__ = function_name
@@ -90,9 +98,15 @@ def conv1d_transpose(
         weights = expand_dims(filters, 0)
         sizes = output_shape if isinstance(output_shape, Tensor) else list(output_shape)
         made: Tensor = conv2d_backprop_input_op(
-            concat([sizes[:at], [1], sizes[at:]], 0), weights, lines, strides=steps,
-            data_format=of_lines, dilations=spread, name=scope, **padding_attrs(padding),
-        )  # fmt: skip
+            concat([sizes[:at], [1], sizes[at:]], 0),
+            weights,
+            lines,
+            strides=steps,
+            data_format=of_lines,
+            dilations=spread,
+            name=scope,
+            **padding_attrs(padding),
+        )
         return squeeze(made, [at])
 
 
@@ -118,9 +132,15 @@ def conv_transpose(
             raise ValueError(f"output_shape has 3, 4 or 5 entries, not {output_shape}")
         usual = {1: "NWC", 2: "NHWC", 3: "NDHWC"}[count]
         made: Tensor = makes[count](
-            input, filters, output_shape, strides, padding, data_format or usual,
-            dilations=dilations, name=scope,
-        )  # fmt: skip
+            input,
+            filters,
+            output_shape,
+            strides,
+            padding,
+            data_format or usual,
+            dilations=dilations,
+            name=scope,
+        )
         return made
 
 
@@ -151,7 +171,10 @@ def atrous_conv2d_transpose(
         moved = space_to_batch(values, [[0, more] for more in over], rate)
         inner = [(sizes[1 + at] + spans[at] + over[at]) // rate for at in range(2)]
         made = conv2d_backprop_input_op(
-            [rate * rate * sizes[0], *inner, sizes[3]], weights, moved, strides=[1, 1, 1, 1],
+            [rate * rate * sizes[0], *inner, sizes[3]],
+            weights,
+            moved,
+            strides=[1, 1, 1, 1],
             padding="VALID",
-        )  # fmt: skip
+        )
         return batch_to_space(made, cuts, rate)

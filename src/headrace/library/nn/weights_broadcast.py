@@ -58,11 +58,15 @@ def assert_broadcastable(weights: Any, values: Any) -> Any:
             valid,
             [
                 "weights can not be broadcast to values.",
-                "weights.shape=", weights.name, weights_shape,
-                "values.shape=", values.name, values_shape,
+                "weights.shape=",
+                weights.name,
+                weights_shape,
+                "values.shape=",
+                values.name,
+                values_shape,
             ],
             name="AssertGuard",
-        )  # fmt: skip
+        )
 
 
 def _check_sizes(weights: Tensor, values: Tensor) -> None:

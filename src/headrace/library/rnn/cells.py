@@ -41,8 +41,14 @@ from headrace.ops.nn.bias import bias_add
 from headrace.ops.nn.softmax import softmax
 
 __all__ = [
-    "BasicLSTMCell", "BasicRNNCell", "GRUCell", "LSTMCell", "LSTMStateTuple", "MultiRNNCell", "RNNCell",
-]  # fmt: skip
+    "BasicLSTMCell",
+    "BasicRNNCell",
+    "GRUCell",
+    "LSTMCell",
+    "LSTMStateTuple",
+    "MultiRNNCell",
+    "RNNCell",
+]
 
 Activation = Callable[[Any], Any]
 _BY_NAME: dict[str, Activation] = {
@@ -213,9 +219,11 @@ class RNNCell(Layer):
             with opened as self._layer_scope:
                 pass
         inside = variable_scope(
-            self._layer_scope, reuse=True if self.built else self._reuse, custom_getter=self._collected,
+            self._layer_scope,
+            reuse=True if self.built else self._reuse,
+            custom_getter=self._collected,
             auxiliary_name_scope=False,
-        )  # fmt: skip
+        )
         with inside as current, name_scope(current.original_name_scope):
             if not self.built:
                 inputs = nest.map_structure(convert, inputs)
@@ -264,9 +272,15 @@ class _BuiltInCell(RNNCell):
     """A cell of one depth of inputs and one activation."""
 
     def __init__(
-        self, num_units: int, activation: Any, default: Activation | None, name: str | None, dtype: Any,
-        reuse: Any, others: dict[str, Any],
-    ) -> None:  # fmt: skip
+        self,
+        num_units: int,
+        activation: Any,
+        default: Activation | None,
+        name: str | None,
+        dtype: Any,
+        reuse: Any,
+        others: dict[str, Any],
+    ) -> None:
         super().__init__(name=name, dtype=dtype, reuse=reuse, **others)
         self._num_units = num_units
         if isinstance(activation, str):
@@ -318,9 +332,14 @@ class BasicRNNCell(_BuiltInCell):
     """outputs = state = activation([inputs, state] @ kernel + bias)."""
 
     def __init__(
-        self, num_units: int, activation: Any = None, reuse: Any = None, name: str | None = None,
-        dtype: Any = None, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        self,
+        num_units: int,
+        activation: Any = None,
+        reuse: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """activation: tanh by default.  Variables: kernel [depth + num_units, num_units], bias."""
         super().__init__(num_units, activation, None, name, dtype, reuse, kwargs)
 
@@ -439,9 +458,11 @@ class LSTMCell(_BuiltInCell):
         n, depth = self._num_units, inputs_shape[-1].value + self.output_size
         shards = self._num_unit_shards
         self._kernel, self._bias = self._weights(
-            depth, 4 * n, kernel=self._initializer,
+            depth,
+            4 * n,
+            kernel=self._initializer,
             partitioner=fixed_size_partitioner(shards) if shards else None,
-        )  # fmt: skip
+        )
         if self._use_peepholes:
             self._to_forget, self._to_enter, self._to_leave = (
                 self.add_variable(name, [n], initializer=self._initializer)

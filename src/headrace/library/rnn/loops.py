@@ -34,8 +34,11 @@ from headrace.ops.math.comparisons import equal
 from headrace.ops.math.reductions import reduce_all, reduce_max, reduce_min
 
 __all__ = [
-    "bidirectional_dynamic_rnn", "dynamic_rnn", "static_bidirectional_rnn", "static_rnn",
-]  # fmt: skip
+    "bidirectional_dynamic_rnn",
+    "dynamic_rnn",
+    "static_bidirectional_rnn",
+    "static_rnn",
+]
 
 
 def _time_first(x: Tensor) -> Tensor:
@@ -212,8 +215,14 @@ def _agreed(one: int | None, other: int | None, what: str, says: str | None = No
 
 
 def _loop(
-    cell: Any, like: Any, flat: list[Tensor], state: Any, lengths: Tensor | None, dtype: Any, loop: dict[str, Any]
-) -> tuple[Any, Any]:  # fmt: skip
+    cell: Any,
+    like: Any,
+    flat: list[Tensor],
+    state: Any,
+    lengths: Tensor | None,
+    dtype: Any,
+    loop: dict[str, Any],
+) -> tuple[Any, Any]:
     """The while loop of dynamic_rnn, time first."""
     steps, batch = _checked_inputs(flat)
     count = shape_of(flat[0])[0]
@@ -252,9 +261,12 @@ def _loop(
         return time + 1, tuple(filled), new_state
 
     _, written, final = while_loop(
-        lambda time, *_: time < end, body, (time, tuple(outputs), state), maximum_iterations=count,
+        lambda time, *_: time < end,
+        body,
+        (time, tuple(outputs), state),
+        maximum_iterations=count,
         **loop,
-    )  # fmt: skip
+    )
     found = [each.stack() for each in written]
     for one, size in zip(found, flat_sizes, strict=True):
         one.set_shape(static_sizes([steps, batch], size))
@@ -373,8 +385,13 @@ def bidirectional_dynamic_rnn(
             )
         with variable_scope("bw") as bw:
             backward, last_bw = dynamic_rnn(
-                cell_bw, nest.map_structure(turned, inputs), sequence_length, initial_state_bw, scope=bw, **more
-            )  # fmt: skip
+                cell_bw,
+                nest.map_structure(turned, inputs),
+                sequence_length,
+                initial_state_bw,
+                scope=bw,
+                **more,
+            )
     return (forward, nest.map_structure(turned, backward)), (last_fw, last_bw)
 
 

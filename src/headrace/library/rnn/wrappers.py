@@ -109,10 +109,12 @@ class DropoutWrapper(_Wrapper):
         def noise(sizes: Any, salt: str) -> Any:
             made = [
                 random_uniform(
-                    concat([[1], TensorShape(size).as_list()], 0), seed=self._salted(salt, at), dtype=kind
+                    concat([[1], TensorShape(size).as_list()], 0),
+                    seed=self._salted(salt, at),
+                    dtype=kind,
                 )
                 for at, size in enumerate(nest.flatten(sizes))
-            ]  # fmt: skip
+            ]
             return nest.pack_sequence_as(sizes, made)
 
         self._noise: dict[str, Any] = {}

@@ -69,9 +69,12 @@ class ResourceVariable(Variable):
                     value = convert(given, dtype, "initial_value")
                 known = value.shape if shape is None else as_shape(shape)
                 self._handle = raw.var_handle_op(
-                    dtype=value.dtype.base_dtype, shape=known, shared_name=scope[:-1],
-                    debug_name=scope, name=scope,
-                )  # fmt: skip
+                    dtype=value.dtype.base_dtype,
+                    shape=known,
+                    shared_name=scope[:-1],
+                    debug_name=scope,
+                    name=scope,
+                )
             self._initial_value = value
             self._add_nodes(graph, value, caching_device, scope)
 
@@ -454,8 +457,11 @@ def _after_parent(method: str) -> None:
 
 # Not the functions (tf.scatter_add, …), nor what changes a slice: as in TensorFlow.
 for _method in [
-    "assign", "assign_add", "assign_sub", "batch_scatter_update",
+    "assign",
+    "assign_add",
+    "assign_sub",
+    "batch_scatter_update",
     *[f"scatter_{kind}" for kind in ("update", "add", "sub", "mul", "div", "min", "max")],
     *[f"scatter_nd_{kind}" for kind in ("update", "add", "sub", "min", "max")],
-]:  # fmt: skip
+]:
     _after_parent(_method)

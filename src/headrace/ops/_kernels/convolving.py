@@ -61,9 +61,15 @@ def _parts(count: int, bytes_each: int, where: Geometry) -> list[slice]:
 
 
 def convolved(
-    x: Array, filters: Array, strides: Sequence[int], padding: bytes, data_format: bytes,
-    dilations: Sequence[int], explicit: Sequence[int] = (), then: Then | None = None,
-) -> Array:  # fmt: skip
+    x: Array,
+    filters: Array,
+    strides: Sequence[int],
+    padding: bytes,
+    data_format: bytes,
+    dilations: Sequence[int],
+    explicit: Sequence[int] = (),
+    then: Then | None = None,
+) -> Array:
     """x [n, *size, c] (or channels second) with filters [*window, c, m]: [n, *out, m] likewise.
 
     c may be a multiple of the filter's channels: then that many groups of channels each have their share of the m.
@@ -115,9 +121,15 @@ def _convolve(
 
 
 def backprop_input(
-    sizes: Sequence[int], filters: Array, dout: Array, strides: Sequence[int], padding: bytes,
-    data_format: bytes, dilations: Sequence[int], explicit: Sequence[int] = (),
-) -> Array:  # fmt: skip
+    sizes: Sequence[int],
+    filters: Array,
+    dout: Array,
+    strides: Sequence[int],
+    padding: bytes,
+    data_format: bytes,
+    dilations: Sequence[int],
+    explicit: Sequence[int] = (),
+) -> Array:
     """The gradient of `convolved` with respect to its input, of shape `sizes` (as data_format says).
 
     Raises InvalidArgument if dout is not what the convolution gives for that shape.
@@ -188,9 +200,15 @@ def _gather(rows: Array, where: Geometry, into: Array) -> None:
 
 
 def backprop_filter(
-    x: Array, sizes: Sequence[int], dout: Array, strides: Sequence[int], padding: bytes,
-    data_format: bytes, dilations: Sequence[int], explicit: Sequence[int] = (),
-) -> Array:  # fmt: skip
+    x: Array,
+    sizes: Sequence[int],
+    dout: Array,
+    strides: Sequence[int],
+    padding: bytes,
+    data_format: bytes,
+    dilations: Sequence[int],
+    explicit: Sequence[int] = (),
+) -> Array:
     """The gradient of `convolved` with respect to its filter, of shape `sizes`.  Raises InvalidArgument as above."""
     rank = len(data_format)
     if x.ndim != rank or dout.ndim != rank or len(sizes) != rank or min(sizes) < 0:

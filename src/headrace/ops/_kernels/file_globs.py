@@ -26,13 +26,19 @@ _Token = str | _Test | None
 """A character, what tells whether one will do, or `_STAR`."""
 
 _CLASSES: Final[dict[str, _Test]] = {
-    "alnum": str.isalnum, "alpha": str.isalpha, "blank": lambda c: c in " \t",
-    "cntrl": lambda c: c < " " or c == "\x7f", "digit": lambda c: "0" <= c <= "9",
-    "graph": lambda c: c.isprintable() and not c.isspace(), "lower": str.islower, "print": str.isprintable,
+    "alnum": str.isalnum,
+    "alpha": str.isalpha,
+    "blank": lambda c: c in " \t",
+    "cntrl": lambda c: c < " " or c == "\x7f",
+    "digit": lambda c: "0" <= c <= "9",
+    "graph": lambda c: c.isprintable() and not c.isspace(),
+    "lower": str.islower,
+    "print": str.isprintable,
     "punct": lambda c: c.isprintable() and not c.isalnum() and not c.isspace(),
-    "space": lambda c: c in " \t\n\v\f\r", "upper": str.isupper,
+    "space": lambda c: c in " \t\n\v\f\r",
+    "upper": str.isupper,
     "xdigit": lambda c: c in "0123456789abcdefABCDEF",
-}  # fmt: skip
+}
 
 
 class _NeverMatches(Exception):

@@ -59,8 +59,13 @@ class Layout(Protocol):
 
 
 def layout(
-    where: Geometry, channels: int, made: int, count: int, dtype: np.dtype[Any], gradient: bool = False
-) -> Layout:  # fmt: skip
+    where: Geometry,
+    channels: int,
+    made: int,
+    count: int,
+    dtype: np.dtype[Any],
+    gradient: bool = False,
+) -> Layout:
     """The layout for a convolution of `count` images.  gradient: for that of its filters."""
     if where.is_pointwise:
         return Rows(where, channels, made)
@@ -155,9 +160,12 @@ class Bands:
     def __init__(self, where: Geometry, channels: int, made: int) -> None:
         self._places, self._made = where.window[0], made
         self._within = Geometry(
-            where.size, (1, *where.window[1:]), (1, *where.strides[1:]), (1, *where.dilations[1:]),
+            where.size,
+            (1, *where.window[1:]),
+            (1, *where.strides[1:]),
+            (1, *where.dilations[1:]),
             [(0, 0), *where.pads[1:]],
-        )  # fmt: skip
+        )
         self._of_filters = (*where.window[1:], channels, self._places, made)
         self.shape = (math.prod(where.window[1:]) * channels, self._places * made)
         self.elements = math.prod(self._within.out) * sum(self.shape)

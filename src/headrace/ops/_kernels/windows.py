@@ -150,9 +150,14 @@ class Geometry:
 
 
 def geometry(
-    size: Sequence[int], window: Sequence[int], strides: Sequence[int], padding: bytes, data_format: bytes,
-    dilations: Sequence[int], explicit: Sequence[int] = (),
-) -> Geometry:  # fmt: skip
+    size: Sequence[int],
+    window: Sequence[int],
+    strides: Sequence[int],
+    padding: bytes,
+    data_format: bytes,
+    dilations: Sequence[int],
+    explicit: Sequence[int] = (),
+) -> Geometry:
     """The Geometry of a node's attrs, which have an entry per axis.
 
     Raises InvalidArgument for strides or dilations that are not positive, or of the batch or the channels.
@@ -185,9 +190,14 @@ def geometry(
 
 
 def static_out(
-    size: Sequence[int | None], window: Sequence[int | None], strides: Sequence[int], padding: bytes,
-    data_format: bytes, dilations: Sequence[int], explicit: Sequence[int] = (),
-) -> tuple[int | None, ...]:  # fmt: skip
+    size: Sequence[int | None],
+    window: Sequence[int | None],
+    strides: Sequence[int],
+    padding: bytes,
+    data_format: bytes,
+    dilations: Sequence[int],
+    explicit: Sequence[int] = (),
+) -> tuple[int | None, ...]:
     """Sizes of the output, None where those of the input or the window are not known.
 
     Raises ValueError where a window has no room or an attr does not fit.

@@ -31,8 +31,13 @@ from headrace.ops.array.shapes import expand_dims, rank, reshape, shape, size, s
 from headrace.ops.state.references import is_resource_variable
 
 __all__ = [
-    "batch_gather", "boolean_mask", "gather", "gather_nd", "scatter_nd", "where",
-]  # fmt: skip
+    "batch_gather",
+    "boolean_mask",
+    "gather",
+    "gather_nd",
+    "scatter_nd",
+    "where",
+]
 
 # -- Gather -----------------------------------------------------------------------------------
 

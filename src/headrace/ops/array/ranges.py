@@ -93,8 +93,14 @@ def range_op(xp: Any, start: Any, limit: Any, delta: Any) -> Any:
 
 # The wider of two types is the one later in this list.
 _RANGE_TYPES = (
-    dtypes.int16, dtypes.int32, dtypes.int64, dtypes.bfloat16, dtypes.float16, dtypes.float32, dtypes.float64,
-)  # fmt: skip
+    dtypes.int16,
+    dtypes.int32,
+    dtypes.int64,
+    dtypes.bfloat16,
+    dtypes.float16,
+    dtypes.float32,
+    dtypes.float64,
+)
 
 
 def range(

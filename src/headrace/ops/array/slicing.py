@@ -106,8 +106,12 @@ def _made_index(begin: Any, end: Any, strides: Any, masks: Masks) -> tuple[Any, 
 
 def _masks(op: Operation) -> Masks:
     return (
-        op["begin_mask"], op["end_mask"], op["ellipsis_mask"], op["new_axis_mask"], op["shrink_axis_mask"],
-    )  # fmt: skip
+        op["begin_mask"],
+        op["end_mask"],
+        op["ellipsis_mask"],
+        op["new_axis_mask"],
+        op["shrink_axis_mask"],
+    )
 
 
 def _part(whole: Any, begin: Any, end: Any, strides: Any, masks: Masks) -> Any:
@@ -407,8 +411,10 @@ class _Spec:
         masks = []
         parts = []
         for value, default, mask in (
-            (item.start, 0, "begin_mask"), (item.stop, 0, "end_mask"), (item.step, 1, ""),
-        ):  # fmt: skip
+            (item.start, 0, "begin_mask"),
+            (item.stop, 0, "end_mask"),
+            (item.step, 1, ""),
+        ):
             if value is None or (isinstance(value, Dimension) and value.value is None):
                 value = default if kind is None else constant(default, kind)
                 masks.append(mask)

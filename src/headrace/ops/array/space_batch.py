@@ -23,9 +23,13 @@ from headrace.ops._kernels.windows import Array, channels_last, from_last, to_la
 from headrace.ops.array.constants import constant
 
 __all__ = [
-    "batch_to_space", "batch_to_space_nd", "depth_to_space", "space_to_batch", "space_to_batch_nd",
+    "batch_to_space",
+    "batch_to_space_nd",
+    "depth_to_space",
+    "space_to_batch",
+    "space_to_batch_nd",
     "space_to_depth",
-]  # fmt: skip
+]
 
 
 def _checked(x: Array, block: Array, pairs: Array, what: str) -> tuple[list[int], Any]:
@@ -289,8 +293,12 @@ def depth_to_space(
 
 
 def space_to_batch(
-    input: Any, paddings: Any, block_size: Any = None, name: str | None = None, block_shape: Any = None
-) -> Tensor:  # fmt: skip
+    input: Any,
+    paddings: Any,
+    block_size: Any = None,
+    name: str | None = None,
+    block_shape: Any = None,
+) -> Tensor:
     """`space_to_batch_nd`; block_size: one number for both dimensions of images."""
     with name_scope(name, "SpaceToBatchND", [input, paddings]) as scope:
         block = _block(block_size, block_shape)

@@ -38,14 +38,22 @@ _MAKE = (
     "reduction_type: {'MEAN', 'SUM'} = 'MEAN'"
 )
 _made: dict[str, Any] = {
-    "attrs": _MAKE, "shape": vector(2), "traits": {STATEFUL, HANDLE}, "differentiable": False,
-}  # fmt: skip
+    "attrs": _MAKE,
+    "shape": vector(2),
+    "traits": {STATEFUL, HANDLE},
+    "differentiable": False,
+}
 
 
 def _dense(
-    ctx: KernelContext, *, dtype: DType, shape: TensorShape, container: bytes, shared_name: bytes,
+    ctx: KernelContext,
+    *,
+    dtype: DType,
+    shape: TensorShape,
+    container: bytes,
+    shared_name: bytes,
     reduction_type: bytes,
-) -> DenseAccumulator:  # fmt: skip
+) -> DenseAccumulator:
     """The accumulator; nodes of one container and shared_name share it."""
     mean = reduction_type == b"MEAN"
     return ctx.private_resource(
@@ -56,19 +64,24 @@ def _dense(
     )
 
 
-conditional_accumulator_op = op(
-    "ConditionalAccumulator", outputs="handle: Ref(string)", **_made
-)(_dense)  # fmt: skip
+conditional_accumulator_op = op("ConditionalAccumulator", outputs="handle: Ref(string)", **_made)(
+    _dense
+)
 resource_conditional_accumulator_op = op(
     "ResourceConditionalAccumulator", outputs="handle: resource", **_made
-)(_dense)  # fmt: skip
+)(_dense)
 
 
 @op("SparseConditionalAccumulator", outputs="handle: Ref(string)", **_made)
 def sparse_conditional_accumulator_op(
-    ctx: KernelContext, *, dtype: DType, shape: TensorShape, container: bytes, shared_name: bytes,
+    ctx: KernelContext,
+    *,
+    dtype: DType,
+    shape: TensorShape,
+    container: bytes,
+    shared_name: bytes,
     reduction_type: bytes,
-) -> SparseAccumulator:  # fmt: skip
+) -> SparseAccumulator:
     """The accumulator of slices; nodes of one container and shared_name share it."""
     mean = reduction_type == b"MEAN"
     return ctx.private_resource(
@@ -158,19 +171,33 @@ apply_gradient_op, resource_apply_gradient_op = _user(
     attrs=_DTYPE,
 )
 take_gradient_op, resource_take_gradient_op = _user(
-    "AccumulatorTakeGradient", _take_gradient, "; num_required: int32", outputs="average: dtype",
-    attrs=_DTYPE, shape=_wants_a_scalar, traits={MAY_WAIT},
-)  # fmt: skip
+    "AccumulatorTakeGradient",
+    _take_gradient,
+    "; num_required: int32",
+    outputs="average: dtype",
+    attrs=_DTYPE,
+    shape=_wants_a_scalar,
+    traits={MAY_WAIT},
+)
 
 
-@op("SparseAccumulatorApplyGradient",
+@op(
+    "SparseAccumulatorApplyGradient",
     inputs="handle: Ref(string); local_step: int64; gradient_indices: int64; gradient_values: dtype; "
-           "gradient_shape: int64",
-    attrs=_DTYPE + "; has_known_shape: bool", differentiable=False)  # fmt: skip
+    "gradient_shape: int64",
+    attrs=_DTYPE + "; has_known_shape: bool",
+    differentiable=False,
+)
 def sparse_apply_gradient_op(
-    xp: Any, handle: Any, local_step: Any, indices: Any, values: Any, shape: Any, *,
+    xp: Any,
+    handle: Any,
+    local_step: Any,
+    indices: Any,
+    values: Any,
+    shape: Any,
+    *,
     has_known_shape: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Add gradient_values [n, ...] at gradient_indices [n] of axis 0; local_step [].
 
     gradient_shape [rank], of the whole, counts with has_known_shape.
@@ -181,9 +208,15 @@ def sparse_apply_gradient_op(
     found.apply(indices, values, whole, _scalar("local_step", local_step))
 
 
-@op("SparseAccumulatorTakeGradient", inputs="handle: Ref(string); num_required: int32",
-    outputs="indices: int64; values: dtype; shape: int64", attrs=_DTYPE, shape=_wants_a_scalar,
-    traits={MAY_WAIT}, differentiable=False)  # fmt: skip
+@op(
+    "SparseAccumulatorTakeGradient",
+    inputs="handle: Ref(string); num_required: int32",
+    outputs="indices: int64; values: dtype; shape: int64",
+    attrs=_DTYPE,
+    shape=_wants_a_scalar,
+    traits={MAY_WAIT},
+    differentiable=False,
+)
 def sparse_take_gradient_op(
     xp: Any, handle: Any, num_required: Any, *, dtype: DType
 ) -> Pending[Any]:
@@ -252,9 +285,12 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         shared_name: sessions of one server that use it share the accumulator.
         """
         handle = resource_conditional_accumulator_op(
-            dtype=dtype, shape=TensorShape(shape), shared_name=shared_name or "", name=name,
+            dtype=dtype,
+            shape=TensorShape(shape),
+            shared_name=shared_name or "",
+            name=name,
             reduction_type=reduction_type,
-        )  # fmt: skip
+        )
         super().__init__(dtype, shape, handle)
 
     def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Operation:
@@ -301,9 +337,12 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     ) -> None:
         """As ConditionalAccumulator; the mean of an index is over the gradients that have it."""
         handle = sparse_conditional_accumulator_op(
-            dtype=dtype, shape=TensorShape(shape), shared_name=shared_name or "", name=name,
+            dtype=dtype,
+            shape=TensorShape(shape),
+            shared_name=shared_name or "",
+            name=name,
             reduction_type=reduction_type,
-        )  # fmt: skip
+        )
         super().__init__(dtype, shape, handle)
 
     def apply_indexed_slices_grad(

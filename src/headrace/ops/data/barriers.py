@@ -31,14 +31,24 @@ __all__ = ["Barrier"]
 _USE: dict[str, Any] = {"differentiable": False}
 
 
-@op("Barrier", outputs="handle: Ref(string)",
+@op(
+    "Barrier",
+    outputs="handle: Ref(string)",
     attrs="component_types: list(type) >= 1; shapes: list(shape) >= 0 = []; capacity: int = -1; "
-          "container: string = ''; shared_name: string = ''",
-    shape=vector(2), traits={STATEFUL, HANDLE}, **_USE)  # fmt: skip
+    "container: string = ''; shared_name: string = ''",
+    shape=vector(2),
+    traits={STATEFUL, HANDLE},
+    **_USE,
+)
 def barrier_op(
-    ctx: KernelContext, *, component_types: list[DType], shapes: list[TensorShape], capacity: int,
-    container: bytes, shared_name: bytes,
-) -> Shared:  # fmt: skip
+    ctx: KernelContext,
+    *,
+    component_types: list[DType],
+    shapes: list[TensorShape],
+    capacity: int,
+    container: bytes,
+    shared_name: bytes,
+) -> Shared:
     """The barrier; nodes of one container and shared_name share it.
 
     Raises InvalidArgument when it exists and differs from what is asked for.
@@ -70,8 +80,13 @@ def _inserted(c: ShapeContext) -> list[Shape]:
     return []
 
 
-@op("BarrierInsertMany", inputs="handle: Ref(string); keys: string; values: T",
-    attrs="T: type; component_index: int", shape=_inserted, **_USE)  # fmt: skip
+@op(
+    "BarrierInsertMany",
+    inputs="handle: Ref(string); keys: string; values: T",
+    attrs="T: type; component_index: int",
+    shape=_inserted,
+    **_USE,
+)
 def barrier_insert_many_op(
     xp: Any, handle: Any, keys: Any, values: Any, *, component_index: int
 ) -> None:
@@ -90,15 +105,25 @@ def _taken(c: ShapeContext) -> list[Shape]:
     return [None] * c.num_outputs
 
 
-@op("BarrierTakeMany", inputs="handle: Ref(string); num_elements: int32",
+@op(
+    "BarrierTakeMany",
+    inputs="handle: Ref(string); num_elements: int32",
     outputs="indices: int64; keys: string; values: component_types",
     attrs="component_types: list(type) >= 1; allow_small_batch: bool = false; "
-          "wait_for_incomplete: bool = false; timeout_ms: int = -1",
-    shape=_taken, traits={MAY_WAIT}, **_USE)  # fmt: skip
+    "wait_for_incomplete: bool = false; timeout_ms: int = -1",
+    shape=_taken,
+    traits={MAY_WAIT},
+    **_USE,
+)
 def barrier_take_many_op(
-    xp: Any, handle: Any, num_elements: Any, *, component_types: list[DType],
-    allow_small_batch: bool, timeout_ms: int,
-) -> Pending[Any]:  # fmt: skip
+    xp: Any,
+    handle: Any,
+    num_elements: Any,
+    *,
+    component_types: list[DType],
+    allow_small_batch: bool,
+    timeout_ms: int,
+) -> Pending[Any]:
     """Remove num_elements [] ready tuples: indices [n], keys [n], each component [n, ...]; waits.
 
     wait_for_incomplete changes nothing, as in TensorFlow.

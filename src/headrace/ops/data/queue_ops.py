@@ -136,13 +136,21 @@ _HANDLE_V1 = vector(2)
 def _maker(name: str, kernel: Kernel, attrs: str) -> tuple[OpSpec, OpSpec]:
     """Both generations of an op that makes a resource."""
     old = op(
-        name, outputs="handle: Ref(string)", attrs=attrs, shape=_HANDLE_V1, traits={STATEFUL, HANDLE},
+        name,
+        outputs="handle: Ref(string)",
+        attrs=attrs,
+        shape=_HANDLE_V1,
+        traits={STATEFUL, HANDLE},
         differentiable=False,
-    )(kernel)  # fmt: skip
+    )(kernel)
     new = op(
-        name + "V2", outputs="handle: resource", attrs=attrs, shape=scalar, traits={STATEFUL, HANDLE},
+        name + "V2",
+        outputs="handle: resource",
+        attrs=attrs,
+        shape=scalar,
+        traits={STATEFUL, HANDLE},
         differentiable=False,
-    )(kernel)  # fmt: skip
+    )(kernel)
     return old, new
 
 
@@ -351,8 +359,14 @@ _TAKE = "component_types: list(type) >= 1; timeout_ms: int = -1"
 
 
 def _user(
-    name: str, kernel: Kernel, more: str = "", *, prompt: Prompt | None = None, traits: Traits = NONE, **block: Any
-) -> tuple[OpSpec, OpSpec]:  # fmt: skip
+    name: str,
+    kernel: Kernel,
+    more: str = "",
+    *,
+    prompt: Prompt | None = None,
+    traits: Traits = NONE,
+    **block: Any,
+) -> tuple[OpSpec, OpSpec]:
     """Both generations of an op that uses a queue."""
     block["differentiable"] = False
     old_inputs, inputs = "handle: Ref(string)" + more, "handle: resource" + more

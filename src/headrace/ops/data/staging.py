@@ -45,17 +45,27 @@ def _area(
 
 @op("Stage", inputs="values: dtypes", attrs=_TYPES, **_blocking)
 def stage_op(
-    ctx: KernelContext, *values: Any, capacity: int, memory_limit: int, container: bytes, shared_name: bytes,
-) -> Pending[None]:  # fmt: skip
+    ctx: KernelContext,
+    *values: Any,
+    capacity: int,
+    memory_limit: int,
+    container: bytes,
+    shared_name: bytes,
+) -> Pending[None]:
     """Add a tuple, waiting for room.  Raises ResourceExhausted (larger than the memory limit)."""
     return _area(ctx, capacity, memory_limit, container, shared_name).put(values)
 
 
 @op("Unstage", outputs="values: dtypes", attrs=_TYPES, shape=unknown, **_blocking)
 def unstage_op(
-    ctx: KernelContext, *, capacity: int, memory_limit: int, dtypes: list[DType], container: bytes,
+    ctx: KernelContext,
+    *,
+    capacity: int,
+    memory_limit: int,
+    dtypes: list[DType],
+    container: bytes,
     shared_name: bytes,
-) -> Pending[Any]:  # fmt: skip
+) -> Pending[Any]:
     """Remove the oldest tuple, waiting for one.  Raises InvalidArgument (types)."""
     return _area(ctx, capacity, memory_limit, container, shared_name).get(dtypes)
 
@@ -69,9 +79,15 @@ def unstage_op(
     **_blocking,
 )
 def stage_peek_op(
-    ctx: KernelContext, index: Any, *, capacity: int, memory_limit: int, dtypes: list[DType],
-    container: bytes, shared_name: bytes,
-) -> Pending[Any]:  # fmt: skip
+    ctx: KernelContext,
+    index: Any,
+    *,
+    capacity: int,
+    memory_limit: int,
+    dtypes: list[DType],
+    container: bytes,
+    shared_name: bytes,
+) -> Pending[Any]:
     """The tuple at index [], 0 being the oldest, which stays; waits for so many."""
     area = _area(ctx, capacity, memory_limit, container, shared_name)
     return area.peek(_scalar("index", index), dtypes)
@@ -148,9 +164,15 @@ def _map_unstage(
 
 
 def _map_unstage_no_key(
-    ctx: KernelContext, indices: Any, *, capacity: int, memory_limit: int, dtypes: list[DType],
-    container: bytes, shared_name: bytes,
-) -> Pending[Any]:  # fmt: skip
+    ctx: KernelContext,
+    indices: Any,
+    *,
+    capacity: int,
+    memory_limit: int,
+    dtypes: list[DType],
+    container: bytes,
+    shared_name: bytes,
+) -> Pending[Any]:
     """The key [] of the first tuple, whose components indices [n] are removed; waits for one."""
     area = _map(ctx, capacity, memory_limit, container, shared_name)
     return area.get(None, _vector(indices), dtypes)

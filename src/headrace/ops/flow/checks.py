@@ -63,8 +63,11 @@ def _compare(
         if data is None:
             data = [
                 f"Condition x {sign} y did not hold element-wise:",
-                f"x ({x.name}) = ", x, f"y ({y.name}) = ", y,
-            ]  # fmt: skip
+                f"x ({x.name}) = ",
+                x,
+                f"y ({y.name}) = ",
+                y,
+            ]
         if message is not None:
             data = [message, *data]
         holds = reduce_all(getattr(make, kind)(x, y))

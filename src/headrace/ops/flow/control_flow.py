@@ -219,9 +219,12 @@ def while_loop(
             if shape_invariants is not None:
                 shape_invariants = (TensorShape([]), shape_invariants)
         context = WhileContext(
-            scopes.get_default_graph(), parallel_iterations=parallel_iterations, back_prop=back_prop,
-            swap_memory=swap_memory, maximum_iterations=limit,
-        )  # fmt: skip
+            scopes.get_default_graph(),
+            parallel_iterations=parallel_iterations,
+            back_prop=back_prop,
+            swap_memory=swap_memory,
+            maximum_iterations=limit,
+        )
         with context.graph._mutation_lock():  # nodes get inputs that are made later
             result = _loop(context, cond, body, loop_vars, shape_invariants)
         if limit is not None:

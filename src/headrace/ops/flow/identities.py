@@ -33,8 +33,14 @@ from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
 
 __all__ = [
-    "check_numerics", "group", "identity", "identity_n", "no_op", "stop_gradient", "tuple",
-]  # fmt: skip
+    "check_numerics",
+    "group",
+    "identity",
+    "identity_n",
+    "no_op",
+    "stop_gradient",
+    "tuple",
+]
 
 
 @op("NoOp", traits={NEVER_FAILS, AT_ONCE, NEVER_FOLDED})

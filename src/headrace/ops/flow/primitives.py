@@ -103,10 +103,14 @@ def _ways_unchanged(c: ShapeContext) -> list[Shape]:
 
 
 switch_n_op = op(
-    "_SwitchN", inputs="data: T; output_index: int32", outputs="outputs: num_outs * T",
-    attrs="num_outs: int >= 1; T: type", shape=_ways_unchanged,
-    traits={SWITCH_N, CONTROL_FLOW, NEVER_FOLDED, ALIASES}, differentiable=False,
-)(_executor_only)  # fmt: skip
+    "_SwitchN",
+    inputs="data: T; output_index: int32",
+    outputs="outputs: num_outs * T",
+    attrs="num_outs: int >= 1; T: type",
+    shape=_ways_unchanged,
+    traits={SWITCH_N, CONTROL_FLOW, NEVER_FOLDED, ALIASES},
+    differentiable=False,
+)(_executor_only)
 """What a TensorFlow master makes of Case: data leaves by the output of that number, or by the last one."""
 
 
@@ -214,10 +218,15 @@ def _same(op: Operation, grad: Tensor) -> Tensor:
 
 
 for _spec, _gradient in (
-    (switch_op, _switch_gradient), (ref_switch_op, _switch_gradient),
-    (merge_op, _merge_gradient), (ref_merge_op, _merge_gradient),
-    (exit_op, _exit_gradient), (ref_exit_op, _exit_gradient),
-    (enter_op, _enter_gradient), (ref_enter_op, _enter_gradient),
-    (next_iteration_op, _same), (ref_next_iteration_op, _same),
-):  # fmt: skip
+    (switch_op, _switch_gradient),
+    (ref_switch_op, _switch_gradient),
+    (merge_op, _merge_gradient),
+    (ref_merge_op, _merge_gradient),
+    (exit_op, _exit_gradient),
+    (ref_exit_op, _exit_gradient),
+    (enter_op, _enter_gradient),
+    (ref_enter_op, _enter_gradient),
+    (next_iteration_op, _same),
+    (ref_next_iteration_op, _same),
+):
     _spec.gradient(_gradient)

@@ -154,9 +154,13 @@ def _(op: Operation, dout: Tensor) -> list[Tensor | None]:
 
 
 def Print(
-    input_: Any, data: Any, message: str | None = None, first_n: int | None = None,
-    summarize: int | None = None, name: str | None = None,
-) -> Tensor:  # fmt: skip
+    input_: Any,
+    data: Any,
+    message: str | None = None,
+    first_n: int | None = None,
+    summarize: int | None = None,
+    name: str | None = None,
+) -> Tensor:
     """`input_`; each step that uses the result writes `message` and the tensors of `data` to stderr.
 
     first_n: only so many times.  summarize: how many elements of each tensor (3).
@@ -342,9 +346,12 @@ def print(*inputs: Any, **kwargs: Any) -> Operation:
         marked = [_replace_tensors(item, tensors, mark) for item in inputs]
         template = sep.join(item if isinstance(item, str) else pformat(item) for item in marked)
         line = string_format_op(
-            tensors, template=template, placeholder=mark, summarize=summarize,
+            tensors,
+            template=template,
+            placeholder=mark,
+            summarize=summarize,
             name=None if name is None else f"{name}_format",
-        )  # fmt: skip
+        )
     made: Operation = print_v2_op(line, output_stream=stream, end=end, name=name)
     return made
 

@@ -144,8 +144,12 @@ py_func_stateless_op = op("PyFuncStateless", traits={CALLS_USER, MAY_WAIT}, **_A
 
 
 def py_func(
-    func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: bool = True, name: str | None = None
-) -> Any:  # fmt: skip
+    func: Callable[..., Any],
+    inp: Sequence[Any],
+    Tout: Any,
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
     """A node that calls `func` with the values of `inp`, as arrays, numbers and bytes, in each step that needs it.
 
     Tout: the dtype of what it returns, or a list of them; a tensor or a list of tensors accordingly, the Operation for

@@ -32,9 +32,11 @@ def _known(node: NodeInfo) -> tuple[dict[str, Any], str, bool]:
     known: tuple[dict[str, Any], str, bool] | None = node.memo.get("rendezvous_key")
     if known is None or known[0] is not attrs:  # plans of one session may use one name for several
         text = key(
-            attrs["send_device"].decode(), attrs["send_device_incarnation"],
-            attrs["recv_device"].decode(), attrs["tensor_name"].decode(),
-        )  # fmt: skip
+            attrs["send_device"].decode(),
+            attrs["send_device_incarnation"],
+            attrs["recv_device"].decode(),
+            attrs["tensor_name"].decode(),
+        )
         dtype = attrs.get("tensor_type") or attrs["T"]
         known = node.memo["rendezvous_key"] = (attrs, text, dtype.base_dtype is dtypes.resource)
     return known

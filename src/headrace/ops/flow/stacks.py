@@ -51,9 +51,15 @@ def stack_op(ctx: KernelContext, max_size: Any, *, elem_type: DType, stack_name:
     return Stack(stack_name.decode() or ctx.node.name, elem_type, int(max_size))
 
 
-@op("StackPushV2", inputs="handle: resource; elem: T", outputs="output: T",
-    attrs="T: type; swap_memory: bool = false", traits={STATEFUL, ALIASES, SNAPSHOTS}, shape=_pushed,
-    differentiable=False)  # fmt: skip
+@op(
+    "StackPushV2",
+    inputs="handle: resource; elem: T",
+    outputs="output: T",
+    attrs="T: type; swap_memory: bool = false",
+    traits={STATEFUL, ALIASES, SNAPSHOTS},
+    shape=_pushed,
+    differentiable=False,
+)
 def stack_push_op(xp: Any, handle: Any, elem: Any, *, T: DType) -> Any:
     """elem, which is now on the stack.
 
@@ -99,8 +105,14 @@ def stack_close_op(xp: Any, handle: Any) -> None:
 # -- the first generation: handles are string references, and there is no max_size ----------------
 
 
-@op("Stack", outputs="handle: Ref(string)", attrs="elem_type: type; stack_name: string = ''", traits={STATEFUL},
-    shape=_pair, differentiable=False)  # fmt: skip
+@op(
+    "Stack",
+    outputs="handle: Ref(string)",
+    attrs="elem_type: type; stack_name: string = ''",
+    traits={STATEFUL},
+    shape=_pair,
+    differentiable=False,
+)
 def stack_v1_op(ctx: KernelContext, *, elem_type: DType, stack_name: bytes) -> Stack:
     """A new stack, of any number of values."""
     return Stack(stack_name.decode() or ctx.node.name, elem_type, -1)

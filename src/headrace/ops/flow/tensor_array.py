@@ -69,9 +69,12 @@ class TensorArray:
         self._shared = _Shared(TensorShape(element_shape))
         if handle is not None:
             for given, what in (
-                (tensor_array_name, "tensor_array_name"), (size, "size"), (element_shape, "element_shape"),
-                (dynamic_size, "dynamic_size"), (clear_after_read, "clear_after_read"),
-            ):  # fmt: skip
+                (tensor_array_name, "tensor_array_name"),
+                (size, "size"),
+                (element_shape, "element_shape"),
+                (dynamic_size, "dynamic_size"),
+                (clear_after_read, "clear_after_read"),
+            ):
                 if given:
                     raise ValueError(
                         f"Cannot provide both `handle` and `{what}` arguments at the same time: "
@@ -88,10 +91,15 @@ class TensorArray:
             graph = scopes.get_default_graph()
             with graph.device(None) if self._colocates else nullcontext():
                 self._handle, self._flow = ops.tensor_array_op(
-                    size, dtype=self._dtype, element_shape=self._shared.element_shape,
-                    identical_element_shapes=infer_shape, dynamic_size=self._dynamic_size, clear_after_read=clears,
-                    tensor_array_name=tensor_array_name or "", name=scope,
-                )  # fmt: skip
+                    size,
+                    dtype=self._dtype,
+                    element_shape=self._shared.element_shape,
+                    identical_element_shapes=infer_shape,
+                    dynamic_size=self._dynamic_size,
+                    clear_after_read=clears,
+                    tensor_array_name=tensor_array_name or "",
+                    name=scope,
+                )
 
     def with_flow(self, flow: Tensor) -> TensorArray:
         """The same array after what `flow` waits for."""
@@ -139,9 +147,12 @@ class TensorArray:
             with graph.control_dependencies([handle]):
                 flow = identity(flow, name="gradient_flow")
             made = TensorArray(
-                self._dtype, handle=handle, flow=flow, infer_shape=self._infer_shape,
+                self._dtype,
+                handle=handle,
+                flow=flow,
+                infer_shape=self._infer_shape,
                 colocate_with_first_write_call=False,
-            )  # fmt: skip
+            )
             made._shared.element_shape = self.element_shape
             return made
 
@@ -211,8 +222,13 @@ class TensorArray:
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """The elements at `indices` [n] as one tensor [n, ...]."""
         value: Tensor = ops.gather_op(
-            self._handle, indices, self._flow, dtype=self._dtype, element_shape=self.element_shape, name=name
-        )  # fmt: skip
+            self._handle,
+            indices,
+            self._flow,
+            dtype=self._dtype,
+            element_shape=self.element_shape,
+            name=name,
+        )
         if self.element_shape.ndims is not None:
             value.set_shape(TensorShape([None]).concatenate(self.element_shape))
         return value
@@ -222,9 +238,12 @@ class TensorArray:
         shape = self.element_shape
         value: Tensor
         value, _ = ops.concat_op(
-            self._handle, self._flow, dtype=self._dtype, name=name,
+            self._handle,
+            self._flow,
+            dtype=self._dtype,
+            name=name,
             element_shape_except0=shape[1:] if shape.ndims is not None else shape,
-        )  # fmt: skip
+        )
         if shape.ndims is not None:
             rows = None
             if self._infer_shape:

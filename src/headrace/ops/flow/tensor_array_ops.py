@@ -112,10 +112,16 @@ def _common_shape(array: TensorArray, wanted: TensorShape, values: list[Any]) ->
     return known  # type: ignore[return-value]
 
 
-@op("TensorArrayV3", inputs="size: int32", outputs="handle: resource; flow: float",
+@op(
+    "TensorArrayV3",
+    inputs="size: int32",
+    outputs="handle: resource; flow: float",
     attrs="dtype: type; element_shape: shape = unknown_shape; dynamic_size: bool = false; "
     "clear_after_read: bool = true; identical_element_shapes: bool = false; tensor_array_name: string = ''",
-    traits={STATEFUL}, shape=_made, differentiable=False)  # fmt: skip
+    traits={STATEFUL},
+    shape=_made,
+    differentiable=False,
+)
 def tensor_array_op(
     ctx: KernelContext, size: Any, *, dtype: DType, element_shape: TensorShape, dynamic_size: bool,
     clear_after_read: bool, identical_element_shapes: bool, tensor_array_name: bytes,
@@ -126,9 +132,14 @@ def tensor_array_op(
         raise errors.invalid_argument(f"the size of a TensorArray must be >= 0, not {count}")
     name = tensor_array_name.decode() or ctx.node.name
     array = TensorArray(
-        name, dtype, element_shape._raw, count, dynamic_size=dynamic_size, clear_after_read=clear_after_read,
+        name,
+        dtype,
+        element_shape._raw,
+        count,
+        dynamic_size=dynamic_size,
+        clear_after_read=clear_after_read,
         identical=identical_element_shapes,
-    )  # fmt: skip
+    )
     return array, _FLOW
 
 
@@ -139,9 +150,15 @@ def tensor_array_grad_op(xp: Any, handle: TensorArray, flow_in: Any, *, source: 
     return handle.gradient(source.decode()), flow_in
 
 
-@op("TensorArrayGradWithShape", inputs="handle: resource; flow_in: float; shape_to_prepend: int32",
-    outputs="grad_handle: resource; flow_out: float", attrs="source: string", traits={STATEFUL, ALIASES},
-    shape=_graded, differentiable=False)  # fmt: skip
+@op(
+    "TensorArrayGradWithShape",
+    inputs="handle: resource; flow_in: float; shape_to_prepend: int32",
+    outputs="grad_handle: resource; flow_out: float",
+    attrs="source: string",
+    traits={STATEFUL, ALIASES},
+    shape=_graded,
+    differentiable=False,
+)
 def tensor_array_grad_with_shape_op(
     xp: Any, handle: TensorArray, flow_in: Any, shape_to_prepend: Any, *, source: bytes
 ) -> Any:
@@ -166,8 +183,14 @@ def _cut(c: ShapeContext) -> Shape:
     return ()
 
 
-@op("TensorArrayWriteV3", inputs="handle: resource; index: int32; value: T; flow_in: float", outputs="flow_out: float",
-    attrs="T: type", traits={STATEFUL, ALIASES, SNAPSHOTS}, shape=_written)  # fmt: skip
+@op(
+    "TensorArrayWriteV3",
+    inputs="handle: resource; index: int32; value: T; flow_in: float",
+    outputs="flow_out: float",
+    attrs="T: type",
+    traits={STATEFUL, ALIASES, SNAPSHOTS},
+    shape=_written,
+)
 def write_op(
     xp: Any, handle: TensorArray, index: Any, value: Any, flow_in: Any, *, T: DType
 ) -> Any:
@@ -180,16 +203,28 @@ def write_op(
     return flow_in
 
 
-@op("TensorArrayReadV3", inputs="handle: resource; index: int32; flow_in: float", outputs="value: dtype",
-    attrs="dtype: type", traits={STATEFUL, ALIASES}, shape=_element)  # fmt: skip
+@op(
+    "TensorArrayReadV3",
+    inputs="handle: resource; index: int32; flow_in: float",
+    outputs="value: dtype",
+    attrs="dtype: type",
+    traits={STATEFUL, ALIASES},
+    shape=_element,
+)
 def read_op(xp: Any, handle: TensorArray, index: Any, flow_in: Any, *, dtype: DType) -> Any:
     """The element at index []; see run.tensor_arrays.TensorArray.read."""
     _check_type(handle, dtype)
     return handle.read(_index(index))
 
 
-@op("TensorArrayGatherV3", inputs="handle: resource; indices: int32; flow_in: float", outputs="value: dtype",
-    attrs="dtype: type; element_shape: shape = unknown_shape", traits={STATEFUL}, shape=_elements)  # fmt: skip
+@op(
+    "TensorArrayGatherV3",
+    inputs="handle: resource; indices: int32; flow_in: float",
+    outputs="value: dtype",
+    attrs="dtype: type; element_shape: shape = unknown_shape",
+    traits={STATEFUL},
+    shape=_elements,
+)
 def gather_op(
     xp: Any,
     handle: TensorArray,
@@ -211,9 +246,14 @@ def gather_op(
     return out
 
 
-@op("TensorArrayScatterV3", inputs="handle: resource; indices: int32; value: T; flow_in: float",
-    outputs="flow_out: float", attrs="T: type", traits={STATEFUL, ALIASES, SNAPSHOTS},
-    shape=_scattered)  # fmt: skip
+@op(
+    "TensorArrayScatterV3",
+    inputs="handle: resource; indices: int32; value: T; flow_in: float",
+    outputs="flow_out: float",
+    attrs="T: type",
+    traits={STATEFUL, ALIASES, SNAPSHOTS},
+    shape=_scattered,
+)
 def scatter_op(
     xp: Any, handle: TensorArray, indices: Any, value: Any, flow_in: Any, *, T: DType
 ) -> Any:
@@ -243,8 +283,14 @@ def _rows(value: Any) -> list[Any]:
     return list(value)
 
 
-@op("TensorArrayConcatV3", inputs="handle: resource; flow_in: float", outputs="value: dtype; lengths: int64",
-    attrs="dtype: type; element_shape_except0: shape = unknown_shape", traits={STATEFUL}, shape=_joined)  # fmt: skip
+@op(
+    "TensorArrayConcatV3",
+    inputs="handle: resource; flow_in: float",
+    outputs="value: dtype; lengths: int64",
+    attrs="dtype: type; element_shape_except0: shape = unknown_shape",
+    traits={STATEFUL},
+    shape=_joined,
+)
 def concat_op(
     xp: Any, handle: TensorArray, flow_in: Any, *, dtype: DType, element_shape_except0: TensorShape
 ) -> Any:
@@ -275,8 +321,14 @@ def concat_op(
     return np.concatenate(values), np.array([len(value) for value in values], np.int64)
 
 
-@op("TensorArraySplitV3", inputs="handle: resource; value: T; lengths: int64; flow_in: float",
-    outputs="flow_out: float", attrs="T: type", traits={STATEFUL, ALIASES, SNAPSHOTS}, shape=_cut)  # fmt: skip
+@op(
+    "TensorArraySplitV3",
+    inputs="handle: resource; value: T; lengths: int64; flow_in: float",
+    outputs="flow_out: float",
+    attrs="T: type",
+    traits={STATEFUL, ALIASES, SNAPSHOTS},
+    shape=_cut,
+)
 def split_op(
     xp: Any, handle: TensorArray, value: Any, lengths: Any, flow_in: Any, *, T: DType
 ) -> Any:
@@ -304,8 +356,14 @@ def split_op(
     return flow_in
 
 
-@op("TensorArraySizeV3", inputs="handle: resource; flow_in: float", outputs="size: int32", traits={STATEFUL},
-    shape=scalar, differentiable=False)  # fmt: skip
+@op(
+    "TensorArraySizeV3",
+    inputs="handle: resource; flow_in: float",
+    outputs="size: int32",
+    traits={STATEFUL},
+    shape=scalar,
+    differentiable=False,
+)
 def size_op(xp: Any, handle: TensorArray, flow_in: Any) -> Any:
     """Number of elements [], written or not."""
     return np.int32(handle.size())

@@ -182,10 +182,15 @@ def decode_jpeg(
     differ by a few units from TensorFlow's.  Running it needs the extra `headrace[images]`.
     """
     made: Tensor = decode_jpeg_op(
-        contents, channels=channels, ratio=ratio, fancy_upscaling=fancy_upscaling,
-        try_recover_truncated=try_recover_truncated, acceptable_fraction=acceptable_fraction,
-        dct_method=dct_method, name=name,
-    )  # fmt: skip
+        contents,
+        channels=channels,
+        ratio=ratio,
+        fancy_upscaling=fancy_upscaling,
+        try_recover_truncated=try_recover_truncated,
+        acceptable_fraction=acceptable_fraction,
+        dct_method=dct_method,
+        name=name,
+    )
     return made
 
 
@@ -253,10 +258,16 @@ def decode_and_crop_jpeg(
 ) -> Tensor:
     """As `decode_jpeg`, of the part that crop_window (y, x, height, width) says."""
     made: Tensor = decode_and_crop_jpeg_op(
-        contents, crop_window, channels=channels, ratio=ratio, fancy_upscaling=fancy_upscaling,
-        try_recover_truncated=try_recover_truncated, acceptable_fraction=acceptable_fraction,
-        dct_method=dct_method, name=name,
-    )  # fmt: skip
+        contents,
+        crop_window,
+        channels=channels,
+        ratio=ratio,
+        fancy_upscaling=fancy_upscaling,
+        try_recover_truncated=try_recover_truncated,
+        acceptable_fraction=acceptable_fraction,
+        dct_method=dct_method,
+        name=name,
+    )
     return made
 
 
@@ -470,9 +481,14 @@ def encode_jpeg_op(
     per_inch = 1 if density_unit == b"in" else _CM_PER_INCH
     out = np.empty((), object)
     out[()] = images.encode_jpeg(
-        image, quality, progressive, optimize_size, chroma_downsampling,
-        (round(x_density * per_inch), round(y_density * per_inch)), xmp_metadata,
-    )  # fmt: skip
+        image,
+        quality,
+        progressive,
+        optimize_size,
+        chroma_downsampling,
+        (round(x_density * per_inch), round(y_density * per_inch)),
+        xmp_metadata,
+    )
     return out
 
 

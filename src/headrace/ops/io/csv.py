@@ -335,9 +335,13 @@ def decode_csv_rows(op: Operation, defaults: Sequence[Any]) -> Callable[..., lis
     """
     try:
         table = _table(
-            op.attrs["OUT_TYPE"], defaults, op.attrs["field_delim"], op.attrs["use_quote_delim"],
-            op.attrs["na_value"], op.attrs["select_cols"],
-        )  # fmt: skip
+            op.attrs["OUT_TYPE"],
+            defaults,
+            op.attrs["field_delim"],
+            op.attrs["use_quote_delim"],
+            op.attrs["na_value"],
+            op.attrs["select_cols"],
+        )
     except errors.OpError:  # for the step to report
         return None
     return lambda records, *_: table.columns(records.tolist(), False)

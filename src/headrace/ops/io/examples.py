@@ -390,14 +390,20 @@ def parse_single_sequence_example_op(
     empty = set(_texts(feature_list_dense_missing_assumed_empty.reshape(-1)))
     context, lists = codec.sequence_examples(batch)
     found = _context(
-        context, batch, _sparse_specs(keys[0], context_sparse_types),
-        _dense_specs(keys[1], Tcontext_dense, context_dense_shapes, rest[at:-1]), False,
-    )  # fmt: skip
+        context,
+        batch,
+        _sparse_specs(keys[0], context_sparse_types),
+        _dense_specs(keys[1], Tcontext_dense, context_dense_shapes, rest[at:-1]),
+        False,
+    )
     optional = [key in empty for key in keys[3]]
     more, _ = _lists(
-        lists, batch, _sparse_specs(keys[2], feature_list_sparse_types),
-        _list_specs(keys[3], feature_list_dense_types, feature_list_dense_shapes, optional), False,
-    )  # fmt: skip
+        lists,
+        batch,
+        _sparse_specs(keys[2], feature_list_sparse_types),
+        _list_specs(keys[3], feature_list_dense_types, feature_list_dense_shapes, optional),
+        False,
+    )
     return found + more
 
 
@@ -431,16 +437,20 @@ def parse_sequence_example_op(
     """serialized [n]; see codec.examples.  Raises InvalidArgument."""
     optional = [key in feature_list_dense_missing_assumed_empty for key in feature_list_dense_keys]
     return _sequences(
-        _batch(serialized, debug_name), True,
+        _batch(serialized, debug_name),
+        True,
         _sparse_specs(_texts(context_sparse_keys), context_sparse_types),
         _dense_specs(
             _texts(context_dense_keys), Tcontext_dense, context_dense_shapes, context_dense_defaults
         ),
         _sparse_specs(_texts(feature_list_sparse_keys), feature_list_sparse_types),
         _list_specs(
-            _texts(feature_list_dense_keys), feature_list_dense_types, feature_list_dense_shapes, optional
+            _texts(feature_list_dense_keys),
+            feature_list_dense_types,
+            feature_list_dense_shapes,
+            optional,
         ),
-    )  # fmt: skip
+    )
 
 
 def _sequences(
@@ -503,17 +513,20 @@ def parse_sequence_example_v2_op(
     """serialized [n] or []; see codec.examples.  Raises InvalidArgument, Unimplemented (ragged features)."""
     _no_ragged(context_ragged_keys, feature_list_ragged_keys)
     return _sequences(
-        _batch(serialized, debug_name), serialized.ndim == 1,
+        _batch(serialized, debug_name),
+        serialized.ndim == 1,
         _sparse_specs(_texts(context_sparse_keys), context_sparse_types),
         _dense_specs(
             _texts(context_dense_keys), Tcontext_dense, context_dense_shapes, context_dense_defaults
         ),
         _sparse_specs(_texts(feature_list_sparse_keys), feature_list_sparse_types),
         _list_specs(
-            _texts(feature_list_dense_keys), feature_list_dense_types, feature_list_dense_shapes,
+            _texts(feature_list_dense_keys),
+            feature_list_dense_types,
+            feature_list_dense_shapes,
             feature_list_dense_missing_assumed_empty.tolist(),
         ),
-    )  # fmt: skip
+    )
 
 
 def _sequence_v2_shapes(c: ShapeContext) -> list[Shape]:

@@ -89,9 +89,15 @@ def _fixed_length(
 ) -> run.Reader:
     """A reader of records of one length.  Raises InvalidArgument."""
     return _fixed_length_v2(
-        ctx, header_bytes=header_bytes, record_bytes=record_bytes, footer_bytes=footer_bytes,
-        hop_bytes=hop_bytes, container=container, shared_name=shared_name, encoding=b"",
-    )  # fmt: skip
+        ctx,
+        header_bytes=header_bytes,
+        record_bytes=record_bytes,
+        footer_bytes=footer_bytes,
+        hop_bytes=hop_bytes,
+        container=container,
+        shared_name=shared_name,
+        encoding=b"",
+    )
 
 
 def _fixed_length_v2(
@@ -109,9 +115,14 @@ def _fixed_length_v2(
 
     def make() -> run.Reader:
         return file_readers.FixedLengthRecordReader(
-            ctx.node.name, record_bytes, header_bytes, footer_bytes, hop_bytes, encoding.decode(),
+            ctx.node.name,
+            record_bytes,
+            header_bytes,
+            footer_bytes,
+            hop_bytes,
+            encoding.decode(),
             files=ctx.runtime.files,
-        )  # fmt: skip
+        )
 
     return ctx.private_resource(run.Reader, make, container, shared_name)
 
@@ -140,9 +151,12 @@ def _maker(name: str, old: Kernel, new: Kernel, attrs: str, more: str = "") -> O
         old
     )
     return op(
-        name + "V2", outputs="reader_handle: resource", attrs=attrs + _SHARED + more, shape=scalar,
+        name + "V2",
+        outputs="reader_handle: resource",
+        attrs=attrs + _SHARED + more,
+        shape=scalar,
         **block,
-    )(new)  # fmt: skip
+    )(new)
 
 
 text_line_reader_v2 = _maker(
@@ -268,8 +282,13 @@ def _scalar_state(c: ShapeContext) -> list[Shape]:
 
 
 def _user(
-    name: str, kernel: Kernel, more: str = "", queue: bool = False, traits: Traits = NONE, **block: Any
-) -> OpSpec:  # fmt: skip
+    name: str,
+    kernel: Kernel,
+    more: str = "",
+    queue: bool = False,
+    traits: Traits = NONE,
+    **block: Any,
+) -> OpSpec:
     """Both generations of an op that uses a reader; gives the newer."""
     old = "; queue_handle: Ref(string)" if queue else ""
     new = "; queue_handle: resource" if queue else ""
@@ -280,13 +299,22 @@ def _user(
 
 
 reader_read_v2 = _user(
-    "ReaderRead", _read, queue=True, outputs="key: string; value: string", shape=scalar,
+    "ReaderRead",
+    _read,
+    queue=True,
+    outputs="key: string; value: string",
+    shape=scalar,
     traits={READS_ONE, MAY_WAIT},
-)  # fmt: skip
+)
 reader_read_up_to_v2 = _user(
-    "ReaderReadUpTo", _read_up_to, "; num_records: int64", queue=True,
-    outputs="keys: string; values: string", shape=_vectors, traits={MAY_WAIT},
-)  # fmt: skip
+    "ReaderReadUpTo",
+    _read_up_to,
+    "; num_records: int64",
+    queue=True,
+    outputs="keys: string; values: string",
+    shape=_vectors,
+    traits={MAY_WAIT},
+)
 reader_num_records_produced_v2 = _user(
     "ReaderNumRecordsProduced", _records_produced, outputs="records_produced: int64", shape=scalar
 )

@@ -28,15 +28,26 @@ __all__ = ["RecordInput"]
 _COMPRESSIONS = {None: "", "": "", "ZLIB": "ZLIB", "GZIP": "GZIP"}
 
 
-@op("RecordInput", outputs="records: string",
+@op(
+    "RecordInput",
+    outputs="records: string",
     attrs="file_pattern: string; file_random_seed: int = 301; file_shuffle_shift_ratio: float = 0; "
-          "file_buffer_size: int = 10000; file_parallelism: int = 16; batch_size: int = 32; "
-          "compression_type: string = ''",
-    shape=unknown, traits={STATEFUL, POLLS}, differentiable=False)  # fmt: skip
+    "file_buffer_size: int = 10000; file_parallelism: int = 16; batch_size: int = 32; "
+    "compression_type: string = ''",
+    shape=unknown,
+    traits={STATEFUL, POLLS},
+    differentiable=False,
+)
 def record_input_op(
-    ctx: KernelContext, *, file_pattern: bytes, file_random_seed: int,
-    file_shuffle_shift_ratio: float, file_buffer_size: int, batch_size: int, compression_type: bytes,
-) -> Any:  # fmt: skip
+    ctx: KernelContext,
+    *,
+    file_pattern: bytes,
+    file_random_seed: int,
+    file_shuffle_shift_ratio: float,
+    file_buffer_size: int,
+    batch_size: int,
+    compression_type: bytes,
+) -> Any:
     """The next records [batch_size] of the files that match; file_parallelism changes nothing.
 
     Raises NotFound (no file), DataLoss (corrupt), InvalidArgument, OutOfRange (no record at all).
@@ -48,10 +59,15 @@ def record_input_op(
     source = ctx.private_resource(
         RecordYielder,
         lambda: RecordYielder(
-            ctx.node.name, lambda: matches([file_pattern], files), file_random_seed,
-            file_shuffle_shift_ratio, file_buffer_size, compression_type.decode(), files,
+            ctx.node.name,
+            lambda: matches([file_pattern], files),
+            file_random_seed,
+            file_shuffle_shift_ratio,
+            file_buffer_size,
+            compression_type.decode(),
+            files,
         ),
-    )  # fmt: skip
+    )
     batch = np.empty(batch_size, object)
     batch[:] = source.take(batch_size)
     return batch

@@ -450,9 +450,14 @@ def _padding(of: Tensor, value: Any) -> Any:
 
 
 def matrix_diag(
-    diagonal: Any, name: str = "diag", k: Any = 0, num_rows: Any = -1, num_cols: Any = -1,
-    padding_value: Any = 0, align: str = "RIGHT_LEFT",
-) -> Tensor:  # fmt: skip
+    diagonal: Any,
+    name: str = "diag",
+    k: Any = 0,
+    num_rows: Any = -1,
+    num_cols: Any = -1,
+    padding_value: Any = 0,
+    align: str = "RIGHT_LEFT",
+) -> Tensor:
     """Matrices with the given diagonals: [..., n] to [..., n, n], or those of a band k = (low, high)."""
     if isinstance(diagonal, Tensor):
         padding_value = _padding(diagonal, padding_value)

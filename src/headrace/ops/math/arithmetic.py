@@ -32,7 +32,7 @@ from headrace.ops.tables import (
     make,
     type_attr,
     unary,
-)  # fmt: skip
+)
 
 __all__ = [
     "abs", "add", "div", "div_no_nan", "divide", "floor_div", "floordiv",
@@ -77,10 +77,12 @@ def add_op(xp: Any, x: Any, y: Any) -> Any:
 
 add_op.gradient(_add_gradient)
 add_v2 = binary(
-    "AddV2", "add",
+    "AddV2",
+    "add",
     f"{FLOATS}, uint8, uint16, uint32, uint64, int8, int16, int32, int64, complex64, complex128",
-    _add_gradient, traits={*_PLAIN, COMMUTATIVE, AGGREGATE},
-)  # fmt: skip
+    _add_gradient,
+    traits={*_PLAIN, COMMUTATIVE, AGGREGATE},
+)
 
 
 def _subtract_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:

@@ -16,9 +16,14 @@ from headrace.graph.shape_fns import broadcast, unchanged
 from headrace.ops.tables import INTEGERS, binary, type_attr, unary
 
 __all__ = [
-    "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "population_count",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "invert",
+    "left_shift",
+    "population_count",
     "right_shift",
-]  # fmt: skip
+]
 
 bitwise_and = binary(
     "BitwiseAnd", "bitwise_and", INTEGERS, differentiable=False, traits={COMMUTATIVE}

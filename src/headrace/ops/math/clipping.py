@@ -35,9 +35,13 @@ from headrace.ops.math.reductions import reduce_sum
 from headrace.ops.tables import ALL_NUMBERS, make
 
 __all__ = [
-    "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm",
+    "clip_by_average_norm",
+    "clip_by_global_norm",
+    "clip_by_norm",
+    "clip_by_value",
+    "global_norm",
     "scalar_mul",
-]  # fmt: skip
+]
 
 
 @op(
@@ -160,8 +164,10 @@ def _check_list(t_list: Any) -> None:
 def _converted(t_list: Any) -> list[Any]:
     """Tensors, IndexedSlices and None in the place of what was given."""
     _check_list(t_list)
-    return [item if item is None or isinstance(item, IndexedSlices) else convert(item, name=f"t_{i}")
-            for i, item in enumerate(t_list)]  # fmt: skip
+    return [
+        item if item is None or isinstance(item, IndexedSlices) else convert(item, name=f"t_{i}")
+        for i, item in enumerate(t_list)
+    ]
 
 
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:

@@ -174,13 +174,23 @@ def approximate_equal(xp: Any, x: Any, y: Any, *, tolerance: float) -> Any:
 # -- logic ------------------------------------------------------------------------------------
 
 logical_and = binary(
-    "LogicalAnd", "logical_and", None, inputs="x: bool; y: bool", output="z: bool",
-    differentiable=False, traits={NEVER_FAILS, PER_RECORD, LIGHT, COMMUTATIVE},
-)  # fmt: skip
+    "LogicalAnd",
+    "logical_and",
+    None,
+    inputs="x: bool; y: bool",
+    output="z: bool",
+    differentiable=False,
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, COMMUTATIVE},
+)
 logical_or = binary(
-    "LogicalOr", "logical_or", None, inputs="x: bool; y: bool", output="z: bool",
-    differentiable=False, traits={NEVER_FAILS, PER_RECORD, COMMUTATIVE},
-)  # fmt: skip
+    "LogicalOr",
+    "logical_or",
+    None,
+    inputs="x: bool; y: bool",
+    output="z: bool",
+    differentiable=False,
+    traits={NEVER_FAILS, PER_RECORD, COMMUTATIVE},
+)
 logical_not = unary(
     "LogicalNot",
     "logical_not",

@@ -105,9 +105,13 @@ sqrt = unary(
 
 
 @op(
-    "Rsqrt", inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=unchanged,
+    "Rsqrt",
+    inputs="x: T",
+    outputs="y: T",
+    attrs=type_attr(FLOATS_AND_COMPLEXES),
+    shape=unchanged,
     traits={PER_RECORD, ELEMENTWISE},
-)  # fmt: skip
+)
 def rsqrt(xp: Any, x: Any) -> Any:
     """1 / √x.
 
@@ -132,9 +136,13 @@ def _reciprocal(xp: Any, x: Any) -> Any:
 
 def _one_over(name: str) -> OpSpec:
     spec = op(
-        name, inputs="x: T", outputs="y: T", attrs=type_attr(SIGNED), shape=unchanged,
+        name,
+        inputs="x: T",
+        outputs="y: T",
+        attrs=type_attr(SIGNED),
+        shape=unchanged,
         traits={ELEMENTWISE, PER_RECORD},
-    )(_reciprocal)  # fmt: skip
+    )(_reciprocal)
     spec.gradient(_of_output("ReciprocalGrad"))
     return spec
 
@@ -144,9 +152,13 @@ inv = _one_over("Inv")
 
 
 @op(
-    "Sigmoid", inputs="x: T", outputs="y: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=unchanged,
+    "Sigmoid",
+    inputs="x: T",
+    outputs="y: T",
+    attrs=type_attr(FLOATS_AND_COMPLEXES),
+    shape=unchanged,
     traits={NEVER_FAILS, PER_RECORD, ELEMENTWISE},
-)  # fmt: skip
+)
 def sigmoid_op(xp: Any, x: Any) -> Any:
     """1 / (1 + exp(-x)).
 
@@ -312,9 +324,13 @@ def _grad_op(name: str, kernel: Callable[..., Any], traits: Traits = NONE) -> Op
 
     checked.__doc__ = kernel.__doc__
     return op(
-        name, inputs="y: T; dy: T", outputs="z: T", attrs=type_attr(FLOATS_AND_COMPLEXES),
-        shape=merged, traits={ELEMENTWISE, *traits},
-    )(checked)  # fmt: skip
+        name,
+        inputs="y: T; dy: T",
+        outputs="z: T",
+        attrs=type_attr(FLOATS_AND_COMPLEXES),
+        shape=merged,
+        traits={ELEMENTWISE, *traits},
+    )(checked)
 
 
 def _tanh_grad(xp: Any, y: Any, dy: Any) -> Any:
@@ -420,9 +436,12 @@ def _zero_where_x_is(name: str, function: Callable[[Any, Any, Any], Any]) -> OpS
 
     kernel.__doc__ = function.__doc__
     return op(
-        name, inputs="x: T; y: T", outputs="z: T", attrs=type_attr(FLOATS_AND_COMPLEXES),
+        name,
+        inputs="x: T; y: T",
+        outputs="z: T",
+        attrs=type_attr(FLOATS_AND_COMPLEXES),
         shape=broadcast,
-    )(kernel)  # fmt: skip
+    )(kernel)
 
 
 def _x_log_y(xp: Any, x: Any, y: Any) -> Any:
@@ -522,6 +541,11 @@ def _nextafter_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
 
 
 nextafter = binary(
-    "NextAfter", "nextafter", None, _nextafter_gradient, inputs="x1: T; x2: T", output="output: T",
+    "NextAfter",
+    "nextafter",
+    None,
+    _nextafter_gradient,
+    inputs="x1: T; x2: T",
+    output="output: T",
     attrs="T: {double, float} = float",
-)  # fmt: skip
+)

@@ -31,7 +31,7 @@ from headrace.ops.math.reductions import (
     reduce_prod,
     reduce_sum,
     sum_op,
-)  # fmt: skip
+)
 from headrace.ops.math.scans import cumprod
 from headrace.ops.tables import make
 

@@ -103,10 +103,14 @@ def _reduction(
     kind = "bool" if types is None else "T"
     typed = "" if types is None else f"T: {{{types}}}; "
     return op(
-        name, inputs=f"input: {kind}; reduction_indices: Tidx", outputs=f"output: {kind}",
-        attrs=f"keep_dims: bool = false; {typed}Tidx: {{int32, int64}} = int32", shape=_reduced,
-        traits=traits, differentiable=differentiable,
-    )(kernel)  # fmt: skip
+        name,
+        inputs=f"input: {kind}; reduction_indices: Tidx",
+        outputs=f"output: {kind}",
+        attrs=f"keep_dims: bool = false; {typed}Tidx: {{int32, int64}} = int32",
+        shape=_reduced,
+        traits=traits,
+        differentiable=differentiable,
+    )(kernel)
 
 
 def _sum(x: Any, axes: Axes, keep: Any) -> Any:

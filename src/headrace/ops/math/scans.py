@@ -27,8 +27,14 @@ from headrace.ops.math.reductions import either
 from headrace.ops.tables import ALL_NUMBERS, FLOATS, make
 
 __all__ = [
-    "arg_max", "arg_min", "argmax", "argmin", "cumprod", "cumsum", "cumulative_logsumexp",
-]  # fmt: skip
+    "arg_max",
+    "arg_min",
+    "argmax",
+    "argmin",
+    "cumprod",
+    "cumsum",
+    "cumulative_logsumexp",
+]
 
 _RANGE = "Dimension ({axis}) must be in the range [{low}, {rank})"
 
@@ -62,10 +68,12 @@ def _scan(
 
     kernel.__doc__ = doc
     return op(
-        name, inputs="x: T; axis: Tidx", outputs="out: T",
+        name,
+        inputs="x: T; axis: Tidx",
+        outputs="out: T",
         attrs=f"exclusive: bool = false; reverse: bool = false; T: {{{types}}}; Tidx: {{int32, int64}} = int32",
         shape=_scanned,
-    )(kernel)  # fmt: skip
+    )(kernel)
 
 
 def _shifted(values: Any, axis: int, start: float) -> Any:
@@ -95,9 +103,12 @@ def _running_logsumexp(x: Any, axis: int) -> Any:
 cumsum_op = _scan("Cumsum", "Running sums of x along axis.", ALL_NUMBERS, _running_sum, 0)
 cumprod_op = _scan("Cumprod", "Running products of x along axis.", ALL_NUMBERS, _running_product, 1)
 cumulative_logsumexp_op = _scan(
-    "CumulativeLogsumexp", "log of the running sums of exp(x) along axis.", FLOATS,
-    _running_logsumexp, -np.inf,
-)  # fmt: skip
+    "CumulativeLogsumexp",
+    "log of the running sums of exp(x) along axis.",
+    FLOATS,
+    _running_logsumexp,
+    -np.inf,
+)
 
 
 @cumsum_op.gradient
@@ -159,9 +170,11 @@ def _scanner(spec: OpSpec, public: str, default: str, doc: str) -> Callable[...,
 cumsum = _scanner(cumsum_op, "cumsum", "Cumsum", "Running sums")
 cumprod = _scanner(cumprod_op, "cumprod", "Cumprod", "Running products")
 cumulative_logsumexp = _scanner(
-    cumulative_logsumexp_op, "cumulative_logsumexp", "CumulativeLogsumexp",
+    cumulative_logsumexp_op,
+    "cumulative_logsumexp",
+    "CumulativeLogsumexp",
     "Logarithms of the running sums of exp(x)",
-)  # fmt: skip
+)
 
 # -- indices of extremes ------------------------------------------------------------------------
 
@@ -231,16 +244,24 @@ _INDEXED = (
     "quint8, qint32, qint16, quint16, bool"
 )
 argmax_op = op(
-    "ArgMax", inputs="input: T; dimension: Tidx", outputs="output: output_type",
+    "ArgMax",
+    inputs="input: T; dimension: Tidx",
+    outputs="output: output_type",
     attrs=f"T: {{{_INDEXED}}}; Tidx: {{int16, int32, int64}} = int32; "
     "output_type: {int16, uint16, int32, int64} = int64",
-    shape=_without_axis, traits={PER_RECORD}, differentiable=False,
-)(_index_kernel(_argmax, -np.inf))  # fmt: skip
+    shape=_without_axis,
+    traits={PER_RECORD},
+    differentiable=False,
+)(_index_kernel(_argmax, -np.inf))
 argmin_op = op(
-    "ArgMin", inputs="input: T; dimension: Tidx", outputs="output: output_type",
+    "ArgMin",
+    inputs="input: T; dimension: Tidx",
+    outputs="output: output_type",
     attrs=f"T: {{{_INDEXED}}}; Tidx: {{int32, int64}} = int32; output_type: {{int32, int64}} = int64",
-    shape=_without_axis, traits={PER_RECORD}, differentiable=False,
-)(_index_kernel(_argmin, np.inf))  # fmt: skip
+    shape=_without_axis,
+    traits={PER_RECORD},
+    differentiable=False,
+)(_index_kernel(_argmin, np.inf))
 
 
 def _axis(axis: Any, dimension: Any) -> Any:

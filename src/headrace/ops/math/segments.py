@@ -208,9 +208,14 @@ def _unsorted_shape(c: ShapeContext) -> Shape:
 
 
 def _unsorted(
-    name: str, types: str, indices: str, ufunc: Any, empty: Callable[[Any], Any], what: str,
+    name: str,
+    types: str,
+    indices: str,
+    ufunc: Any,
+    empty: Callable[[Any], Any],
+    what: str,
     traits: Traits = NONE,
-) -> OpSpec:  # fmt: skip
+) -> OpSpec:
     def kernel(xp: Any, data: Any, segment_ids: Any, num_segments: Any) -> Any:
         data, ids = np.asarray(data), np.asarray(segment_ids)
         if np.ndim(num_segments):

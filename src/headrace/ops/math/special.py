@@ -199,15 +199,23 @@ def _digamma(x: Array) -> Array:
 
 lgamma = _special("Lgamma", "log |Γ(x)|.", _each(_lgamma), _of_input(lambda x: make.Digamma(x)))
 digamma = _special(
-    "Digamma", "The derivative of log Γ; NaN at its poles.", _digamma,
+    "Digamma",
+    "The derivative of log Γ; NaN at its poles.",
+    _digamma,
     _of_input(lambda x: make.Polygamma(constant(1, x.dtype.base_dtype), x)),
-)  # fmt: skip
+)
 
 # B_2k / (2k)!, k = 1 …, of the Euler-Maclaurin series of zeta.
 _ZETA_SERIES = (
-    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
-    1 / 74724249600, -3617 / 10670622842880000,
-)  # fmt: skip
+    1 / 12,
+    -1 / 720,
+    1 / 30240,
+    -1 / 1209600,
+    1 / 47900160,
+    -691 / 1307674368000,
+    1 / 74724249600,
+    -3617 / 10670622842880000,
+)
 
 
 def _zeta(s: Array, q: Array) -> Array:

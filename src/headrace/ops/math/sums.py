@@ -54,12 +54,15 @@ _SUM: dict[str, Any] = {
     "outputs": "sum: T",
     "traits": {ALIASES, COMMUTATIVE, AGGREGATE, NEVER_FAILS, PER_RECORD},
 }
-add_n_op = op(
-    "AddN", attrs=f"N: int >= 1; T: {{{ALL_NUMBERS}, variant}}", shape=merged, **_SUM
-)(_sum_of_many)  # fmt: skip
+add_n_op = op("AddN", attrs=f"N: int >= 1; T: {{{ALL_NUMBERS}, variant}}", shape=merged, **_SUM)(
+    _sum_of_many
+)
 accumulate_n_v2 = op(
-    "AccumulateNV2", attrs=f"N: int >= 1; T: {{{ALL_NUMBERS}}}; shape: shape", shape=from_attr("shape"), **_SUM
-)(_sum_of_many)  # fmt: skip
+    "AccumulateNV2",
+    attrs=f"N: int >= 1; T: {{{ALL_NUMBERS}}}; shape: shape",
+    shape=from_attr("shape"),
+    **_SUM,
+)(_sum_of_many)
 
 
 def _to_each(op: Operation, dout: Any) -> list[Any]:

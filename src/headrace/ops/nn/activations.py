@@ -79,24 +79,40 @@ def _in_parts(function: Callable[..., Any], takes_out: bool, *arrays: Any) -> An
 
 
 def _activation(
-    name: str, function: Callable[..., Any], types: str, says: str, *, takes_out: bool = False, traits: Traits = NONE
-) -> OpSpec:  # fmt: skip
+    name: str,
+    function: Callable[..., Any],
+    types: str,
+    says: str,
+    *,
+    takes_out: bool = False,
+    traits: Traits = NONE,
+) -> OpSpec:
     def kernel(xp: Any, features: Any) -> Any:
         return _in_parts(function, takes_out, features)
 
     kernel.__doc__ = f"{says}, element by element."
     spec = op(
-        name, inputs="features: T", outputs="activations: T", attrs=f"T: {types}", shape=unchanged,
+        name,
+        inputs="features: T",
+        outputs="activations: T",
+        attrs=f"T: {types}",
+        shape=unchanged,
         traits={ELEMENTWISE, SHARES, *traits},
-    )(kernel)  # fmt: skip
+    )(kernel)
     if takes_out:
         spec.into(function)
     return spec
 
 
 def _of_gradient(
-    name: str, function: Callable[..., Any], types: str, second: str, *, takes_out: bool = False, traits: Traits = NONE
-) -> OpSpec:  # fmt: skip
+    name: str,
+    function: Callable[..., Any],
+    types: str,
+    second: str,
+    *,
+    takes_out: bool = False,
+    traits: Traits = NONE,
+) -> OpSpec:
     """The gradient op: gradients times the derivative at `second` (the features or the outputs)."""
 
     def kernel(xp: Any, gradients: Any, at: Any) -> Any:

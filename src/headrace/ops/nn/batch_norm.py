@@ -63,11 +63,10 @@ def batch_norm(
         kept = (
             new_mean if average == 1 else (1 - weight) * mean + weight * new_mean,
             unbiased if average == 1 else (1 - weight) * variance + weight * unbiased,
-            new_mean.copy(), biased,
-        )  # fmt: skip
-    return (
-        from_last(y.astype(x.dtype, copy=False), data_format), *kept, np.empty(0, scale.dtype)
-    )  # fmt: skip
+            new_mean.copy(),
+            biased,
+        )
+    return (from_last(y.astype(x.dtype, copy=False), data_format), *kept, np.empty(0, scale.dtype))
 
 
 def _check(x: Array, scale: Array, offset: Array, data_format: bytes) -> None:

@@ -24,9 +24,11 @@ from headrace.ops.random.draws import seeds_of, stream_of
 from headrace.run.exec.kernel import KernelContext
 
 __all__ = [
-    "compute_accidental_hits", "learned_unigram_candidate_sampler", "log_uniform_candidate_sampler",
+    "compute_accidental_hits",
+    "learned_unigram_candidate_sampler",
+    "log_uniform_candidate_sampler",
     "uniform_candidate_sampler",
-]  # fmt: skip
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -231,13 +233,23 @@ Samples = tuple[Tensor, Tensor, Tensor]
 
 def _function(spec: OpSpec, name: str, what: str) -> Callable[..., Samples]:
     def sampler(
-        true_classes: Any, num_true: int, num_sampled: int, unique: bool, range_max: int,
-        seed: int | None = None, name: str | None = None,
-    ) -> Samples:  # fmt: skip
+        true_classes: Any,
+        num_true: int,
+        num_sampled: int,
+        unique: bool,
+        range_max: int,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> Samples:
         sampled, true_count, sampled_count = spec(
-            true_classes, num_true=num_true, num_sampled=num_sampled, unique=unique, range_max=range_max,
-            name=name, **seeds_of(seed),
-        )  # fmt: skip
+            true_classes,
+            num_true=num_true,
+            num_sampled=num_sampled,
+            unique=unique,
+            range_max=range_max,
+            name=name,
+            **seeds_of(seed),
+        )
         return sampled, true_count, sampled_count
 
     sampler.__name__ = sampler.__qualname__ = name

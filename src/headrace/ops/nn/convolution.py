@@ -48,9 +48,14 @@ def conv_shape(c: ShapeContext) -> Shape:
     size, given = (x[1:-1], x[-1]) if last else (x[2:], x[1])
     _check_channels(c, given, filters[-2])
     out = static_out(
-        size, filters[:-2], c.attr("strides"), c.attr("padding"), data_format, c.attr("dilations"),
+        size,
+        filters[:-2],
+        c.attr("strides"),
+        c.attr("padding"),
+        data_format,
+        c.attr("dilations"),
         c.op.attrs.get("explicit_paddings", ()),
-    )  # fmt: skip
+    )
     channels = filters[-1]
     if "Depthwise" in c.op.type:
         channels = None if None in filters[-2:] else filters[-2] * filters[-1]  # type: ignore[operator]
@@ -215,9 +220,15 @@ _gradients(
     traits={NEVER_FAILS, SHARES},
 )
 def conv3d_op(
-    xp: Any, x: Array, filters: Array, *, strides: list[int], padding: bytes, data_format: bytes,
+    xp: Any,
+    x: Array,
+    filters: Array,
+    *,
+    strides: list[int],
+    padding: bytes,
+    data_format: bytes,
     dilations: list[int],
-) -> Any:  # fmt: skip
+) -> Any:
     """Volumes x [n, d, h, w, c] with filters [fd, fh, fw, c, m].  Raises as Conv2D."""
     return convolved(x, filters, strides, padding, data_format, dilations)
 
@@ -257,6 +268,11 @@ def conv3d_backprop_filter_op(
 
 
 _gradients(
-    conv3d_op, conv3d_backprop_input_op, conv3d_backprop_filter_op, "strides", "padding",
-    "data_format", "dilations",
-)  # fmt: skip
+    conv3d_op,
+    conv3d_backprop_input_op,
+    conv3d_backprop_filter_op,
+    "strides",
+    "padding",
+    "data_format",
+    "dilations",
+)

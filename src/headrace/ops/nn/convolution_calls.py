@@ -116,11 +116,15 @@ def conv2d(
     """Images [n, h, w, c] with filters [fh, fw, c, m]: [n, h', w', m]; NCHW: channels second."""
     format_ = data_format or "NHWC"
     made: Tensor = conv2d_op(
-        input, either(filters, "filters", filter, "filter"),
-        strides=per_axis(strides, 2, format_, "strides"), use_cudnn_on_gpu=use_cudnn_on_gpu,
-        data_format=format_, dilations=per_axis(dilations, 2, format_, "dilations"), name=name,
+        input,
+        either(filters, "filters", filter, "filter"),
+        strides=per_axis(strides, 2, format_, "strides"),
+        use_cudnn_on_gpu=use_cudnn_on_gpu,
+        data_format=format_,
+        dilations=per_axis(dilations, 2, format_, "dilations"),
+        name=name,
         **padding_attrs(padding),
-    )  # fmt: skip
+    )
     return made
 
 
@@ -138,10 +142,16 @@ def conv2d_backprop_input(
 ) -> Tensor:
     """The gradient of `conv2d` with respect to its input, of shape input_sizes [4]."""
     made: Tensor = conv2d_backprop_input_op(
-        input_sizes, either(filters, "filters", filter, "filter"), out_backprop,
-        strides=list(strides), use_cudnn_on_gpu=use_cudnn_on_gpu, data_format=data_format,
-        dilations=list(dilations), name=name, **padding_attrs(padding),
-    )  # fmt: skip
+        input_sizes,
+        either(filters, "filters", filter, "filter"),
+        out_backprop,
+        strides=list(strides),
+        use_cudnn_on_gpu=use_cudnn_on_gpu,
+        data_format=data_format,
+        dilations=list(dilations),
+        name=name,
+        **padding_attrs(padding),
+    )
     return made
 
 
@@ -158,10 +168,16 @@ def conv2d_backprop_filter(
 ) -> Tensor:
     """The gradient of `conv2d` with respect to its filter, of shape filter_sizes [4]."""
     made: Tensor = conv2d_backprop_filter_op(
-        input, filter_sizes, out_backprop, strides=list(strides),
-        use_cudnn_on_gpu=use_cudnn_on_gpu, data_format=data_format, dilations=list(dilations),
-        name=name, **padding_attrs(padding),
-    )  # fmt: skip
+        input,
+        filter_sizes,
+        out_backprop,
+        strides=list(strides),
+        use_cudnn_on_gpu=use_cudnn_on_gpu,
+        data_format=data_format,
+        dilations=list(dilations),
+        name=name,
+        **padding_attrs(padding),
+    )
     return made
 
 
@@ -189,11 +205,15 @@ def conv1d(
     with name_scope(name, "conv1d", [value, filters]) as scope:
         rows = expand_dims(value, at)
         made: Tensor = conv2d_op(
-            rows, expand_dims(filters, 0),
+            rows,
+            expand_dims(filters, 0),
             strides=steps,
             use_cudnn_on_gpu=True if use_cudnn_on_gpu is None else use_cudnn_on_gpu,
-            data_format=format_, dilations=spread, name=scope, **padding_attrs(padding),
-        )  # fmt: skip
+            data_format=format_,
+            dilations=spread,
+            name=scope,
+            **padding_attrs(padding),
+        )
         return squeeze(made, [at])
 
 
@@ -219,9 +239,14 @@ def conv3d(
 ) -> Tensor:
     """Volumes [n, d, h, w, c] with filters [fd, fh, fw, c, m]: [n, d', h', w', m]."""
     made: Tensor = conv3d_op(
-        input, either(filters, "filters", filter, "filter"), strides=list(strides), padding=padding,
-        data_format=data_format, dilations=list(dilations), name=name,
-    )  # fmt: skip
+        input,
+        either(filters, "filters", filter, "filter"),
+        strides=list(strides),
+        padding=padding,
+        data_format=data_format,
+        dilations=list(dilations),
+        name=name,
+    )
     return made
 
 
@@ -237,9 +262,15 @@ def conv3d_backprop_filter_v2(
 ) -> Tensor:
     """The gradient of `conv3d` with respect to its filter, of shape filter_sizes [5]."""
     made: Tensor = conv3d_backprop_filter_op(
-        input, filter_sizes, out_backprop, strides=list(strides), padding=padding,
-        data_format=data_format, dilations=list(dilations), name=name,
-    )  # fmt: skip
+        input,
+        filter_sizes,
+        out_backprop,
+        strides=list(strides),
+        padding=padding,
+        data_format=data_format,
+        dilations=list(dilations),
+        name=name,
+    )
     return made
 
 
@@ -273,14 +304,25 @@ def depthwise_conv2d(
     rate = dilations if rate is None else rate
     with name_scope(name, "depthwise", [input, filter]) as scope:
         return _depthwise(
-            convert(input, name="tensor_in"), convert(filter, name="filter_in"), strides, padding,
-            rate, data_format, scope,
-        )  # fmt: skip
+            convert(input, name="tensor_in"),
+            convert(filter, name="filter_in"),
+            strides,
+            padding,
+            rate,
+            data_format,
+            scope,
+        )
 
 
 def _depthwise(
-    input: Tensor, filter: Tensor, strides: Any, padding: Any, rate: Any, data_format: str | None, name: str
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    filter: Tensor,
+    strides: Any,
+    padding: Any,
+    rate: Any,
+    data_format: str | None,
+    name: str,
+) -> Tensor:
     rate = (
         [1, 1] if rate is None else list(rate) if isinstance(rate, (list, tuple)) else [rate, rate]
     )
@@ -289,9 +331,13 @@ def _depthwise(
 
     def make(x: Any, pads: Any) -> Tensor:
         made: Tensor = depthwise_conv2d_op(
-            x, filter, strides=list(strides), data_format=data_format or "NHWC", name=name,
+            x,
+            filter,
+            strides=list(strides),
+            data_format=data_format or "NHWC",
+            name=name,
             **padding_attrs(pads),
-        )  # fmt: skip
+        )
         return made
 
     return over_space(input, _spatial(filter, 2), rate, padding, data_format, make)
@@ -308,9 +354,14 @@ def depthwise_conv2d_native(
 ) -> Tensor:
     """`depthwise_conv2d` as one op, with an entry for each axis in strides and dilations."""
     made: Tensor = depthwise_conv2d_op(
-        input, filter, strides=list(strides), data_format=data_format, dilations=list(dilations),
-        name=name, **padding_attrs(padding),
-    )  # fmt: skip
+        input,
+        filter,
+        strides=list(strides),
+        data_format=data_format,
+        dilations=list(dilations),
+        name=name,
+        **padding_attrs(padding),
+    )
     return made
 
 
@@ -326,9 +377,15 @@ def depthwise_conv2d_native_backprop_input(
 ) -> Tensor:
     """The gradient of `depthwise_conv2d_native` with respect to its input, of shape input_sizes [4]."""
     made: Tensor = depthwise_backprop_input_op(
-        input_sizes, filter, out_backprop, strides=list(strides), data_format=data_format,
-        dilations=list(dilations), name=name, **padding_attrs(padding),
-    )  # fmt: skip
+        input_sizes,
+        filter,
+        out_backprop,
+        strides=list(strides),
+        data_format=data_format,
+        dilations=list(dilations),
+        name=name,
+        **padding_attrs(padding),
+    )
     return made
 
 
@@ -344,9 +401,15 @@ def depthwise_conv2d_native_backprop_filter(
 ) -> Tensor:
     """The gradient of `depthwise_conv2d_native` with respect to its filter, of shape filter_sizes [4]."""
     made: Tensor = depthwise_backprop_filter_op(
-        input, filter_sizes, out_backprop, strides=list(strides), data_format=data_format,
-        dilations=list(dilations), name=name, **padding_attrs(padding),
-    )  # fmt: skip
+        input,
+        filter_sizes,
+        out_backprop,
+        strides=list(strides),
+        data_format=data_format,
+        dilations=list(dilations),
+        name=name,
+        **padding_attrs(padding),
+    )
     return made
 
 
@@ -381,9 +444,13 @@ def separable_conv2d(
                 )
         apart = _depthwise(input, channels, strides, padding, rate, data_format, "depthwise")
         made: Tensor = conv2d_op(
-            apart, points, strides=[1, 1, 1, 1], padding="VALID", data_format=data_format or "NHWC",
+            apart,
+            points,
+            strides=[1, 1, 1, 1],
+            padding="VALID",
+            data_format=data_format or "NHWC",
             name=scope,
-        )  # fmt: skip
+        )
         return made
 
 
@@ -424,8 +491,14 @@ def _inside(value: Any, name: str) -> Any:
 
 
 def convolved_over_space(
-    input: Tensor, filter: Tensor, padding: str, strides: Any, rate: Any, data_format: str | None, name: str
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    filter: Tensor,
+    padding: str,
+    strides: Any,
+    rate: Any,
+    data_format: str | None,
+    name: str,
+) -> Tensor:
     """`convolution` within a scope; `name` is that of the op."""
     assert filter.raw_shape is not None
     count = len(filter.raw_shape) - 2

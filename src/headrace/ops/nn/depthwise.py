@@ -51,9 +51,14 @@ _PADDED, _PRODUCT = 0, 1  # slots of scratch memory
 
 
 def _prepared(
-    x_shape: Sequence[int], filters: Sequence[int], strides: list[int], padding: bytes,
-    data_format: bytes, dilations: list[int], explicit: list[int],
-) -> Geometry:  # fmt: skip
+    x_shape: Sequence[int],
+    filters: Sequence[int],
+    strides: list[int],
+    padding: bytes,
+    data_format: bytes,
+    dilations: list[int],
+    explicit: list[int],
+) -> Geometry:
     """x_shape: with the channels last.  Raises InvalidArgument if channels or attrs do not fit."""
     if x_shape[-1] != filters[-2]:
         raise errors.invalid_argument(
@@ -68,9 +73,14 @@ def _images(count: int) -> list[slice]:
 
 
 def depthwise(
-    x: Array, filters: Array, strides: list[int], padding: bytes, data_format: bytes, dilations: list[int],
+    x: Array,
+    filters: Array,
+    strides: list[int],
+    padding: bytes,
+    data_format: bytes,
+    dilations: list[int],
     explicit: list[int],
-) -> Array:  # fmt: skip
+) -> Array:
     """Each channel of x [n, h, w, c] with its filters [fh, fw, c, m]: [n, h', w', c * m]."""
     check_ranks(x, filters, data_format)
     given, weights = to_last(single(x), data_format), single(filters)

@@ -28,9 +28,14 @@ Pairs = list[list[int]]
 
 
 def over_space(
-    input: Tensor, window: Sequence[int | None] | None, rate: Sequence[int], padding: Any, data_format: str | None,
-    make: OnSpace, filter_shape: Sequence[int | None] | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    window: Sequence[int | None] | None,
+    rate: Sequence[int],
+    padding: Any,
+    data_format: str | None,
+    make: OnSpace,
+    filter_shape: Sequence[int | None] | None = None,
+) -> Tensor:
     """make(input, padding), its windows dilated by `rate`.
 
     window: sizes of the filter's spatial dimensions.  padding: SAME, VALID, or two numbers for each of the input's

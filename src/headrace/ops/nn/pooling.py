@@ -56,9 +56,13 @@ Use = Callable[[Array, tuple[slice, ...]], object]
 
 
 def pool_windows(
-    size: Sequence[int], ksize: Sequence[int], strides: Sequence[int], padding: bytes, data_format: bytes,
+    size: Sequence[int],
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    padding: bytes,
+    data_format: bytes,
     explicit: Sequence[int] = (),
-) -> Geometry:  # fmt: skip
+) -> Geometry:
     window = ksize[1:-1] if channels_last(data_format) else ksize[2:]
     if len(ksize) != len(size) + 2 or min(ksize) < 1:
         raise errors.invalid_argument(
@@ -79,9 +83,14 @@ def _pool_shape(c: ShapeContext) -> Shape:
     size = x[1:-1] if last else x[2:]
     ksize = c.attr("ksize")
     out = static_out(
-        size, ksize[1:-1] if last else ksize[2:], c.attr("strides"), c.attr("padding"), data_format,
-        (1,) * len(data_format), c.op.attrs.get("explicit_paddings", ()),
-    )  # fmt: skip
+        size,
+        ksize[1:-1] if last else ksize[2:],
+        c.attr("strides"),
+        c.attr("padding"),
+        data_format,
+        (1,) * len(data_format),
+        c.op.attrs.get("explicit_paddings", ()),
+    )
     return (x[0], *out, x[-1]) if last else (x[0], x[1], *out)
 
 
@@ -143,9 +152,15 @@ def largest(x: Array, where: Geometry, out: Array) -> None:
 
 
 def _max_pool(
-    xp: Any, x: Array, *, ksize: list[int], strides: list[int], padding: bytes, data_format: bytes,
+    xp: Any,
+    x: Array,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    padding: bytes,
+    data_format: bytes,
     explicit_paddings: Sequence[int] = (),
-) -> Any:  # fmt: skip
+) -> Any:
     """The largest value under each window of x [n, h, w, c]: [n, h', w', c].
 
     Raises InvalidArgument (rank), Unimplemented (windows over batch or channels).
@@ -392,9 +407,15 @@ def _avg_pool(
 
 
 def _avg_pool_grad(
-    xp: Any, input_shape: Array, dy: Array, *, ksize: list[int], strides: list[int], padding: bytes,
+    xp: Any,
+    input_shape: Array,
+    dy: Array,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    padding: bytes,
     data_format: bytes,
-) -> Any:  # fmt: skip
+) -> Any:
     """The gradient of AvgPool with respect to its input, of shape orig_input_shape [4].
 
     Raises InvalidArgument if shapes do not fit.

@@ -61,9 +61,15 @@ def _argmax_shape(c: ShapeContext) -> list[Shape]:
     shape=_argmax_shape,
 )
 def max_pool_with_argmax_op(
-    xp: Any, x: Array, *, ksize: list[int], strides: list[int], Targmax: dtypes.DType, padding: bytes,
+    xp: Any,
+    x: Array,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    Targmax: dtypes.DType,
+    padding: bytes,
     include_batch_in_index: bool,
-) -> Any:  # fmt: skip
+) -> Any:
     """MaxPool of x [n, h, w, c], and where each value was found: (y · w + x) · c + channel, the first of equal ones.
 
     With include_batch_in_index counted through the whole batch.  Raises InvalidArgument as MaxPool.
@@ -118,9 +124,14 @@ def max_pool_grad_with_argmax_op(
 @max_pool_with_argmax_op.gradient
 def _(op: Operation, dout: Any, _: Any) -> Any:
     return max_pool_grad_with_argmax_op(
-        op.inputs[0], dout, op.outputs[1], ksize=op["ksize"], strides=op["strides"],
-        padding=op["padding"], include_batch_in_index=op["include_batch_in_index"],
-    )  # fmt: skip
+        op.inputs[0],
+        dout,
+        op.outputs[1],
+        ksize=op["ksize"],
+        strides=op["strides"],
+        padding=op["padding"],
+        include_batch_in_index=op["include_batch_in_index"],
+    )
 
 
 def max_pool_with_argmax(
@@ -143,10 +154,14 @@ def max_pool_with_argmax(
         else dtypes.int64
     )
     return max_pool_with_argmax_op(
-        input, ksize=per_axis(ksize, 2, "NHWC", "ksize"), Targmax=dtypes.as_dtype(kind),
-        strides=per_axis(strides, 2, "NHWC", "strides"), padding=padding,
-        include_batch_in_index=include_batch_in_index, name=name,
-    )  # fmt: skip
+        input,
+        ksize=per_axis(ksize, 2, "NHWC", "ksize"),
+        Targmax=dtypes.as_dtype(kind),
+        strides=per_axis(strides, 2, "NHWC", "strides"),
+        padding=padding,
+        include_batch_in_index=include_batch_in_index,
+        name=name,
+    )
 
 
 # -- images and volumes -----------------------------------------------------------------------
@@ -169,9 +184,13 @@ def max_pool(
         if 0 in window:
             raise ValueError(f"`ksize` cannot be zero, and is {ksize}")
         made: Tensor = max_pool_op(
-            value, ksize=window, strides=per_axis(strides, 2, format_, "strides"),
-            data_format=format_, name=scope, **padding_attrs(padding),
-        )  # fmt: skip
+            value,
+            ksize=window,
+            strides=per_axis(strides, 2, format_, "strides"),
+            data_format=format_,
+            name=scope,
+            **padding_attrs(padding),
+        )
         return made
 
 
@@ -189,17 +208,24 @@ def avg_pool(
     with name_scope(name, "AvgPool", [value]) as scope:
         format_ = data_format or "NHWC"
         made: Tensor = avg_pool_op(
-            value, ksize=per_axis(ksize, 2, format_, "ksize"),
-            strides=per_axis(strides, 2, format_, "strides"), padding=padding, data_format=format_,
+            value,
+            ksize=per_axis(ksize, 2, format_, "ksize"),
+            strides=per_axis(strides, 2, format_, "strides"),
+            padding=padding,
+            data_format=format_,
             name=scope,
-        )  # fmt: skip
+        )
         return made
 
 
 def max_pool2d(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC",
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
     name: str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`max_pool` of images."""
     with name_scope(name, "MaxPool2d", [input]) as scope:
         return max_pool(input, ksize, strides, padding, data_format, scope)
@@ -209,23 +235,36 @@ avg_pool2d = avg_pool
 
 
 def _of_volumes(
-    made_by: OpSpec, scope_name: str, input: Any, ksize: Any, strides: Any, padding: str,
-    data_format: str | None, name: str | None,
-) -> Tensor:  # fmt: skip
+    made_by: OpSpec,
+    scope_name: str,
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: str,
+    data_format: str | None,
+    name: str | None,
+) -> Tensor:
     with name_scope(name, scope_name, [input]) as scope:
         format_ = data_format or "NDHWC"
         made: Tensor = made_by(
-            input, ksize=per_axis(ksize, 3, format_, "ksize"),
-            strides=per_axis(strides, 3, format_, "strides"), padding=padding, data_format=format_,
+            input,
+            ksize=per_axis(ksize, 3, format_, "ksize"),
+            strides=per_axis(strides, 3, format_, "strides"),
+            padding=padding,
+            data_format=format_,
             name=scope,
-        )  # fmt: skip
+        )
         return made
 
 
 def max_pool3d(
-    input: Any, ksize: Any, strides: Any, padding: str, data_format: str | None = "NDHWC",
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: str,
+    data_format: str | None = "NDHWC",
     name: str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`max_pool` of volumes [n, d, h, w, c]."""
     return _of_volumes(
         max_pool_3d_op, "MaxPool3D", input, ksize, strides, padding, data_format, name
@@ -233,9 +272,13 @@ def max_pool3d(
 
 
 def avg_pool3d(
-    input: Any, ksize: Any, strides: Any, padding: str, data_format: str | None = "NDHWC",
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: str,
+    data_format: str | None = "NDHWC",
     name: str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`avg_pool` of volumes [n, d, h, w, c]."""
     return _of_volumes(
         avg_pool_3d_op, "AvgPool3D", input, ksize, strides, padding, data_format, name
@@ -243,9 +286,15 @@ def avg_pool3d(
 
 
 def _of_sequences(
-    make: Any, scope_name: str, input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None,
+    make: Any,
+    scope_name: str,
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None,
     name: str | None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     first = data_format == "NCW"
     at, format_ = (2, "NCHW") if first else (1, "NHWC")
     with name_scope(name, scope_name, [input]) as scope:
@@ -265,25 +314,38 @@ def _flat(value: Any, first: bool) -> list[int]:
 
 
 def max_pool1d(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC",
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NWC",
     name: str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`max_pool` of sequences [n, w, c]; NCW: channels second."""
     return _of_sequences(max_pool, "MaxPool1d", input, ksize, strides, padding, data_format, name)
 
 
 def avg_pool1d(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = "NWC",
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NWC",
     name: str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`avg_pool` of sequences [n, w, c]; NCW: channels second."""
     return _of_sequences(avg_pool, "AvgPool1D", input, ksize, strides, padding, data_format, name)
 
 
 def _of_any(
-    makes: tuple[Any, Any, Any], input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None,
+    makes: tuple[Any, Any, Any],
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None,
     name: str | None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     values = convert(input, name="input")
     count = len(data_format) - 2 if data_format else len(values.raw_shape or ()) - 2
     if not 1 <= count <= 3:
@@ -296,9 +358,13 @@ def _of_any(
 
 
 def max_pool_v2(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None,
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
     name: str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`max_pool` of sequences, images or volumes, as the input's rank says."""
     return _of_any(
         (max_pool1d, max_pool, max_pool3d), input, ksize, strides, padding, data_format, name
@@ -306,9 +372,13 @@ def max_pool_v2(
 
 
 def avg_pool_v2(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None,
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
     name: str | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`avg_pool` of sequences, images or volumes, as the input's rank says."""
     return _of_any(
         (avg_pool1d, avg_pool, avg_pool3d), input, ksize, strides, padding, data_format, name
@@ -344,8 +414,10 @@ def pool(
     convert(input).shape.with_rank(len(list(window_shape)) + 2)
     window, default = list(window_shape), [1] * len(window_shape)
     makes: Any = (
-        {1: max_pool1d, 2: max_pool, 3: max_pool3d} if largest else {1: avg_pool1d, 2: avg_pool, 3: avg_pool3d}
-    )  # fmt: skip
+        {1: max_pool1d, 2: max_pool, 3: max_pool3d}
+        if largest
+        else {1: avg_pool1d, 2: avg_pool, 3: avg_pool3d}
+    )
     last = data_format is None or data_format.endswith("C")
     formats = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}[len(window)]
     with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:

@@ -36,8 +36,11 @@ from headrace.ops.sparse.order import as_sparse
 from headrace.ops.tables import ALL_NUMBERS, make
 
 __all__ = [
-    "sparse_add", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense", "sparse_to_dense",
-]  # fmt: skip
+    "sparse_add",
+    "sparse_tensor_dense_matmul",
+    "sparse_tensor_to_dense",
+    "sparse_to_dense",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -180,9 +183,13 @@ def sparse_to_dense(
     sparse_indices: [], [n] or [n, rank], in order and none twice if validate_indices; sparse_values: [] or [n].
     """
     made: Tensor = sparse_to_dense_op(
-        sparse_indices, output_shape, sparse_values, default_value,
-        validate_indices=validate_indices, name=name,
-    )  # fmt: skip
+        sparse_indices,
+        output_shape,
+        sparse_values,
+        default_value,
+        validate_indices=validate_indices,
+        name=name,
+    )
     return made
 
 
@@ -293,9 +300,13 @@ def sparse_tensor_dense_matmul(
     a = as_sparse(sp_a)
     with name_scope(name, "SparseTensorDenseMatMul", [a.indices, a.values, b]):
         made: Tensor = sparse_tensor_dense_matmul_op(
-            a.indices, a.values, a.dense_shape, convert(b, name="b"),
-            adjoint_a=adjoint_a, adjoint_b=adjoint_b,
-        )  # fmt: skip
+            a.indices,
+            a.values,
+            a.dense_shape,
+            convert(b, name="b"),
+            adjoint_a=adjoint_a,
+            adjoint_b=adjoint_b,
+        )
         return made
 
 

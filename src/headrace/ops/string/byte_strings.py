@@ -114,9 +114,12 @@ def decode_padded_raw_op(
 
 
 def decode_raw(
-    input_bytes: Any = None, out_type: Any = None, little_endian: bool = True, name: str | None = None,
+    input_bytes: Any = None,
+    out_type: Any = None,
+    little_endian: bool = True,
+    name: str | None = None,
     bytes: Any = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The bytes of each string as elements of `out_type`: [...] to [..., n]; `bytes` is an old name of the input."""
     source = bytes if input_bytes is None else input_bytes
     made: Tensor = decode_raw_op(source, out_type=out_type, little_endian=little_endian, name=name)

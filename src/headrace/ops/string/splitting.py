@@ -116,9 +116,13 @@ def _as_sparse(parts: list[Tensor]) -> SparseTensor:
 
 
 def string_split(
-    source: Any, sep: Any = None, skip_empty: bool = True, delimiter: Any = " ",
-    result_type: str = "SparseTensor", name: str | None = None,
-) -> SparseTensor:  # fmt: skip
+    source: Any,
+    sep: Any = None,
+    skip_empty: bool = True,
+    delimiter: Any = " ",
+    result_type: str = "SparseTensor",
+    name: str | None = None,
+) -> SparseTensor:
     """The parts of each string of the vector `source`, as a SparseTensor with a row for each.
 
     delimiter (or sep): each of its characters separates; an empty one separates all.
@@ -132,9 +136,13 @@ def string_split(
 
 
 def string_split_v2(
-    input: Any = None, sep: Any = None, maxsplit: int = -1, result_type: str = "SparseTensor",
-    source: Any = None, name: str | None = None,
-) -> SparseTensor:  # fmt: skip
+    input: Any = None,
+    sep: Any = None,
+    maxsplit: int = -1,
+    result_type: str = "SparseTensor",
+    source: Any = None,
+    name: str | None = None,
+) -> SparseTensor:
     """The parts of each string of the vector `input` as Python's split gives them, as a SparseTensor.
 
     Raises ValueError on another result_type: ragged tensors are not supported.

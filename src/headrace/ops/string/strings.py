@@ -177,9 +177,14 @@ def reduce_join_op(
 
 
 def reduce_join(
-    inputs: Any, axis: Any = None, keep_dims: bool | None = None, separator: str = "", name: str | None = None,
-    reduction_indices: Any = None, keepdims: bool | None = None,
-) -> Tensor:  # fmt: skip
+    inputs: Any,
+    axis: Any = None,
+    keep_dims: bool | None = None,
+    separator: str = "",
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keepdims: bool | None = None,
+) -> Tensor:
     """Strings joined along `axis` (all dimensions if not given); reduction_indices is its old name."""
     axes = reduction_indices if axis is None else axis
     keep = bool(keepdims if keepdims is not None else keep_dims)
@@ -268,9 +273,14 @@ def as_string_op(
 
 
 def as_string(
-    input: Any, precision: int = -1, scientific: bool = False, shortest: bool = False, width: int = -1,
-    fill: str = "", name: str | None = None,
-) -> Tensor:  # fmt: skip
+    input: Any,
+    precision: int = -1,
+    scientific: bool = False,
+    shortest: bool = False,
+    width: int = -1,
+    fill: str = "",
+    name: str | None = None,
+) -> Tensor:
     """Each element of `input` as text."""
     made: Tensor = as_string_op(
         input,

@@ -22,9 +22,14 @@ def uses_in_text(tree: ast.Module, blanked: dict[int, str]) -> list[Use]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             aliases.update(
-                {a.asname or a.name.partition(".")[0]: a.name if a.asname else a.name.partition(".")[0]
-                 for a in node.names if a.name.partition(".")[0] in ROOTS}
-            )  # fmt: skip
+                {
+                    a.asname or a.name.partition(".")[0]: a.name
+                    if a.asname
+                    else a.name.partition(".")[0]
+                    for a in node.names
+                    if a.name.partition(".")[0] in ROOTS
+                }
+            )
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in ROOTS:
             aliases.update({a.asname or a.name: f"{node.module}.{a.name}" for a in node.names})
     found: list[Use] = []

@@ -93,9 +93,14 @@ def _table(title: str, *columns: str) -> Table:
     when there is not enough room.
     """
     table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
-        show_edge=False, pad_edge=False, header_style="dim",
-    )  # fmt: skip
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        header_style="dim",
+    )
     for column in columns:
         table.add_column(
             column.lstrip(">~"),
@@ -143,10 +148,15 @@ def _tasks(
             continue
         rows.append(
             [
-                _task(task.task), task.address, process, _duration(task.up_s), str(task.steps),
-                str(len(task.session)), _bytes(size),
+                _task(task.task),
+                task.address,
+                process,
+                _duration(task.up_s),
+                str(task.steps),
+                str(len(task.session)),
+                _bytes(size),
             ]
-        )  # fmt: skip
+        )
     silent = [
         Text(f"{_task(task.task)} {task.silent}", "red") for task in snapshot.tasks if task.silent
     ]
@@ -161,12 +171,15 @@ def _sessions(snapshot: Snapshot, width: int, most: int | None) -> Table | None:
     table = _table("Sessions", "session", "master", "~client", ">age", ">nodes", ">steps")
     rows: list[Row] = [
         [
-            session.handle if wide else session.handle[:8], _task(task.task),
-            session.client or Text("does not say", "dim"), _duration(session.age_s),
-            str(session.nodes), str(session.steps),
+            session.handle if wide else session.handle[:8],
+            _task(task.task),
+            session.client or Text("does not say", "dim"),
+            _duration(session.age_s),
+            str(session.nodes),
+            str(session.steps),
         ]
         for task, session in snapshot.sessions
-    ]  # fmt: skip
+    ]
     return _filled(table, rows, most)
 
 
@@ -180,10 +193,14 @@ def _containers(snapshot: Snapshot, most: int | None) -> Table | None:
             variables, queues = sum(map(is_variable, kept)), sum(map(is_queue, kept))
             rows.append(
                 [
-                    _task(task.task), container, str(variables), str(queues),
-                    str(len(kept) - variables - queues), _bytes(sum(each.bytes for each in kept)),
+                    _task(task.task),
+                    container,
+                    str(variables),
+                    str(queues),
+                    str(len(kept) - variables - queues),
+                    _bytes(sum(each.bytes for each in kept)),
                 ]
-            )  # fmt: skip
+            )
     return _filled(table, rows, most)
 
 
@@ -221,14 +238,17 @@ def _queues(
         rates = snapshot.rates.get(queue_key(task, queue))
         rows.append(
             [
-                _task(task.task), _name(queue),
+                _task(task.task),
+                _name(queue),
                 *([queue.kind] if wide else []),
-                _bar(queue), _elements(queue),
+                _bar(queue),
+                _elements(queue),
                 "" if rates is None else _rate(rates.entered),
                 "" if rates is None else _rate(rates.left),
-                _waiting(queue), _notes(queue),
+                _waiting(queue),
+                _notes(queue),
             ]
-        )  # fmt: skip
+        )
     return _filled(table, rows, most)
 
 
@@ -250,9 +270,12 @@ def blocked(steps: Sequence[BlockedStep], most: int | None) -> RenderableType | 
     lines: list[RenderableType] = [Text("Blocked steps", "bold")]
     for step in long if most is None else long[:most]:
         head = Text.assemble(
-            (f"{seconds(step.waited_s):>7} ", "bold yellow"), f"{step.op} ", (step.node, "bold"),
-            overflow="ellipsis", no_wrap=True,
-        )  # fmt: skip
+            (f"{seconds(step.waited_s):>7} ", "bold yellow"),
+            f"{step.op} ",
+            (step.node, "bold"),
+            overflow="ellipsis",
+            no_wrap=True,
+        )
         if step.built_at:
             head.append(f"  {step.built_at}", "dim")
         if step.session:
