@@ -13,8 +13,13 @@ from headrace.client.feeds import register_feed_conversion
 from headrace.graph.const_value import constant_value
 
 F32, I32, I64, U8, STRING, BOOL = (
-    tf.float32, tf.int32, tf.int64, tf.uint8, tf.string, tf.bool,
-)  # fmt: skip
+    tf.float32,
+    tf.int32,
+    tf.int64,
+    tf.uint8,
+    tf.string,
+    tf.bool,
+)
 
 
 GIVEN: list[tuple[Any, Any, Any, Any]] = [
@@ -52,9 +57,27 @@ def test_what_is_fed_arrives_in_the_tensors_type(
 
 
 REFUSED: list[tuple[Any, Any, Any, type[Exception], str]] = [
-    (F32, [], "a", ValueError, r"could not convert string to float.*Placeholder:0, which is float32\[\]"),
-    (F32, [2], [1, 2, 3], ValueError, r"Cannot feed value of shape \(3,\) for Tensor .*:0, which has shape \(2,\)"),
-    (F32, [None, 2], np.zeros(2), ValueError, r"of shape \(2,\) for Tensor .* which has shape \(\?, 2\)"),
+    (
+        F32,
+        [],
+        "a",
+        ValueError,
+        r"could not convert string to float.*Placeholder:0, which is float32\[\]",
+    ),
+    (
+        F32,
+        [2],
+        [1, 2, 3],
+        ValueError,
+        r"Cannot feed value of shape \(3,\) for Tensor .*:0, which has shape \(2,\)",
+    ),
+    (
+        F32,
+        [None, 2],
+        np.zeros(2),
+        ValueError,
+        r"of shape \(2,\) for Tensor .* which has shape \(\?, 2\)",
+    ),
     (F32, None, [[1], [1, 2]], ValueError, "inhomogeneous"),
     (F32, [], 1j, TypeError, "complex"),
     (U8, [], 256, TypeError, "Type of feed value 256 with type <class 'int'> is not compatible"),
@@ -62,7 +85,7 @@ REFUSED: list[tuple[Any, Any, Any, type[Exception], str]] = [
     (I32, [], 2**31, TypeError, "is not compatible with Tensor type <class 'numpy.int32'>"),
     (STRING, [], 3, TypeError, "element 3 is not a string"),
     (STRING, [2], ["a", None], TypeError, "element None is not a string"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("dtype", "shape", "value", "error", "phrase"), REFUSED)
