@@ -294,6 +294,7 @@ def test_what_was_made_of_a_closed_session_is_over(graph: tf.Graph) -> None:
         "of options": of_options(session, fetch=[one.name]),
     }
     assert [call() for call in calls.values()] == [1, 1, [1]]
+    assert session.run(one) == 1
     session.close()
     session.close()
     for call in calls.values():

@@ -186,14 +186,15 @@ def ctrl_c(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def interrupted_at(line: int, call: Callable[[], object]) -> bool:
-    """Call it with a Ctrl-C at that line of group_lock.py that it comes to; whether it came to as many."""
-    left = [line]
+def interrupted_at(count: int, call: Callable[[], object]) -> bool:
+    """Call it with a Ctrl-C at that instruction of group_lock.py that it comes to; whether it came to as many."""
+    left = [count]
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         if frame.f_code.co_filename != group_lock.__file__:
             return None
-        if event == "line":
+        frame.f_trace_opcodes = True
+        if event == "opcode":
             left[0] -= 1
             if left[0] == 0:
                 handle = signal.getsignal(signal.SIGINT)
@@ -210,35 +211,35 @@ def interrupted_at(line: int, call: Callable[[], object]) -> bool:
             sys.settrace(before)
         if left[0] <= 0:  # it was put off
             assert not threading.Event().wait(WITHIN_S)
-            pytest.fail(f"nobody was interrupted at line {line}")
+            pytest.fail(f"nobody was interrupted at instruction {count}")
     except KeyboardInterrupt:
         assert left[0] <= 0
     return left[0] <= 0
 
 
-def test_ctrl_c_at_any_line_leaves_it_free(ctrl_c: None, lock: GroupLock) -> None:
+def test_ctrl_c_at_any_instruction_leaves_it_free(ctrl_c: None, lock: GroupLock) -> None:
     def use() -> None:
         with lock.group(SESSIONS), lock.group(BUILDERS):
             pass
 
-    line = 1
-    while interrupted_at(line, use):
-        assert free(lock), f"held for ever after an interrupt at line {line}"
-        line += 1
-    assert line > 20
+    count = 1
+    while interrupted_at(count, use):
+        assert free(lock), f"held for ever after an interrupt at instruction {count}"
+        count += 1
+    assert count > 100
     assert free(lock)
 
 
-def test_ctrl_c_at_any_line_of_a_wait_leaves_it_free(ctrl_c: None, lock: GroupLock) -> None:
+def test_ctrl_c_at_any_instruction_of_a_wait_leaves_it_free(ctrl_c: None, lock: GroupLock) -> None:
     def use() -> None:
         with pytest.raises(tf.errors.DeadlineExceededError), lock.group(SESSIONS, Scope(1e-6)):
             pytest.fail("two groups hold it")
 
-    line = 1
+    count = 1
     with held_elsewhere(lambda: lock.group(BUILDERS)):
-        while interrupted_at(line, use):
-            line += 1
-        assert line > 10
+        while interrupted_at(count, use):
+            count += 1
+        assert count > 100
         assert not free(lock)
     assert free(lock)
 
