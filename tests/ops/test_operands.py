@@ -7,6 +7,7 @@ answers to the same questions are in tests/oracle/test_operands.py.
 from __future__ import annotations
 
 import contextlib
+import re
 import resource
 import sys
 from collections.abc import Iterator
@@ -89,6 +90,38 @@ def test_an_op_gives_a_value_or_a_typed_error(name: str) -> None:
                         if said := problem(error):
                             found.append(f"{shown(operands)}: {said}")
     assert not found, f"{len(found)} of {name}:\n" + "\n".join(found[:5])
+
+
+RAISES = re.compile(r"Raises(.*?)(?:\n\s*\n|Source:|\Z)", re.S)
+MEMORY = "ResourceExhausted"  # which anything may raise that makes an array
+
+
+def said_to_raise(spec: OpSpec) -> set[str]:
+    """The errors that the kernel's docstring names; ``Raises as Conv2D`` has those of that op."""
+    found = {MEMORY}
+    for text in RAISES.findall(spec.kernel.__doc__ or ""):
+        words = set(re.findall(r"\w+", text))
+        found |= {word for word in words if hasattr(tf.errors, f"{word}Error")}
+        for other in re.findall(r"\bas `?(\w+)", text):
+            found |= said_to_raise(OPS[other]) if other in OPS else set()
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_an_op_raises_is_in_its_docstring(name: str) -> None:
+    raised = {}
+    for recipe in recipes(OPS[name]):
+        with tf.Graph().as_default():
+            fed, wanted, node = recipe.build()
+            with tf.Session() as session:
+                for operands in recipe.operands:
+                    try:
+                        session.run(wanted or node, feeds(fed, operands))
+                    except tf.errors.OpError as error:
+                        if error.node == node.name:
+                            kind = type(error).__name__.removesuffix("Error")
+                            raised[kind] = shown(operands)
+    assert raised.keys() <= said_to_raise(OPS[name]), raised
 
 
 @pytest.mark.filterwarnings("ignore:the IndexedSlices:UserWarning")

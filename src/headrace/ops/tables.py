@@ -92,9 +92,11 @@ def binary(
         return getattr(xp, function)(x, y)
 
     attrs = attrs if types is None else type_attr(types)
+    says = (
+        f"{function}(x, y), element by element.  Raises InvalidArgument if shapes do not broadcast."
+    )
     return _row(
-        name, kernel, f"{function}(x, y), element by element; shapes broadcast.", inputs, output,
-        attrs, broadcast, gradient, differentiable, function, traits,
+        name, kernel, says, inputs, output, attrs, broadcast, gradient, differentiable, function, traits
     )  # fmt: skip
 
 

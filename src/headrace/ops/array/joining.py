@@ -130,7 +130,7 @@ def concat_v2_op(xp: Any, *values_and_axis: Any) -> Any:
     traits={PER_RECORD},
 )
 def concat_v1_op(xp: Any, concat_dim: Any, *values: Any) -> Any:
-    """ConcatV2 with the axis in front; graphs of old producers have it."""
+    """ConcatV2 with the axis in front; graphs of old producers have it.  Raises as ConcatV2."""
     return _concatenated(xp, values, concat_dim)
 
 

@@ -185,7 +185,7 @@ def pad_op(xp: Any, input: Any, paddings: Any) -> Any:
     traits={PER_RECORD},
 )
 def pad_v2_op(xp: Any, input: Any, paddings: Any, constant_values: Any) -> Any:
-    """Pad with the scalar constant_values instead of zero."""
+    """Pad with the scalar constant_values instead of zero.  Raises as Pad."""
     if np.ndim(constant_values):
         raise errors.invalid_argument(
             f"constant_values must be a scalar, but has shape {list(np.shape(constant_values))}"
@@ -278,7 +278,7 @@ def _mirror_pad_grad_shape(c: ShapeContext) -> Shape:
     shape=_mirror_pad_grad_shape,
 )
 def mirror_pad_grad(xp: Any, input: Any, paddings: Any, *, mode: bytes) -> Any:
-    """The mirror images added onto what they mirror: the gradient of MirrorPad."""
+    """The mirror images added onto what they mirror: the gradient of MirrorPad.  Raises as MirrorPad."""
     table = _checked_paddings(input, paddings)
     sizes = tuple(
         size - before - after for size, (before, after) in zip(np.shape(input), table, strict=True)

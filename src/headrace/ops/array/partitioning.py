@@ -147,7 +147,10 @@ def _stitching(name: str, traits: Traits = NONE) -> OpSpec:
         traits=traits,
     )
     def spec(xp: Any, *both: Any) -> Any:
-        """merged[indices[i]] = data[i]; where an index repeats, the last one counts."""
+        """merged[indices[i]] = data[i]; where an index repeats, the last one counts.
+
+        Raises InvalidArgument if an index is negative or shapes do not fit.
+        """
         arrays = [np.asarray(x) for x in both]
         count = len(arrays) // 2
         return _stitch(arrays[:count], arrays[count:])

@@ -501,7 +501,7 @@ def transpose_op(xp: Any, x: Any, perm: Any) -> Any:
     shape=_transpose_shape,
 )
 def conjugate_transpose_op(xp: Any, x: Any, perm: Any) -> Any:
-    """Transpose of the conjugate of x."""
+    """Transpose of the conjugate of x.  Raises as Transpose."""
     moved = _permuted(xp, x, perm)
     return xp.conj(moved) if moved.dtype.kind == "c" else moved
 

@@ -122,7 +122,10 @@ tensor_scatter_nd_min, tensor_scatter_nd_max = tensor_scatter_min, tensor_scatte
 def _non_aliasing_add(
     xp: Any, input: Any, indices: Any, updates: Any, *, bad_indices_policy: bytes
 ) -> Any:
-    """TensorScatterAdd of older graphs; a vector of indices has a coordinate in each element, as with variables."""
+    """TensorScatterAdd of older graphs; a vector of indices has a coordinate in each element.
+
+    Raises as TensorScatterAdd.
+    """
     if np.ndim(indices) == 1 and np.size(indices):
         indices = indices[:, None]
     add = cast("Callable[..., Any]", tensor_scatter_add.kernel)

@@ -100,7 +100,7 @@ def unique_op(xp: Any, x: Any, *, out_idx: DType) -> tuple[Any, ...]:
     shape=_vector_shape,
 )
 def unique_with_counts_op(xp: Any, x: Any, *, out_idx: DType) -> tuple[Any, ...]:
-    """Unique, and how often each element occurs [k]."""
+    """Unique, and how often each element occurs [k].  Raises as Unique."""
     _check_vector(x, "unique expects")
     first, index, counts = _distinct(x)
     return x[first], index.astype(out_idx.np), counts.astype(out_idx.np)
@@ -139,7 +139,10 @@ def _along(x: Any, axis: Any) -> tuple[Any, Any, Any]:
     shape=_axis_shape,
 )
 def unique_v2_op(xp: Any, x: Any, axis: Any, *, out_idx: DType) -> tuple[Any, ...]:
-    """The distinct slices of x along axis [1], in order of occurrence, and where each slice is among them."""
+    """The distinct slices of x along axis [1], in order of occurrence, and where each slice is among them.
+
+    Raises InvalidArgument on a bad axis.
+    """
     y, index, _ = _along(x, axis)
     return y, index.astype(out_idx.np)
 
@@ -152,7 +155,7 @@ def unique_v2_op(xp: Any, x: Any, axis: Any, *, out_idx: DType) -> tuple[Any, ..
     shape=_axis_shape,
 )
 def unique_with_counts_v2_op(xp: Any, x: Any, axis: Any, *, out_idx: DType) -> tuple[Any, ...]:
-    """UniqueV2, and how often each slice occurs."""
+    """UniqueV2, and how often each slice occurs.  Raises as UniqueV2."""
     y, index, counts = _along(x, axis)
     return y, index.astype(out_idx.np), counts.astype(out_idx.np)
 
@@ -279,7 +282,7 @@ def top_k_v2_op(xp: Any, input: Any, k: Any, *, index_type: DType) -> tuple[Any,
     shape=_top_shape,
 )
 def top_k_v1_op(xp: Any, input: Any, *, k: int) -> tuple[Any, Any]:
-    """TopKV2 with k as an attr; graphs of old producers have it."""
+    """TopKV2 with k as an attr; graphs of old producers have it.  Raises as TopKV2."""
     return _top(input, k, dtypes.int32)
 
 

@@ -53,7 +53,8 @@ def _name_in(box: Array, what: str) -> bytes:
 def read_file(ctx: KernelContext, filename: Array) -> Array:
     """A file's content.
 
-    filename []; contents [].  Raises NotFound, FailedPrecondition (a directory), PermissionDenied.
+    filename []; contents [].  Raises NotFound, FailedPrecondition (a directory), PermissionDenied,
+    InvalidArgument unless it is a scalar.
     """
     path = _name_in(filename, "Input filename")
     contents = np.empty((), object)
@@ -75,7 +76,8 @@ def read_file(ctx: KernelContext, filename: Array) -> Array:
 def write_file(ctx: KernelContext, filename: Array, contents: Array) -> None:
     """Make or replace a file, and the directories that lead to it.
 
-    filename []; contents [].  Raises NotFound, FailedPrecondition, PermissionDenied.
+    filename []; contents [].  Raises NotFound, FailedPrecondition, PermissionDenied,
+    InvalidArgument unless it is a scalar.
     """
     path = _name_in(filename, "Filename")
     content = _name_in(contents, "Contents")

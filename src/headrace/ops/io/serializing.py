@@ -176,7 +176,7 @@ def serialize_many_sparse_op(
     T: DType,
     out_type: DType,
 ) -> Array:
-    """Each row of a sparse tensor [n, ...] as SerializeSparse has it, string [n, 3].  Raises as that."""
+    """Each row of a sparse tensor [n, ...] as SerializeSparse has it, string [n, 3].  Raises as SerializeSparse."""
     _strings_only(out_type)
     rows = rows_of(sparse_indices, sparse_values, sparse_shape)
     out = np.empty((len(rows), 3), object)

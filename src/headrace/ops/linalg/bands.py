@@ -89,7 +89,10 @@ def _twice(c: ShapeContext) -> Shape:
 
 @op("Diag", inputs="diagonal: T", outputs="output: T", attrs=_DIAG_TYPES, shape=_twice)
 def diag_op(xp: Any, diagonal: Any) -> Any:
-    """out[i..., i...] = diagonal[i...], zero elsewhere: shape d to shape d + d."""
+    """out[i..., i...] = diagonal[i...], zero elsewhere: shape d to shape d + d.
+
+    Raises InvalidArgument for a scalar.
+    """
     if np.ndim(diagonal) < 1:
         raise errors.invalid_argument("Input must be at least rank 1, got 0: diagonal is a scalar")
     count = diagonal.size

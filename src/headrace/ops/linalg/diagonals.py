@@ -159,7 +159,7 @@ def matrix_diag_part_v3_op(xp: Any, input: Any, k: Any, padding_value: Any, *, a
     shape=_part_shape,
 )
 def matrix_diag_part_v2_op(xp: Any, input: Any, k: Any, padding_value: Any) -> Any:
-    """MatrixDiagPartV3 with diagonals aligned left."""
+    """MatrixDiagPartV3 with diagonals aligned left.  Raises as MatrixDiagPartV3."""
     return _part(input, k, padding_value, b"LEFT_LEFT")
 
 
@@ -179,7 +179,7 @@ def _main_part_shape(c: ShapeContext) -> Shape:
     shape=_main_part_shape,
 )
 def matrix_diag_part_v1_op(xp: Any, input: Any) -> Any:
-    """The main diagonals of the matrices: [..., rows, cols] to [..., min(rows, cols)]."""
+    """The main diagonals of the matrices: [..., rows, cols] to [..., min(rows, cols)].  Raises as MatrixDiagPartV3."""
     return _part(input, 0, 0 if input.dtype != object else b"", b"LEFT_LEFT")
 
 
@@ -283,7 +283,7 @@ def matrix_diag_v3_op(
 def matrix_diag_v2_op(
     xp: Any, diagonal: Any, k: Any, num_rows: Any, num_cols: Any, padding_value: Any
 ) -> Any:
-    """MatrixDiagV3 with diagonals aligned left."""
+    """MatrixDiagV3 with diagonals aligned left.  Raises as MatrixDiagV3."""
     return _diag(diagonal, k, num_rows, num_cols, padding_value, b"LEFT_LEFT")
 
 
@@ -296,7 +296,7 @@ def _main_diag_shape(c: ShapeContext) -> Shape:
     "MatrixDiag", inputs="diagonal: T", outputs="output: T", attrs="T: type", shape=_main_diag_shape
 )
 def matrix_diag_v1_op(xp: Any, diagonal: Any) -> Any:
-    """Square matrices with the given main diagonals: [..., n] to [..., n, n]."""
+    """Square matrices with the given main diagonals: [..., n] to [..., n, n].  Raises as MatrixDiagV3."""
     if np.ndim(diagonal) < 1:
         raise errors.invalid_argument("diagonal must have rank 1 or more, but is a scalar")
     return _diag(diagonal, 0, -1, -1, 0 if diagonal.dtype != object else b"", b"LEFT_LEFT")
@@ -352,7 +352,7 @@ def matrix_set_diag_v3_op(xp: Any, input: Any, diagonal: Any, k: Any, *, align: 
     shape=_set_shape,
 )
 def matrix_set_diag_v2_op(xp: Any, input: Any, diagonal: Any, k: Any) -> Any:
-    """MatrixSetDiagV3 with diagonals aligned left."""
+    """MatrixSetDiagV3 with diagonals aligned left.  Raises as MatrixSetDiagV3."""
     return _set(input, diagonal, k, b"LEFT_LEFT")
 
 
@@ -364,7 +364,7 @@ def matrix_set_diag_v2_op(xp: Any, input: Any, diagonal: Any, k: Any) -> Any:
     shape=_set_shape,
 )
 def matrix_set_diag_v1_op(xp: Any, input: Any, diagonal: Any) -> Any:
-    """The matrices with their main diagonals replaced."""
+    """The matrices with their main diagonals replaced.  Raises as MatrixSetDiagV3."""
     return _set(input, diagonal, 0, b"LEFT_LEFT")
 
 

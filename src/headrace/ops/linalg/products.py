@@ -255,7 +255,7 @@ def _product_gradients(
     traits={SHARES},
 )
 def sparse_matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
-    """MatMul of matrices that are expected to hold many zeros, always as float32.
+    """MatMul of matrices that are expected to hold many zeros, always as float32.  Raises as MatMul.
 
     Source: TF 1.15 core/kernels/sparse_matmul_op.cc
     """
@@ -377,7 +377,7 @@ def batch_matmul_op(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any
     traits={NEVER_FAILS, SHARES},
 )
 def batch_matmul_v2(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
-    """BatchMatMul whose leading dimensions broadcast.
+    """BatchMatMul whose leading dimensions broadcast.  Raises as BatchMatMul.
 
     Source: TF 1.15 core/kernels/batch_matmul_op_impl.h
     """
@@ -396,7 +396,7 @@ _V3_INPUT = f"{{{FLOATS}, uint8, int8, int16, int32, int64, complex64, complex12
     traits={NEVER_FAILS, SHARES},
 )
 def batch_matmul_v3(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool, Tout: DType) -> Any:
-    """BatchMatMulV2 of possibly different types, computed in the type of the output.
+    """BatchMatMulV2 of possibly different types, computed in the type of the output.  Raises as BatchMatMul.
 
     Source: TF 2.6 core/kernels/matmul_op_impl.h
     """

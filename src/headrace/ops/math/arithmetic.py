@@ -64,7 +64,7 @@ def _add_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:
     traits=_PLAIN,
 )
 def add_op(xp: Any, x: Any, y: Any) -> Any:
-    """x + y; strings are joined.
+    """x + y; strings are joined.  Raises InvalidArgument if shapes do not broadcast.
 
     Source: TF 1.15 core/kernels/cwise_op_add_1.cc
     """
@@ -133,7 +133,7 @@ def multiply(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 @op("MulNoNan", inputs=_XY, outputs="z: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=broadcast)
 def mul_no_nan(xp: Any, x: Any, y: Any) -> Any:
-    """x · y, and 0 where y is 0, whatever x is.
+    """x · y, and 0 where y is 0, whatever x is.  Raises InvalidArgument if shapes do not broadcast.
 
     Source: TF 1.15 core/kernels/cwise_op_mul_2.cc
     """
@@ -341,7 +341,7 @@ mod_op = op(
 
 @op("DivNoNan", inputs=_XY, outputs="z: T", attrs=type_attr(FLOATS_AND_COMPLEXES), shape=broadcast)
 def div_no_nan_op(xp: Any, x: Any, y: Any) -> Any:
-    """x / y, and 0 where y is 0.
+    """x / y, and 0 where y is 0.  Raises InvalidArgument if shapes do not broadcast.
 
     Source: TF 1.15 core/kernels/cwise_op_div.cc
     """
@@ -489,7 +489,7 @@ minimum = binary(
     traits={PER_RECORD, COMMUTATIVE, ELEMENTWISE},
 )
 def squared_difference(xp: Any, x: Any, y: Any) -> Any:
-    """|x - y|².
+    """|x - y|².  Raises InvalidArgument if shapes do not broadcast.
 
     Source: TF 1.15 core/kernels/cwise_op_squared_difference.cc
     """

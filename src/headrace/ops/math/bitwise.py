@@ -49,7 +49,7 @@ def _shift(y: Any) -> Any:
     differentiable=False,
 )
 def left_shift(xp: Any, x: Any, y: Any) -> Any:
-    """x · 2^y; y is clamped to the width of the type less 1.
+    """x · 2^y; y is clamped to the width of the type less 1.  Raises InvalidArgument if shapes do not broadcast.
 
     Source: TF 1.15 core/kernels/cwise_op_left_shift.cc
     """
@@ -65,7 +65,7 @@ def left_shift(xp: Any, x: Any, y: Any) -> Any:
     differentiable=False,
 )
 def right_shift(xp: Any, x: Any, y: Any) -> Any:
-    """x / 2^y towards -∞; y is clamped to the width of the type less 1.
+    """x / 2^y towards -∞; y is clamped to the width of the type less 1.  Raises as LeftShift.
 
     Source: TF 1.15 core/kernels/cwise_op_right_shift.cc
     """

@@ -283,7 +283,7 @@ def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     shape=broadcast,
 )
 def complex_op(xp: Any, real: Any, imag: Any, *, Tout: DType) -> Any:
-    """real + imag·i; shapes broadcast.
+    """real + imag·i.  Raises InvalidArgument if shapes do not broadcast.
 
     Source: TF 1.15 core/kernels/cwise_op_complex.cc
     """

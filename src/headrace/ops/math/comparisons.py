@@ -282,7 +282,7 @@ def _select_v2_shape(c: ShapeContext) -> Shape:
     traits={NEVER_FAILS, PER_RECORD},
 )
 def select_v2(xp: Any, condition: Any, t: Any, e: Any) -> Any:
-    """t where condition holds, e elsewhere; all three broadcast.
+    """t where condition holds, e elsewhere.  Raises InvalidArgument unless all three broadcast.
 
     Source: TF 2.3 core/kernels/cwise_op_select.cc
     """

@@ -322,7 +322,7 @@ def _grad_op(name: str, kernel: Callable[..., Any], traits: Traits = NONE) -> Op
             )
         return kernel(xp, y, dy)
 
-    checked.__doc__ = kernel.__doc__
+    checked.__doc__ = f"{kernel.__doc__}  Raises InvalidArgument unless both have one shape."
     return op(
         name,
         inputs="y: T; dy: T",
@@ -434,7 +434,7 @@ def _zero_where_x_is(name: str, function: Callable[[Any, Any, Any], Any]) -> OpS
     def kernel(xp: Any, x: Any, y: Any) -> Any:
         return xp.where(x == 0, np.zeros((), x.dtype), function(xp, x, y))
 
-    kernel.__doc__ = function.__doc__
+    kernel.__doc__ = f"{function.__doc__}  Raises InvalidArgument if shapes do not broadcast."
     return op(
         name,
         inputs="x: T; y: T",

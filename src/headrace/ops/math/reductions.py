@@ -99,7 +99,10 @@ def _reduction(
                 f"[-{input.ndim}, {input.ndim}) for an input of shape {text(input.shape)}: {error}"
             ) from None
 
-    kernel.__doc__ = compute.__doc__
+    what = (compute.__doc__ or "").rstrip()
+    kernel.__doc__ = (
+        f"{what}\n\n    Raises InvalidArgument on axes that are out of range or come twice.\n    "
+    )
     kind = "bool" if types is None else "T"
     typed = "" if types is None else f"T: {{{types}}}; "
     return op(

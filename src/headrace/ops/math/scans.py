@@ -66,7 +66,7 @@ def _scan(
             out = _shifted(out, along, start)
         return np.flip(out, along) if reverse else out
 
-    kernel.__doc__ = doc
+    kernel.__doc__ = f"{doc}  Raises InvalidArgument on a bad axis."
     return op(
         name,
         inputs="x: T; axis: Tidx",

@@ -258,6 +258,8 @@ def _polygamma(n: Array, x: Array) -> Array:
 def zeta(xp: Any, x: Any, q: Any) -> Any:
     """Hurwitz' zeta function Σ (q + k)^-x over k ≥ 0; infinite at x = 1, NaN for x < 1.
 
+    Raises InvalidArgument if shapes do not broadcast.
+
     Source: TF 1.15 core/kernels/cwise_op_zeta.cc
     """
     return _zeta(np.asarray(x, np.float64), np.asarray(q, np.float64)).astype(x.dtype)
@@ -278,6 +280,8 @@ def _(op: Operation, dout: Any) -> tuple[None, Tensor]:
 @op("Polygamma", inputs="a: T; x: T", outputs="z: T", attrs="T: {float, double}", shape=broadcast)
 def polygamma(xp: Any, a: Any, x: Any) -> Any:
     """The a-th derivative of digamma at x; NaN unless a is 0, 1, 2, …
+
+    Raises as Zeta.
 
     Source: TF 1.15 core/kernels/cwise_op_polygamma.cc
     """

@@ -119,7 +119,7 @@ def _of_gradient(
         _check_same(gradients, at, second)
         return _in_parts(function, takes_out, gradients, at)
 
-    kernel.__doc__ = f"gradients times the derivative at {second}; one shape."
+    kernel.__doc__ = f"gradients times the derivative at {second}.  Raises InvalidArgument unless both have one shape."
     spec = op(
         name,
         inputs=f"gradients: T; {second}: T",
@@ -241,7 +241,7 @@ def leaky_relu_op(xp: Any, features: Any, *, alpha: float) -> Any:
     traits={NEVER_FAILS},
 )
 def leaky_relu_grad(xp: Any, gradients: Any, features: Any, *, alpha: float) -> Any:
-    """gradients where features > 0, alpha gradients elsewhere."""
+    """gradients where features > 0, alpha gradients elsewhere.  Raises as ReluGrad."""
     _check_same(gradients, features, "features")
     scaled = gradients * gradients.dtype.type(alpha)
     return np.where(features > features.dtype.type(0), gradients, scaled)

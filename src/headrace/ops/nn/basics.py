@@ -113,6 +113,7 @@ def in_top_k_op(xp: Any, predictions: Array, targets: Array, *, k: int) -> Any:
     """[batch]: whether targets[i] is among the k largest of predictions[i, :].
 
     Ties count for the target; a target that is no class, or a row with a NaN or infinity, is false.
+    Raises InvalidArgument unless predictions are [batch, classes] and targets [batch].
     """
     return _in_top_k(predictions, targets, k)
 
@@ -125,7 +126,7 @@ def in_top_k_op(xp: Any, predictions: Array, targets: Array, *, k: int) -> Any:
     shape=_in_top_k_shape,
 )
 def in_top_k_v2_op(xp: Any, predictions: Array, targets: Array, k: Any) -> Any:
-    """As InTopK, with k a scalar input."""
+    """As InTopK, with k a scalar input.  Raises as InTopK."""
     if k.ndim:
         raise errors.invalid_argument(f"k must be a scalar, not of shape {shapes.text(k.shape)}")
     return _in_top_k(predictions, targets, int(k))

@@ -154,7 +154,7 @@ def conv2d_backprop_filter_op(
     xp: Any, x: Array, filter_sizes: Array, dout: Array, *, strides: list[int], padding: bytes,
     explicit_paddings: list[int], data_format: bytes, dilations: list[int],
 ) -> Any:  # fmt: skip
-    """The gradient of Conv2D with respect to its filter, of shape filter_sizes [4].  Raises as above."""
+    """The gradient of Conv2D with respect to its filter, of shape filter_sizes [4].  Raises as Conv2DBackpropInput."""
     sizes = checked_sizes(filter_sizes, "filter_sizes")
     return backprop_filter(
         x, sizes, dout, strides, padding, data_format, dilations, explicit_paddings
@@ -245,7 +245,7 @@ def conv3d_backprop_input_op(
     xp: Any, input_sizes: Array, filters: Array, dout: Array, *, strides: list[int], padding: bytes,
     data_format: bytes, dilations: list[int],
 ) -> Any:  # fmt: skip
-    """The gradient of Conv3D with respect to its input, of shape input_sizes [5].  Raises as Conv2D's."""
+    """The gradient of Conv3D with respect to its input, of shape input_sizes [5].  Raises as Conv2DBackpropInput."""
     sizes = checked_sizes(input_sizes, "input_sizes")
     return backprop_input(sizes, filters, dout, strides, padding, data_format, dilations)
 
@@ -262,7 +262,7 @@ def conv3d_backprop_filter_op(
     xp: Any, x: Array, filter_sizes: Array, dout: Array, *, strides: list[int], padding: bytes,
     data_format: bytes, dilations: list[int],
 ) -> Any:  # fmt: skip
-    """The gradient of Conv3D with respect to its filter, of shape filter_sizes [5].  Raises as Conv2D's."""
+    """The gradient of Conv3D with respect to its filter, of shape filter_sizes [5].  Raises as Conv2DBackpropInput."""
     sizes = checked_sizes(filter_sizes, "filter_sizes")
     return backprop_filter(x, sizes, dout, strides, padding, data_format, dilations)
 

@@ -182,7 +182,10 @@ def depthwise_backprop_filter_op(
     xp: Any, x: Array, filter_sizes: Array, dout: Array, *, strides: list[int], padding: bytes,
     explicit_paddings: list[int], data_format: bytes, dilations: list[int],
 ) -> Any:  # fmt: skip
-    """The gradient of DepthwiseConv2dNative with respect to its filter, of shape filter_sizes [4].  Raises as above."""
+    """The gradient of DepthwiseConv2dNative with respect to its filter, of shape filter_sizes [4].
+
+    Raises as DepthwiseConv2dNativeBackpropInput.
+    """
     check_ranks(x, dout, data_format)
     given, sizes = to_last(single(x), data_format), checked_sizes(filter_sizes, "filter_sizes")
     if len(sizes) != 4:

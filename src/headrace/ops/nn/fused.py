@@ -156,7 +156,7 @@ def fused_batch_matmul_op(
     xp: Any, x: Array, y: Array, *args: Array, adj_x: bool, adj_y: bool, fused_ops: list[bytes],
     epsilon: float, leakyrelu_alpha: float,
 ) -> Any:  # fmt: skip
-    """BatchMatMulV2 with an epilogue.  Raises as `_FusedMatMul`."""
+    """BatchMatMulV2 with an epilogue.  Raises as BatchMatMulV2, and as _FusedMatMul."""
     kernel = OPS["BatchMatMulV2"].kernel
     assert kernel is not None
     product = kernel(xp, single(x), single(y), adj_x=adj_x, adj_y=adj_y)
@@ -205,7 +205,7 @@ def fused_conv3d_op(
     data_format: bytes, dilations: list[int], padding_list: list[int], fused_ops: list[bytes],
     epsilon: float, leakyrelu_alpha: float,
 ) -> Any:  # fmt: skip
-    """Conv3D with an epilogue; padding_list: explicit padding instead of `padding`, as Conv2D has it."""
+    """Conv3D with an epilogue; padding_list: explicit padding instead of `padding`.  Raises as _FusedConv2D."""
     if padding_list:
         padding = b"EXPLICIT"
     out = convolved(single(x), filters, strides, padding, data_format, dilations, padding_list)
@@ -226,7 +226,7 @@ def fused_depthwise_conv2d_op(
     xp: Any, x: Array, filters: Array, *args: Array, strides: list[int], padding: bytes,
     data_format: bytes, dilations: list[int], fused_ops: list[bytes], epsilon: float, leakyrelu_alpha: float,
 ) -> Any:  # fmt: skip
-    """DepthwiseConv2dNative with an epilogue."""
+    """DepthwiseConv2dNative with an epilogue.  Raises as _FusedConv2D."""
     out = depthwise(single(x), filters, strides, padding, data_format, dilations, [])
     made = _finished(out, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
     return made.astype(x.dtype, copy=False)
@@ -249,7 +249,7 @@ def fused_batch_norm_ex_op(
     epsilon: float, exponential_avg_factor: float, activation_mode: bytes, data_format: bytes,
     is_training: bool,
 ) -> Any:  # fmt: skip
-    """FusedBatchNormV3, a side input [shape of x] added, an activation applied to y."""
+    """FusedBatchNormV3, a side input [shape of x] added, an activation applied to y.  Raises as FusedBatchNormV3."""
     y, *others = batch_norm(
         x, scale, offset, mean, variance, epsilon, exponential_avg_factor, data_format, is_training
     )
@@ -285,6 +285,7 @@ def fused_instance_norm_op(
     """x with mean 0 and variance 1 over reduction_axes, scaled by gamma and moved by beta, both [channels].
 
     Channels are the last axis, or the second if the last one is reduced.
+    Raises InvalidArgument if axes or parameters do not fit.
     """
     axes = tuple(checked_axis(axis, x.ndim, "reduction axis") for axis in reduction_axes)
     given = single(x)
@@ -305,7 +306,10 @@ def fused_instance_norm_op(
     shape=unchanged,
 )
 def layer_norm_op(xp: Any, x: Array, scale: Array, offset: Array, *, epsilon: float) -> Any:
-    """x with mean 0 and variance 1 along its last axis, scaled and moved, both [size of that axis]."""
+    """x with mean 0 and variance 1 along its last axis, scaled and moved, both [size of that axis].
+
+    Raises InvalidArgument if the parameters do not fit.
+    """
     given = single(x)
     _checked_norm(given, (checked_axis(-1, x.ndim),), scale, offset)
     mean, variance = given.mean(-1, keepdims=True), given.var(-1, keepdims=True)

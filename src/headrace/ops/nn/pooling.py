@@ -237,7 +237,10 @@ def _max_pool_grad_grad(
     xp: Any, x: Array, y: Array, ddx: Array, *, ksize: list[int], strides: list[int], padding: bytes,
     data_format: bytes,
 ) -> Any:  # fmt: skip
-    """The gradient of MaxPoolGrad with respect to dy: what `ddx` [shape of x] has where the largest values are."""
+    """The gradient of MaxPoolGrad with respect to dy: what `ddx` [shape of x] has where the largest values are.
+
+    Raises InvalidArgument if shapes do not fit.
+    """
     given, out, grad = (_last(a, data_format) for a in (x, y, ddx))
     where = pool_windows(given.shape[1:-1], ksize, strides, padding, data_format)
     check_gradient(out, where, len(given), given.shape[-1])
@@ -323,7 +326,7 @@ def max_pool_3d_grad_grad_op(
     xp: Any, x: Array, y: Array, ddx: Array, *, ksize: list[int], strides: list[int], padding: bytes,
     data_format: bytes,
 ) -> Any:  # fmt: skip
-    """The gradient of MaxPool3DGrad with respect to dy, as MaxPoolGradGrad."""
+    """The gradient of MaxPool3DGrad with respect to dy.  Raises as MaxPoolGradGrad."""
     return _max_pool_grad_grad(
         xp, x, y, ddx, ksize=ksize, strides=strides, padding=padding, data_format=data_format
     )

@@ -79,7 +79,7 @@ def _check_vector(logits: Any) -> None:
     traits={NEVER_FAILS, PER_RECORD},
 )
 def softmax_op(xp: Any, logits: Array) -> Any:
-    """exp(logits) over their sum, along the last axis."""
+    """exp(logits) over their sum, along the last axis.  Raises InvalidArgument for a scalar."""
     _check_vector(logits)
     return _softmax(logits)
 
@@ -99,7 +99,7 @@ def _(op: Operation, dout: Tensor) -> Any:
     traits={NEVER_FAILS},
 )
 def log_softmax_op(xp: Any, logits: Array) -> Any:
-    """The logarithm of the softmax along the last axis."""
+    """The logarithm of the softmax along the last axis.  Raises as Softmax."""
     _check_vector(logits)
     return _log_softmax(logits)
 

@@ -91,7 +91,9 @@ def _family(name: str, types: str, reduce: Reduce, what: str) -> tuple[OpSpec, O
     data [m, ...]; indices [n]; segment_ids [n], not falling.  out [last id + 1, ...].
     Raises InvalidArgument on an index out of range or ids that fall.
     """
-    kernel_with_count.__doc__ = f"{name} with the number of rows of the output as an input."
+    kernel_with_count.__doc__ = (
+        f"{name} with the number of rows of the output as an input.  Raises as {name}."
+    )
     plain = op(
         name,
         inputs="data: T; indices: Tidx; segment_ids: Tsegmentids",

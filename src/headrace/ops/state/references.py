@@ -286,7 +286,8 @@ def _define_scatter(name: str, apply: Callable[..., None], attrs: str, says: str
         return scatter(ref, indices, updates, apply)
 
     kernel.__doc__ = (
-        f"{says}; updates: indices.shape + ref.shape[1:] or a scalar; duplicates all count."
+        f"{says}; updates: indices.shape + ref.shape[1:] or a scalar; duplicates all count.\n\n"
+        "    Raises InvalidArgument on a bad index or shape."
     )
     return op(
         name,
@@ -394,7 +395,8 @@ def _define_scatter_nd(name: str, apply: Callable[..., None], attrs: str, says: 
         return scatter_nd(ref, indices, updates, apply)
 
     kernel.__doc__ = (
-        f"{says} at coordinates indices[..., :]; updates: indices.shape[:-1] + the rest."
+        f"{says} at coordinates indices[..., :]; updates: indices.shape[:-1] + the rest.\n\n"
+        "    Raises InvalidArgument on a bad index or shape."
     )
     return op(
         name,
@@ -437,7 +439,10 @@ scatter_nd_max_op = _define_scatter_nd(
     differentiable=False,
 )
 def count_up_to_op(xp: Any, ref: Variable, *, limit: int) -> Any:
-    """The scalar's value before it is raised by one.  Raises OutOfRange at the limit."""
+    """The scalar's value before it is raised by one.
+
+    Raises OutOfRange at the limit, InvalidArgument unless it is a scalar.
+    """
     return count_up(ref, limit)
 
 

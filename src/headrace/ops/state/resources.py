@@ -297,7 +297,10 @@ assign_sub_variable_op = _adding("AssignSubVariableOp", np.subtract, operator.su
     differentiable=False,
 )
 def resource_count_up_to_op(xp: Any, resource: Any, *, limit: int, T: DType) -> Any:
-    """The scalar's value before it is raised by one.  Raises OutOfRange at the limit."""
+    """The scalar's value before it is raised by one.
+
+    Raises OutOfRange at the limit, InvalidArgument unless it is a scalar.
+    """
     return state.count_up(existing(resource, T), limit)
 
 

@@ -66,6 +66,7 @@ def string_split_op(
     """The parts of each string, as a sparse matrix with a row for each.
 
     input [n]; delimiter []: any of its bytes separates, an empty one separates all bytes.
+    Raises InvalidArgument on other shapes.
     """
     delimiters = scalar_string(delimiter, "delimiter")
     cut = re.compile(b"[" + re.escape(bytes(sorted({*delimiters}))) + b"]") if delimiters else None
@@ -90,6 +91,7 @@ def string_split_v2_op(xp: Any, input: Any, sep: Any, *, maxsplit: int) -> tuple
     """The parts of each string, at most maxsplit + 1 of them, as a sparse matrix with a row for each.
 
     input [n]; sep []: the whole of it separates, an empty one means runs of blanks.
+    Raises InvalidArgument on other shapes.
     """
     separator = scalar_string(sep, "sep")
     if separator:

@@ -407,7 +407,8 @@ def _register(
     inputs += [f"{other}: {_TYPES.get(other, 'T')}" for other in names]
     indices = "Tindices: {int32, int64}; " if "indices" in names else ""
     kernel = rule.kernel(names, resource)
-    kernel.__doc__ = rule.into.__doc__
+    what = (rule.into.__doc__ or "").rstrip()
+    kernel.__doc__ = f"{what}\n\n    Raises InvalidArgument if shapes do not fit.\n    "
     spec = op(
         name,
         inputs="; ".join(inputs),
