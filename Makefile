@@ -21,7 +21,7 @@ export HEADRACE_ORACLE_PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 
 # What depends on arithmetic, with another BLAS kernel and without the vector instructions that NumPy need not have.
-NUMERIC := tests/ops tests/plan tests/training tests/run/test_team.py tests/run/test_straight.py
+NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tests/run/test_straight.py
 KERNEL ?= Haswell
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 

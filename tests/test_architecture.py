@@ -135,7 +135,7 @@ def test_files_stay_readable() -> None:
 
 OPENS = {
     "headrace/run/readers/files.py": "the one place",
-    "headrace/run/state/homes.py": "memory files have no names",
+    "headrace/run/state/shared_buffers.py": "memory files have no names",
     "headrace/ops/io/record_files.py": "for programs, outside of any graph: it has no ops",
     "headrace/graph/operation.py": "knows its own folder by name",
 }

@@ -26,7 +26,7 @@ LEAKS = {
         import threading
         release = threading.Event()
         def wait(): release.wait(100)
-        wait.__module__ = "headrace.run.crew"
+        wait.__module__ = "headrace.run.thread_group"
         def test_it():
             threading.Thread(target=wait, daemon=True, name="serve").start()
         def test_next():

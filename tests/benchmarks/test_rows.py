@@ -22,7 +22,7 @@ from benchmarks.compare import floor_name
 from benchmarks.libraries import HEADRACE
 from benchmarks.row import Bench, Row, Unit
 from benchmarks.rows import AREAS, TABLE
-from headrace.serve.connect import registry
+from headrace.serve.connect import local_servers
 from tests.serve.clusters import in_process
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +62,9 @@ def test_a_row_verifies_its_result_and_yields_a_figure(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = TABLE[name]
-    monkeypatch.setattr(registry, "find", lambda address: None)  # through sockets, as in the table
+    monkeypatch.setattr(
+        local_servers, "find", lambda address: None
+    )  # through sockets, as in the table
     with in_process(row.cluster) as cluster, tf.Graph().as_default():
         assert measure(row, HEADRACE.name, Bench(0.0, cluster.spec), smaller(row)) > 0
 

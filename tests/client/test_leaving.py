@@ -13,7 +13,7 @@ OPEN = {
     "server": "keep = tf.Session(served()); keep.run(tf.constant(1) + 1)",
     "a server that is not there": "keep = tf.Session('grpc://localhost:1')",
     "interactive": "keep = tf.InteractiveSession(); tf.constant(1).eval()",
-    "threads of a team": "keep = tf.Session(); keep.run(tf.random_uniform([2000, 2000]) * tf.ones([2000, 2000]))",
+    "threads of a pool": "keep = tf.Session(); keep.run(tf.random_uniform([2000, 2000]) * tf.ones([2000, 2000]))",
     "threads of functions": "keep = tf.Session(); keep.run([tf.py_func(lambda: 1, [], tf.int64) for _ in range(2)])",
     "a function that goes on": """
 keep = tf.Session()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.client.underway import UnderWay
+from headrace.client.in_flight import StepsInFlight
 from headrace.codec import protos as pb
 from tests.waiting_steps import WaitingSteps, waiting_steps  # noqa: F401  (a fixture)
 
@@ -371,7 +371,7 @@ def test_a_session_that_nobody_has_any_more_is_freed_with_its_state(graph: tf.Gr
 
 
 def test_steps_under_way_are_counted_by_thread() -> None:
-    steps = UnderWay()
+    steps = StepsInFlight()
     inside, enough = threading.Event(), threading.Event()
 
     def step() -> None:

@@ -449,7 +449,9 @@ def test_a_tensor_may_be_elsewhere(size: int) -> None:
         asked.append((number, dtype, shape))
         return there[number]
 
-    lent = [frames.Elsewhere(number, value.dtype, value.shape) for number, value in there.items()]
+    lent = [
+        frames.ExternalTensor(number, value.dtype, value.shape) for number, value in there.items()
+    ]
     data = stream(*pack(Kind.REPLY, 1, 2, b"h", [lent[0], np.arange(3), lent[1], STRINGS]))
     assert len(data) < 600
     parser = Parser(CAP, elsewhere)
@@ -479,7 +481,7 @@ def test_a_tensor_that_is_not_elsewhere_ends_the_stream() -> None:
 
 def test_frames_with_bools_and_tensors_elsewhere_have_forms_too() -> None:
     there = {number: np.full(40, number, np.float32) for number in (1, 2)}
-    lent = {n: frames.Elsewhere(n, value.dtype, value.shape) for n, value in there.items()}
+    lent = {n: frames.ExternalTensor(n, value.dtype, value.shape) for n, value in there.items()}
     parser = Parser(1 << 30, lambda number, dtype, shape: there[number].view(dtype).reshape(shape))
     sent: list[tuple[list[Any], list[Any]]] = [
         ([lent[1]], [there[1]]),

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.base import errors
 from headrace.codec.frame_parser import Parser
-from headrace.codec.frames import PREFIX, Elsewhere, Frame, Kind, pack
+from headrace.codec.frames import PREFIX, ExternalTensor, Frame, Kind, pack
 
 CAP = 1 << 23
 FLOATS = np.dtype(np.float32)
@@ -30,7 +30,11 @@ class Receiver:
 
 
 def frame(number: int, value: Any, header: bytes = b"h") -> bytes:
-    values = [Elsewhere(number, FLOATS, (2, 3)), value, Elsewhere(3 - number, FLOATS, (2, 3))]
+    values = [
+        ExternalTensor(number, FLOATS, (2, 3)),
+        value,
+        ExternalTensor(3 - number, FLOATS, (2, 3)),
+    ]
     return b"".join(pack(Kind.REQUEST, 7, 0, header, values))
 
 

@@ -60,7 +60,7 @@ def value(rng: Random) -> Any:
     made = array(rng, handles=True)
     if made.dtype.kind in "Ob" or rng.random() < 0.8:
         return made
-    return frames.Elsewhere(rng.randrange(1, 9), made.dtype, made.shape)
+    return frames.ExternalTensor(rng.randrange(1, 9), made.dtype, made.shape)
 
 
 def packed(frame: frames.Frame) -> bytes:

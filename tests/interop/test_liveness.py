@@ -10,7 +10,7 @@ import pytest
 
 import headrace as tf
 from headrace.serve.connect import liveness
-from headrace.serve.connect.liveness import Debts
+from headrace.serve.connect.liveness import OutstandingRpcs
 from tests.interop.clusters import TENSORFLOW, Cluster
 from tests.interop.conftest import Lab
 from tests.serve.conftest import Background, background  # noqa: F401
@@ -31,21 +31,21 @@ def test_a_step_that_waits_long_outlasts_many_questions(
 ) -> None:
     """A server that counts pings ends the connection after a few too many: ENHANCE_YOUR_CALM, too_many_pings."""
     monkeypatch.setenv("HEADRACE_FROZEN_AFTER_S", "60")
-    monkeypatch.setattr(liveness, "_OWED", 1 / 3000)  # a question every 20 ms
+    monkeypatch.setattr(liveness, "_ASK_AFTER", 1 / 3000)  # a question every 20 ms
     answered = threading.Semaphore(0)
-    hear, silence = Debts.answered, Debts._silence
+    hear, silence = OutstandingRpcs.answered, OutstandingRpcs._silence
     lost: list[BaseException] = []
 
-    def hearing(self: Debts) -> None:
+    def hearing(self: OutstandingRpcs) -> None:
         hear(self)
         answered.release()
 
-    def silent(self: Debts, asked_at: float, error: Any) -> None:
+    def silent(self: OutstandingRpcs, asked_at: float, error: Any) -> None:
         lost.append(error)
         silence(self, asked_at, error)
 
-    monkeypatch.setattr(Debts, "answered", hearing)
-    monkeypatch.setattr(Debts, "_silence", silent)
+    monkeypatch.setattr(OutstandingRpcs, "answered", hearing)
+    monkeypatch.setattr(OutstandingRpcs, "_silence", silent)
     with tf.Graph().as_default(), tf.device("/job:ps/task:0"):
         queue = tf.FIFOQueue(1, [tf.int32], [[]], shared_name="waited for")
         put, take, size = queue.enqueue(7), queue.dequeue(), queue.size()

@@ -18,7 +18,7 @@ from headrace.base import errors
 from headrace.graph.registry import OPS
 from headrace.ops._kernels import convolving, layouts, windows, winograd
 from headrace.ops._kernels.windows import Geometry, geometry
-from headrace.run.exec.team import Team
+from headrace.run.exec.worker_pool import WorkerPool
 from tests.ops.places import ops_of
 
 Array = np.ndarray[Any, Any]
@@ -431,13 +431,13 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.Monk
         ]  # fmt: skip
 
     alone = everything()
-    team = Team(3)
+    workers = WorkerPool(3)
     try:
-        with team:
+        with workers:
             together = everything()
-        assert team.started == 2
+        assert workers.started == 2
     finally:
-        team.close()
+        workers.close()
     for one, other in zip(alone, together, strict=True):
         np.testing.assert_array_equal(one, other)
 

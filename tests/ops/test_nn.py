@@ -14,7 +14,7 @@ import headrace as tf
 from headrace.base import errors
 from headrace.graph.registry import OPS, get
 from headrace.ops.nn import activations
-from headrace.run.exec.team import Team
+from headrace.run.exec.worker_pool import WorkerPool
 
 E = math.e
 LN2 = math.log(2)
@@ -73,12 +73,12 @@ def test_large_arrays_get_what_small_ones_get(name: str, kind: Any, monkeypatch:
     for block in (1 << 16, 3000):  # compared as a whole, and in parts by two threads
         monkeypatch.setattr(activations, "BLOCK", block)
         monkeypatch.setattr(activations, "LARGE", 2 * block)
-        with contextlib.closing(Team(2)) as team, team:
+        with contextlib.closing(WorkerPool(2)) as workers, workers:
             for shape in ((10_000,), (100, 100)):
                 found = run(name, *(x.reshape(shape) for x in arrays))
                 np.testing.assert_array_equal(found.reshape(-1), small)
                 assert found.dtype == kind
-            assert team.started == (block == 3000)
+            assert workers.started == (block == 3000)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 32, 700])

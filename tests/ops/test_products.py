@@ -1,4 +1,4 @@
-"""Large products of matrices: parts of them on a team's threads."""
+"""Large products of matrices: parts of them on a pool's threads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from headrace.graph.registry import OPS
 from headrace.ops.linalg import products as linear
-from headrace.run.exec.team import Team
+from headrace.run.exec.worker_pool import WorkerPool
 
 Array = np.ndarray[Any, Any]
 
@@ -38,13 +38,13 @@ def test_products_do_not_depend_on_the_number_of_threads(
     x, y = (rng.standard_normal(shape, np.float32) for shape in (left, right))
     found = []
     for size in (1, 3):
-        team = Team(size)
+        workers = WorkerPool(size)
         try:
-            with team:
+            with workers:
                 found.append(product(x, y))
-            assert team.started == (size - 1 if shared else 0)
+            assert workers.started == (size - 1 if shared else 0)
         finally:
-            team.close()
+            workers.close()
     np.testing.assert_array_equal(*found)
     np.testing.assert_allclose(found[0], x.astype(np.float64) @ y.astype(np.float64), atol=1e-3)
 
@@ -63,12 +63,12 @@ def test_a_few_rows_times_a_matrix_that_is_read_as_it_lies(
     assert not linear.is_large_product(x, y)  # what makes it for an update has other parts
     found = []
     for size in (1, 2, 3):
-        team = Team(size)
+        workers = WorkerPool(size)
         try:
-            with team:
+            with workers:
                 found.append(product(x, y))
         finally:
-            team.close()
+            workers.close()
     assert [made.tobytes() for made in found] == [found[0].tobytes()] * 3
     np.testing.assert_allclose(found[0], x.astype(np.float64) @ y.astype(np.float64), atol=1e-3)
     np.testing.assert_allclose(found[0], plain, atol=1e-3)

@@ -16,7 +16,7 @@ from headrace.ops._kernels import blocks
 from headrace.ops.array import constants
 from headrace.plan import assigned, fuse
 from headrace.run.exec.kernel import Runtime, StepState
-from headrace.run.exec.team import Team
+from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.scope import Scope
 from headrace.run.state.variable import State, Variable
 from tests.plan.programs import DEVICE, compiled, nodes, run
@@ -72,7 +72,7 @@ class Task:
     """A task's state, and the steps that it runs: nodes together or one by one."""
 
     def __init__(self, together: bool = True, threads: int = 2) -> None:
-        self.runtime = Runtime(DEVICE, team=Team(threads))
+        self.runtime = Runtime(DEVICE, workers=WorkerPool(threads))
         self.together = together
 
     def run(self, fetches: list[Any], feeds: dict[Any, Any] | None = None) -> list[Any]:
@@ -95,7 +95,7 @@ class Task:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.runtime.team.close()
+        self.runtime.workers.close()
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))

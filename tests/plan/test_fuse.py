@@ -16,7 +16,7 @@ from headrace.ops._kernels import blocks
 from headrace.plan import fuse
 from headrace.run.exec.kernel import Runtime
 from headrace.run.exec.program import Program
-from headrace.run.exec.team import Team
+from headrace.run.exec.worker_pool import WorkerPool
 from tests.plan.programs import DEVICE, compiled, nodes, run, together_and_apart
 
 BLOCK = 96
@@ -86,7 +86,7 @@ def programs(draw: st.DrawFn) -> dict[str, Any]:
 def test_any_program_gives_what_it_gives_op_by_op(case: dict[str, Any]) -> None:
     rng = np.random.default_rng(case["seed"])
     shapes = {"full": (41, 17), "row": (17,), "scalar": (), "one": (1,)}
-    runtime = Runtime(DEVICE, team=Team(2))
+    runtime = Runtime(DEVICE, workers=WorkerPool(2))
     try:
         with tf.Graph().as_default():
             feeds: dict[Any, Any] = {}
@@ -109,7 +109,7 @@ def test_any_program_gives_what_it_gives_op_by_op(case: dict[str, Any]) -> None:
             with np.errstate(all="ignore"):
                 both(fetches, feeds, runtime)
     finally:
-        runtime.team.close()
+        runtime.workers.close()
 
 
 def placeholder(*shape: int | None) -> Any:
@@ -276,7 +276,7 @@ def test_a_sum_does_not_depend_on_threads_or_fusing(runtime: Runtime) -> None:
     feeds = {x: X}
     total = tf.reduce_sum(tf.exp(x))
     (fused,), _ = both([total], feeds, runtime)
-    alone = Runtime(DEVICE, team=Team(1))
+    alone = Runtime(DEVICE, workers=WorkerPool(1))
     (single,) = run(compiled([total], [x]), alone, [X])
     assert fused == single
     np.testing.assert_allclose(fused, np.exp(X.astype(np.float64)).sum(), rtol=1e-6)

@@ -12,7 +12,7 @@ import headrace as tf
 from headrace.base import errors
 from headrace.plan import image_gradients, images
 from headrace.run.exec.kernel import Runtime
-from headrace.run.exec.team import Team
+from headrace.run.exec.worker_pool import WorkerPool
 from tests.plan.programs import DEVICE, compiled, nodes, run, together_and_apart
 
 Array = np.ndarray[Any, Any]
@@ -121,9 +121,9 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     program = compiled([made, *tf.gradients(made, list(feeds))], list(feeds))
     results = []
     for size in (1, 2, 5):
-        runtime = Runtime(DEVICE, team=Team(size))
+        runtime = Runtime(DEVICE, workers=WorkerPool(size))
         results.append(run(program, runtime, list(feeds.values())))
-        runtime.team.close()
+        runtime.workers.close()
     for others in results[1:]:
         for one, other in zip(results[0], others, strict=True):
             np.testing.assert_array_equal(one, other)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.run.exec.quiet import hush, restore
+from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
 
 FLOATS = [0.0, -0.0, 1.5, -3.0, 1e-7, 6e4, 3e38, np.inf, -np.inf, np.nan]
 INTS = [0, 1, -1, 7, 100, 127, -128, 255, 32767, 2**31 - 1, -(2**31), 2**63 - 1]
@@ -100,10 +100,10 @@ def test_the_callers_own_settings_are_there_again_after_a_step() -> None:
 
 def test_hushing_may_be_nested() -> None:
     before = np.geterr()
-    first = hush()
-    second = hush()
+    first = suppress_warnings()
+    second = suppress_warnings()
     assert set(np.geterr().values()) == {"ignore"}
-    restore(second)
+    restore_warnings(second)
     assert set(np.geterr().values()) == {"ignore"}
-    restore(first)
+    restore_warnings(first)
     assert np.geterr() == before

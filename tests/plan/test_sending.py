@@ -15,9 +15,11 @@ from headrace.plan.compile import compile_program
 from headrace.plan.prune import needed
 from headrace.run.exec.kernel import Runtime, StepState
 from headrace.run.scope import Scope
-from headrace.run.state import homes
+from headrace.run.state import shared_buffers
 
-pytestmark = pytest.mark.skipif(not homes.AVAILABLE, reason="no memory files on this system")
+pytestmark = pytest.mark.skipif(
+    not shared_buffers.AVAILABLE, reason="no memory files on this system"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +43,7 @@ def product(
     with Scope() as scope:
         step = StepState(Runtime("/device:CPU:0"), scope, 1, lends=lends)
         (found,) = program.run(step, [a, b])
-    return found, homes.home_of(found) is not None
+    return found, shared_buffers.buffer_of(found) is not None
 
 
 @pytest.mark.parametrize("inner", [1, 7, 64, 400])  # the last one in parts

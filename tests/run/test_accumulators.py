@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from headrace.base import dtypes, errors
-from headrace.run.crew import Crew
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.state.accumulators import DenseAccumulator, SparseAccumulator, divided, merge
+from headrace.run.thread_group import ThreadGroup
 
 GIVEN_UP = errors.aborted("given up")
 
@@ -84,12 +84,12 @@ def test_no_gradient_is_lost_or_counted_twice_under_threads() -> None:
             taken.append(int(accumulator.take(100).wait(scope)))
         done.append(True)
 
-    with Crew("threads", Scope(timeout_s=60)) as crew:
-        crew.start(take, crew.scope)
-        with Crew("appliers", crew.scope) as appliers:
+    with ThreadGroup("threads", Scope(timeout_s=60)) as group:
+        group.start(take, group.scope)
+        with ThreadGroup("appliers", group.scope) as appliers:
             for _ in range(4):
                 appliers.start(apply)
-        while not (done or crew.scope.error):  # takes of more than 100 leave too few for the last
+        while not (done or group.scope.error):  # takes of more than 100 leave too few for the last
             accumulator.apply(np.int64(0), 2**40)
     left = int(accumulator._sum) if accumulator.num_accumulated() else 0
     assert sum(taken) + left == 2000

@@ -21,7 +21,7 @@ from headrace import ops, run
 from headrace.base import dtypes
 from headrace.codec import protos as pb
 from headrace.run import interrupts, long_waits
-from headrace.run.exec import dataflow, polling, program, team
+from headrace.run.exec import dataflow, polling, program, worker_pool
 from headrace.run.pending import Pending
 from headrace.run.queues.fifo import FIFOQueue
 from headrace.run.queues.spec import QueueSpec
@@ -66,7 +66,7 @@ def finalizes(frame: FrameType) -> bool:
 
 def assert_left_as_it_was() -> None:
     """Nothing of a step that was interrupted is this thread's any more."""
-    assert team.size() == 1
+    assert worker_pool.size() == 1
     assert polling.current() is None
     assert np.geterr()["over"] == "warn"
     assert np.geterr()["over"] == "warn"
@@ -302,7 +302,7 @@ def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing(
         limited = tf.RunOptions(timeout_in_ms=20)  # a line of those after the wait costs as much
         heard = 0
         for line in range(1, MOST_LINES):
-            at = AtLine(line, of(executor, team, polling))
+            at = AtLine(line, of(executor, worker_pool, polling))
             before = sys.gettrace()
             try:
                 sys.settrace(at)

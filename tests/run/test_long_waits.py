@@ -85,7 +85,7 @@ def test_long_waits_are_told_also_when_blocked_steps_are_not_reported() -> None:
     long_waits.report_after(None)
     try:
         assert long_waits.threshold_s is None
-        assert long_waits.first_look_s == 5.0
+        assert long_waits.first_poll_s == 5.0
     finally:
         long_waits.report_after(before)
 
@@ -104,12 +104,12 @@ def test_a_step_that_is_ended_before_it_waits_does_not_wait(
             session._engine.scope.cancel(errors.cancelled("ended by the test"))
             return pending
 
-        def nap(scope: Scope, look_s: float) -> float:
-            naps.append(look_s)
+        def sleep_limit(scope: Scope, poll_s: float) -> float:
+            naps.append(poll_s)
             return 0.0
 
         monkeypatch.setattr(Queue, "dequeue", dequeue)
-        monkeypatch.setattr(long_waits, "nap", nap)
+        monkeypatch.setattr(long_waits, "sleep_limit", sleep_limit)
         with pytest.raises(tf.errors.CancelledError, match="ended by the test"):
             session.run(take)
     assert naps == []

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from headrace.base import errors
-from headrace.run.crew import Crew
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
+from headrace.run.thread_group import ThreadGroup
 
 STOP = errors.cancelled("stop")
 
@@ -106,16 +106,16 @@ def test_what_cannot_be_withdrawn_is_not_abandoned() -> None:
 
 def test_wait_returns_what_another_thread_resolves() -> None:
     pending: Pending[str] = Pending()
-    with Crew("test") as crew:
-        crew.start(pending.resolve, "value")
-        assert pending.wait(crew.scope) == "value"
+    with ThreadGroup("test") as group:
+        group.start(pending.resolve, "value")
+        assert pending.wait(group.scope) == "value"
 
 
 def test_a_scope_that_ends_abandons_the_wait() -> None:
     pending: Pending[str] = Pending()
-    with Crew("test") as crew:
+    with ThreadGroup("test") as group:
         scope = Scope()
-        crew.start(scope.cancel, STOP)
+        group.start(scope.cancel, STOP)
         with pytest.raises(errors.CancelledError, match="stop"):
             pending.wait(scope)
     assert pending.error is STOP
@@ -156,16 +156,16 @@ def test_ctrl_c_abandons_the_wait_and_goes_on() -> None:
     waiting = threading.Event()
 
     class Watched(Scope):
-        def nap(self) -> float | None:
+        def sleep_limit(self) -> float | None:
             waiting.set()
-            return super().nap()
+            return super().sleep_limit()
 
     def interrupt() -> None:
         assert waiting.wait(30)
         os.kill(os.getpid(), signal.SIGINT)
 
-    with Crew("test") as crew:
-        crew.start(interrupt)
+    with ThreadGroup("test") as group:
+        group.start(interrupt)
         with pytest.raises(KeyboardInterrupt):
             pending.wait(Watched())
     assert withdrawn.is_set()
@@ -190,8 +190,8 @@ def test_one_of_many_racing_threads_wins() -> None:
             if p.resolve(number):
                 w.append(number)
 
-        with Crew("race") as crew:
+        with ThreadGroup("race") as group:
             for number in range(4):
-                crew.start(race, number)
+                group.start(race, number)
         assert told == won
         assert len(won) == 1

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from headrace.base import dtypes, errors
-from headrace.run.crew import Crew
 from headrace.run.pending import Pending
 from headrace.run.queues.fifo import FIFOQueue
 from headrace.run.queues.padding import PaddingFIFOQueue
@@ -23,6 +22,7 @@ from headrace.run.queues.queue import Queue
 from headrace.run.queues.shuffle import RandomShuffleQueue
 from headrace.run.queues.spec import QueueSpec
 from headrace.run.scope import Scope
+from headrace.run.thread_group import ThreadGroup
 
 SPEC = QueueSpec.make([dtypes.int64, dtypes.int64], [(), ()], capacity=7)
 PER_PRODUCER = 2000
@@ -75,10 +75,10 @@ def consume(queue: Queue, scope: Scope, seed: int, got: list[int]) -> None:
 def test_every_element_arrives_once_however_often_takers_give_up(cls: type[Queue]) -> None:
     queue = cls("q", SPEC)
     takings: list[list[int]] = [[] for _ in range(3)]
-    with Crew("takers", Scope(timeout_s=100)) as takers:
+    with ThreadGroup("takers", Scope(timeout_s=100)) as takers:
         for seed, got in enumerate(takings):
             takers.start(consume, queue, takers.scope, seed, got)
-        with Crew("producers", takers.scope) as producers:
+        with ThreadGroup("producers", takers.scope) as producers:
             for number in range(PRODUCERS):
                 producers.start(produce, queue, producers.scope, number * PER_PRODUCER)
         queue.close().wait(takers.scope)
@@ -89,9 +89,9 @@ def test_every_element_arrives_once_however_often_takers_give_up(cls: type[Queue
 def test_each_producers_elements_keep_their_order_for_one_taker() -> None:
     queue = FIFOQueue("q", SPEC)
     got: list[int] = []
-    with Crew("taker", Scope(timeout_s=100)) as taker:
+    with ThreadGroup("taker", Scope(timeout_s=100)) as taker:
         taker.start(consume, queue, taker.scope, 1, got)
-        with Crew("producers", taker.scope) as producers:
+        with ThreadGroup("producers", taker.scope) as producers:
             for number in range(PRODUCERS):
                 producers.start(produce, queue, producers.scope, number * PER_PRODUCER)
         queue.close().wait(taker.scope)
@@ -124,8 +124,8 @@ def test_abandoning_races_with_serving_and_one_of_them_wins() -> None:
             b.wait()
             a.append(p.abandon(errors.aborted("given up")))
 
-        with Crew("race") as crew:
-            crew.start(give_up)
+        with ThreadGroup("race") as group:
+            group.start(give_up)
             both.wait()
             queue.enqueue((np.int64(number),))
         if abandoned == [True]:
@@ -156,9 +156,9 @@ def history(queue: Queue, threads: int, each: int) -> list[Operation]:
                 value = int(queue.dequeue().wait(scope)[0])
             operations.append((kind, value, called, next(ticks)))
 
-    with Crew("threads", Scope(timeout_s=100)) as crew:
+    with ThreadGroup("threads", Scope(timeout_s=100)) as group:
         for number in range(threads):
-            crew.start(work, number, crew.scope)
+            group.start(work, number, group.scope)
     return operations
 
 

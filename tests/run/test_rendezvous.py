@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from headrace.base import errors
-from headrace.run.crew import Crew
 from headrace.run.exec.rendezvous import Rendezvous
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
+from headrace.run.thread_group import ThreadGroup
 
 STEP_ENDED = errors.aborted("the step ended")
 
@@ -138,11 +138,11 @@ def test_many_senders_and_takers_meet() -> None:
         for key in keys:
             rendezvous.send(key, key.upper())
 
-    def take(crew: Crew) -> None:
+    def take(group: ThreadGroup) -> None:
         for key in reversed(keys):
-            got[key] = rendezvous.recv(key).wait(crew.scope)[0]
+            got[key] = rendezvous.recv(key).wait(group.scope)[0]
 
-    with Crew("step", Scope(timeout_s=60)) as crew:
-        crew.start(take, crew)
-        crew.start(send)
+    with ThreadGroup("step", Scope(timeout_s=60)) as group:
+        group.start(take, group)
+        group.start(send)
     assert got == {key: key.upper() for key in keys}

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from headrace.base import errors
-from headrace.run.crew import Crew
 from headrace.run.state.resources import Resource, ResourceManager, private_name, shared_name
+from headrace.run.thread_group import ThreadGroup
 
 
 class Box(Resource):
@@ -137,8 +137,8 @@ def test_threads_that_race_get_the_same_resource() -> None:
         barrier.wait()
         got.append(manager.lookup_or_create("", "x", Box, factory))
 
-    with Crew("race") as crew:
+    with ThreadGroup("race") as group:
         for _ in range(8):
-            crew.start(race)
+            group.start(race)
     assert len(made) == 1
     assert got == made * 8

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from headrace.base import errors
-from headrace.run.crew import Crew
 from headrace.run.scope import Callback, Scope
+from headrace.run.thread_group import ThreadGroup
 
 STOP = errors.cancelled("stop")
 
@@ -122,17 +122,17 @@ def test_wait_for_returns_when_the_predicate_comes_true() -> None:
             state.append("there")
             condition.notify_all()
 
-    with Crew("test") as crew:
+    with ThreadGroup("test") as group:
         with condition:
-            crew.start(produce)
-            crew.scope.wait_for(condition, lambda: state)
+            group.start(produce)
+            group.scope.wait_for(condition, lambda: state)
         assert state == ["there"]
 
 
 def test_wait_for_is_woken_by_cancel() -> None:
     condition, scope = threading.Condition(threading.Lock()), Scope()
-    with Crew("test") as crew, condition:
-        crew.start(scope.cancel, STOP)
+    with ThreadGroup("test") as group, condition:
+        group.start(scope.cancel, STOP)
         with pytest.raises(errors.CancelledError, match="stop"):
             scope.wait_for(condition, lambda: False)
 

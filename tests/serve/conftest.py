@@ -15,8 +15,8 @@ from headrace.client import remote
 from headrace.plan import check
 from headrace.run.pending import Pending
 from headrace.run.queues.queue import Queue
-from headrace.run.state.lines import Shared
-from headrace.serve.connect import registry
+from headrace.run.state.wait_queues import WaitingResource
+from headrace.serve.connect import local_servers
 from headrace.serve.observe import overview
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.ways import ways  # noqa: F401  (a fixture)
@@ -50,7 +50,7 @@ def use_sockets(lane: str) -> Callable[[pytest.MonkeyPatch], None]:
     """No server is known to be in this process: every peer is reached through its port."""
 
     def use(monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(registry, "find", lambda address: None)
+        monkeypatch.setattr(local_servers, "find", lambda address: None)
         monkeypatch.setenv("HEADRACE_LANE", lane)
 
     return use
@@ -58,7 +58,7 @@ def use_sockets(lane: str) -> Callable[[pytest.MonkeyPatch], None]:
 
 JOBS = {"ps": 1, "worker": 2}
 
-SHELLS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+TRANSPORTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "direct": use_direct,
     "grpc": use_sockets("off"),
     "unix": use_sockets("unix"),
@@ -67,17 +67,17 @@ SHELLS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 """How every peer is reached; the contract holds over each of them."""
 
 
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Name of the shell over which this test's clients, masters and workers talk."""
+@pytest.fixture(params=TRANSPORTS)
+def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Name of the transport over which this test's clients, masters and workers talk."""
     name: str = request.param
-    SHELLS[name](monkeypatch)
+    TRANSPORTS[name](monkeypatch)
     return name
 
 
 @pytest.fixture
-def cluster(shell: str) -> Iterator[Cluster]:
-    """One ps and two workers in this process, talking over the shell."""
+def cluster(transport: str) -> Iterator[Cluster]:
+    """One ps and two workers in this process, talking over the transport."""
     with in_process(JOBS) as cluster:
         yield cluster
 
@@ -136,7 +136,7 @@ def blocked(monkeypatch: pytest.MonkeyPatch) -> Blocked:
 
     for name in ("enqueue", "enqueue_many", "dequeue", "dequeue_many", "dequeue_up_to"):
         watch(Queue, name)
-    watch(Shared, "wait_in")
+    watch(WaitingResource, "wait_in")
     return blocked
 
 

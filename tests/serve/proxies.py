@@ -283,7 +283,7 @@ def behind_proxies(
 
 
 @contextmanager
-def breaking(shell: str, jobs: Jobs, faults: Faults, seed: int) -> Iterator[Cluster]:
+def breaking(transport: str, jobs: Jobs, faults: Faults, seed: int) -> Iterator[Cluster]:
     """A cluster of servers in this process with proxies before all their ports, gRPC's and TCP's.
 
     Some connections dawdle; and at the moments of `faults` they end.
@@ -292,7 +292,7 @@ def breaking(shell: str, jobs: Jobs, faults: Faults, seed: int) -> Iterator[Clus
         behind_proxies(jobs, lambda number: unlike(seed + number), faults) as cluster,
         ExitStack() as stack,
     ):
-        if shell != "grpc":
+        if transport != "grpc":
             for number, server in enumerate(cluster.servers.values()):
                 lane = ("127.0.0.1", server.worker.lane.tcp_port)
                 proxy = Proxy(lane, unlike(seed - 1 - number), (PROXIED, 0), faults)
@@ -316,13 +316,13 @@ def dawdling(seed: int) -> Callable[[], Fate]:
 
 @contextmanager
 def proxied(
-    shell: str, jobs: Jobs, fates: Callable[[int], Callable[[], Fate]]
+    transport: str, jobs: Jobs, fates: Callable[[int], Callable[[], Fate]]
 ) -> Iterator[Cluster]:
-    """A cluster of servers in this process with a proxy before each one's port of that shell, gRPC or TCP.
+    """A cluster of servers in this process with a proxy before each one's port of that transport, gRPC or TCP.
 
     fates(n) is for the proxy of the nth task.
     """
-    if shell == "grpc":
+    if transport == "grpc":
         with behind_proxies(jobs, fates) as cluster:
             yield cluster
         return

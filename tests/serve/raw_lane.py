@@ -11,7 +11,7 @@ import pytest
 from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frame_parser import Parser
-from headrace.serve.connect.liveness import Debts
+from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.lane.client import LanePeer
 from headrace.serve.lane.unix_socket import address_of
 from headrace.serve.rpc.security import Security
@@ -53,8 +53,8 @@ def frames_from(sock: socket.socket) -> Iterator[frames.Frame]:
 @contextlib.contextmanager
 def lane_peer(lane: pb.LaneAddress, security: Security) -> Iterator[LanePeer]:
     """The lane's client, without a way back to gRPC."""
-    debts = Debts("", pytest.fail)
-    with contextlib.closing(debts):
-        peer = LanePeer(lane, "127.0.0.1", "the server", 1 << 20, debts, security)
+    rpcs = OutstandingRpcs("", pytest.fail)
+    with contextlib.closing(rpcs):
+        peer = LanePeer(lane, "127.0.0.1", "the server", 1 << 20, rpcs, security)
         with contextlib.closing(peer):
             yield peer

@@ -19,23 +19,23 @@ from headrace.serve.connect.peers import connect
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.pool import GrowingPool
 from tests.serve.clusters import Cluster, in_process
-from tests.serve.conftest import SHELLS
+from tests.serve.conftest import TRANSPORTS
 
-KINDS = ["local", *SHELLS]
+KINDS = ["local", *TRANSPORTS]
 
 
 @pytest.fixture(params=KINDS)
 def session(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tf.Session]:
-    """A local session, or one on a cluster over each shell; it must still work at the end."""
+    """A local session, or one on a cluster over each transport; it must still work at the end."""
     kind: str = request.param
     if kind == "local":
         with tf.Session() as session:
             yield session
             goes_on(session)
         return
-    SHELLS[kind](monkeypatch)
+    TRANSPORTS[kind](monkeypatch)
     with (
         in_process({"ps": 1, "worker": 1}) as cluster,
         tf.Session(cluster.target("worker:0")) as session,
@@ -192,7 +192,7 @@ def test_bytes_that_are_no_message_are_refused_and_the_server_goes_on(
 ) -> None:
     from headrace.serve.grpc.grpcio import grpc
 
-    SHELLS["grpc"](monkeypatch)
+    TRANSPORTS["grpc"](monkeypatch)
     with in_process({"local": 1}) as cluster:
         with grpc.insecure_channel(cluster.address("local:0")) as channel:
             for method in (*methods.MASTER_METHODS, *methods.WORKER_METHODS):
@@ -248,7 +248,7 @@ def test_without_a_deadline_the_connect_timeout_holds(monkeypatch: pytest.Monkey
 
 
 def test_a_server_that_comes_up_later_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    SHELLS["grpc"](monkeypatch)
+    TRANSPORTS["grpc"](monkeypatch)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         spec = {"local": [f"127.0.0.1:{taken.getsockname()[1]}"]}
     one = tf.constant(1)

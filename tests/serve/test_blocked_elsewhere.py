@@ -11,7 +11,7 @@ import pytest
 
 import headrace as tf
 from headrace.codec import protos as pb
-from headrace.serve.connect import registry
+from headrace.serve.connect import local_servers
 from headrace.serve.observe import overview
 from headrace.serve.observe.blocked import BlockedStep
 from headrace.serve.worker.worker import Worker
@@ -26,7 +26,7 @@ WITHIN_S = 60.0
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """Servers of this process, reached as those of another are."""
-    monkeypatch.setattr(registry, "find", lambda address: None)
+    monkeypatch.setattr(local_servers, "find", lambda address: None)
     with in_process({"ps": 1, "worker": 1}) as cluster, tf.Graph().as_default():
         yield cluster
 

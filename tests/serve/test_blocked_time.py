@@ -16,7 +16,7 @@ from headrace.serve.grpc.server import PATIENCE_KEY
 from headrace.serve.lane import connection as lane_connection
 from headrace.serve.master import step
 from tests.serve.clusters import Cluster, in_process
-from tests.serve.conftest import JOBS, SHELLS
+from tests.serve.conftest import JOBS, TRANSPORTS
 from tests.serve.punctual import (
     CONFIG,
     LIMIT_MS,
@@ -71,10 +71,10 @@ def operations() -> dict[str, tuple[Any, list[Any]]]:
     return found
 
 
-@pytest.fixture(params=SHELLS)
+@pytest.fixture(params=TRANSPORTS)
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """As elsewhere, but never over connections that dawdle or break."""
-    SHELLS[request.param](monkeypatch)
+    TRANSPORTS[request.param](monkeypatch)
     with in_process(JOBS) as cluster:
         yield cluster
 

@@ -15,7 +15,7 @@ from headrace.serve import server as server_module
 from headrace.serve.rpc import security as security_module
 from tests.serve.authority import Authority
 from tests.serve.clusters import ATTEMPTS, addresses
-from tests.serve.conftest import SHELLS
+from tests.serve.conftest import TRANSPORTS
 
 SECRET = "correct horse battery staple"
 SOCKETS = ["grpc", "unix", "tcp"]
@@ -59,11 +59,11 @@ def fails(target: str, security: tf.train.Security | None) -> tf.errors.OpError:
     return failure.value
 
 
-@pytest.mark.parametrize("shell", SOCKETS)
+@pytest.mark.parametrize("transport", SOCKETS)
 def test_servers_and_sessions_take_the_secret_as_an_argument(
-    shell: str, monkeypatch: pytest.MonkeyPatch
+    transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SHELLS[shell](monkeypatch)
+    TRANSPORTS[transport](monkeypatch)
     security = tf.train.Security(SECRET)
     with servers(security) as made:
         target = made["worker"].target
@@ -80,11 +80,11 @@ def test_servers_and_sessions_take_the_secret_as_an_argument(
         tf.Session.reset(target, security=security)
 
 
-@pytest.mark.parametrize("shell", SOCKETS)
+@pytest.mark.parametrize("transport", SOCKETS)
 def test_sessions_that_bring_a_cluster_of_their_own_show_the_servers_credentials(
-    shell: str, monkeypatch: pytest.MonkeyPatch
+    transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SHELLS[shell](monkeypatch)
+    TRANSPORTS[transport](monkeypatch)
     security = tf.train.Security(SECRET)
     with servers(security) as made:
         config = tf.ConfigProto()
@@ -102,7 +102,7 @@ def test_sessions_that_bring_a_cluster_of_their_own_show_the_servers_credentials
 def test_servers_and_sessions_take_certificates_as_arguments(
     given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SHELLS["grpc"](monkeypatch)
+    TRANSPORTS["grpc"](monkeypatch)
     files = Authority(tmp_path / "ours")
     take: Callable[[str], Any] = str if given == "paths" else lambda path: Path(path).read_bytes()
     security = tf.train.Security(
@@ -120,7 +120,7 @@ def test_servers_and_sessions_take_certificates_as_arguments(
 
 
 def test_arguments_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    SHELLS["grpc"](monkeypatch)
+    TRANSPORTS["grpc"](monkeypatch)
     monkeypatch.setenv("HEADRACE_SECRET", "what the environment says")
     with servers(tf.train.Security(SECRET)) as made:
         assert isinstance(fails(made["ps"].target, None), tf.errors.UnauthenticatedError)

@@ -26,7 +26,7 @@ from headrace.serve.master import planner
 from headrace.serve.worker.worker import Worker
 from tests.serve.authority import Authority
 from tests.serve.clusters import Cluster, in_process
-from tests.serve.conftest import SHELLS, Background, Blocked
+from tests.serve.conftest import TRANSPORTS, Background, Blocked
 from tests.serve.ways import WITHIN_S, Ways
 from tests.waiting_steps import WaitingSteps
 
@@ -66,7 +66,7 @@ def cluster(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, served: Server
 ) -> Iterator[Cluster]:
     """A ps and two workers of this process, each reached through its socket."""
-    SHELLS[request.param](monkeypatch)
+    TRANSPORTS[request.param](monkeypatch)
     with in_process({"ps": 1, "worker": 2}) as cluster:
         yield cluster
 
@@ -219,13 +219,13 @@ def test_a_step_that_was_traced_first_goes_straight_later(
 def test_it_can_be_turned_off(
     name: str, value: str, whose: str, ways: Ways, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SHELLS["unix"](monkeypatch)
+    TRANSPORTS["unix"](monkeypatch)
     with monkeypatch.context() as environment:
         if whose == "servers'":
             environment.setenv(name, value)
         with in_process({"ps": 1, "worker": 1}) as cluster:
             environment.undo()
-            SHELLS["unix"](environment)
+            TRANSPORTS["unix"](environment)
             if whose == "client's":
                 environment.setenv(name, value)
             with tf.Session(cluster.target("worker:0")) as session:
@@ -383,7 +383,7 @@ def test_sessions_with_something_of_their_own(
 def test_the_task_is_shown_what_the_master_is_shown(
     kind: str, ways: Ways, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SHELLS["unix"](monkeypatch)
+    TRANSPORTS["unix"](monkeypatch)
     if kind == "secret":
         security = tf.train.Security("correct horse battery staple")
         monkeypatch.setenv("HEADRACE_SECRET", "correct horse battery staple")
@@ -401,7 +401,7 @@ def test_the_task_is_shown_what_the_master_is_shown(
             monkeypatch.setenv(f"HEADRACE_TLS_{name}", value)
     with in_process({"ps": 1, "worker": 1}) as cluster:
         monkeypatch.undo()
-        SHELLS["unix"](monkeypatch)
+        TRANSPORTS["unix"](monkeypatch)
         again = Ways(monkeypatch)
         with program.open(cluster, again, security=security) as session:
             assert again.of(session, program.add) == 2.0

@@ -109,7 +109,7 @@ def go_on(failing: subprocess.Popen[str]) -> None:
 
 @contextlib.contextmanager
 def frugal_processes(lane: str) -> Iterator[ProcessCluster]:
-    """A cluster of processes over one shell (off: gRPC)."""
+    """A cluster of processes over one transport (off: gRPC)."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEADRACE_LANE", lane)
         for name, value in FRUGAL.items():
@@ -125,7 +125,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
         yield cluster
 
 
-# In a soak both sizes over every shell; as part of the tests over the first, and large steps over the others.
+# In a soak both sizes over every transport; as part of the tests over the first, and large steps over the others.
 SIZES = [
     pytest.param(lane, size, id=f"{lane}-{'small' if size == SMALL else 'large'}")
     for lane in LANES

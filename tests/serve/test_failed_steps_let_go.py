@@ -19,7 +19,7 @@ from headrace.base import errors
 from headrace.codec.frame_parser import Parser
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.master import caretaker, master
+from headrace.serve.master import master, session_reaper
 from headrace.serve.worker.ended_steps import EndedSteps, over
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.failing_client import KINDS, Program
@@ -45,7 +45,7 @@ CLIENTS = 6 * TIMES
 
 
 @pytest.fixture
-def cluster(shell: str) -> Iterator[Cluster]:
+def cluster(transport: str) -> Iterator[Cluster]:
     with in_process({"ps": 1, "worker": 1}) as cluster:
         yield cluster
 
@@ -109,11 +109,11 @@ def test_an_error_that_is_kept_holds_nothing_of_where_it_was_raised() -> None:
         assert more.value is not caught.value
         assert more.value.node == "n"
         assert str(more.value.__cause__) == "ValueError: first"
-    for kept in (scope.error, pending.error):
-        while kept is not None:
-            assert kept.__traceback__ is None
-            assert kept.__context__ is None
-            kept = kept.__cause__
+    for detached in (scope.error, pending.error):
+        while detached is not None:
+            assert detached.__traceback__ is None
+            assert detached.__context__ is None
+            detached = detached.__cause__
 
 
 def test_of_steps_that_have_ended_the_last_are_remembered_and_for_fewer_why() -> None:
@@ -140,11 +140,11 @@ def traced_memory() -> Iterator[None]:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("shell", ["unix", "tcp", "grpc"], indirect=True)
+@pytest.mark.parametrize("transport", ["unix", "tcp", "grpc"], indirect=True)
 def test_nobody_keeps_anything_of_clients_that_are_killed(
-    shell: str, monkeypatch: pytest.MonkeyPatch
+    transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(caretaker, "_GONE_AFTER_S", 0.05)
+    monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", 0.05)
     monkeypatch.setattr(master, "_CLOSE_WITHIN_S", 60.0)
     endings = Endings(monkeypatch)
     samples: list[Has] = []

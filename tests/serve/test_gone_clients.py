@@ -15,17 +15,17 @@ import pytest
 
 import headrace as tf
 from headrace.base import errors
-from headrace.client.link import Link
+from headrace.client.remote_session import RemoteSession
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve.grpc.client import GrpcPeer
-from headrace.serve.master import caretaker, master
-from headrace.serve.master.caretaker import Caretaker, session_idle_s
+from headrace.serve.master import master, session_reaper
 from headrace.serve.master.master import Master
+from headrace.serve.master.session_reaper import SessionReaper, session_idle_s
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.pool import GrowingPool
 from tests.serve.clusters import Cluster, in_process
-from tests.serve.conftest import SHELLS, Background, Blocked
+from tests.serve.conftest import TRANSPORTS, Background, Blocked
 
 Start = Callable[[Callable[[], Any]], Background]
 WITHIN_S = 60.0
@@ -36,23 +36,23 @@ class Endings:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.errors: list[errors.OpError] = []
-        self.looks = threading.Semaphore(0)
+        self.checks = threading.Semaphore(0)
         self._closed = threading.Semaphore(0)
-        close, verdict = Master._close_unused, Caretaker._verdict
+        close, verdict = Master._close_unused, SessionReaper._expiry
 
         def closing(master: Master, handle: str, error: errors.OpError) -> None:
             close(master, handle, error)
             self.errors.append(error)
             self._closed.release()
 
-        def looking(self_: Caretaker, kept: Any) -> tuple[float, errors.OpError | None]:
-            found = verdict(self_, kept)
+        def looking(self_: SessionReaper, watched: Any) -> tuple[float, errors.OpError | None]:
+            found = verdict(self_, watched)
             if found[1] is None:
-                self.looks.release()
+                self.checks.release()
             return found
 
         monkeypatch.setattr(Master, "_close_unused", closing)
-        monkeypatch.setattr(Caretaker, "_verdict", looking)
+        monkeypatch.setattr(SessionReaper, "_expiry", looking)
 
     def wait(self) -> str:
         """Block until a session was closed; why it was."""
@@ -61,10 +61,10 @@ class Endings:
 
     def wait_for_looks(self, count: int) -> None:
         """Block until so many sessions were looked at and let be, from now on."""
-        while self.looks.acquire(blocking=False):
+        while self.checks.acquire(blocking=False):
             pass
         for _ in range(count):
-            assert self.looks.acquire(timeout=WITHIN_S)
+            assert self.checks.acquire(timeout=WITHIN_S)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def endings(monkeypatch: pytest.MonkeyPatch) -> Endings:
 def cluster(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, endings: Endings
 ) -> Iterator[Cluster]:
-    SHELLS[request.param](monkeypatch)
+    TRANSPORTS[request.param](monkeypatch)
     with in_process({"ps": 1, "worker": 1}) as cluster:
         yield cluster
 
@@ -116,7 +116,7 @@ def test_a_client_that_is_killed_leaves_no_session(
             assert client.stdout is not None
             assert client.stdout.readline() == "ready\n"
         assert sessions(cluster) == 1
-        monkeypatch.setattr(caretaker, "_GONE_AFTER_S", 0.05)
+        monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", 0.05)
     finally:
         client.kill()
         client.communicate()
@@ -133,7 +133,7 @@ def test_a_client_that_is_killed_leaves_no_session(
 def test_a_client_that_lives_keeps_its_session_however_idle(
     cluster: Cluster, endings: Endings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another one, that does not attend its session, says when an idle session would be gone."""
+    """Another one, that does not keep its session alive, says when an idle session would be gone."""
     one = tf.constant(1)
     with in_process({"local": 1}) as own:
         monkeypatch.setenv("HEADRACE_SESSION_IDLE_S", "0.05")
@@ -150,8 +150,8 @@ def test_a_client_that_lives_keeps_its_session_however_idle(
 def test_a_client_that_dies_before_it_attends_leaves_no_session_either(
     cluster: Cluster, endings: Endings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(caretaker, "_GONE_AFTER_S", 0.05)
-    monkeypatch.setattr(Link, "_attend", lambda self, handle: None)
+    monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", 0.05)
+    monkeypatch.setattr(RemoteSession, "_send_keep_alive", lambda self, handle: None)
     with tf.Session(cluster.target("worker:0")) as session:
         with contextlib.suppress(tf.errors.AbortedError):  # it may be over so soon
             session.list_devices()
@@ -162,8 +162,8 @@ def test_a_client_that_dies_before_it_attends_leaves_no_session_either(
 def test_a_session_that_is_attended_takes_no_thread_of_its_master(
     monkeypatch: pytest.MonkeyPatch, session_ends: bool
 ) -> None:
-    """Thousands may be idle.  Every job of the server's threads is done while the attendance goes on."""
-    SHELLS["grpc"](monkeypatch)
+    """Thousands may be idle.  Every job of the server's threads is done while the keep-alive goes on."""
+    TRANSPORTS["grpc"](monkeypatch)
     jobs: list[Future[Any]] = []
     submit = GrowingPool.submit
 
@@ -174,23 +174,23 @@ def test_a_session_that_is_attended_takes_no_thread_of_its_master(
     monkeypatch.setattr(GrowingPool, "submit", counted)
     with in_process({"local": 1}) as cluster:
         handle = stranger(cluster.target("local:0"))
-        kept = cluster.servers["local:0"].master._caretaker._kept[handle]
+        watched = cluster.servers["local:0"].master._session_reaper._watched[handle]
         has_come = threading.Event()
-        monkeypatch.setattr(Caretaker, "attend", told(Caretaker.attend, has_come))
+        monkeypatch.setattr(SessionReaper, "keep_alive", told(SessionReaper.keep_alive, has_come))
         with closing(GrpcPeer(cluster.address("local:0"))) as peer:
             attending = Scope()
             request = pb.AttendSessionRequest(session_handle=handle)
-            attendance = peer.call(methods.ATTEND_SESSION, request, attending)
+            keep_alive = peer.call(methods.ATTEND_SESSION, request, attending)
             assert has_come.wait(WITHIN_S)
             assert not wait(list(jobs), WITHIN_S).not_done
-            assert len(kept.attendants) == 1
+            assert len(watched.keep_alives) == 1
             if session_ends:
                 close = pb.CloseSessionRequest(session_handle=handle)
                 peer.call_now(methods.CLOSE_SESSION, close, Scope(WITHIN_S))
-                assert "closed" in attendance.wait(Scope(WITHIN_S)).reason.message
+                assert "closed" in keep_alive.wait(Scope(WITHIN_S)).reason.message
             else:
                 has_left = threading.Event()
-                monkeypatch.setattr(Caretaker, "_left", told(Caretaker._left, has_left))
+                monkeypatch.setattr(SessionReaper, "_left", told(SessionReaper._left, has_left))
                 attending.cancel(errors.cancelled("no more"))
                 assert has_left.wait(WITHIN_S)
 
@@ -220,19 +220,19 @@ def stranger(target: str) -> str:
 def test_a_connection_that_breaks_is_made_again_and_the_session_goes_on(
     cluster: Cluster, endings: Endings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(caretaker, "_GONE_AFTER_S", WITHIN_S)
+    monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", WITHIN_S)
     ours = cluster.servers["worker:0"].master
-    attended = threading.Semaphore(0)
-    attend = ours._caretaker.attend
-    ours._caretaker.attend = lambda handle: (attend(handle), attended.release())[0]  # type: ignore[method-assign,func-returns-value]
+    kept_alive = threading.Semaphore(0)
+    original = ours._session_reaper.keep_alive
+    ours._session_reaper.keep_alive = lambda handle: (original(handle), kept_alive.release())[0]  # type: ignore[method-assign,func-returns-value]
     one = tf.constant(1)
     with tf.Session(cluster.target("worker:0")) as session:
         assert session.run(one) == 1
-        assert attended.acquire(timeout=WITHIN_S)
-        (kept,) = ours._caretaker._kept.values()
-        (first,) = kept.attendants
+        assert kept_alive.acquire(timeout=WITHIN_S)
+        (watched,) = ours._session_reaper._watched.values()
+        (first,) = watched.keep_alives
         first.reject(errors.unavailable("the connection broke"))
-        assert attended.acquire(timeout=WITHIN_S)
+        assert kept_alive.acquire(timeout=WITHIN_S)
         assert session.run(one) == 1
     assert not endings.errors
 
@@ -243,8 +243,8 @@ def test_a_client_that_was_given_up_and_lives_is_told_once_and_goes_on(
     monkeypatch: pytest.MonkeyPatch, under_way: bool,
 ) -> None:  # fmt: skip
     """As one that was stopped for long, or cut off."""
-    monkeypatch.setattr(caretaker, "_GONE_AFTER_S", WITHIN_S)
-    monkeypatch.setattr(Link, "_attend", lambda self, handle: None)
+    monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", WITHIN_S)
+    monkeypatch.setattr(RemoteSession, "_send_keep_alive", lambda self, handle: None)
     with tf.device("/job:ps"):
         variable = tf.Variable(1.0)
         queue = tf.FIFOQueue(1, [tf.int32], [[]])
@@ -257,10 +257,10 @@ def test_a_client_that_was_given_up_and_lives_is_told_once_and_goes_on(
             blocked.wait()
         ours = cluster.servers["worker:0"].master
         (handle,) = ours._sessions
-        monkeypatch.setattr(caretaker, "_GONE_AFTER_S", 0.0)
-        ours._caretaker._look_within(handle, 0.0)
+        monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", 0.0)
+        ours._session_reaper._check_within(handle, 0.0)
         endings.wait()
-        monkeypatch.setattr(caretaker, "_GONE_AFTER_S", WITHIN_S)
+        monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", WITHIN_S)
         error = step.error() if under_way else failure(lambda: session.run(add))
         assert type(error) is tf.errors.AbortedError
         assert "its client" in error.message
@@ -280,8 +280,8 @@ def test_a_session_that_is_closed_in_time_is_forgotten(cluster: Cluster, endings
     ours = cluster.servers["worker:0"].master
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(tf.constant(1))
-    assert not ours._caretaker._kept
-    assert ours._caretaker._looks.empty
+    assert not ours._session_reaper._watched
+    assert ours._session_reaper._timers.empty
 
 
 # -- the idle limit -------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def test_a_session_that_is_closed_in_time_is_forgotten(cluster: Cluster, endings
 @pytest.fixture
 def limited(monkeypatch: pytest.MonkeyPatch, endings: Endings) -> Iterator[Cluster]:
     """A server with an idle limit, a long one."""
-    SHELLS["grpc"](monkeypatch)
+    TRANSPORTS["grpc"](monkeypatch)
     monkeypatch.setenv("HEADRACE_SESSION_IDLE_S", "600")
     with in_process({"local": 1}) as cluster:
         yield cluster
@@ -298,11 +298,11 @@ def limited(monkeypatch: pytest.MonkeyPatch, endings: Endings) -> Iterator[Clust
 
 def hurry(cluster: Cluster) -> None:
     """Make the limit a short one, for the sessions that there are."""
-    keeper = cluster.servers["local:0"].master._caretaker
+    keeper = cluster.servers["local:0"].master._session_reaper
     with keeper._lock:
         keeper._idle_s = 0.05
-        for handle in keeper._kept:
-            keeper._look_within(handle, 0.0)
+        for handle in keeper._watched:
+            keeper._check_within(handle, 0.0)
 
 
 def test_who_comes_back_to_a_session_that_was_idle_too_long_is_told(
@@ -327,9 +327,9 @@ def test_a_session_with_a_step_is_not_idle(
     limited: Cluster, endings: Endings, blocked: Blocked, background: Start,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    take_over = Caretaker.take  # as if the client were TensorFlow's
-    monkeypatch.setattr(Caretaker, "take", lambda self, made, _: take_over(self, made, False))
-    monkeypatch.setattr(Link, "_attend", lambda self, handle: None)
+    take_over = SessionReaper.take  # as if the client were TensorFlow's
+    monkeypatch.setattr(SessionReaper, "take", lambda self, made, _: take_over(self, made, False))
+    monkeypatch.setattr(RemoteSession, "_send_keep_alive", lambda self, handle: None)
     take = tf.FIFOQueue(1, [tf.int32], [[]]).dequeue()
     with tf.Session(limited.target("local:0")) as session:
         step = background(lambda: session.run(take))
@@ -360,5 +360,5 @@ def test_a_limit_that_is_none(text: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_without_a_limit_nothing_is_looked_at(cluster: Cluster) -> None:
     stranger(cluster.target("worker:0"))
-    keeper = cluster.servers["worker:0"].master._caretaker
-    assert keeper._looks.empty
+    keeper = cluster.servers["worker:0"].master._session_reaper
+    assert keeper._timers.empty

@@ -8,7 +8,7 @@ import pytest
 
 import headrace as tf
 from tests.serve.broken_steps import MOST_BYTES, Program, names_in, seeds
-from tests.serve.conftest import SHELLS
+from tests.serve.conftest import TRANSPORTS
 from tests.serve.proxies import PROXIED, behind_proxies, seeded
 
 
@@ -21,7 +21,7 @@ def past_the_proxy(target: str) -> str:
 def test_a_step_whose_connections_break_ends_and_is_not_applied_twice(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SHELLS["grpc"](monkeypatch)
+    TRANSPORTS["grpc"](monkeypatch)
     program = Program()
     with (
         behind_proxies(

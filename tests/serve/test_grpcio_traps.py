@@ -22,7 +22,7 @@ from headrace.serve.grpc.client import GrpcPeer
 from headrace.serve.grpc.grpcio import grpc
 from headrace.serve.rpc import methods
 from tests.serve.clusters import ProcessCluster, addresses, in_process, processes
-from tests.serve.conftest import SHELLS, Background, Blocked
+from tests.serve.conftest import TRANSPORTS, Background, Blocked
 
 WAITING = 300
 EXIT_WITHIN_S = 20.0  # an interpreter with grpcio takes 0.1 s, on a machine that has time for it
@@ -51,7 +51,7 @@ def test_300_blocked_dequeues_are_released_by_one_enqueue_many(
     monkeypatch: pytest.MonkeyPatch, blocked: Blocked, background: Start
 ) -> None:
     """A fixed pool of threads would let nobody in once all of them wait."""
-    SHELLS["grpc"](monkeypatch)
+    TRANSPORTS["grpc"](monkeypatch)
     with in_process({"local": 1}) as cluster:
         queue = tf.FIFOQueue(WAITING, [tf.int32], [[]])
         take, put = queue.dequeue(), queue.enqueue_many([np.arange(WAITING)])
@@ -66,7 +66,7 @@ def test_300_blocked_dequeues_are_released_by_one_enqueue_many(
 def test_as_many_receives_may_wait_for_other_tasks(
     monkeypatch: pytest.MonkeyPatch, blocked: Blocked, background: Start
 ) -> None:
-    SHELLS["grpc"](monkeypatch)
+    TRANSPORTS["grpc"](monkeypatch)
     with in_process({"ps": 1, "worker": 1}) as cluster:
         with tf.device("/job:ps"):
             queue = tf.FIFOQueue(100, [tf.int32], [[]])
@@ -111,8 +111,8 @@ server = tf.train.Server.create_local_server()
 blocked_step(tf.Session(server.target))
 """,
     "a blocked step over gRPC in a server of its own": """
-from headrace.serve import registry
-registry.find = lambda address: None
+from headrace.serve.connect import local_servers
+local_servers.find = lambda address: None
 server = tf.train.Server.create_local_server()
 blocked_step(tf.Session(server.target))
 """,

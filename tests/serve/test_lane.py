@@ -33,18 +33,18 @@ from headrace.serve.lane import connection as lane_connection
 from headrace.serve.lane import server as lane_server
 from headrace.serve.lane import socket as lane_socket
 from headrace.serve.lane.client import LanePeer
+from headrace.serve.lane.event_loop import event_loop
 from headrace.serve.lane.options import lane_options
-from headrace.serve.lane.server import LaneShell
+from headrace.serve.lane.server import LaneServer
 from headrace.serve.lane.socket import LaneSocket, NothingSent
 from headrace.serve.lane.unix_socket import address_of
-from headrace.serve.lane.watcher import watcher
 from headrace.serve.lane.wire import NUMBERS
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.security import Security
 from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster, addresses, in_process
-from tests.serve.conftest import SHELLS, Background
+from tests.serve.conftest import TRANSPORTS, Background
 from tests.serve.proxies import before
 from tests.serve.raw_lane import lane_of, lane_peer
 
@@ -54,7 +54,7 @@ WITHIN_S = 30.0
 
 
 class Carried:
-    """The shells that calls took: ("lane" or "grpc", method), in order."""
+    """The transports that calls took: ("lane" or "grpc", method), in order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[str, str]] = []
@@ -83,7 +83,7 @@ def carried(monkeypatch: pytest.MonkeyPatch) -> Carried:
 
 @pytest.fixture(params=["unix", "tcp"])
 def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    SHELLS[request.param](monkeypatch)
+    TRANSPORTS[request.param](monkeypatch)
     return str(request.param)
 
 
@@ -279,12 +279,12 @@ class Sent:
 
     def __init__(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         self._ps, self._worker = (cluster.servers[task].worker for task in ("ps:0", "worker:0"))
-        self._known = threading.Event()
+        self._current = threading.Event()
         learn = RoutedPeer._learn
 
         def learning(peer: RoutedPeer, reply: Any) -> None:
             learn(peer, reply)
-            self._known.set()
+            self._current.set()
 
         monkeypatch.setattr(RoutedPeer, "_learn", learning)
         request = sending_partition(7)
@@ -292,14 +292,14 @@ class Sent:
 
     def wait_until_looked(self) -> None:
         """Block until the worker has said whether it has a lane."""
-        assert self._known.wait(WITHIN_S)
+        assert self._current.wait(WITHIN_S)
 
     def run(self, step_id: int) -> int:
         """What has arrived."""
         self._ps.run_graph(m.RunGraphRequest(self._graph, step_id, [], []), Scope(WITHIN_S))
         device = "/job:ps/replica:0/task:0/device:CPU:0"
         the_key = key(device, 1, f"{WORKER}/device:CPU:0", "number")
-        arrived = self._worker._exchange(step_id).local.recv(the_key)
+        arrived = self._worker._rendezvous(step_id).local.recv(the_key)
         value, _ = arrived.wait(Scope(WITHIN_S))
         self._worker._end_step(step_id, None)
         return int(value)
@@ -352,12 +352,12 @@ def test_a_server_that_stops_sends_nobody_to_its_lane_any_more(
         def status() -> pb.GetStatusResponse:
             return server.worker.get_status(STATUS, Scope())
 
-        def stop(lane: LaneShell, *args: Any) -> None:
+        def stop(lane: LaneServer, *args: Any) -> None:
             offered.append(status().HasField("headrace_lane"))
             stop_lane(lane, *args)
 
-        stop_lane = LaneShell.stop
-        monkeypatch.setattr(LaneShell, "stop", stop)
+        stop_lane = LaneServer.stop
+        monkeypatch.setattr(LaneServer, "stop", stop)
         assert status().HasField("headrace_lane")
     assert offered == [False]
 
@@ -424,11 +424,11 @@ def test_a_listener_without_descriptors_asks_again_when_some_may_be_free(
                 raise OSError(outcome, os.strerror(outcome))
             return "a connection", None
 
-    monkeypatch.setattr(lane_server, "watcher", Watching)
+    monkeypatch.setattr(lane_server, "event_loop", Watching)
     taken: list[Any] = []
-    shell: Any = SimpleNamespace(accept=taken.append)
+    transport: Any = SimpleNamespace(accept=taken.append)
     outcomes = errno.EMFILE, errno.EMFILE, 0, errno.EAGAIN, 0, errno.EMFILE
-    accepting = lane_server._Accepting(shell, Listener(*outcomes))  # type: ignore[arg-type]
+    accepting = lane_server._Accepting(transport, Listener(*outcomes))  # type: ignore[arg-type]
     for _ in range(4):
         accepting(False)
     assert asked == ["later", "later", "at once", "later"]
@@ -482,7 +482,7 @@ HOSTILE = {
 
 
 def raw(cluster: Cluster, lane: str) -> socket.socket:
-    """A connection to the ps's lane that has been greeted."""
+    """A connection to the ps's lane that has had the handshake."""
     address = cluster.servers["ps:0"].worker.lane
     family = socket.AF_UNIX if lane == "unix" else socket.AF_INET
     sock = socket.socket(family)
@@ -582,16 +582,16 @@ def test_what_is_no_frame_closes_its_connection_and_no_other(
 def test_a_connection_that_ends_within_a_frame_leaves_nothing(
     cluster: Cluster, lane: str, bytes_sent: int
 ) -> None:
-    shell = cluster.servers["ps:0"]._lane
+    transport = cluster.servers["ps:0"]._lane
     gone = threading.Event()
-    forget = shell.forget
-    shell.forget = lambda connection: (forget(connection), gone.set())  # type: ignore[method-assign,func-returns-value,assign]
+    forget = transport.forget
+    transport.forget = lambda connection: (forget(connection), gone.set())  # type: ignore[method-assign,func-returns-value,assign]
     number = NUMBERS[methods.GET_STATUS.path]
     whole = b"".join(frames.pack(Kind.REQUEST, number, 0, b"", [np.zeros(4)]))
     with raw(cluster, lane) as sock:
         sock.sendall(whole[:bytes_sent])
     assert gone.wait(WITHIN_S)
-    assert not shell._connections
+    assert not transport._connections
 
 
 def test_a_method_that_does_not_exist_is_answered_with_an_error(
@@ -654,8 +654,8 @@ def test_a_timer_that_fails_is_logged_and_stops_no_other(
         raise ZeroDivisionError("a timer's own fault")
 
     with routed(cluster) as peer:
-        watcher().later(0.0, fail)
-        watcher().later(0.0, rang.set)
+        event_loop().later(0.0, fail)
+        event_loop().later(0.0, rang.set)
         assert rang.wait(WITHIN_S)
         warnings.wait()
         assert "a timer's callback failed" in warnings.texts
@@ -712,7 +712,7 @@ def test_a_dequeue_that_was_given_up_has_ended_before_the_caller_goes_on(
     with tf.Session(cluster.target("worker:0")) as session, routed(cluster, "worker:0") as peer:
         session.run(size)
         (held,) = cluster.servers["worker:0"].worker.runtime.resources.all()
-        link = session._engine._known
+        link = session._engine._current
         request = methods.m.RunStepRequest(link.handle, [], [take.name], [])
         for number in range(10):
             scope = Scope()
@@ -769,9 +769,9 @@ def test_a_stopped_server_leaves_no_connection_busy_or_parked(
         steps = [background(lambda: session.run(take)) for _ in range(3)]
         blocked.wait(3)
         parked = [raw(cluster, lane) for _ in range(20)]
-        shell = cluster.servers["ps:0"]._lane
-        assert len(shell._connections) > 20
-        last = when_none_is_left(shell)
+        transport = cluster.servers["ps:0"]._lane
+        assert len(transport._connections) > 20
+        last = when_none_is_left(transport)
         cluster.servers["ps:0"].stop()
         for sock in parked:
             assert read_to_end(sock) == b""
@@ -782,16 +782,16 @@ def test_a_stopped_server_leaves_no_connection_busy_or_parked(
         session.close()
 
 
-def when_none_is_left(shell: Any) -> threading.Event:
-    """Set when the shell forgets its last connection."""
-    event, forget = threading.Event(), shell.forget
+def when_none_is_left(transport: Any) -> threading.Event:
+    """Set when the transport forgets its last connection."""
+    event, forget = threading.Event(), transport.forget
 
     def forgetting(connection: Any) -> None:
         forget(connection)
-        if not shell._connections:
+        if not transport._connections:
             event.set()
 
-    shell.forget = forgetting
+    transport.forget = forgetting
     return event
 
 
@@ -799,7 +799,7 @@ def test_a_proxy_that_breaks_nothing_is_not_noticed(
     monkeypatch: pytest.MonkeyPatch, carried: Carried
 ) -> None:
     """What the tests of broken connections rest on."""
-    SHELLS["tcp"](monkeypatch)
+    TRANSPORTS["tcp"](monkeypatch)
     with in_process({"ps": 1}) as cluster, before(cluster.servers["ps:0"]) as proxy:
         proxy.stand_before(cluster.servers["ps:0"])
         with routed(cluster) as peer:
@@ -879,7 +879,7 @@ def test_connections_that_nobody_uses_are_closed_but_for_one(
             timers.append((delay_s, callback))
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(watcher(), name)
+            return getattr(event_loop(), name)
 
     def ring() -> None:
         ((delay_s, callback),) = timers
@@ -888,7 +888,7 @@ def test_connections_that_nobody_uses_are_closed_but_for_one(
         callback()
 
     with lane_peer(lane_of(cluster), Security()) as peer:
-        monkeypatch.setattr(lane_client, "watcher", Later)
+        monkeypatch.setattr(lane_client, "event_loop", Later)
         first, second, last = [peer._take(Scope(WITHIN_S), fresh=True) for _ in range(3)]
         for connection in (first, second, last):
             peer.give_back(connection)
@@ -909,7 +909,7 @@ def test_connections_that_nobody_uses_are_closed_but_for_one(
 def test_idle_connections_give_back_the_memory_that_they_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    SHELLS["unix"](monkeypatch)
+    TRANSPORTS["unix"](monkeypatch)
     monkeypatch.setattr(lane_client, "_KEEPS_MEMORY_S", 0.0)
     closed = threading.Event()
     close = lane_connection.Connection.close

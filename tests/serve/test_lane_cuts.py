@@ -17,7 +17,7 @@ from headrace.codec import protos as pb
 from headrace.run.exec.keys import key
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect.liveness import Debts
+from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.connect.routed import RoutedPeer
 from headrace.serve.lane.client import LanePeer
 from headrace.serve.lane.connection import Told
@@ -26,7 +26,7 @@ from headrace.serve.rpc import methods
 from headrace.serve.rpc.security import Security
 from tests.serve.broken_steps import HUNG_AFTER_S, MOST_BYTES, Program, names_in, seeds
 from tests.serve.clusters import Cluster, in_process
-from tests.serve.conftest import SHELLS
+from tests.serve.conftest import TRANSPORTS
 from tests.serve.proxies import Fate, before, seeded
 
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"
@@ -35,7 +35,7 @@ KEY = key(f"{PS}/device:CPU:0", 1, f"{WORKER}/device:CPU:0", "edge")
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    SHELLS["tcp"](monkeypatch)
+    TRANSPORTS["tcp"](monkeypatch)
     with in_process({"ps": 1, "worker": 2}) as cluster:
         yield cluster
 
@@ -79,14 +79,14 @@ def connect(cluster: Cluster, lost: list[Told]) -> Iterator[Callable[[Fate], Lan
             server = cluster.servers["worker:0"]
             proxy = stack.enter_context(before(server, lambda: fate))
             proxy.stand_before(server)
-            debts = Debts(WORKER, pytest.fail)
-            stack.callback(debts.close)
+            rpcs = OutstandingRpcs(WORKER, pytest.fail)
+            stack.callback(rpcs.close)
             peer = LanePeer(
                 server.worker.lane,
                 "127.0.0.1",
                 WORKER,
                 1 << 30,
-                debts,
+                rpcs,
                 Security(),
                 lost.append,
             )

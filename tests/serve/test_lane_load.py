@@ -23,7 +23,7 @@ from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
 from headrace.run.state.variable import Variable
-from headrace.serve.connect.liveness import Debts
+from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.grpc.client import GrpcPeer
 from headrace.serve.lane.client import LanePeer
 from headrace.serve.lane.socket import LaneSocket
@@ -32,7 +32,7 @@ from headrace.serve.lane.wire import NUMBERS
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.security import Security
 from tests.serve.clusters import ProcessCluster, in_process, processes
-from tests.serve.conftest import SHELLS
+from tests.serve.conftest import TRANSPORTS
 
 WITHIN_S = 30.0
 IDLE = 1000
@@ -86,7 +86,7 @@ def client(lane: pb.LaneAddress) -> LaneSocket:
     with address_of(lane.unix_path) as where:
         sock.connect(where)
     connection = LaneSocket(sock, 1 << 20)
-    for _ in range(2):  # the greeting, and an answer
+    for _ in range(2):  # the handshake, and an answer
         assert connection.read(WITHIN_S) is not None
         connection.send(frames.pack(Kind.REQUEST, NUMBERS[methods.GET_STATUS.path], 0))
     assert connection.read(WITHIN_S) is not None
@@ -107,11 +107,11 @@ def latency_s(peer: LanePeer) -> float:
 def test_a_thousand_idle_clients_cost_little_and_delay_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    SHELLS["unix"](monkeypatch)
+    TRANSPORTS["unix"](monkeypatch)
     with ExitStack() as stack:
         server = Process(stack.enter_context(processes({"ps": 1})), "ps:0")
         peer = LanePeer(
-            server.lane, "127.0.0.1", "ps", 1 << 20, Debts("ps", pytest.fail), Security()
+            server.lane, "127.0.0.1", "ps", 1 << 20, OutstandingRpcs("ps", pytest.fail), Security()
         )
         stack.enter_context(closing(peer))
         alone_s, memory_mb, threads = latency_s(peer), server.memory_mb, server.threads
@@ -130,7 +130,7 @@ def test_large_values_that_cross_do_not_wait_for_each_other(
     monkeypatch: pytest.MonkeyPatch, graph: tf.Graph, lane: str
 ) -> None:
     """Both tasks send 100 MB before either has read what the other sends."""
-    SHELLS[lane](monkeypatch)
+    TRANSPORTS[lane](monkeypatch)
     with tf.device("/job:ps"):
         of_ps = tf.fill([MB_100], 1.0)
     with tf.device("/job:worker"):
@@ -200,7 +200,7 @@ def test_connections_that_end_before_or_after_a_frame_fail_their_steps_and_nothi
     monkeypatch: pytest.MonkeyPatch, graph: tf.Graph, lane: str, seed: int
 ) -> None:
     """Small and large values, in memory that is shared where the lane does that; all of it is given back."""
-    SHELLS[lane](monkeypatch)
+    TRANSPORTS[lane](monkeypatch)
     before = memory_files()
     updates, failures = steps_over_breaking_connections(monkeypatch, seed)
     assert STEPS - len(failures) <= updates <= STEPS

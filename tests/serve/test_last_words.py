@@ -13,7 +13,7 @@ from headrace.run.scope import Scope
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.security import Security
 from tests.serve.clusters import Cluster, in_process
-from tests.serve.conftest import SHELLS
+from tests.serve.conftest import TRANSPORTS
 from tests.serve.raw_lane import lane_of, lane_peer
 
 Handle = Callable[[Callable[[Any], None]], None]
@@ -21,7 +21,7 @@ Handle = Callable[[Callable[[Any], None]], None]
 
 @pytest.fixture(params=["unix", "tcp"])
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    SHELLS[request.param](monkeypatch)
+    TRANSPORTS[request.param](monkeypatch)
     with in_process({"ps": 1}) as cluster:
         yield cluster
 
@@ -29,16 +29,16 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def during_calls(cluster: Cluster) -> Handle:
     """during_calls(f) has every method of the lane call f(shell), and answer with a status."""
-    shell = cluster.servers["ps:0"]._lane
-    assert shell is not None
+    transport = cluster.servers["ps:0"]._lane
+    assert transport is not None
 
     def use(act: Callable[[Any], None]) -> None:
         def handle(request: Any, scope: Scope) -> pb.GetStatusResponse:
-            act(shell)
+            act(transport)
             return pb.GetStatusResponse(headrace_clock_ns=7)
 
-        shell.handlers = {
-            number: found._replace(handle=handle) for number, found in shell.handlers.items()
+        transport.handlers = {
+            number: found._replace(handle=handle) for number, found in transport.handlers.items()
         }
 
     return use
@@ -53,13 +53,13 @@ def ask(cluster: Cluster) -> int:
 def test_a_call_that_ends_while_the_server_stops_is_answered(
     cluster: Cluster, during_calls: Handle
 ) -> None:
-    during_calls(lambda shell: [each.finish() for each in list(shell._connections)])
+    during_calls(lambda transport: [each.finish() for each in list(transport._connections)])
     assert ask(cluster) == 7
 
 
 def test_a_call_that_does_not_end_in_time_is_cut_off(
     cluster: Cluster, during_calls: Handle
 ) -> None:
-    during_calls(lambda shell: shell.stop())
+    during_calls(lambda transport: transport.stop())
     with pytest.raises(tf.errors.UnavailableError, match="the server"):
         ask(cluster)

@@ -18,13 +18,13 @@ from headrace.run.exec.keys import key
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.state.variable import Lease, Variable
-from headrace.serve.connect.peers import DirectPeer
+from headrace.serve.connect.peers import InProcessPeer
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster, ProcessCluster, in_process, processes
-from tests.serve.conftest import SHELLS, Background
+from tests.serve.conftest import TRANSPORTS, Background
 
 Start = Callable[[Callable[[], Any]], Background]
 
@@ -36,9 +36,9 @@ ELEMENTS = 5 * MB // 4
 
 @pytest.fixture(scope="module", params=["grpc", "unix", "tcp"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
-    """Servers in processes of their own, reached over the shell that the parameter names."""
+    """Servers in processes of their own, reached over the transport that the parameter names."""
     with pytest.MonkeyPatch.context() as environment:
-        SHELLS[request.param](environment)  # processes that are started inherit it
+        TRANSPORTS[request.param](environment)  # processes that are started inherit it
         with processes({"ps": 1, "worker": 1}) as cluster:
             yield cluster
 
@@ -119,7 +119,7 @@ class Leases:
 
 
 class Ends:
-    """A cluster of this process whose servers talk over a shell, with a variable on the ps."""
+    """A cluster of this process whose servers talk over a transport, with a variable on the ps."""
 
     def __init__(self, cluster: Cluster, leases: Leases) -> None:
         self.cluster = cluster
@@ -146,7 +146,7 @@ class Ends:
 
 
 @pytest.fixture
-def ends(shell: str, graph: tf.Graph, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ends]:
+def ends(transport: str, graph: tf.Graph, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ends]:
     leases = Leases(monkeypatch)
     with in_process({"ps": 1, "worker": 1}) as cluster:
         yield Ends(cluster, leases)
@@ -281,7 +281,7 @@ def test_what_another_task_receives_is_leased_to_those_who_take_leases_only(work
         request = m.RecvTensorRequest(step_id, KEY, takes_leases=takes)
         with Scope() as scope:
             replied = worker.recv_tensor(request, scope)
-            worker._exchange(step_id).local.send(KEY, lease)
+            worker._rendezvous(step_id).local.send(KEY, lease)
             reply = replied.wait(scope)
         if takes:
             assert reply.value is lease
@@ -307,7 +307,7 @@ def test_a_value_whose_receiver_gives_up_as_it_comes_is_released(
             announce(pending)
 
         monkeypatch.setattr(Pending, "announce", too_late)
-        worker._exchange(1).local.send(KEY, lease)
+        worker._rendezvous(1).local.send(KEY, lease)
     assert replied.error is gave_up
     assert is_released(held)
 
@@ -323,10 +323,10 @@ def test_a_reply_that_comes_after_the_caller_gave_up_is_released(pool: GrowingPo
             assert gave_up.wait(30)
             return m.RunGraphReply([("v", lease)])
 
-        def note_given_up(self) -> None: ...
+        def note_cancelled(self) -> None: ...
 
     with Scope() as scope:
-        asked = DirectPeer(Service(), pool).call(methods.RUN_GRAPH, None, scope)
+        asked = InProcessPeer(Service(), pool).call(methods.RUN_GRAPH, None, scope)
         assert asked.abandon(errors.cancelled("gave up"))
         gave_up.set()
         pool.shutdown()

@@ -16,12 +16,12 @@ from headrace.run.scope import Scope
 from headrace.serve.grpc.client import GrpcPeer
 from headrace.serve.rpc import methods
 from tests.serve.clusters import Cluster, in_process
-from tests.serve.conftest import SHELLS
+from tests.serve.conftest import TRANSPORTS
 
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    SHELLS["grpc"](monkeypatch)
+    TRANSPORTS["grpc"](monkeypatch)
     with in_process({"ps": 1, "worker": 1}) as cluster:
         yield cluster
 
@@ -140,9 +140,9 @@ def test_a_callable_whose_release_the_master_did_not_hear_of_is_forgotten_there(
         call = session._make_callable_from_options(pb.CallableOptions(fetch=[total.name]))
         call()
         (on_master,) = cluster.servers["worker:0"].master._sessions.values()
-        assert on_master._callables._known
+        assert on_master._callables._prepared
         losing = lose(methods.RELEASE_CALLABLE, whom="the server")
         del call
         gc.collect()
         losing.wait()
-        assert not on_master._callables._known
+        assert not on_master._callables._prepared

@@ -390,7 +390,7 @@ def test_a_linked_step_that_waits_is_ended_by_its_deadline_and_leaves_nothing(
 def test_a_value_that_comes_with_a_reply_before_there_is_a_link_is_not_lost(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The watcher may be the one that reads, when the other side hangs up after its reply."""
+    """The event loop may be the one that reads, when the other side hangs up after its reply."""
     with tf.device("/job:ps/task:0"):
         x = tf.random_uniform([], 1.0, 1.0)
     with tf.device("/job:worker/task:0"):

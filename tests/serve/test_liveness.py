@@ -14,7 +14,7 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect.liveness import Debts
+from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.rpc.methods import Method
 from tests.serve.clusters import ProcessCluster, processes
 from tests.serve.conftest import Background
@@ -182,40 +182,40 @@ class Silent:
 
 def test_only_what_was_owed_before_the_question_is_lost_without_an_answer() -> None:
     peer = Silent()
-    debts = Debts("it", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
+    rpcs = OutstandingRpcs("it", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
     lost: list[str] = []
-    debts.observed = True  # looked at by hand
-    debts.add("old", lambda error: lost.append("old"))
-    debts.add("settled", lambda error: lost.append("settled"))
-    debts.owed = {what: (since - 60.0, call) for what, (since, call) in debts.owed.items()}
-    debts.look()
-    debts.add("new", lambda error: lost.append("new"))
-    debts.settle("settled")
+    rpcs.observed = True  # looked at by hand
+    rpcs.add("old", lambda error: lost.append("old"))
+    rpcs.add("settled", lambda error: lost.append("settled"))
+    rpcs.calls = {what: (since - 60.0, call) for what, (since, call) in rpcs.calls.items()}
+    rpcs.check()
+    rpcs.add("new", lambda error: lost.append("new"))
+    rpcs.settle("settled")
     peer.asked[0].reject(errors.deadline_exceeded("no answer"))
     assert lost == ["old"]
-    debts.close()
+    rpcs.close()
 
 
 def test_a_peer_that_answers_loses_nothing_however_long_it_owes() -> None:
     peer = Silent()
-    debts = Debts("it", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
+    rpcs = OutstandingRpcs("it", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
     lost: list[errors.OpError] = []
-    debts.observed = True
-    debts.add("old", lost.append)
-    debts.owed = {what: (since - 60.0, call) for what, (since, call) in debts.owed.items()}
+    rpcs.observed = True
+    rpcs.add("old", lost.append)
+    rpcs.calls = {what: (since - 60.0, call) for what, (since, call) in rpcs.calls.items()}
     for count in range(3):
-        debts.look()
+        rpcs.check()
         assert len(peer.asked) == count + 1
         peer.asked[count].resolve(pb.GetStatusResponse())
     assert not lost
-    debts.close()
+    rpcs.close()
 
 
 def test_a_peer_that_owes_nothing_is_not_asked() -> None:
     peer = Silent()
-    debts = Debts("it", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
-    debts.add("done", lambda error: None)
-    debts.settle("done")
-    assert debts.look() is None
+    rpcs = OutstandingRpcs("it", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
+    rpcs.add("done", lambda error: None)
+    rpcs.settle("done")
+    assert rpcs.check() is None
     assert not peer.asked
-    debts.close()
+    rpcs.close()

@@ -17,14 +17,14 @@ import pytest
 
 import headrace as tf
 from headrace.base import errors
-from headrace.client import missing
+from headrace.client import missing_tasks
 from headrace.codec import protos as pb
 from headrace.run import long_waits
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect import awaited, unreachable
-from headrace.serve.connect.awaited import Awaited, wait_for_all
+from headrace.serve.connect import readiness, unreachable
 from headrace.serve.connect.cluster_view import _disagree
+from headrace.serve.connect.readiness import ServerReadiness, wait_for_all
 from headrace.serve.connect.routed import RoutedPeer
 from headrace.serve.connect.unreachable import why
 from headrace.serve.rpc.methods import GET_STATUS
@@ -32,7 +32,7 @@ from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
 from tests.serve.authority import Authority
 from tests.serve.clusters import in_process
-from tests.serve.conftest import SHELLS, Background
+from tests.serve.conftest import TRANSPORTS, Background
 
 Start = Callable[[Callable[[], Any]], Background]
 WITHIN_S = 30.0
@@ -198,7 +198,7 @@ def test_credentials_that_are_not_taken_end_the_wait_at_once(
             why(address, mine, Scope(WITHIN_S))
         peer = RoutedPeer(address, "the server", mine)
         try:
-            awaits = Awaited(
+            awaits = ServerReadiness(
                 peer,
                 lambda: peer.call(GET_STATUS, pb.GetStatusRequest(), Scope(), wait_for_ready=True),
             )
@@ -261,10 +261,10 @@ def test_at_the_end_every_one_that_is_missing_is_named_with_why(
     pool: GrowingPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = [
-        Awaited(Fake("A", "refused"), never),  # type: ignore[arg-type]
-        Awaited(Fake("B"), answers()),  # type: ignore[arg-type]
-        Awaited(Fake("C"), never),  # type: ignore[arg-type]
-        Awaited(Fake("D"), answers("not D"), lambda reply: "somebody else"),  # type: ignore[arg-type]
+        ServerReadiness(Fake("A", "refused"), never),  # type: ignore[arg-type]
+        ServerReadiness(Fake("B"), answers()),  # type: ignore[arg-type]
+        ServerReadiness(Fake("C"), never),  # type: ignore[arg-type]
+        ServerReadiness(Fake("D"), answers("not D"), lambda reply: "somebody else"),  # type: ignore[arg-type]
     ]
     asked[0].reason = "refused"
     monkeypatch.setenv("HEADRACE_CONNECT_TIMEOUT_S", "0.05")
@@ -276,7 +276,7 @@ def test_at_the_end_every_one_that_is_missing_is_named_with_why(
 
 
 def test_a_single_one_makes_a_sentence(pool: GrowingPool) -> None:
-    one = Awaited(Fake("A", "refused"), never)  # type: ignore[arg-type]
+    one = ServerReadiness(Fake("A", "refused"), never)  # type: ignore[arg-type]
     one.reason = "refused"
     with pytest.raises(errors.UnavailableError, match=r"^A has not .* s, refused: check the addr"):
         wait_for_all([one], Scope(0.01), pool)
@@ -285,7 +285,7 @@ def test_a_single_one_makes_a_sentence(pool: GrowingPool) -> None:
 def test_when_all_have_answered_the_answers_come_in_order(pool: GrowingPool) -> None:
     late = never()
     peer = Fake("A")
-    asked = [Awaited(peer, lambda: late), Awaited(Fake("B"), answers(2))]  # type: ignore[arg-type,list-item]
+    asked = [ServerReadiness(peer, lambda: late), ServerReadiness(Fake("B"), answers(2))]  # type: ignore[arg-type,list-item]
     threading.Thread(target=lambda: (peer.looked.wait(WITHIN_S), late.resolve(1))).start()
     assert wait_for_all(asked, Scope(WITHIN_S), pool) == [1, 2]
 
@@ -293,9 +293,9 @@ def test_when_all_have_answered_the_answers_come_in_order(pool: GrowingPool) -> 
 def test_one_that_was_somebody_else_is_asked_again(
     pool: GrowingPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(awaited, "_FIRST_LOOK_S", 0.01)
+    monkeypatch.setattr(readiness, "_FIRST_PROBE_S", 0.01)
     replies = iter(["a stranger", "a stranger", "the one"])
-    one = Awaited(
+    one = ServerReadiness(
         Fake("A"),  # type: ignore[arg-type]
         lambda: Pending.done_with(next(replies)),
         lambda reply: "" if reply == "the one" else reply,
@@ -308,7 +308,7 @@ def test_an_answer_that_nobody_understands_is_an_error(pool: GrowingPool) -> Non
         raise ValueError(f"what is {reply}?")
 
     with pytest.raises(errors.InternalError, match=r"what is 7\?"):
-        wait_for_all([Awaited(Fake("A"), answers(7), fail)], Scope(WITHIN_S), pool)  # type: ignore[arg-type]
+        wait_for_all([ServerReadiness(Fake("A"), answers(7), fail)], Scope(WITHIN_S), pool)  # type: ignore[arg-type]
 
 
 def test_who_refuses_our_credentials_ends_the_wait_and_the_others_are_named_too(
@@ -316,8 +316,8 @@ def test_who_refuses_our_credentials_ends_the_wait_and_the_others_are_named_too(
 ) -> None:
     refused = errors.unauthenticated("who are you?")
     asked = [
-        Awaited(Fake("A"), never),  # type: ignore[arg-type]
-        Awaited(Fake("B"), lambda: Pending.failed_with(refused)),  # type: ignore[arg-type]
+        ServerReadiness(Fake("A"), never),  # type: ignore[arg-type]
+        ServerReadiness(Fake("B"), lambda: Pending.failed_with(refused)),  # type: ignore[arg-type]
     ]
     with pytest.raises(
         errors.UnauthenticatedError,
@@ -330,7 +330,7 @@ def test_a_wait_that_is_given_up_ends_with_its_scopes_error(
     pool: GrowingPool, background: Start
 ) -> None:
     peer, scope = Fake("A"), Scope()
-    waiting = background(lambda: wait_for_all([Awaited(peer, never)], scope, pool))  # type: ignore[arg-type]
+    waiting = background(lambda: wait_for_all([ServerReadiness(peer, never)], scope, pool))  # type: ignore[arg-type]
     assert peer.looked.wait(WITHIN_S)
     scope.cancel(errors.cancelled("never mind"))
     assert isinstance(waiting.error(), errors.CancelledError)
@@ -339,7 +339,7 @@ def test_a_wait_that_is_given_up_ends_with_its_scopes_error(
 @pytest.mark.parametrize(("text", "seconds"), [("", 300.0), ("0", None), ("2.5", 2.5)])
 def test_how_long(text: str, seconds: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_CONNECT_TIMEOUT_S", text)
-    assert awaited.connect_timeout_s() == seconds
+    assert readiness.connect_timeout_s() == seconds
 
 
 # -- the log --------------------------------------------------------------------------------------
@@ -372,11 +372,11 @@ class Notices(logging.Handler):
 @pytest.fixture
 def notices(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notices]:
     """Notices come sooner than usual."""
-    monkeypatch.setattr(awaited, "_FIRST_NOTICE_S", 0.02)
-    monkeypatch.setattr(awaited, "_LAST_NOTICE_S", 0.5)
-    monkeypatch.setattr(awaited, "_FIRST_LOOK_S", 0.01)
-    monkeypatch.setattr(awaited, "_LAST_LOOK_S", 0.1)
-    monkeypatch.setattr(awaited, "_LOOK_FOR_S", 0.5)
+    monkeypatch.setattr(readiness, "_FIRST_NOTICE_S", 0.02)
+    monkeypatch.setattr(readiness, "_LAST_NOTICE_S", 0.5)
+    monkeypatch.setattr(readiness, "_FIRST_PROBE_S", 0.01)
+    monkeypatch.setattr(readiness, "_LAST_PROBE_S", 0.1)
+    monkeypatch.setattr(readiness, "_PROBE_FOR_S", 0.5)
     handler = Notices()
     logger = logging.getLogger("headrace")
     logger.addHandler(handler)
@@ -388,7 +388,7 @@ def test_notices_come_at_growing_intervals(
     pool: GrowingPool, notices: Notices, background: Start
 ) -> None:
     scope = Scope()
-    asked = [Awaited(Fake("A", "refused"), never), Awaited(Fake("B"), answers())]  # type: ignore[arg-type,list-item]
+    asked = [ServerReadiness(Fake("A", "refused"), never), ServerReadiness(Fake("B"), answers())]  # type: ignore[arg-type,list-item]
     began = time.monotonic()
     waiting = background(lambda: wait_for_all(asked, scope, pool))
     with notices._more:
@@ -411,7 +411,7 @@ SOCKETS = ["grpc", "unix", "tcp"]
 @pytest.fixture(params=SOCKETS)
 def sockets(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     name: str = request.param
-    SHELLS[name](monkeypatch)
+    TRANSPORTS[name](monkeypatch)
     return name
 
 
@@ -460,8 +460,8 @@ def test_a_session_waits_only_for_the_tasks_it_needs_and_names_each_that_is_miss
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step tells soon that it waits, though blocked steps are not reported."""
     monkeypatch.setattr(long_waits, "threshold_s", None)
-    monkeypatch.setattr(long_waits, "first_look_s", 0.02)
-    monkeypatch.setattr(missing, "_FIRST_S", 0.01)
+    monkeypatch.setattr(long_waits, "first_poll_s", 0.02)
+    monkeypatch.setattr(missing_tasks, "_FIRST_S", 0.01)
 
 
 def test_the_client_says_too_whom_its_master_waits_for(
@@ -489,13 +489,13 @@ def test_a_client_whose_step_waits_for_something_else_names_no_server(
 ) -> None:
     asked = threading.Semaphore(0)
     with server() as address, pytest.MonkeyPatch.context() as patch:
-        ask = missing.Missing._ask
+        ask = missing_tasks.MissingTasks._ask
 
-        def asking(self: missing.Missing, *args: Any) -> None:
+        def asking(self: missing_tasks.MissingTasks, *args: Any) -> None:
             ask(self, *args)
             asked.release()
 
-        patch.setattr(missing.Missing, "_ask", asking)
+        patch.setattr(missing_tasks.MissingTasks, "_ask", asking)
         queue = tf.FIFOQueue(1, [tf.int32], [[]])
         take, size = queue.dequeue(), queue.size()
         with tf.Session(f"grpc://{address}") as session:
@@ -510,7 +510,7 @@ def test_a_client_whose_step_waits_for_something_else_names_no_server(
 
 
 def test_a_client_names_servers_at_growing_intervals(pool: GrowingPool) -> None:
-    said = missing.Missing(pool, Scope())
+    said = missing_tasks.MissingTasks(pool, Scope())
     waits = [0.0, 4.9, 5.0, 9.9, 10.0, 15.0, 19.9, 5.0, 6.0]  # the last two are of another wait
     assert [s for s in waits if said._is_due(s)] == [4.9, 9.9, 19.9, 5.0]
 

@@ -19,17 +19,17 @@ from headrace.base import errors
 from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
-from headrace.run.crew import Crew
+from headrace.run.thread_group import ThreadGroup
 from headrace.serve.grpc.server import PATIENCE_KEY
 from headrace.serve.lane import server as lane_server
 from headrace.serve.lane.shared_memory import AVAILABLE
 from headrace.serve.lane.socket import LaneSocket
-from headrace.serve.lane.wire import HELLO, NUMBERS
+from headrace.serve.lane.wire import NUMBERS, PROOF
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.security import Security
 from headrace.serve.rpc.status import as_op_error
 from tests.serve.clusters import Cluster, in_process
-from tests.serve.conftest import SHELLS
+from tests.serve.conftest import TRANSPORTS
 from tests.serve.raw_lane import connected, frames_from, lane_of
 
 SECRET = "correct horse battery staple"
@@ -40,7 +40,7 @@ WITHIN_S = 30.0
 @pytest.fixture(params=["unix", "tcp"])
 def guarded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """A ps that asks for SECRET."""
-    SHELLS[request.param](monkeypatch)
+    TRANSPORTS[request.param](monkeypatch)
     monkeypatch.setenv("HEADRACE_SECRET", SECRET)
     with in_process({"ps": 1}) as cluster:
         yield cluster
@@ -56,7 +56,7 @@ def impatient(guarded: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def hello(nonce: bytes) -> bytes:
     """The proof that its sender knows the secret."""
     proof = Security(SECRET).proof(b"client", nonce, bytes(16))
-    return b"".join(frames.pack(Kind.REQUEST, HELLO, 0, bytes(16) + proof))
+    return b"".join(frames.pack(Kind.REQUEST, PROOF, 0, bytes(16) + proof))
 
 
 # -- the lane -------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def test_who_does_not_prove_to_know_the_secret_in_time_is_cut_off(
 
 
 def test_who_sends_a_byte_now_and_then_is_cut_off_too(impatient: Cluster) -> None:
-    slowly = b"".join(frames.pack(Kind.REQUEST, HELLO, 0, bytes(2000)))
+    slowly = b"".join(frames.pack(Kind.REQUEST, PROOF, 0, bytes(2000)))
     with connected(lane_of(impatient)) as sock:
         next(frames_from(sock))
         sock.settimeout(0.01)  # between two bytes
@@ -103,12 +103,12 @@ def test_who_has_proved_it_in_time_stays(guarded: Cluster, monkeypatch: pytest.M
     with connected(lane_of(guarded)) as sock, connected(lane_of(guarded)) as stranger:
         said = frames_from(sock)
         sock.sendall(hello(pb.LaneAddress.FromString(next(said).header).nonce))
-        assert next(said).method == HELLO
+        assert next(said).method == PROOF
         sock.sendall(STATUS)
         assert next(said).kind is Kind.REPLY
         assert (
             len(list(frames_from(stranger))) == 1
-        )  # its greeting, and then the end, when its time is over
+        )  # its handshake, and then the end, when its time is over
         for _ in range(3):
             sock.sendall(STATUS)
             assert next(said).kind is Kind.REPLY
@@ -144,8 +144,8 @@ def test_shared_memory_for_which_there_is_no_descriptor_left_is_an_error_that_sa
     with closing(ours), closing(theirs):
         for end in (ours, theirs):
             end.trust(1 << 24)
-        with Crew("the other end") as crew:
-            crew.start(ours.send_frame, Kind.REQUEST, 0, b"", [value])
+        with ThreadGroup("the other end") as group:
+            group.start(ours.send_frame, Kind.REQUEST, 0, b"", [value])
             assert theirs.read() is not None
         ours.send_frame(Kind.REQUEST, 0, b"", [value])  # now in shared memory
         with descriptors_left(0), pytest.raises(errors.ResourceExhaustedError, match="ulimit -n"):
@@ -167,18 +167,18 @@ def test_a_call_for_which_there_is_no_memory_left_says_so(error: Exception) -> N
 def test_a_patience_that_is_no_number_of_seconds_counts_as_none(
     monkeypatch: pytest.MonkeyPatch, patience: str
 ) -> None:
-    SHELLS["grpc"](monkeypatch)
+    TRANSPORTS["grpc"](monkeypatch)
     with in_process({"ps": 1}) as cluster, grpc.insecure_channel(cluster.address("ps:0")) as there:
         call = there.unary_unary(methods.GET_STATUS.path)
         assert call(b"", metadata=[(PATIENCE_KEY, patience)], timeout=WITHIN_S)
 
 
-@pytest.mark.parametrize("shell", ["grpc", "unix"])
+@pytest.mark.parametrize("transport", ["grpc", "unix"])
 @pytest.mark.parametrize("bits", [40, 53, 62, 63])
 def test_a_time_limit_may_be_as_long_as_its_field_holds(
-    monkeypatch: pytest.MonkeyPatch, shell: str, bits: int
+    monkeypatch: pytest.MonkeyPatch, transport: str, bits: int
 ) -> None:
-    SHELLS[shell](monkeypatch)
+    TRANSPORTS[transport](monkeypatch)
     limit = tf.RunOptions(timeout_in_ms=(1 << bits) - 1)
     with in_process({"ps": 1}) as cluster, tf.Session(cluster.target("ps:0")) as session:
         assert session.run(tf.constant(math.pi), options=limit) == np.float32(math.pi)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.run.crew import Crew
+from headrace.run.thread_group import ThreadGroup
 from tests.serve.clusters import ProcessCluster, processes
 
 WITHIN_S = 5.0  # a step of the other client's takes a millisecond; the machine may be busy
@@ -83,8 +83,8 @@ def test_a_neighbour_works_while_ten_million_matches_are_replaced_and_the_replac
             failed.append(error)
         over.set()
 
-    with Crew("client") as crew:
-        crew.start(replace, name="replaces")
+    with ThreadGroup("client") as group:
+        group.start(replace, name="replaces")
         neighbour.wait_for_the_other()
         neighbour.works(100)
         assert not over.is_set()

@@ -12,8 +12,8 @@ from headrace.base import errors
 from headrace.plan.relay import Stages
 from headrace.run.scope import Scope
 from headrace.run.state.variable import Lease
-from headrace.serve.connect.cluster_view import Owed
-from headrace.serve.master.plans import Fitted, Part, Plan
+from headrace.serve.connect.cluster_view import OutstandingParts
+from headrace.serve.master.plans import BoundPlan, PartitionHandle, Plan
 from headrace.serve.master.step import relay_parts, run_line, run_parts
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
@@ -21,9 +21,9 @@ from headrace.serve.rpc import methods
 
 def part(
     task: str, feeds: str, fetches: str, taken: Sequence[str] = (), given: Sequence[str] = ()
-) -> Part:
+) -> PartitionHandle:
     names = {n: n for n in feeds}, {n: n for n in fetches}
-    return Part(task, task, *names, taken=taken, given=given)
+    return PartitionHandle(task, task, *names, taken=taken, given=given)
 
 
 ALONE = [part("one", "ab", "xy")]
@@ -31,7 +31,7 @@ TWO = [part("one", "a", "x"), part("two", "b", "yz")]
 RELAYED = [part("one", "a", "x", given=("r",)), part("two", "b", "yz", taken=("r",))]
 OTHER_WAY = [part("one", "a", "x", taken=("r",)), part("two", "b", "yz", given=("r",))]
 
-CASES: list[tuple[list[Part], Stages | None, str, bool]] = [
+CASES: list[tuple[list[PartitionHandle], Stages | None, str, bool]] = [
     (ALONE, None, "xy", True),
     (ALONE, None, "yx", False),
     (ALONE, None, "x", False),
@@ -52,32 +52,32 @@ CASES: list[tuple[list[Part], Stages | None, str, bool]] = [
 
 @pytest.mark.parametrize(("parts", "stages", "fetches", "whole"), CASES)
 def test_fetches_come_in_the_order_in_which_they_were_named(
-    parts: list[Part], stages: Stages | None, fetches: str, whole: bool
+    parts: list[PartitionHandle], stages: Stages | None, fetches: str, whole: bool
 ) -> None:
-    fitted = Fitted(Plan(parts, stages=stages), "ab", fetches)
-    requests = fitted.requests(1, ["A", "B"], True)
+    bound = BoundPlan(Plan(parts, stages=stages), "ab", fetches)
+    requests = bound.requests(1, ["A", "B"], True)
     replies = []
     for each in parts:
         made = [np.array(name) for name in each.fetches]
         replies.append(m.ValuesReply([*made, *(np.array("relayed") for _ in each.given)]))
     if stages is not None:
         before, now = stages
-        fitted.pass_on(before, replies, now, requests)
+        bound.pass_on(before, replies, now, requests)
         assert "".join(map(str, requests[now[0]].feeds[1:])) == "relayed"
-    found = fitted.fetches([reply.fetches for reply in replies])
+    found = bound.fetches([reply.fetches for reply in replies])
     assert "".join(map(str, found)) == fetches
     assert any(found is reply.fetches for reply in replies) == whole
 
 
 def test_a_step_without_parts_has_no_fetches() -> None:
-    assert Fitted(Plan([]), (), ()).fetches([]) == []
+    assert BoundPlan(Plan([]), (), ()).fetches([]) == []
 
 
 @pytest.mark.parametrize("feeds", ["ab", "ba"])
 def test_each_part_gets_its_feeds(feeds: str) -> None:
-    fitted = Fitted(Plan(TWO), feeds, "yz")
+    bound = BoundPlan(Plan(TWO), feeds, "yz")
     values: list[Any] = list(feeds.upper())
-    first, second = fitted.requests(7, values, True)
+    first, second = bound.requests(7, values, True)
     assert (first.feeds, second.feeds) == (["A"], ["B"])
     assert (first.step_id, second.step_id) == (7, 7)
 
@@ -91,11 +91,11 @@ Asked = tuple[str, int, list[Any]]
 class Tasks:
     """A cluster whose tasks note what they are asked for, and give leases."""
 
-    def __init__(self, parts: Sequence[Part], own: str, failing: str = "") -> None:
+    def __init__(self, parts: Sequence[PartitionHandle], own: str, failing: str = "") -> None:
         self.parts = {part.graph_handle: part for part in parts}
         self.asked: list[Asked] = []
         self.given: list[Lease] = []
-        self.owed: Owed = {}
+        self.outstanding: OutstandingParts = {}
         self.own_worker = self
         self.own = own
         self._failing = failing
@@ -108,7 +108,7 @@ class Tasks:
     ) -> m.ValuesReply:
         asked = self.parts[request.graph_handle]
         if asked.task != self.own:
-            assert [*self.owed[request.step_id][0]] == [asked]
+            assert [*self.outstanding[request.step_id][0]] == [asked]
         return m.ValuesReply(
             self.run_own_part(
                 request.graph_handle, request.feeds, request.step_id, scope, request.takes_leases
@@ -131,11 +131,11 @@ class Tasks:
 
 
 THERE_AND_BACK = [
-    Part("worker", "worker", {"a": "a"}, {"x": "x"}, taken=("r", "s"), given=("t",)),
-    Part("ps", "first", {"b": "b"}, {"y": "y"}, given=("r", "s")),
-    Part("ps", "last", {}, {"z": "z"}, taken=("t",)),
+    PartitionHandle("worker", "worker", {"a": "a"}, {"x": "x"}, taken=("r", "s"), given=("t",)),
+    PartitionHandle("ps", "first", {"b": "b"}, {"y": "y"}, given=("r", "s")),
+    PartitionHandle("ps", "last", {}, {"z": "z"}, taken=("t",)),
 ]
-LINES: list[tuple[list[Part], Stages | None, str]] = [
+LINES: list[tuple[list[PartitionHandle], Stages | None, str]] = [
     (ALONE, None, "one"),
     (ALONE, None, "another"),
     (RELAYED, ((0,), (1,)), "two"),
@@ -145,35 +145,35 @@ LINES: list[tuple[list[Part], Stages | None, str]] = [
 ]
 
 
-def in_line(cluster: Any, fitted: Fitted) -> list[list[Any]]:
-    assert fitted.line is not None
-    return run_line(cluster, cluster.own, fitted.line, 7, ["A", "B"], True, Scope())
+def in_line(cluster: Any, bound: BoundPlan) -> list[list[Any]]:
+    assert bound.line is not None
+    return run_line(cluster, cluster.own, bound.line, 7, ["A", "B"], True, Scope())
 
 
-def as_others_run(cluster: Any, fitted: Fitted) -> list[list[Any]]:
-    requests, plan = fitted.requests(7, ["A", "B"], True), fitted.plan
+def as_others_run(cluster: Any, bound: BoundPlan) -> list[list[Any]]:
+    requests, plan = bound.requests(7, ["A", "B"], True), bound.plan
     whom = cluster, cluster.own, plan.parts
     if plan.stages is None:
         replies = run_parts(*whom, methods.RUN_PART, requests, Scope())
     else:
         replies = relay_parts(
-            *whom, plan.stages, methods.RUN_PART, requests, fitted.pass_on, Scope()
+            *whom, plan.stages, methods.RUN_PART, requests, bound.pass_on, Scope()
         )
     return [reply.fetches for reply in replies]
 
 
 @pytest.mark.parametrize(("parts", "stages", "own"), LINES)
 def test_parts_in_line_are_asked_and_give_as_those_of_other_plans(
-    parts: list[Part], stages: Stages | None, own: str
+    parts: list[PartitionHandle], stages: Stages | None, own: str
 ) -> None:
     found: list[tuple[list[Asked], list[list[str]]]] = []
     for run in (in_line, as_others_run):
         names = "".join(name for part in parts for name in part.fetches)
         cluster = Tasks(parts, own)
-        values = run(cluster, Fitted(Plan(parts, stages=stages), "ab", names))
+        values = run(cluster, BoundPlan(Plan(parts, stages=stages), "ab", names))
         texts = [[str(value.array) for value in part] for part in values]
         assert [[*part.fetches] for part in parts] == texts
-        assert not cluster.owed
+        assert not cluster.outstanding
         found.append((cluster.asked, texts))
     assert found[0] == found[1]
     assert len(found[0][0]) == len(parts)
@@ -182,19 +182,19 @@ def test_parts_in_line_are_asked_and_give_as_those_of_other_plans(
 @pytest.mark.parametrize("run", [in_line, as_others_run])
 @pytest.mark.parametrize("failing", ["first", "worker", "last"])
 def test_nothing_stays_leased_when_a_part_fails(
-    failing: str, run: Callable[[Any, Fitted], Any]
+    failing: str, run: Callable[[Any, BoundPlan], Any]
 ) -> None:
     cluster = Tasks(THERE_AND_BACK, "worker", failing)
-    fitted = Fitted(Plan(THERE_AND_BACK, stages=((1,), (0,), (2,))), "ab", "xyz")
+    bound = BoundPlan(Plan(THERE_AND_BACK, stages=((1,), (0,), (2,))), "ab", "xyz")
     with pytest.raises(errors.AbortedError, match="for once"):
-        run(cluster, fitted)
+        run(cluster, bound)
     assert [handle for handle, _, _ in cluster.asked][-1] == failing
-    assert not cluster.owed
+    assert not cluster.outstanding
     for lease in cluster.given:
         with pytest.raises(RuntimeError, match="released"):
             _ = lease.array
 
 
 def test_parts_that_run_at_the_same_time_are_in_no_line() -> None:
-    assert Fitted(Plan(TWO), "ab", "xyz").line is None
-    assert Fitted(Plan([*TWO, ALONE[0]], stages=((0, 1), (2,))), "ab", "x").line is None
+    assert BoundPlan(Plan(TWO), "ab", "xyz").line is None
+    assert BoundPlan(Plan([*TWO, ALONE[0]], stages=((0, 1), (2,))), "ab", "x").line is None

@@ -85,10 +85,10 @@ class Session:
         return self.steps
 
 
-def look(watched: Any, lines: Lines) -> tuple[list[str], float | None]:
+def check(watched: Any, lines: Lines) -> tuple[list[str], float | None]:
     """What one look logs, and after how long the next is due."""
     before = len(lines.texts)
-    again = watched.look(10.0)
+    again = watched.check(10.0)
     return lines.texts[before:], again
 
 
@@ -98,7 +98,7 @@ def test_a_line_comes_at_the_threshold_and_then_at_growing_intervals(lines: Line
     said = []
     for waited_s in (6.0, 10.0, 15.0, 20.0, 39.0, 40.0, 79.0, 80.5):
         session.steps = [step(waited_s=waited_s, kind="take")]
-        texts, _ = look(watched, lines)
+        texts, _ = check(watched, lines)
         said += [waited_s] * len(texts)
     assert said == [10.0, 20.0, 40.0, 80.5]
 
@@ -106,11 +106,11 @@ def test_a_line_comes_at_the_threshold_and_then_at_growing_intervals(lines: Line
 def test_the_next_look_is_when_the_next_line_is_due(lines: Lines) -> None:
     session = Session(step(waited_s=7.0), step(2, waited_s=4.0))
     watched = reporter._Watched(session, "session")
-    assert look(watched, lines) == ([], 3.0)
+    assert check(watched, lines) == ([], 3.0)
     session.steps = [step(waited_s=11.0), step(2, waited_s=8.0)]
-    assert look(watched, lines)[1] == 2.0
+    assert check(watched, lines)[1] == 2.0
     session.steps = []
-    assert look(watched, lines) == ([], None)
+    assert check(watched, lines) == ([], None)
 
 
 def test_steps_that_wait_alike_share_a_line(lines: Lines) -> None:
@@ -123,7 +123,7 @@ def test_steps_that_wait_alike_share_a_line(lines: Lines) -> None:
         step(5, kind="take"),
         step(6, kind="take"),
     )
-    texts, _ = look(reporter._Watched(session, "session"), lines)
+    texts, _ = check(reporter._Watched(session, "session"), lines)
     assert [text.partition(" in O")[0].partition(" has")[0] for text in texts] == [
         "a step of session s"
     ] * 5
@@ -132,33 +132,33 @@ def test_steps_that_wait_alike_share_a_line(lines: Lines) -> None:
 def test_an_enqueue_into_a_queue_that_moves_is_not_blocked(lines: Lines) -> None:
     session = Session(step(kind="enqueue", queue=queue(), waited_s=60.0, unmoved_s=1.0))
     watched = reporter._Watched(session, "session")
-    assert look(watched, lines) == ([], 9.0)
+    assert check(watched, lines) == ([], 9.0)
     session.steps = [step(kind="enqueue", queue=queue(), waited_s=69.0, unmoved_s=10.0)]
-    assert len(look(watched, lines)[0]) == 1
+    assert len(check(watched, lines)[0]) == 1
 
 
 def test_who_cannot_say_what_it_waits_for_says_that(lines: Lines) -> None:
     session = Session()
     session.error = tf.errors.UnimplementedError(None, None, "what?")
     watched = reporter._Watched(session, "session 7 at grpc://there:1")
-    assert look(watched, lines) == (
+    assert check(watched, lines) == (
         [
             "session 7 at grpc://there:1 has waited 10 s and more for a step, and cannot learn what that waits for: "
             "it is not a headrace server"
         ],
         None,
     )
-    assert look(watched, lines) == ([], None)
+    assert check(watched, lines) == ([], None)
 
 
 def test_of_a_session_that_was_closed_meanwhile_nothing_is_said(lines: Lines) -> None:
     session = Session()
     watched = reporter._Watched(session, "session")
     session.error = tf.errors.AbortedError(None, None, "it is not known")
-    assert look(watched, lines) == ([], None)
+    assert check(watched, lines) == ([], None)
     session.error = tf.errors.UnavailableError(None, None, "closed")
     watched.forgotten = True
-    assert look(watched, lines) == ([], None)
+    assert check(watched, lines) == ([], None)
 
 
 def test_a_session_that_is_gone_is_forgotten(lines: Lines) -> None:
@@ -167,7 +167,7 @@ def test_a_session_that_is_gone_is_forgotten(lines: Lines) -> None:
     gone = weakref.ref(session)
     del session
     assert gone() is None
-    assert look(watched, lines) == ([], None)
+    assert check(watched, lines) == ([], None)
 
 
 def test_a_session_that_was_reported_ends_with_the_interpreter(
@@ -203,9 +203,9 @@ def test_a_blocked_step_of_this_process_is_reported(lines: Lines) -> None:
 
 
 @pytest.mark.parametrize("limit_ms", [0, 100_000])
-@pytest.mark.parametrize("shell", ["direct", "grpc", "unix"], indirect=True)
+@pytest.mark.parametrize("transport", ["direct", "grpc", "unix"], indirect=True)
 def test_a_step_that_is_blocked_elsewhere_is_reported_here(
-    lines: Lines, shell: str, limit_ms: int
+    lines: Lines, transport: str, limit_ms: int
 ) -> None:
     config = tf.ConfigProto(operation_timeout_in_ms=limit_ms)
     with in_process({"ps": 1}) as cluster:

@@ -11,7 +11,7 @@ import pytest
 
 import headrace as tf
 from headrace.codec import protos as pb
-from headrace.serve.connect import verdict
+from headrace.serve.connect import restart_check
 from tests.serve.clusters import Cluster
 
 Uses = dict[str, Callable[[], Any]]
@@ -81,7 +81,7 @@ def heard(use: Callable[[], Any]) -> list[str]:
 @pytest.fixture(autouse=True)
 def no_task_answers_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine is busy."""
-    monkeypatch.setattr(verdict, "BACK_WITHIN_S", 0.0)
+    monkeypatch.setattr(restart_check, "BACK_WITHIN_S", 0.0)
 
 
 def hears_once(
@@ -102,7 +102,7 @@ def hears_once(
     assert "was restarted" in told[0]
 
 
-@pytest.mark.parametrize("shell", ["direct", "grpc", "unix"], indirect=True)
+@pytest.mark.parametrize("transport", ["direct", "grpc", "unix"], indirect=True)
 @pytest.mark.parametrize("task", ["ps:0", "worker:0"])
 def test_a_restart_is_heard_of_once_whatever_comes_first(cluster: Cluster, task: str) -> None:
     """worker:0 is the master."""
@@ -110,7 +110,7 @@ def test_a_restart_is_heard_of_once_whatever_comes_first(cluster: Cluster, task:
         hears_once(cluster, task, first)
 
 
-@pytest.mark.parametrize("shell", ["unix"], indirect=True)
+@pytest.mark.parametrize("transport", ["unix"], indirect=True)
 def test_isolated_sessions_hear_of_it_once_as_well(cluster: Cluster) -> None:
     """Tasks do not know them after a restart, and take no new plans for them."""
     for first in USES:

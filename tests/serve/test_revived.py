@@ -11,7 +11,7 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect.liveness import Debts, Revived
+from headrace.serve.connect.liveness import OutstandingRpcs, Revived
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.methods import Method
 
@@ -41,9 +41,9 @@ def peer() -> Peer:
 
 @pytest.fixture
 def call(peer: Peer) -> Iterator[Revived]:
-    debts = Debts("/job:ps", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
-    yield Revived(peer, debts, methods.RUN_STEP, None, Scope())  # type: ignore[arg-type]
-    debts.close()
+    rpcs = OutstandingRpcs("/job:ps", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
+    yield Revived(peer, rpcs, methods.RUN_STEP, None, Scope())  # type: ignore[arg-type]
+    rpcs.close()
 
 
 def test_it_is_made_when_the_peer_has_answered(peer: Peer, call: Revived) -> None:

@@ -1,7 +1,7 @@
 """The client scripts of the interop matrix on a cluster of headrace alone: no TensorFlow needed.
 
-Each without sockets and over one of the shells that have them; with HEADRACE_TEST_SHELLS=all, which `make soak` sets,
-over every shell.
+Each without sockets and over one of the transports that have them; with HEADRACE_TEST_SHELLS=all, which `make soak`
+sets, over every transport.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.codec import protos as pb
 from headrace.training.timeline import Timeline
 from tests.interop.scripts.table import AREAS, Here, Raises, close, plain
 from tests.serve.clusters import Cluster, in_process
-from tests.serve.conftest import SHELLS
+from tests.serve.conftest import TRANSPORTS
 
 CASES = {
     (area, name): case
@@ -29,26 +29,26 @@ CASES = {
 }
 
 
-SOCKETS = [shell for shell in SHELLS if shell != "direct"]
+SOCKETS = [transport for transport in TRANSPORTS if transport != "direct"]
 ALL = os.environ.get("HEADRACE_TEST_SHELLS", "") == "all"
 
 
 def over(name: str) -> list[str]:
-    """The shells over which a script is run."""
-    return [*SHELLS] if ALL else ["direct", SOCKETS[zlib.crc32(name.encode()) % len(SOCKETS)]]
+    """The transports over which a script is run."""
+    return [*TRANSPORTS] if ALL else ["direct", SOCKETS[zlib.crc32(name.encode()) % len(SOCKETS)]]
 
 
 @pytest.fixture
-def pair(shell: str) -> Iterator[Cluster]:
+def pair(transport: str) -> Iterator[Cluster]:
     """One ps and one worker in this process."""
     with in_process({"ps": 1, "worker": 1}) as cluster:
         yield cluster
 
 
 @pytest.mark.parametrize(
-    ("shell", "area", "name"),
-    [(shell, area, name) for area, name in CASES for shell in over(name)],
-    indirect=["shell"],
+    ("transport", "area", "name"),
+    [(transport, area, name) for area, name in CASES for transport in over(name)],
+    indirect=["transport"],
 )
 def test_it_is_as_the_script_says(area: str, name: str, pair: Cluster, tmp_path: Path) -> None:
     case = CASES[area, name]

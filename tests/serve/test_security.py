@@ -16,12 +16,12 @@ from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
 from headrace.serve.lane.connect import Unreachable, leads_here
-from headrace.serve.lane.wire import HELLO, NUMBERS, Beside, host_id
+from headrace.serve.lane.wire import NUMBERS, PROOF, OutOfBand, host_id
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.security import Security, security
 from tests.serve.authority import Authority
 from tests.serve.clusters import Cluster, in_process
-from tests.serve.conftest import SHELLS
+from tests.serve.conftest import TRANSPORTS
 from tests.serve.raw_lane import connected, frames_from, lane_of, lane_peer
 
 SECRET = "correct horse battery staple"
@@ -36,7 +36,7 @@ SOCKETS = ["grpc", "unix", "tcp"]
 @pytest.fixture(params=SOCKETS)
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """A ps and a worker that ask for SECRET, over each kind of socket."""
-    SHELLS[request.param](monkeypatch)
+    TRANSPORTS[request.param](monkeypatch)
     monkeypatch.setenv("HEADRACE_SECRET", SECRET)
     with in_process({"ps": 1, "worker": 1}) as cluster:
         yield cluster
@@ -56,7 +56,7 @@ def test_who_knows_the_secret_is_let_in(cluster: Cluster) -> None:
 @pytest.fixture(params=["unix", "tcp"])
 def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """The same, only where there is a lane."""
-    SHELLS[request.param](monkeypatch)
+    TRANSPORTS[request.param](monkeypatch)
     monkeypatch.setenv("HEADRACE_SECRET", SECRET)
     with in_process({"ps": 1}) as cluster:
         yield cluster
@@ -74,9 +74,9 @@ def test_the_lane_lets_no_stranger_in(lane: Cluster, wrong: str) -> None:
 STATUS = frames.pack(Kind.REQUEST, NUMBERS[methods.GET_STATUS.path], 0, b"")
 FIRST = {
     "a call": STATUS,
-    "a proof too short": frames.pack(Kind.REQUEST, HELLO, 0, b"short"),
-    "a proof that is none": frames.pack(Kind.REQUEST, HELLO, 0, bytes(48)),
-    "a frame too large": frames.pack(Kind.REQUEST, HELLO, 0, bytes(100_000)),
+    "a proof too short": frames.pack(Kind.REQUEST, PROOF, 0, b"short"),
+    "a proof that is none": frames.pack(Kind.REQUEST, PROOF, 0, bytes(48)),
+    "a frame too large": frames.pack(Kind.REQUEST, PROOF, 0, bytes(100_000)),
     "no frame": [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" + bytes(64)],
 }
 
@@ -102,7 +102,7 @@ def test_an_answer_does_for_one_connection(lane: Cluster) -> None:
             heard = frames_from(sock)
             nonce = pb.LaneAddress.FromString(next(heard).header).nonce
             said = said or [bytes(16) + knows.proof(b"client", nonce, bytes(16))]
-            sock.sendall(b"".join(frames.pack(Kind.REQUEST, HELLO, 0, said[0])))
+            sock.sendall(b"".join(frames.pack(Kind.REQUEST, PROOF, 0, said[0])))
             reply = next(heard)
             if reply.kind is Kind.REPLY:
                 assert knows.proves(b"server", nonce, bytes(16), reply.header)
@@ -112,7 +112,7 @@ def test_an_answer_does_for_one_connection(lane: Cluster) -> None:
 def test_who_has_a_secret_does_not_talk_to_a_lane_without_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    SHELLS["unix"](monkeypatch)
+    TRANSPORTS["unix"](monkeypatch)
     with (
         in_process({"ps": 1}) as cluster,
         lane_peer(lane_of(cluster), Security(SECRET)) as peer,
@@ -223,11 +223,11 @@ def quickly() -> tf.ConfigProto:
     return tf.ConfigProto(operation_timeout_in_ms=1500)
 
 
-@pytest.mark.parametrize("shell", SOCKETS)
+@pytest.mark.parametrize("transport", SOCKETS)
 def test_a_cluster_over_tls(
-    shell: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    transport: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SHELLS[shell](monkeypatch)
+    TRANSPORTS[transport](monkeypatch)
     use(monkeypatch, cert=authority.cert, key=authority.key, ca=authority.ca, clients="1")
     with in_process({"ps": 1, "worker": 1}) as cluster:
         lane = cluster.servers["ps:0"].worker.lane
@@ -242,7 +242,7 @@ def test_a_cluster_over_tls(
 def test_a_client_needs_a_certificate_where_servers_ask_for_one(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SHELLS["grpc"](monkeypatch)
+    TRANSPORTS["grpc"](monkeypatch)
     use(monkeypatch, cert=authority.cert, key=authority.key, ca=authority.ca, clients="1")
     other = Authority(tmp_path / "others")
     with in_process({"local": 1}) as cluster:
@@ -262,7 +262,7 @@ def test_a_client_needs_a_certificate_where_servers_ask_for_one(
 def test_a_server_that_somebody_else_vouches_for_is_not_believed(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SHELLS["grpc"](monkeypatch)
+    TRANSPORTS["grpc"](monkeypatch)
     use(monkeypatch, cert=authority.cert, key=authority.key)
     with in_process({"local": 1}) as cluster:
         use(monkeypatch, ca=Authority(tmp_path / "others").ca)
@@ -293,7 +293,7 @@ def test_a_lane_without_a_socket_for_this_machine_is_not_tried(
 def test_over_tls_without_a_lane_nothing_is_complained_about(
     authority: Authority, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    SHELLS["tcp"](monkeypatch)
+    TRANSPORTS["tcp"](monkeypatch)
     use(monkeypatch, cert=authority.cert, key=authority.key, ca=authority.ca)
     with in_process({"ps": 1, "worker": 1}) as cluster:
         with tf.device("/job:ps"):
@@ -308,11 +308,11 @@ def test_over_tls_without_a_lane_nothing_is_complained_about(
 # -- the cap ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shell", SOCKETS)
+@pytest.mark.parametrize("transport", SOCKETS)
 def test_a_message_beyond_the_cap_is_refused_and_the_server_goes_on(
-    shell: str, monkeypatch: pytest.MonkeyPatch
+    transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    SHELLS[shell](monkeypatch)
+    TRANSPORTS[transport](monkeypatch)
     monkeypatch.setenv("HEADRACE_MAX_MESSAGE_BYTES", str(1 << 20))
     x = tf.placeholder(tf.float32, [None])
     y = tf.reduce_sum(x)
@@ -325,4 +325,4 @@ def test_a_message_beyond_the_cap_is_refused_and_the_server_goes_on(
 
 def test_places_for_tensors_that_did_not_come_are_an_error() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="more places"):
-        Beside([np.float32(1)]).get([pb.TensorProto()] * 2)
+        OutOfBand([np.float32(1)]).get([pb.TensorProto()] * 2)

@@ -200,8 +200,8 @@ except KeyboardInterrupt:
         process.communicate()
 
 
-@pytest.mark.parametrize("shell", ["direct", "grpc", "unix"], indirect=True)
-def test_a_server_can_be_stopped_and_started_on_its_port_again_and_again(shell: str) -> None:
+@pytest.mark.parametrize("transport", ["direct", "grpc", "unix"], indirect=True)
+def test_a_server_can_be_stopped_and_started_on_its_port_again_and_again(transport: str) -> None:
     spec = addresses({"local": 1})
     variable = tf.Variable(5)
     init = tf.global_variables_initializer()
@@ -230,7 +230,7 @@ def lingering() -> list[threading.Thread]:
     return [t for t in found if t.is_alive()]
 
 
-def test_sessions_over_grpc_leave_no_descriptors(shell: str) -> None:
+def test_sessions_over_grpc_leave_no_descriptors(transport: str) -> None:
     value = tf.constant(1)
     counts = []
     with in_process({"local": 1}) as cluster:
@@ -269,7 +269,7 @@ def draining(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 def test_a_grace_lets_steps_under_way_finish_and_no_others_begin(
-    shell: str, blocked: Blocked, background: Start, draining: threading.Event
+    transport: str, blocked: Blocked, background: Start, draining: threading.Event
 ) -> None:
     with in_process({"local": 1}) as cluster:
         server = cluster.servers["local:0"]
@@ -289,7 +289,9 @@ def test_a_grace_lets_steps_under_way_finish_and_no_others_begin(
         session.close()
 
 
-def test_a_grace_that_passes_ends_the_step(shell: str, blocked: Blocked, background: Start) -> None:
+def test_a_grace_that_passes_ends_the_step(
+    transport: str, blocked: Blocked, background: Start
+) -> None:
     with in_process({"local": 1}) as cluster:
         server = cluster.servers["local:0"]
         take = tf.FIFOQueue(3, [tf.int32], [[]]).dequeue()
@@ -308,7 +310,7 @@ def test_an_idle_server_needs_no_grace() -> None:
     server.join()
 
 
-def test_a_session_outlives_its_server_with_an_error(shell: str) -> None:
+def test_a_session_outlives_its_server_with_an_error(transport: str) -> None:
     server = tf.train.Server({"local": [A]})
     session = tf.Session(server.target)
     value = tf.constant(1)

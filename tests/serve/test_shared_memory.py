@@ -19,7 +19,7 @@ import pytest
 from headrace.base import errors
 from headrace.codec.frame_parser import Parser
 from headrace.codec.frames import Kind, pack
-from headrace.run.crew import Crew
+from headrace.run.thread_group import ThreadGroup
 from headrace.serve.lane import shared_memory
 from headrace.serve.lane.shared_memory import (
     FREE,
@@ -274,7 +274,7 @@ ECHO = """
 import array, socket, sys
 from headrace.codec.frame_parser import Parser
 from headrace.codec.frames import Kind, pack
-from headrace.serve.shared_memory import Borrower
+from headrace.serve.lane.shared_memory import Borrower
 
 sock = socket.socket(fileno=int(sys.argv[1]))
 borrower = Borrower(1 << 30)
@@ -337,8 +337,8 @@ def test_all_large_values_of_a_frame_are_shared_when_they_come_again() -> None:
     def shared() -> int:
         """Of the values of a frame, how many came in shared memory."""
         values = [np.full(1 << 14, number) for number in range(SEGMENTS)]
-        with Crew("the other end") as crew:
-            crew.start(ours.send_frame, Kind.REQUEST, 0, b"", values)
+        with ThreadGroup("the other end") as group:
+            group.start(ours.send_frame, Kind.REQUEST, 0, b"", values)
             frame = theirs.read()
         assert frame is not None
         assert all(map(np.array_equal, frame.values, values))

@@ -13,7 +13,7 @@ import pytest
 import headrace as tf
 from headrace.client.direct import Route
 from tests.serve.clusters import Cluster, ProcessCluster, in_process, processes
-from tests.serve.conftest import SHELLS, Background
+from tests.serve.conftest import TRANSPORTS, Background
 from tests.serve.restarts import JOBS, Model, Program
 from tests.serve.ways import Ways
 
@@ -36,8 +36,8 @@ FIRST, COUNT = map(int, os.environ.get("HEADRACE_TEST_RESTARTS", "0:2").split(":
 def test_a_restart_is_told_once_and_before_anything_is_read(
     way: str, seed: int, monkeypatch: pytest.MonkeyPatch, background: Start
 ) -> None:
-    shell, direct = WAYS[way]
-    SHELLS[shell](monkeypatch)
+    transport, direct = WAYS[way]
+    TRANSPORTS[transport](monkeypatch)
     monkeypatch.setenv("HEADRACE_DIRECT", direct)
     with in_process(JOBS) as cluster:
         model = Model(cluster, seed, background)
@@ -106,7 +106,7 @@ def killed_under_a_step(
 # -- steps at once ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shell", ["direct", "grpc", "unix"], indirect=True)
+@pytest.mark.parametrize("transport", ["direct", "grpc", "unix"], indirect=True)
 def test_of_the_steps_that_are_under_way_at_once_one_is_told(
     cluster: Cluster, background: Start
 ) -> None:
@@ -150,7 +150,7 @@ def test_of_the_steps_that_are_under_way_at_once_one_is_told(
     assert all(isinstance(error, (*others, tf.errors.AbortedError)) for error in errors), errors
 
 
-@pytest.mark.parametrize("shell", ["grpc", "unix"], indirect=True)
+@pytest.mark.parametrize("transport", ["grpc", "unix"], indirect=True)
 def test_a_step_without_time_for_it_does_not_use_up_what_is_told(cluster: Cluster) -> None:
     program = Program()
     with tf.Session(cluster.target("worker:0")) as session:
@@ -176,7 +176,7 @@ def test_a_step_without_time_for_it_does_not_use_up_what_is_told(cluster: Cluste
         assert session.run(read) == 4
 
 
-@pytest.mark.parametrize("shell", ["unix", "tcp"], indirect=True)
+@pytest.mark.parametrize("transport", ["unix", "tcp"], indirect=True)
 def test_a_direct_step_that_loses_its_task_is_told_of_its_restart(
     cluster: Cluster, ways: Ways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +200,7 @@ def test_a_direct_step_that_loses_its_task_is_told_of_its_restart(
         assert session.run(read) == 4
 
 
-@pytest.mark.parametrize("shell", ["direct", "grpc", "unix"], indirect=True)
+@pytest.mark.parametrize("transport", ["direct", "grpc", "unix"], indirect=True)
 @pytest.mark.parametrize("told_by", ["its next piece", "a step"])
 def test_a_partial_run_that_was_under_way_is_over(cluster: Cluster, told_by: str) -> None:
     with tf.device("/job:ps"):

@@ -27,7 +27,7 @@ from headrace.run.exec.kernel import StepState
 from headrace.run.exec.program import Program
 from headrace.run.queues.queue import Queue
 from headrace.run.scope import Scope
-from headrace.run.state.lines import Shared
+from headrace.run.state.wait_queues import WaitingResource
 from headrace.serve.worker import worker as worker_module
 from headrace.serve.worker.worker import Worker
 from tests.serve.broken_steps import HUNG_AFTER_S, names_in
@@ -152,7 +152,7 @@ def _check_idle(worker: Worker) -> None:
         waits = False
         if isinstance(resource, Queue):
             waits = bool(resource._enqueues or resource._dequeues)
-        elif isinstance(resource, Shared):
+        elif isinstance(resource, WaitingResource):
             waits = any(resource._lines)
         assert not waits, f"something waits in {resource.name!r} that nobody asked for"
 

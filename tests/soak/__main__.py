@@ -1,6 +1,6 @@
 """Lets chaos loose on clusters of real processes for a while, starts and stops servers very often, restarts tasks by
 the hundred under sessions that use them, makes histories of queues whose clients are killed, has the contract of
-servers tested over connections that dawdle and break, and runs the scripts of the interop matrix over every shell.
+servers tested over connections that dawdle and break, and runs the scripts of the interop matrix over every transport.
 
 python -m tests.soak --seconds 7200                  two hours
 python -m tests.soak --seed 7 --seconds 0 --only-chaos    one run again
@@ -131,7 +131,7 @@ def contract(seed: int) -> None:
 
 
 def scripts() -> None:
-    """All scripts of the interop matrix over every shell, of which the tests take two each."""
+    """All scripts of the interop matrix over every transport, of which the tests take two each."""
     say("scripts over every shell")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "tests/serve/test_scripts.py"],

@@ -16,7 +16,7 @@ from pathlib import Path
 from unittest import mock
 
 import headrace as tf
-from headrace.serve.connect import registry
+from headrace.serve.connect import local_servers
 from tests.ports import own_ports
 
 WARM_UP = 5
@@ -89,7 +89,7 @@ def cycle(port: int) -> None:
 def run(cycles: int, progress: Callable[[int, Kept], None] = lambda done, kept: None) -> None:
     """So many cycles.  Raises AssertionError if something is left behind."""
     (port,) = own_ports(1)
-    with mock.patch.object(registry, "find", return_value=None):  # as if in other processes
+    with mock.patch.object(local_servers, "find", return_value=None):  # as if in other processes
         for _ in range(WARM_UP):
             cycle(port)
         at_first = settled(None)

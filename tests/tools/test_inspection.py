@@ -21,7 +21,7 @@ from rich.console import Console
 
 import headrace as tf
 from headrace.codec import protos as pb
-from headrace.serve.connect import registry
+from headrace.serve.connect import local_servers
 from headrace.serve.observe import overview
 from headrace.tools.commands import ExitCode
 from headrace.tools.inspection import snapshot
@@ -48,7 +48,7 @@ def tasks_have_time_to_say_what_they_have(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.fixture
 def by_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers of this process are reached as those of another are."""
-    monkeypatch.setattr(registry, "find", lambda address: None)
+    monkeypatch.setattr(local_servers, "find", lambda address: None)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.run.crew import Crew
+from headrace.run.thread_group import ThreadGroup
 from headrace.tools.lifeline import Lifeline
 from headrace.tools.serve import allow_many_connections
 from tests.ports import own_ports
@@ -118,8 +118,8 @@ def test_a_signal_stops_it_while_a_step_is_blocked(address: str) -> None:
                 step = never.dequeue()
             has_begun = begun.dequeue()
             session = tf.Session(f"grpc://{address}")
-            with Crew("test") as crew:
-                crew.start(blocked, session, step)
+            with ThreadGroup("test") as group:
+                group.start(blocked, session, step)
                 assert session.run(has_begun) == 1
                 process.terminate()
                 process.communicate(timeout=30)

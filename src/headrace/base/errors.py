@@ -5,7 +5,7 @@ whatever fields are known there; layers above add theirs with `with_context`, wh
 overwrites, so the innermost knowledge wins.  The fields travel between processes as fields;
 nobody parses messages.
 An error that was raised holds the frames it passed through, and whatever those hold.  So one that is kept (by a scope,
-a result, a session) is a copy that was never raised, `kept`, and who raises it raises one more, `copied`.
+a result, a session) is a copy that was never raised, `detached`, and who raises it raises one more, `copied`.
 Threads: an error is written by the thread that handles it, and read by any.
 Source: TF 1.15 python/framework/errors_impl.py (names, codes, constructor arguments)
 """
@@ -334,7 +334,7 @@ def same(one: BaseException, other: BaseException | None) -> bool:
     return one is other
 
 
-def kept(error: OpError) -> OpError:
+def detached(error: OpError) -> OpError:
     """`error` as it may be kept: itself if it was not raised yet, nor made while another was handled; else a copy."""
     if error.__traceback__ is None and error.__cause__ is None and error.__context__ is None:
         return error

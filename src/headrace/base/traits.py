@@ -45,12 +45,12 @@ MAY_WAIT = Trait(
 )
 POLLS = Trait(
     "POLLS",
-    "the kernel may take long, whatever its arrays' sizes, and looks whether the step is to go on while it works "
+    "the kernel may take long, whatever its arrays' sizes, and polls whether the step is to go on while it works "
     "(`run.exec.polling`); it runs in steps alone",
 )
 SHARES = Trait(
     "SHARES",
-    "the kernel spreads its work over the task's threads where it is large (`run.exec.team`)",
+    "the kernel shares its work among the task's threads where it is large (`run.exec.worker_pool`)",
 )
 NEVER_FOLDED = Trait(
     "NEVER_FOLDED", "two runs are not one: never computed ahead of a step, nor merged with an equal"

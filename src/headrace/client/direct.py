@@ -19,8 +19,8 @@ from typing import Any
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve.connect.cluster_view import Owed
-from headrace.serve.connect.liveness import Debts
+from headrace.serve.connect.cluster_view import OutstandingParts
+from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.connect.peers import Peer
 from headrace.serve.grpc.client import GrpcPeer, peer_name
 from headrace.serve.lane.client import LanePeer
@@ -29,7 +29,7 @@ from headrace.serve.lane.options import max_message_bytes
 from headrace.serve.lane.wire import VERSION
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
-from headrace.serve.rpc.given_up import given_up_of
+from headrace.serve.rpc.cancelled_calls import cancelled_calls_of
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security, chosen
 
@@ -65,12 +65,12 @@ class Route:
         feeds = [values[index] for index in self._feeds] if self._feeds else []
         step_id = _step_ids.getrandbits(56) | 1
         request = m.RunDirectRequest(self._handle, step_id, feeds)
-        owed = self.to.owed
-        owed[step_id] = (self,), time.monotonic()
+        outstanding = self.to.outstanding
+        outstanding[step_id] = (self,), time.monotonic()
         try:
             found: list[Any] = lane.call_now(methods.RUN_DIRECT, request, scope).fetches
         finally:
-            del owed[step_id]
+            del outstanding[step_id]
         if self._as_they_are and len(found) == len(self._fetches):
             return found
         return [found[index] for index in self._fetches]
@@ -79,9 +79,9 @@ class Route:
 class Task:
     """One start of a task.  lane: None until it is reached.  closed: there is another start of it, or no session.
 
-    owed: see `cluster_view.Owed`.
-    settled: the `GivenUp.times` of the session's master when a step last went through it to the task: what was given
-    up of the master since, the task may not have heard of.
+    outstanding: see `cluster_view.OutstandingParts`.
+    settled: the `CancelledCalls.times` of the session's master when a step last went through it to the task: what was
+    given up of the master since, the task may not have heard of.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Task:
         """untold: takes the number of each call that was given up, beside the task's name, for the master."""
         self.start = offer.start
         self.lane: LanePeer | None = None
-        self.owed: Owed = {}
+        self.outstanding: OutstandingParts = {}
         self.settled = 0
         self._untold = untold
         self._address = offer.address
@@ -110,12 +110,12 @@ class Task:
         def probe(answer_s: float) -> GrpcPeer:
             return GrpcPeer(offer.address, offer.task, connect_within_s=answer_s, trusting=trusting)
 
-        self._debts = Debts(self._name, probe)
+        self._rpcs = OutstandingRpcs(self._name, probe)
 
     @property
     def silent(self) -> bool:
         """Whether it was found not to live, and has not been heard of since."""
-        return self._debts.silent
+        return self._rpcs.silent
 
     def use(self) -> LanePeer | None:
         """The lane; if there is none, it is looked for, for steps to come."""
@@ -173,11 +173,11 @@ class Task:
         if self._reached is None:
             host = self._address.rpartition(":")[0]
             self._reached = LanePeer(
-                offered, host, self._name, max_message_bytes(), self._debts, self._security,
-                given_up=given_up_of(self._address), gave_up=self._gave_up,
+                offered, host, self._name, max_message_bytes(), self._rpcs, self._security,
+                cancelled_calls=cancelled_calls_of(self._address), gave_up=self._gave_up,
             )  # fmt: skip
         self._reached.call_now(methods.GET_STATUS, pb.GetStatusRequest(), scope)
-        self._debts.answered()
+        self._rpcs.answered()
         return self._reached
 
     def _gave_up(self, number: int) -> None:
@@ -190,7 +190,7 @@ class Task:
             self.lane = None
         if self._reached is not None:
             self._reached.close()
-        self._debts.close()
+        self._rpcs.close()
 
 
 class Tasks:
@@ -218,11 +218,13 @@ class Tasks:
             earlier.close()
         return Route(offer, task, makes)
 
-    def owed(self) -> Owed:
+    def outstanding(self) -> OutstandingParts:
         """The steps that are under way."""
         with self._lock:
             tasks = list(self._tasks.values())
-        return {step_id: each for task in tasks for step_id, each in task.owed.copy().items()}
+        return {
+            step_id: each for task in tasks for step_id, each in task.outstanding.copy().items()
+        }
 
     def tell(self, master: Peer, handle: str, scope: Scope) -> None:
         """Tell the session's master what was given up, before it asks the tasks for more.  Raises as a call does."""

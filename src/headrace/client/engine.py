@@ -14,7 +14,7 @@ from headrace.graph.tensor import Tensor
 from headrace.run.scope import Scope
 
 if TYPE_CHECKING:
-    from headrace.run.queues.pump import Gate
+    from headrace.run.queues.batch_dequeuer import Gate
 
 StepFunction = Callable[[Sequence[Any], "pb.RunOptions | None", "pb.RunMetadata | None"], list[Any]]
 """(values of the feeds, options, metadata to fill) -> values of the fetches, the caller's own."""
@@ -25,8 +25,8 @@ PlainFunction = Callable[[Sequence[Any]], list[Any]]
 CallFunction = Callable[[Sequence[Any], "pb.RunMetadata | None"], list[Any]]
 """(values of the feeds in order, metadata to fill) -> values of the fetches, the caller's own."""
 
-PumpFunction = Callable[["Gate"], int]
-"""Runs several steps at once if it can; see run.pump."""
+BatchFunction = Callable[["Gate"], int]
+"""Runs several steps at once if it can; see run.batch_dequeuer."""
 
 Release = Callable[[], None]
 
@@ -66,7 +66,7 @@ class Engine(Protocol):
         options: of the run that it is made for, whose time limit holds for making it, too.
         """
 
-    def pump(self, target: Operation) -> PumpFunction | None:
+    def batch_dequeuer(self, target: Operation) -> BatchFunction | None:
         """What runs many steps of `target` at a time, for one thread; None where that could be told."""
 
     def begin_partial(

@@ -13,33 +13,33 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.base import dtypes, errors
-from headrace.client.asking import limit
 from headrace.client.engine import (
+    BatchFunction,
     CallFunction,
-    PumpFunction,
     Release,
     Step,
 )
+from headrace.client.in_flight import StepsInFlight
 from headrace.client.local_callable import local_callable
-from headrace.client.underway import UnderWay
+from headrace.client.run_requests import limit
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.place import place
 from headrace.plan.prune import needed
-from headrace.run.exec.closing import closes_because
+from headrace.run.exec.close_reasons import note_close_reason
 from headrace.run.exec.kernel import Memos, Runtime, StepState
 from headrace.run.exec.program import Program
 from headrace.run.exec.rendezvous import Rendezvous
-from headrace.run.exec.team import Team
+from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.readers.files import Files, named_roots
 from headrace.run.scope import Scope
 from headrace.run.state import handles
 
 if TYPE_CHECKING:
     from headrace.client.partial import LocalPartials
-    from headrace.run.queues.pump import Gate
+    from headrace.run.queues.batch_dequeuer import Gate
 
 _TASK = "/job:localhost/replica:0/task:0"
 _CLOSE_WITHIN_S = 5.0
@@ -62,10 +62,10 @@ class LocalEngine:
         self._runtime = Runtime(
             self._devices[0],
             files=Files(named_roots(), "this process"),
-            team=Team(self._config.intra_op_parallelism_threads),
+            workers=WorkerPool(self._config.intra_op_parallelism_threads),
         )
         self.scope = self._scope = Scope()
-        self._under_way = UnderWay()  # but for steps that never wait
+        self._in_flight = StepsInFlight()  # but for steps that never wait
         self._memos: Memos = {}
         self._step_ids = itertools.count(1)
         self._incarnation = int.from_bytes(os.urandom(8), "little") >> 1 | 1
@@ -87,7 +87,7 @@ class LocalEngine:
         exact: list[Compiled] = []  # for traced steps, made when one is asked for
         timeout_ms = self._config.operation_timeout_in_ms
         runtime, session_scope, ids = self._runtime, self._scope, self._step_ids
-        under_way = self._under_way
+        in_flight = self._in_flight
         has_handles = any(tensor._dtype.base_dtype is dtypes.resource for tensor in feeds)
 
         def run(
@@ -127,38 +127,40 @@ class LocalEngine:
 
         limit_s = timeout_ms / 1000 if timeout_ms > 0 else None
         may_wait = program.may_wait or limit_s is not None
-        straight = program if isinstance(program, Program) and program.stays else None
+        never_waits = program if isinstance(program, Program) and program.stays else None
         if limit_s is not None:
-            straight = None
+            never_waits = None
 
         def plain(values: Sequence[Any]) -> list[Any]:
             if session_scope.error is not None:  # by tf.Session.reset
                 session_scope.check()
             if not may_wait:
                 return program.run(StepState(runtime, session_scope, next(ids)), values)
-            if straight is not None:
+            if never_waits is not None:
                 step = StepState(runtime, session_scope, next(ids))
-                return straight.run(step, values, under_way)
-            with under_way, Scope(limit_s, session_scope) as scope:
+                return never_waits.run(step, values, in_flight)
+            with in_flight, Scope(limit_s, session_scope) as scope:
                 return program.run(StepState(runtime, scope, next(ids), Rendezvous()), values)
 
         return Step(run, None if has_handles else plain)
 
-    def pump(self, target: Operation) -> PumpFunction | None:
-        """See `Engine.pump`."""
+    def batch_dequeuer(self, target: Operation) -> BatchFunction | None:
+        """See `Engine.batch_dequeuer`."""
         from headrace.plan.pump import compile_pump
 
         with self._limited() as scope, self._graph._session_run_lock(scope):
             pruned = needed((), (), [target])
-            pump = compile_pump(pruned, target, self._place(pruned.ops), self._memos)
-        if pump is None:
+            batch_dequeuer = compile_pump(pruned, target, self._place(pruned.ops), self._memos)
+        if batch_dequeuer is None:
             return None
 
         def run(gate: Gate) -> int:
             if self._scope.error is not None:
                 return 0
-            with self._under_way:
-                made = pump.run(StepState(self._runtime, self._scope, next(self._step_ids)), gate)
+            with self._in_flight:
+                made = batch_dequeuer.run(
+                    StepState(self._runtime, self._scope, next(self._step_ids)), gate
+                )
             for _ in range(made - 1):
                 next(self._step_ids)
             return made
@@ -232,7 +234,7 @@ class LocalEngine:
         """See `Engine.partial_step`."""
         timeout_ms = self._config.operation_timeout_in_ms
         limit_s = timeout_ms / 1000 if timeout_ms > 0 else None
-        with self._under_way, Scope(limit_s, self._scope) as scope:
+        with self._in_flight, Scope(limit_s, self._scope) as scope:
             scope.check()
             return self._partial_runs().step(handle, feeds, fetches, scope)
 
@@ -258,11 +260,11 @@ class LocalEngine:
                     f"Invalid inter_op_thread_pool: {options.inter_op_thread_pool}; the ConfigProto names {pools}"
                 )
         limit_s = timeout_ms / 1000 if timeout_ms > 0 else None
-        with self._under_way, Scope(limit_s, self._scope) as scope:
+        with self._in_flight, Scope(limit_s, self._scope) as scope:
             if options is not None and options.headrace_close_reason:
                 from headrace.serve.rpc.status import from_bytes
 
-                closes_because(scope, from_bytes(options.headrace_close_reason))
+                note_close_reason(scope, from_bytes(options.headrace_close_reason))
             step = StepState(self._runtime, scope, next(self._step_ids), Rendezvous(), stats)
             found = program.run(step, values)
         if metadata is not None:
@@ -309,11 +311,11 @@ class LocalEngine:
         _open_engines.discard(self)
         self._scope.cancel(errors.session_closed())
         if wait_s:
-            self._under_way.wait_until_none(wait_s)
+            self._in_flight.wait_until_none(wait_s)
         if self._partials is not None:
             self._partials.close(wait_s > 0)
         self._runtime.resources.close()
-        self._runtime.team.close()
+        self._runtime.workers.close()
 
 
 def _collector() -> Any:

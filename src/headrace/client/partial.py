@@ -18,11 +18,11 @@ from headrace.plan.compile import Compiled
 from headrace.plan.partial import local_partial
 from headrace.plan.progress import Progress, unknown_handle
 from headrace.plan.prune import needed
-from headrace.run.crew import Crew
 from headrace.run.exec.kernel import Memos, Runtime, StepState
 from headrace.run.exec.partial import PartialRun
 from headrace.run.exec.rendezvous import Rendezvous
 from headrace.run.scope import Scope
+from headrace.run.thread_group import ThreadGroup
 
 _MOST_PLANS = 256
 
@@ -57,7 +57,7 @@ class LocalPartials:
         self._lock = threading.Lock()
         self._plans: dict[Any, _Plan] = {}
         self._runs: dict[str, _Run] = {}
-        self._crew: Crew | None = None
+        self._group: ThreadGroup | None = None
 
     def begin(
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
@@ -73,9 +73,9 @@ class LocalPartials:
 
         with self._lock:
             self._scope.check()
-            if self._crew is None:
-                self._crew = Crew("partial runs").__enter__()
-            partial = PartialRun(rendezvous, run, self._crew.start, scope.cancel)
+            if self._group is None:
+                self._group = ThreadGroup("partial runs").__enter__()
+            partial = PartialRun(rendezvous, run, self._group.start, scope.cancel)
             handle = (
                 f"{','.join(t.name for t in feeds)}->{','.join(t.name for t in fetches)}/{number}"
             )
@@ -129,6 +129,6 @@ class LocalPartials:
         """Forget the runs, which the session's scope has ended; `wait` for their threads."""
         with self._lock:
             self._runs.clear()
-            crew, self._crew = self._crew, None
-        if crew is not None and wait:
-            crew.__exit__(None, None, None)
+            group, self._group = self._group, None
+        if group is not None and wait:
+            group.__exit__(None, None, None)

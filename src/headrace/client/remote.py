@@ -19,30 +19,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.client import leaving
-from headrace.client.asking import asks_for_more, fill, limit, writable
-from headrace.client.engine import CallFunction, PumpFunction, Release, Step, StepFunction
-from headrace.client.link import CLOSE_WITHIN_S, Link
-from headrace.client.missing import Missing
+from headrace.client import interpreter_exit
+from headrace.client.engine import BatchFunction, CallFunction, Release, Step, StepFunction
+from headrace.client.in_flight import StepsInFlight
+from headrace.client.missing_tasks import MissingTasks
+from headrace.client.remote_session import CLOSE_WITHIN_S, RemoteSession
+from headrace.client.run_requests import asks_for_more, fill, limit, writable
 from headrace.client.target import address_of, master_at
-from headrace.client.underway import UnderWay
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 from headrace.run.scope import Scope
-from headrace.serve.connect import registry
+from headrace.serve.connect import local_servers
 from headrace.serve.connect.peers import Peer
-from headrace.serve.connect.persistent import insist
-from headrace.serve.connect.verdict import verdict
+from headrace.serve.connect.restart_check import check_restarts
+from headrace.serve.connect.retries import call_with_retries
 from headrace.serve.lane.connect import Unreachable
 from headrace.serve.lane.options import direct_steps
-from headrace.serve.observe.overview import add_owed
+from headrace.serve.observe.overview import add_outstanding
 from headrace.serve.observe.placement_log import log_placement
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
-from headrace.serve.rpc.status import ForgottenStepError, RestartedError, UnattendedError
+from headrace.serve.rpc.status import ForgottenStepError, RestartedError, SessionExpiredError
 from headrace.serve.rpc.waiting import follow
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ class RemoteEngine:
         self._timeout_ms = self._config.operation_timeout_in_ms  # 0: none
         self._pool = GrowingPool("headrace client")
         self.scope = self._scope = Scope()
-        self._missing = Missing(self._pool, self._scope)
-        self._under_way = UnderWay()
+        self._missing = MissingTasks(self._pool, self._scope)
+        self._in_flight = StepsInFlight()
         self._lock = threading.Lock()
-        self._known: Link | None = None
+        self._current: RemoteSession | None = None
         self._starts: dict[
             str, int
         ] = {}  # of tasks that were used, for a master that is started anew
@@ -84,7 +84,8 @@ class RemoteEngine:
         self._tasks: Tasks | None = None  # that are asked for steps without the master
         self._placed: set[str] = set()  # nodes whose placement has been logged
         self._logs_placement = self._config.log_device_placement and (
-            registry.find(address_of(target)) is None  # else the master does, for the same reader
+            local_servers.find(address_of(target))
+            is None  # else the master does, for the same reader
         )
         _open_engines.add(self)
 
@@ -105,13 +106,13 @@ class RemoteEngine:
         self, feed_names: Sequence[str], fetch_names: list[str], target_names: list[str]
     ) -> Step:
         logged: list[bool] = []  # not empty: its placement has been logged
-        known: _Known | None = None
-        under_way = self._under_way
-        steps = under_way.steps
+        prepared: _PreparedStep | None = None
+        in_flight = self._in_flight
+        steps = in_flight.steps
 
         def plain(values: Sequence[Any], options: pb.RunOptions | None = None) -> list[Any]:
-            nonlocal known
-            now = known
+            nonlocal prepared
+            now = prepared
             if now is None or now.valid is not self._valid:
                 return run(values, options, None)
             step = object()
@@ -119,15 +120,15 @@ class RemoteEngine:
             try:
                 found = self._run_known(now, values, options)
             except ForgottenStepError:  # then by its names, as for the first time
-                known = None
+                prepared = None
                 return run(values, options, None)
             except (errors.AbortedError, errors.UnavailableError):
-                known = None
+                prepared = None
                 raise
             finally:
                 del steps[step]
-                if under_way.awaited:
-                    under_way.tell()
+                if in_flight.awaited:
+                    in_flight.tell()
             for value in found:
                 if value.__class__ is np.ndarray and not value.flags.writeable:
                     return [*map(writable, found)]
@@ -136,28 +137,28 @@ class RemoteEngine:
         def run(
             values: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
         ) -> list[Any]:
-            nonlocal known
-            link = self._link()
+            nonlocal prepared
+            remote = self._remote()
             is_plain = metadata is None and not (options and asks_for_more(options))
-            if is_plain and known is not None and known.valid is self._valid:
+            if is_plain and prepared is not None and prepared.valid is self._valid:
                 return plain(values, options)
-            with self._under_way, self._limited(options) as scope, self._minding(link, scope):
-                link.ship(scope)
+            with self._in_flight, self._limited(options) as scope, self._minding(remote, scope):
+                remote.ship(scope)
                 sent = self._sent_options(options, scope)
                 log_now = self._logs_placement and not logged
                 if log_now:
                     sent = sent or pb.RunOptions()
                     sent.output_partition_graphs = True
                 request = m.RunStepRequest(
-                    link.handle,
+                    remote.handle,
                     list(zip(feed_names, values, strict=True)),
                     fetch_names,
                     target_names,
                     sent,
                 )
                 valid = self._valid
-                reply: m.RunStepReply = self._ask(link, methods.RUN_STEP, request, scope)
-                self._uses(link, reply.starts)
+                reply: m.RunStepReply = self._ask(remote, methods.RUN_STEP, request, scope)
+                self._uses(remote, reply.starts)
             if log_now and reply.metadata is not None:
                 self._log_placement(reply.metadata)
                 logged.append(True)
@@ -165,10 +166,10 @@ class RemoteEngine:
                     del reply.metadata.partition_graphs[:]
             fill(metadata, reply.metadata)
             if reply.signature and is_plain and not log_now:
-                known = _Known(
-                    link,
+                prepared = _PreparedStep(
+                    remote,
                     valid,
-                    m.RunKnownRequest(link.handle, reply.signature, []),
+                    m.RunKnownRequest(remote.handle, reply.signature, []),
                     self._route(reply.direct, fetch_names),
                 )
             found = dict(reply.tensors)
@@ -177,46 +178,53 @@ class RemoteEngine:
         return Step(run, plain)
 
     def _run_known(
-        self, known: _Known, values: Sequence[Any], options: pb.RunOptions | None
+        self, prepared: _PreparedStep, values: Sequence[Any], options: pb.RunOptions | None
     ) -> list[Any]:
         """Run a step by its number, or direct.  Raises ForgottenStepError if it was not begun."""
-        link, route, scope = known.link, known.route, self._scope
+        remote, route, scope = prepared.remote, prepared.route, self._scope
         timeout_ms = options.timeout_in_ms if options is not None else 0
         timeout_ms = timeout_ms or self._timeout_ms
         try:
             if route is not None:
                 if route.to.closed:  # the master knows a way to its successor
                     raise ForgottenStepError.of("the task was started anew")
-                lane, direct = route.to.use(), link.direct
-                settled = route.to.settled == link.master.given_up.times
+                lane, direct = route.to.use(), remote.direct
+                settled = route.to.settled == remote.master.cancelled_calls.times
                 if lane is not None and direct is not None and settled:
                     scope = direct
                     if timeout_ms or route.timeout_ms:
                         scope = limit(timeout_ms or route.timeout_ms, direct)
-                    return self._run_direct(link, route, lane, values, scope)
-            if timeout_ms or not link.master.remote:
+                    return self._run_direct(remote, route, lane, values, scope)
+            if timeout_ms or not remote.master.remote:
                 scope = limit(timeout_ms, self._scope)
-            request = known.request
+            request = prepared.request
             if values:
                 request = m.RunKnownRequest(request.session_handle, request.signature, list(values))
-            before = link.master.given_up.times
-            done: m.ValuesReply = self._ask(link, methods.RUN_KNOWN, request, scope)
+            before = remote.master.cancelled_calls.times
+            done: m.ValuesReply = self._ask(remote, methods.RUN_KNOWN, request, scope)
             if route is not None:
                 route.to.settled = before
         except (errors.AbortedError, errors.UnavailableError) as error:
-            self._check_restarted(link, error, scope)
+            self._check_restarted(remote, error, scope)
             raise
         return done.fetches
 
-    def _ask(self, link: Link, method: methods.Method, request: Any, scope: Scope) -> Any:
-        """The master's reply to a request that runs something; see serve.rpc.given_up."""
+    def _ask(
+        self, remote: RemoteSession, method: methods.Method, request: Any, scope: Scope
+    ) -> Any:
+        """The master's reply to a request that runs something; see serve.rpc.cancelled_calls."""
         tasks = self._tasks
         if tasks is not None and tasks.untold:
-            tasks.tell(link.master, link.handle, scope)
-        return link.master.call_now(method, request, scope)
+            tasks.tell(remote.master, remote.handle, scope)
+        return remote.master.call_now(method, request, scope)
 
     def _run_direct(
-        self, link: Link, route: Route, lane: LanePeer, values: Sequence[Any], scope: Scope
+        self,
+        remote: RemoteSession,
+        route: Route,
+        lane: LanePeer,
+        values: Sequence[Any],
+        scope: Scope,
     ) -> list[Any]:
         try:
             return route.run(lane, values, scope)
@@ -225,10 +233,10 @@ class RemoteEngine:
             raise ForgottenStepError.of(str(error)) from error
         except errors.UnavailableError:
             route.to.leave()
-            self._have_checked(link, route, scope)
+            self._have_checked(remote, route, scope)
             raise
 
-    def _have_checked(self, link: Link, route: Route, scope: Scope) -> None:
+    def _have_checked(self, remote: RemoteSession, route: Route, scope: Scope) -> None:
         """Have the master see whether a task that was lost in a direct step was restarted.  Raises Restarted if so, and
         the session has not been told yet.
         """
@@ -237,11 +245,11 @@ class RemoteEngine:
         left_s = scope.remaining()
         within_s = _CHECK_WITHIN_S if left_s is None else min(left_s, _CHECK_WITHIN_S)
         request = pb.CheckTaskRequest(
-            session_handle=link.handle, task=route.task, start=route.to.start
+            session_handle=remote.handle, task=route.task, start=route.to.start
         )
         with Scope(within_s, self._scope) as asking:
             try:
-                link.master.call_now(methods.CHECK_TASK, request, asking)
+                remote.master.call_now(methods.CHECK_TASK, request, asking)
             except RestartedError:
                 raise
             except errors.OpError:  # the master is gone, say, which is found out elsewhere
@@ -274,18 +282,18 @@ class RemoteEngine:
         return sent
 
     def _log_placement(self, metadata: pb.RunMetadata) -> None:
-        known = self._graph._ops
+        in_graph = self._graph._ops
         log_placement(
             (
                 (node.name, node.op, node.device)
                 for graph in metadata.partition_graphs
                 for node in graph.node
-                if node.name in known
+                if node.name in in_graph
             ),
             self._placed,
         )
 
-    def pump(self, target: Operation) -> PumpFunction | None:
+    def batch_dequeuer(self, target: Operation) -> BatchFunction | None:
         """None: every step is a message."""
         return None
 
@@ -293,16 +301,16 @@ class RemoteEngine:
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]
     ) -> str:
         """See `Engine.begin_partial`."""
-        link = self._link()
-        with self._under_way, self._limited(None) as scope, self._minding(link, scope):
-            link.ship(scope)
+        remote = self._remote()
+        with self._in_flight, self._limited(None) as scope, self._minding(remote, scope):
+            remote.ship(scope)
             request = pb.PartialRunSetupRequest(
-                session_handle=link.handle,
+                session_handle=remote.handle,
                 feed=[tensor.name for tensor in feeds],
                 fetch=[tensor.name for tensor in fetches],
                 target=[op.name for op in targets],
             )
-            reply = link.master.call_now(methods.PARTIAL_RUN_SETUP, request, scope)
+            reply = remote.master.call_now(methods.PARTIAL_RUN_SETUP, request, scope)
         handle: str = reply.partial_run_handle
         return handle
 
@@ -310,48 +318,48 @@ class RemoteEngine:
         self, handle: str, feeds: Mapping[str, Any], fetches: Sequence[str]
     ) -> list[Any]:
         """See `Engine.partial_step`."""
-        link = self._link()
-        with self._under_way, self._limited(None) as scope, self._minding(link, scope):
-            link.ship(scope)
+        remote = self._remote()
+        with self._in_flight, self._limited(None) as scope, self._minding(remote, scope):
+            remote.ship(scope)
             request = m.RunStepRequest(
-                link.handle, list(feeds.items()), list(fetches), [],
+                remote.handle, list(feeds.items()), list(fetches), [],
                 self._sent_options(None, scope), handle,
             )  # fmt: skip
-            reply: m.RunStepReply = self._ask(link, methods.RUN_STEP, request, scope)
-            self._uses(link, reply.starts)
+            reply: m.RunStepReply = self._ask(remote, methods.RUN_STEP, request, scope)
+            self._uses(remote, reply.starts)
         found = dict(reply.tensors)
         return [writable(found[name]) for name in fetches]
 
     def callable(self, graph: Graph, options: pb.CallableOptions) -> tuple[CallFunction, Release]:
         """See `Engine.callable`."""
         number = 0
-        link: Link | None = None
+        remote: RemoteSession | None = None
         asked = options.run_options
         step: Step | None = None  # the same as one that may go straight to its task
         if not (options.tensor_connection or asks_for_more(asked)):
             step = self._step(list(options.feed), list(options.fetch), list(options.target))
 
-        def make(scope: Scope) -> Link:
-            nonlocal number, link
-            current = self._link()
-            if current is not link:  # at first, and when the master has been restarted
+        def make(scope: Scope) -> RemoteSession:
+            nonlocal number, remote
+            current = self._remote()
+            if current is not remote:  # at first, and when the master has been restarted
                 with self._minding(current, scope):
                     current.ship(scope)
                     making = pb.MakeCallableRequest(session_handle=current.handle, options=options)
                     number = current.master.call_now(methods.MAKE_CALLABLE, making, scope).handle
-                link = current
+                remote = current
             return current
 
-        with self._under_way, self._limited(asked) as scope:
+        with self._in_flight, self._limited(asked) as scope:
             make(scope)
 
         def call(values: Sequence[Any], metadata: pb.RunMetadata | None) -> list[Any]:
-            ours = link is not None and link is self._known and link.direct is not None
+            ours = remote is not None and remote is self._current and remote.direct is not None
             if step is not None and ours and len(values) == len(options.feed):
                 found = step(values, asked, None)
                 fill(metadata, None)
                 return found
-            with self._under_way, self._limited(asked) as scope:
+            with self._in_flight, self._limited(asked) as scope:
                 scope.check()
                 current = make(scope)
                 request = m.RunCallableRequest(current.handle, number, list(values))
@@ -363,41 +371,41 @@ class RemoteEngine:
             fill(metadata, reply.metadata)
             return [writable(value) for value in reply.fetches]
 
-        return call, lambda: self._release_callable(link, number) if link is not None else None
+        return call, lambda: self._release_callable(remote, number) if remote is not None else None
 
-    def _release_callable(self, link: Link, number: int) -> None:
+    def _release_callable(self, remote: RemoteSession, number: int) -> None:
         """Ask the master to forget a callable; nobody waits for the reply."""
-        if self._scope.error is None and link.handle and not sys.is_finalizing():
-            request = pb.ReleaseCallableRequest(session_handle=link.handle, handle=number)
-            insist(link.master, methods.RELEASE_CALLABLE, request, self._scope)
+        if self._scope.error is None and remote.handle and not sys.is_finalizing():
+            request = pb.ReleaseCallableRequest(session_handle=remote.handle, handle=number)
+            call_with_retries(remote.master, methods.RELEASE_CALLABLE, request, self._scope)
 
-    def _link(self) -> Link:
-        """The link to the master; it need not be up yet."""
-        link = self._known
-        if link is None:
+    def _remote(self) -> RemoteSession:
+        """The session on the master; it need not be up yet."""
+        remote = self._current
+        if remote is None:
             with self._lock:
                 self._scope.check()
-                link = self._known
-                if link is None:
+                remote = self._current
+                if remote is None:
                     master = master_at(self._target, self._pool, self._security)
-                    link = self._known = self._new_link(master)
-        return link
+                    remote = self._current = self._new_remote(master)
+        return remote
 
-    def _new_link(self, master: Peer) -> Link:
-        return Link(
+    def _new_remote(self, master: Peer) -> RemoteSession:
+        return RemoteSession(
             master, self._target, self._graph, self._config, self._scope, self._pool, self._starts
         )
 
-    def _uses(self, link: Link, starts: Mapping[str, int]) -> None:
+    def _uses(self, remote: RemoteSession, starts: Mapping[str, int]) -> None:
         """A step has run on tasks in these starts."""
-        if starts and self._known is link:
+        if starts and self._current is remote:
             self._starts.update(starts)
 
-    def _minding(self, link: Link, scope: Scope) -> _Minding:
+    def _minding(self, remote: RemoteSession, scope: Scope) -> _Minding:
         """Around a call: see `_check_restarted`."""
-        return _Minding(self, link, scope)
+        return _Minding(self, remote, scope)
 
-    def _check_restarted(self, link: Link, error: errors.OpError, scope: Scope) -> None:
+    def _check_restarted(self, remote: RemoteSession, error: errors.OpError, scope: Scope) -> None:
         """If `error` came of the master's having been restarted, or having given the session up, raise Aborted
         that says so: once, and Unavailable instead of what else is Aborted because of that.  That is found out by the
         step's deadline, if at all.
@@ -410,14 +418,14 @@ class RemoteEngine:
             self._valid = object()
             raise errors.aborted(error.message) from error.__cause__
         told: errors.OpError | None = None
-        lost = self._known is not link  # of which another step has told
-        if not lost and isinstance(error, UnattendedError):
+        lost = self._current is not remote  # of which another step has told
+        if not lost and isinstance(error, SessionExpiredError):
             told = errors.aborted(
                 f"{error.message}. Steps that were under way were cancelled, queues of this session alone are gone; "
                 "variables are as they were, and the next step makes the session anew"
             )
         elif not lost:
-            found = self._master_verdict(link, scope)
+            found = self._master_was_restarted(remote, scope)
             if found is True:
                 told = errors.aborted(
                     f"the server at {address_of(self._target)} was restarted: it does not know the session any more. "
@@ -425,74 +433,74 @@ class RemoteEngine:
                 )
             lost = found is None
         if told is not None:
-            if self._renew(link):
+            if self._renew(remote):
                 raise told from error
             lost = True
         if lost and isinstance(error, errors.AbortedError):
             raise errors.unavailable(
-                f"the session on {link.master.name} was lost while a step was under way"
+                f"the session on {remote.master.name} was lost while a step was under way"
             ) from error
 
-    def _master_verdict(self, link: Link, scope: Scope) -> bool | None:
+    def _master_was_restarted(self, remote: RemoteSession, scope: Scope) -> bool | None:
         """Whether the master was restarted; None: it does not answer."""
-        master = link.master
+        master = remote.master
         if not master.remote:
-            return master.stale and registry.find(address_of(self._target)) is not None
-        if not link.incarnation:
+            return master.stale and local_servers.find(address_of(self._target)) is not None
+        if not remote.incarnation:
             return False  # TensorFlow's, or the session was never there
         name = master.name
-        found = verdict({name: master}, {name: link.incarnation}, scope, self._scope)
+        found = check_restarts({name: master}, {name: remote.incarnation}, scope, self._scope)
         if found.restarted:
             return True
         return None if found.silent else False
 
-    def _renew(self, link: Link) -> bool:
+    def _renew(self, remote: RemoteSession) -> bool:
         """Have the next step make the session anew; false if another one has it already."""
         with self._lock:
-            if self._known is not link:
+            if self._current is not remote:
                 return False
-            master = link.master
+            master = remote.master
             if master.stale:
                 master = master_at(self._target, self._pool, self._security)
             for task, start in list(self._starts.items()):
-                if start == link.incarnation:  # the master's own: it is told of now
+                if start == remote.incarnation:  # the master's own: it is told of now
                     self._starts.pop(task, None)
-            self._known = self._new_link(master)
+            self._current = self._new_remote(master)
             self._valid = object()
         return True
 
     @property
     def handle(self) -> str:
         """See `Engine.handle`."""
-        link = self._known
-        return link.handle if link is not None else ""
+        remote = self._current
+        return remote.handle if remote is not None else ""
 
     def inspect(self) -> pb.InspectResponse:
         """See `Engine.inspect`."""
-        link = self._known
-        if link is None or not link.handle:
+        remote = self._current
+        if remote is None or not remote.handle:
             return pb.InspectResponse()
-        request = pb.InspectRequest(session_handle=link.handle, blocked_only=True)
-        with self._under_way, Scope(_INSPECT_WITHIN_S, self._scope) as scope:
-            asked = link.master.call(methods.INSPECT_CLUSTER, request, scope)
+        request = pb.InspectRequest(session_handle=remote.handle, blocked_only=True)
+        with self._in_flight, Scope(_INSPECT_WITHIN_S, self._scope) as scope:
+            asked = remote.master.call(methods.INSPECT_CLUSTER, request, scope)
             found: pb.InspectResponse = asked.wait(scope)
         if self._tasks is not None:
-            add_owed(found, self._tasks.owed(), link.handle)
+            add_outstanding(found, self._tasks.outstanding(), remote.handle)
         return found
 
     def waits_long(self, waited_s: float) -> None:
         """See `Engine.waits_long`."""
-        link = self._known
-        if link is not None and link.handle and link.master.remote:
-            self._missing.ask(link.master, link.handle)
+        remote = self._current
+        if remote is not None and remote.handle and remote.master.remote:
+            self._missing.ask(remote.master, remote.handle)
 
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """The devices of the cluster."""
-        link = self._link()
-        with self._under_way, self._limited(None) as scope, self._minding(link, scope):
-            link.open(scope)  # whatever is wrong with the graph is none of its business
-            request = pb.ListDevicesRequest(session_handle=link.handle)
-            reply = link.master.call_now(methods.LIST_DEVICES, request, scope)
+        remote = self._remote()
+        with self._in_flight, self._limited(None) as scope, self._minding(remote, scope):
+            remote.open(scope)  # whatever is wrong with the graph is none of its business
+            request = pb.ListDevicesRequest(session_handle=remote.handle)
+            reply = remote.master.call_now(methods.LIST_DEVICES, request, scope)
         return [*reply.local_device, *reply.remote_device]
 
     def close(self) -> None:
@@ -514,13 +522,13 @@ class RemoteEngine:
         if closed:
             return
         self._scope.cancel(errors.session_closed())
-        link = self._known
-        asked = link.close() if link is not None else None
+        remote = self._current
+        asked = remote.close() if remote is not None else None
         if asked is not None and wait_s:
             with contextlib.suppress(errors.OpError):  # a master that is gone has no session either
                 follow(asked).wait(Scope(wait_s))
         if wait_s:
-            self._under_way.wait_until_none(wait_s)
+            self._in_flight.wait_until_none(wait_s)
         if asked is None or asked.done:
             self._disconnect(wait=wait_s > 0)
         else:
@@ -534,19 +542,19 @@ class RemoteEngine:
     def _disconnect(self, wait: bool) -> None:
         if self._tasks is not None:
             self._tasks.close()
-        if self._known is not None:
-            self._known.master.close()
+        if self._current is not None:
+            self._current.master.close()
         self._pool.shutdown(wait)
 
 
 @dataclass(slots=True)
-class _Known:
+class _PreparedStep:
     """A step that has been named once: how its master is asked for it, and the way to its one task, if it has one.
 
     request: without feeds; never changed.  valid: the engine's, as long as it is.
     """
 
-    link: Link
+    remote: RemoteSession
     valid: object
     request: m.RunKnownRequest
     route: Route | None
@@ -555,11 +563,11 @@ class _Known:
 class _Minding:
     """A context manager; a generator would cost every step some microseconds."""
 
-    __slots__ = ("_engine", "_link", "_scope")
+    __slots__ = ("_engine", "_remote", "_scope")
 
-    def __init__(self, engine: RemoteEngine, link: Link, scope: Scope) -> None:
+    def __init__(self, engine: RemoteEngine, remote: RemoteSession, scope: Scope) -> None:
         self._engine = engine
-        self._link = link
+        self._remote = remote
         self._scope = scope
 
     def __enter__(self) -> None: ...
@@ -571,7 +579,7 @@ class _Minding:
         trace: TracebackType | None,
     ) -> None:
         if isinstance(value, (errors.AbortedError, errors.UnavailableError)):
-            self._engine._check_restarted(self._link, value, self._scope)
+            self._engine._check_restarted(self._remote, value, self._scope)
 
 
 _open_engines: weakref.WeakSet[RemoteEngine] = weakref.WeakSet()
@@ -580,6 +588,6 @@ _open_engines: weakref.WeakSet[RemoteEngine] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     """Sessions that the program leaves open are closed while threads still run."""
-    leaving.begin()
+    interpreter_exit.begin()
     for engine in list(_open_engines):
         engine._close(1.0)

@@ -18,20 +18,20 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.client import feeds as feed_rules
-from headrace.client import leaving
-from headrace.client.complaints import CLOSED, EMPTY, miscounted, not_a
+from headrace.client import interpreter_exit
 from headrace.client.engine import (
+    BatchFunction,
     CallFunction,
     Engine,
     PlainFunction,
-    PumpFunction,
     Release,
     StepFunction,
 )
 from headrace.client.fetches import Fetches, cache_key
 from headrace.client.local import LocalEngine
 from headrace.client.local import reset as reset_local
-from headrace.client.present import presented
+from headrace.client.results import presented
+from headrace.client.usage_errors import CLOSED, EMPTY, miscounted, not_a
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
@@ -188,7 +188,7 @@ class BaseSession:
         return _Prepared(resolved.build, step, feed_rules.string_positions(feeds), returned)
 
     def _with_operation(self, error: errors.OpError) -> errors.OpError:
-        leaving.stay()
+        interpreter_exit.stay()
         if error.op is None and error.node is not None:
             op = self._graph._ops.get(error.node)
             if op is not None:
@@ -247,8 +247,8 @@ class BaseSession:
 
         return call_quickly
 
-    def _pump(self, operation: Operation) -> PumpFunction | None:
-        """For a thread that does nothing but run `operation` again and again: see run.pump.
+    def _batch_dequeuer(self, operation: Operation) -> BatchFunction | None:
+        """For a thread that does nothing but run `operation` again and again: see run.batch_dequeuer.
 
         None in a session of somebody's own, which may want to see every step.
         """
@@ -256,7 +256,7 @@ class BaseSession:
         if kind.run is not BaseSession.run or kind.make_callable is not BaseSession.make_callable:
             return None
         self._check_not_cancelled()
-        return self._engine.pump(operation)
+        return self._engine.batch_dequeuer(operation)
 
     def _make_callable_from_options(
         self, callable_options: pb.CallableOptions
@@ -559,7 +559,7 @@ class Session(BaseSession):
         if not target or target == "local":
             reset_local()
             return
-        from headrace.client.resetting import reset
+        from headrace.client.reset import reset
 
         reset(target, names, config, security)
 

@@ -1,6 +1,6 @@
 """What a session's target names: the master that it is made on.
 
-Called by: client.remote, client.resetting.  Threads: any.
+Called by: client.remote, client.reset.  Threads: any.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Parser:
     ) -> None:
         """elsewhere: gives the array for a number; may raise OpError.  None: all bytes must be in the stream."""
         self._max_bytes = max_bytes
-        self._elsewhere = elsewhere
+        self._external = elsewhere
         self._ahead = memoryview(bytearray(BUFFER))
         self._start = self._end = 0  # of what is in `_ahead` and not yet used
         self._target: memoryview | None = None  # where bytes go instead
@@ -119,7 +119,7 @@ class Parser:
     ) -> None:
         """From the next frame on: see `__init__`."""
         self._max_bytes = max_bytes
-        self._elsewhere = elsewhere
+        self._external = elsewhere
         self._brisk = max_bytes >= _BRISK
         self.room = None
         if self.at_boundary and self._ahead:
@@ -209,7 +209,7 @@ class Parser:
                 self.room = self._room
             return found
         except errors.OpError as error:
-            self._error = errors.kept(error)
+            self._error = errors.detached(error)
         except (MemoryError, ValueError) as error:  # what NumPy says to more than there is
             self._error = errors.resource_exhausted(
                 f"a frame came for which there is no memory: {error}"
@@ -265,8 +265,8 @@ class Parser:
         values: list[Array] = []
         for shape, dtype, place in arrays:
             if place < 0:
-                assert self._elsewhere is not None
-                values.append(self._elsewhere(-place, dtype, shape))
+                assert self._external is not None
+                values.append(self._external(-place, dtype, shape))
                 continue
             array = np.ndarray(shape, dtype, ahead, start + place).copy()
             if dtype.kind == "b" and array.tobytes().translate(None, b"\0\1"):
@@ -310,7 +310,7 @@ class Parser:
                 return None
             if elsewhere:
                 away += size
-                if self._elsewhere is None or not element[3] or away > self._max_bytes:
+                if self._external is None or not element[3] or away > self._max_bytes:
                     return None
                 arrays.append((shape, element[1], -elsewhere))
                 plain = False
@@ -458,11 +458,11 @@ class Parser:
 
     def _from_elsewhere(self, number: int, element: _Type, shape: tuple[int, ...]) -> Array:
         dtype, np_dtype, _, plain = element
-        if self._elsewhere is None or not plain:
+        if self._external is None or not plain:
             raise errors.invalid_argument(
                 f"a {dtype.name} tensor is said to be elsewhere, by number {number}, where none can be"
             )
-        return self._elsewhere(number, np_dtype, shape)
+        return self._external(number, np_dtype, shape)
 
     def _large(
         self, element: _Type, shape: tuple[int, ...], nbytes: int

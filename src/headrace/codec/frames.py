@@ -59,7 +59,7 @@ _BEGINNINGS: Final[dict[tuple[Any, ...], tuple[bytes, bytes]]] = {}
 those with a NumPy scalar by the same and its class, of those with one elsewhere by the same and that.
 """
 
-Part: TypeAlias = bytes | memoryview
+Chunk: TypeAlias = bytes | memoryview
 
 
 class Kind(IntEnum):
@@ -96,7 +96,7 @@ frame_of: Final[Callable[[tuple[Kind, int, int, int, bytes, list[Array]]], Frame
 """Makes one in a third of the time that its class takes."""
 
 
-class Elsewhere(NamedTuple):
+class ExternalTensor(NamedTuple):
     """A tensor whose bytes are not in the stream.  number: 1 to 2**32 - 1; dtype: not bool, not object."""
 
     number: int
@@ -116,9 +116,9 @@ def pack(
     method: int,
     call: int,
     header: bytes = b"",
-    values: Sequence[Array | np.generic | Elsewhere] = (),
+    values: Sequence[Array | np.generic | ExternalTensor] = (),
     timeout_us: int = 0,
-) -> list[Part]:
+) -> list[Chunk]:
     """The frame's bytes, in order, none of the parts empty.
 
     Large contiguous arrays are not copied: they must not change until the parts have been sent.  Elements of object
@@ -133,14 +133,14 @@ def pack(
             _remember(_PREFIXES, (kind, method, len(header)), prefix)
         return [prefix + header]
     table = []
-    data: list[Part] = []
+    data: list[Chunk] = []
     for value in values:
-        if isinstance(value, Elsewhere):
-            table.append(_elsewhere(value))
+        if isinstance(value, ExternalTensor):
+            table.append(_external(value))
             continue
         entry = _SMALL.get((value.dtype, value.shape))
         if entry is not None:
-            chunk: Part = value.tobytes()
+            chunk: Chunk = value.tobytes()
         else:
             entry, chunk = _described(value)
             in_one = in_one and len(chunk) < LARGE
@@ -176,7 +176,7 @@ def whole(kind: Kind, method: int, header: bytes, values: Sequence[Any]) -> byte
     else:
         found = _BEGINNINGS.get((kind, method, len(header), value.__class__))
     if found is None:
-        if value.__class__ is Elsewhere:
+        if value.__class__ is ExternalTensor:
             found = _BEGINNINGS.get((kind, method, len(header), value))
         return None if found is None else found[0] + header + found[1]
     prefix, entries = found
@@ -192,8 +192,8 @@ _join: Final[Callable[[tuple[Any, ...]], bytes]] = b"".join
 def _kind_of(value: Any) -> tuple[Any, ...] | None:
     """What `whole` knows it by: finding the dtype of a scalar takes longer than all the rest.  None: it does not."""
     kind = type(value)
-    if kind is Elsewhere or kind is np.bool_:  # a scalar, which is 0 or 1, other than arrays
-        return (value,) if kind is Elsewhere else (kind,)
+    if kind is ExternalTensor or kind is np.bool_:  # a scalar, which is 0 or 1, other than arrays
+        return (value,) if kind is ExternalTensor else (kind,)
     if (value.dtype, value.shape) not in _SMALL:
         return None
     if isinstance(value, np.generic) and np.dtype(kind) == value.dtype:
@@ -207,11 +207,11 @@ def _remember(forms: dict[Any, Any], form: Any, begins: Any) -> None:
     forms[form] = begins
 
 
-def _described(value: Array | np.generic) -> tuple[bytes, Part]:
+def _described(value: Array | np.generic) -> tuple[bytes, Chunk]:
     """The line in the table, and the bytes.  Raises InvalidArgument for what no tensor holds."""
     number = _NUMBERS.get(value.dtype)
     small = number is not None and value.nbytes < LARGE
-    chunk: Part
+    chunk: Chunk
     if number is None:
         number, chunk = _unusual(value)
     else:
@@ -223,7 +223,7 @@ def _described(value: Array | np.generic) -> tuple[bytes, Part]:
     return entry, chunk
 
 
-def _elsewhere(value: Elsewhere) -> bytes:
+def _external(value: ExternalTensor) -> bytes:
     """The line in the table."""
     nbytes = math.prod(value.shape) * value.dtype.itemsize
     rank = len(value.shape)
@@ -231,10 +231,10 @@ def _elsewhere(value: Elsewhere) -> bytes:
     return ENTRY.pack(number, rank, 0, value.number, nbytes) + SIZES[rank].pack(*value.shape)
 
 
-def _joined(pieces: list[Part]) -> list[Part]:
+def _joined(pieces: list[Chunk]) -> list[Chunk]:
     """The same bytes, small neighbours in one part."""
-    parts: list[Part] = []
-    small: list[Part] = []
+    parts: list[Chunk] = []
+    small: list[Chunk] = []
     for piece in pieces:
         if len(piece) < LARGE:
             small.append(piece)
@@ -252,7 +252,7 @@ def _bytes_of(value: Array | np.generic) -> memoryview:
     return np.ascontiguousarray(value).reshape(-1).view(_BYTES).data
 
 
-def _unusual(value: Array | np.generic) -> tuple[int, Part]:
+def _unusual(value: Array | np.generic) -> tuple[int, Chunk]:
     """(number of the dtype, bytes): bools, objects, other byte orders.  Raises InvalidArgument for other dtypes."""
     kind = value.dtype.kind
     if kind == "b":
@@ -270,7 +270,7 @@ def _unusual(value: Array | np.generic) -> tuple[int, Part]:
     return dtype.as_datatype_enum, _bytes_of(value.astype(dtype.np))
 
 
-def _from_bools(value: Array | np.generic) -> Part:
+def _from_bools(value: Array | np.generic) -> Chunk:
     """0 and 1; NumPy takes any byte for True."""
     if value.nbytes < LARGE:
         content = value.tobytes()

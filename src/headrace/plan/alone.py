@@ -1,7 +1,7 @@
 """Which nodes may keep a step's thread: those during which nothing else of the step could begin or end.
 
 A node that runs a user's function is called in the step's own thread if every node that may wait comes before it or
-after it; otherwise in one of its own (`run.exec.callers`), because two such nodes may wait for each other.
+after it; otherwise in one of its own (`run.exec.callback_threads`), because two such nodes may wait for each other.
 Called by: plan.compile, plan.compile_dataflow.  Threads: any.
 """
 

@@ -36,7 +36,7 @@ from headrace.plan.effort import MUCH, effort
 from headrace.plan.live import live_tensors, references_in
 from headrace.plan.prune import Pruned
 from headrace.run.exec import flow_nodes as does
-from headrace.run.exec.dataflow import LOOK_EVERY, DataflowProgram
+from headrace.run.exec.dataflow import POLL_EVERY, DataflowProgram
 from headrace.run.exec.flow_nodes import DEAD, Fire, Kind, Node
 from headrace.run.exec.kernel import Memos, NodeInfo
 
@@ -123,7 +123,7 @@ def _node(
     node = Node(index, info, kind, len(op.inputs), 0, len(op.outputs), fire)
     if kind is Kind.NORMAL:
         amount = effort(op)
-        node.pace += min(amount, MUCH) * LOOK_EVERY // MUCH
+        node.cost += min(amount, MUCH) * POLL_EVERY // MUCH
         node.may_take_long = bool(amount)
     if kind is Kind.ENTER:
         node.frame_name = op["frame_name"].decode()

@@ -1,4 +1,4 @@
-"""Effort: how much nodes may have to do, and where a step looks whether it is to go on.
+"""Effort: how much nodes may have to do, and where a step polls whether it is to go on.
 
 A segment never waits, so nothing in it hears that the caller has gone or that the time limit has passed.  Where much
 may have been done since the last look, one stands before the next node (`run.exec.instructions.look`); steps of small

@@ -63,7 +63,7 @@ def groups(
 ) -> list[Group]:  # fmt: skip
     """The groups among `ops`, which have inputs first.  same: which tensors are others, made before.
 
-    changing: references, and what may look into a variable; a node that reads them joins a group only if nothing that
+    changing: references, and what may alias a variable; a node that reads them joins a group only if nothing that
     may change a variable stands between it and the group's last node, where the group runs.  apart: nodes that
     stay out.
     """

@@ -29,7 +29,7 @@ from headrace.ops.nn.activations import relu_grad
 from headrace.ops.nn.bias import sum_of_rows
 from headrace.ops.nn.pooling import parts_of_images, pool_windows, to_largest
 from headrace.plan.images import ImageGroup, Search
-from headrace.run.exec.team import spread
+from headrace.run.exec.worker_pool import parallel_for
 
 Array = np.ndarray[Any, Any]
 _GIVEN, _MASKED = 24, 25  # slots of scratch memory
@@ -152,7 +152,7 @@ class Together:
             _add(gradient, x, lambda images: dy_of(images, _room(images, shape, x.dtype)))
         else:
             dy = np.empty(shape, x.dtype)
-            spread(lambda images: dy_of(images, dy[images]), some)
+            parallel_for(lambda images: dy_of(images, dy[images]), some)
             dx = found["Conv2DBackpropInput"] = np.empty_like(x)
             input_gradient(dy, filters, where, dx)
             _add(gradient, x, lambda images: dy[images])
@@ -189,7 +189,9 @@ class Together:
 
 
 def _add(gradient: FilterGradient, x: Array, dy: Callable[[slice], Array]) -> None:
-    spread(lambda number: gradient.add(number, x, dy), range(len(gradient.shares)), products=True)
+    parallel_for(
+        lambda number: gradient.add(number, x, dy), range(len(gradient.shares)), products=True
+    )
 
 
 def _room(images: slice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

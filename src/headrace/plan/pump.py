@@ -1,6 +1,6 @@
-"""Recognise a step that reads a record, computes on it and enqueues it, and make a Pump of it.
+"""Recognise a step that reads a record, computes on it and enqueues it, and make a BatchDequeuer of it.
 
-What it may compute is in plan.by_rows.  Anything else, a control edge, a variable, a second read: no pump.
+What it may compute is in plan.by_rows.  Anything else, a control edge, a variable, a second read: no batch dequeuer.
 Called by: client.local.  Threads: any.
 """
 
@@ -31,7 +31,7 @@ from headrace.plan.prune import Pruned
 from headrace.run.exec import instructions as make
 from headrace.run.exec.kernel import Memos, NodeInfo
 from headrace.run.exec.program import Instruction
-from headrace.run.queues.pump import Pump, Work
+from headrace.run.queues.batch_dequeuer import BatchDequeuer, Work
 
 
 def compile_pump(
@@ -40,18 +40,18 @@ def compile_pump(
     devices: Mapping[Operation, str],
     memos: Memos,
     xp: Any = np,
-) -> Pump | None:
-    """The pump of the step that runs `target`; None if it does anything else than a pump can.
+) -> BatchDequeuer | None:
+    """The batch dequeuer of the step that runs `target`; None if it does anything else than a batch dequeuer can.
 
     devices, memos: as for plan.compile.compile_program.
     """
     if any(pruned.controls.get(op) for op in pruned.ops) or ENQUEUES_ONE not in target.traits:
         return None
-    return _Compiler(devices, memos, xp).pump(pruned.ops, target)
+    return _Compiler(devices, memos, xp).dequeuer(pruned.ops, target)
 
 
 class _Unknown(Exception):
-    """A node that no pump has."""
+    """A node that no batch dequeuer has."""
 
 
 class _Compiler:
@@ -69,7 +69,7 @@ class _Compiler:
         self._used: set[Tensor] = set()
         self._read: Operation | None = None
 
-    def pump(self, ops: Sequence[Operation], target: Operation) -> Pump | None:
+    def dequeuer(self, ops: Sequence[Operation], target: Operation) -> BatchDequeuer | None:
         try:
             for op in ops:
                 if op is not target:
@@ -78,14 +78,14 @@ class _Compiler:
         except _Unknown:
             return None
 
-    def _finished(self, target: Operation) -> Pump | None:
+    def _finished(self, target: Operation) -> BatchDequeuer | None:
         read = self._read
         handle, *components = target.inputs
         if read is None or handle not in self._handle_tensors or target.attrs["timeout_ms"] != -1:
             return None
         key, value = read.outputs
         self._used.update(components)
-        return Pump(
+        return BatchDequeuer(
             self._template,
             self._handles,
             self._register[read.inputs[0]],

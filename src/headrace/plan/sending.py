@@ -18,7 +18,7 @@ from headrace.ops.linalg.products import multiplied_into
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
 from headrace.run.exec.program import Instruction, Registers
-from headrace.run.state.homes import AVAILABLE, Rooms
+from headrace.run.state.shared_buffers import AVAILABLE, OutputPool
 
 _FEWEST = 1 << 15  # bytes; what is smaller goes through the socket
 
@@ -39,7 +39,7 @@ def is_sent(op: Operation, returned: Iterable[Tensor], same: Mapping[Tensor, Ten
 def instruction(op: Operation, inputs: tuple[int, ...], out: int) -> Instruction:
     """registers[out] = the product of registers[inputs]."""
     assert op.spec is not None
-    rooms = Rooms()
+    pool = OutputPool()
     flip_a, flip_b = op.attrs["transpose_a"], op.attrs["transpose_b"]
     rows_at, columns_at = int(flip_a), int(not flip_b)
     multiply = bound_kernel(op, op.spec, np)
@@ -51,7 +51,7 @@ def instruction(op: Operation, inputs: tuple[int, ...], out: int) -> Instruction
         if r[0].lends and a.ndim == b.ndim == 2:
             shape = a.shape[rows_at], b.shape[columns_at]
             if shape[0] * shape[1] * a.itemsize >= _FEWEST:
-                into = rooms.array(a.dtype, shape)
+                into = pool.array(a.dtype, shape)
         found = multiply(a, b) if into is None else multiplied_into(into, a, b, flip_a, flip_b)
         if check.enabled:
             check.check_result(found, op, True)

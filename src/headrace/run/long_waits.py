@@ -1,10 +1,10 @@
 """Long waits: which steps of this process wait for something, and who is told when that takes long.
 
 A step that is about to wait is in `waiting` until it goes on; that is all it pays.  Whoever waits (a
-step, a caller for its reply) and wakes after `first_look_s` with nothing to show for it says so with
+step, a caller for its reply) and wakes after `first_poll_s` with nothing to show for it says so with
 `tell`, and again at growing intervals.  That reaches whoever watches over the wait's scope, or over a
 parent of it.
-Called by: run.exec.program, run.exec.dataflow, run.pending, the shells' clients (they wait); client.session and
+Called by: run.exec.program, run.exec.dataflow, run.pending, the transports' clients (they wait); client.session and
 serve (they watch).  Threads: any.  What is called back must be short and must not raise.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.run.pending import Pending
 
 _DEFAULT_S: Final = 10.0
-_FIRST_LOOK_S: Final = 5.0
+_FIRST_POLL_S: Final = 5.0
 
 
 class Waiting(Protocol):
@@ -51,17 +51,17 @@ def watch_over(scope: Scope, told: Told) -> None:
     _watched[scope] = told
 
 
-def nap(scope: Scope, look_s: float) -> float:
-    """How long a wait may sleep that says so after `look_s`: see `Scope.nap`."""
-    sleep = scope.nap()
-    return look_s if sleep is None or look_s < sleep else sleep
+def sleep_limit(scope: Scope, poll_s: float) -> float:
+    """How long a wait may sleep that says so after `poll_s`: see `Scope.sleep_limit`."""
+    sleep = scope.sleep_limit()
+    return poll_s if sleep is None or poll_s < sleep else sleep
 
 
-def tell(scope: Scope, since: float, look_s: float) -> float:
+def tell(scope: Scope, since: float, poll_s: float) -> float:
     """A wait that began at `since` (time.monotonic) has slept in vain; after how long to say so next."""
     waited_s = time.monotonic() - since
-    if waited_s < look_s:
-        return look_s
+    if waited_s < poll_s:
+        return poll_s
     above: Scope | None = scope
     while above is not None:
         told = _watched.get(above)
@@ -69,7 +69,7 @@ def tell(scope: Scope, since: float, look_s: float) -> float:
             told(waited_s)
             break
         above = above.parent
-    return look_s * 2
+    return poll_s * 2
 
 
 def _asked_for(environ: Mapping[str, str]) -> float | None:
@@ -89,7 +89,7 @@ def _asked_for(environ: Mapping[str, str]) -> float | None:
 threshold_s: float | None
 """After how long a blocked step is reported; None: never."""
 
-first_look_s: float
+first_poll_s: float
 """After how long a wait is called long."""
 
 
@@ -98,9 +98,9 @@ def report_after(seconds: float | None) -> None:
 
     At first it is the environment's HEADRACE_BLOCKED_AFTER_S, else 10; 0 there means never.
     """
-    global threshold_s, first_look_s
+    global threshold_s, first_poll_s
     threshold_s = seconds
-    first_look_s = _FIRST_LOOK_S if seconds is None else min(seconds / 2, _FIRST_LOOK_S)
+    first_poll_s = _FIRST_POLL_S if seconds is None else min(seconds / 2, _FIRST_POLL_S)
 
 
 report_after(_asked_for(os.environ))

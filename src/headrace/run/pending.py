@@ -104,7 +104,7 @@ class Pending(Generic[T]):
         """A Pending that has its error from the start."""
         pending: Pending[T] = cls.__new__(cls)
         pending._state = _REJECTED
-        pending._error = errors.kept(error)
+        pending._error = errors.detached(error)
         return pending
 
     @property
@@ -171,7 +171,7 @@ class Pending(Generic[T]):
         with self._lock:
             if self._state:
                 return False
-            self._error = errors.kept(error)
+            self._error = errors.detached(error)
             self._state = _REJECTED
             return True
 
@@ -224,15 +224,15 @@ class Pending(Generic[T]):
             return self.result()
         info = self._wait_info
         wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
-        since, look_s = time.monotonic(), long_waits.first_look_s
+        since, poll_s = time.monotonic(), long_waits.first_poll_s
         self.on_done(lambda _: wakeups.put(None))
         unregister = scope.on_cancel(lambda: wakeups.put(None))
         try:
             while not self._state and scope.error is None:
                 try:
-                    wakeups.get(timeout=long_waits.nap(scope, look_s))
+                    wakeups.get(timeout=long_waits.sleep_limit(scope, poll_s))
                 except queue.Empty:  # the deadline, or a clock's tick before it, or a long wait
-                    look_s = long_waits.tell(scope, since, look_s)
+                    poll_s = long_waits.tell(scope, since, poll_s)
         except BaseException:  # Ctrl-C, in whatever dress a signal handler gives it
             self.abandon(errors.cancelled(f"interrupted while waiting for {info}"))
             raise

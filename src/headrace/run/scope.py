@@ -5,7 +5,7 @@ and a deadline that has passed is a cancel with DeadlineExceededError.  A child 
 does, never the other way. There is no timer thread: whoever waits with a scope waits no longer than
 its deadline and then ends it, which runs the callbacks.
 
-Called by: everything that waits (run.pending, run.crew), everything that ends steps (client,
+Called by: everything that waits (run.pending, run.thread_group), everything that ends steps (client,
 serve).
 Threads: any.  Callbacks run in the thread that ends the scope, outside its lock; they must be short
 and must not raise.  A parent holds its children weakly, so a step's scope that is dropped costs its
@@ -44,8 +44,8 @@ def _begin_anew() -> None:
 os.register_at_fork(after_in_child=_begin_anew)
 
 
-def nap(remaining_s: float | None) -> float | None:
-    """See `Scope.nap`; for waits without a scope."""
+def sleep_limit(remaining_s: float | None) -> float | None:
+    """See `Scope.sleep_limit`; for waits without a scope."""
     if threading.get_ident() != _main_thread:
         return remaining_s
     return CTRL_C_S if remaining_s is None or remaining_s > CTRL_C_S else remaining_s
@@ -54,7 +54,7 @@ def nap(remaining_s: float | None) -> float | None:
 def wait_until_set(event: threading.Event) -> None:
     """Block until `event` is set; Ctrl-C ends the wait, and other signals' handlers run, in time."""
     scope = Scope()
-    while not event.wait(scope.nap()):
+    while not event.wait(scope.sleep_limit()):
         pass
 
 
@@ -172,7 +172,7 @@ class Scope:
         with _ending:
             if self._error is not None:
                 return False
-            self._error = errors.kept(error)
+            self._error = errors.detached(error)
         callbacks = self._callbacks
         while callbacks:
             for key in list(callbacks):
@@ -211,13 +211,13 @@ class Scope:
         self._callbacks[key] = callback
         return self._error is None or self._callbacks.pop(key, None) is None
 
-    def nap(self) -> float | None:
+    def sleep_limit(self) -> float | None:
         """How long this thread may sleep before it looks again: `remaining`, but on the main thread
         no longer than a Ctrl-C may go unnoticed.
 
         CPython loses the wake-up of a signal that arrives between its last look and the sleep.
         """
-        return nap(None if self.deadline is None else self.remaining())
+        return sleep_limit(None if self.deadline is None else self.remaining())
 
     def wait_for(
         self, condition: threading.Condition, predicate: Callable[[], object], what: str = ""
@@ -248,7 +248,7 @@ class Scope:
                     remaining == 0.0
                 ):  # not cancel(): callbacks of others may want the condition we hold
                     raise self.deadline_error(what)
-                condition.wait(self.nap())
+                condition.wait(self.sleep_limit())
         finally:
             self._callbacks.pop(key, None)
 

@@ -1,1 +1,1 @@
-"""Carrying: clusters, servers, the master and worker services, and the shells that reach them."""
+"""Carrying: clusters, servers, the master and worker services, and the transports that reach them."""

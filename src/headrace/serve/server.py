@@ -19,9 +19,9 @@ from headrace.codec import protos as pb
 from headrace.run.readers.files import Files, named_roots
 from headrace.run.scope import Scope, wait_until_set
 from headrace.serve.cluster import ClusterSpec
-from headrace.serve.connect import registry
-from headrace.serve.connect.awaited import connect_timeout_s
+from headrace.serve.connect import local_servers
 from headrace.serve.connect.liveness import frozen_after_s
+from headrace.serve.connect.readiness import connect_timeout_s
 from headrace.serve.lane.options import lane_options, max_message_bytes
 from headrace.serve.master.master import Master
 from headrace.serve.observe.blocked import BlockedStep, of_tasks
@@ -32,8 +32,8 @@ from headrace.serve.tf_config import required
 from headrace.serve.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from headrace.serve.grpc.server import GrpcShell
-    from headrace.serve.lane.server import LaneShell
+    from headrace.serve.grpc.server import GrpcServer
+    from headrace.serve.lane.server import LaneServer
 
 _SWITCH_INTERVAL_S = 0.0002  # so that a request does not wait for long while Python code runs
 _LAST_WORDS_S = 0.5  # for calls that were told to end to say so to their callers
@@ -79,8 +79,8 @@ class Server:
         self._file_roots = None if file_roots is None else list(file_roots)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self._shell: GrpcShell | None = None
-        self._lane: LaneShell | None = None
+        self._transport: GrpcServer | None = None
+        self._lane: LaneServer | None = None
         self._address = ""
         self.master: Master
         self.worker: Worker
@@ -95,12 +95,12 @@ class Server:
                 raise errors.failed_precondition(
                     "the server was stopped; make a new tf.train.Server"
                 )
-            if self._shell is None:
+            if self._transport is None:
                 self._start()
 
     def _start(self) -> None:
-        from headrace.serve.grpc.server import GrpcShell, addresses_of
-        from headrace.serve.lane.server import LaneShell
+        from headrace.serve.grpc.server import GrpcServer, addresses_of
+        from headrace.serve.lane.server import LaneServer
 
         definition = self._server_def
         job, index = definition.job_name, definition.task_index
@@ -128,21 +128,23 @@ class Server:
             sys.setswitchinterval(_SWITCH_INTERVAL_S)
         services = [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)]
         calls = self.worker.calls
-        self._lane = LaneShell(services, self._pool, self.worker.incarnation, most, trusting, calls)
+        self._lane = LaneServer(
+            services, self._pool, self.worker.incarnation, most, trusting, calls
+        )
         self._open_lane(self._lane, bind, task)  # first: its sockets can be closed again
         try:
-            shell = GrpcShell(services, self._pool, most, trusting, calls)
-            bound = shell.bind(f"{bind}:{port}")
+            transport = GrpcServer(services, self._pool, most, trusting, calls)
+            bound = transport.bind(f"{bind}:{port}")
         except BaseException as error:
             self._lane.stop()
             self._pool.shutdown(wait=False)
             if isinstance(error, RuntimeError):
                 raise _cannot_listen(task, bind, port) from error
             raise
-        shell.start()
+        transport.start()
         self._address = f"{host}:{bound}"
-        self._shell = shell
-        registry.add(self._address, self)
+        self._transport = transport
+        local_servers.add(self._address, self)
 
     def _files(self, task: str, others_reach_it: bool) -> Files:
         """What graphs may use here.  Raises InvalidArgument: a root that is no directory."""
@@ -151,7 +153,7 @@ class Server:
             roots = [os.getcwd()]
         return Files(roots, task)
 
-    def _open_lane(self, lane: LaneShell, host: str, task: str) -> None:
+    def _open_lane(self, lane: LaneServer, host: str, task: str) -> None:
         """Listen for peers of ours; before gRPC does, which tells them where.
 
         Where gRPC goes over TLS there is no TCP port beside it that does not.
@@ -200,11 +202,11 @@ class Server:
         with self._lock:
             if self._stopped.is_set():
                 return
-            shell, self._shell = self._shell, None
-            if shell is None:
+            transport, self._transport = self._transport, None
+            if transport is None:
                 self._stopped.set()
                 return
-            registry.remove(self._address, self)
+            local_servers.remove(self._address, self)
             ended = errors.unavailable(f"the server at {self._address} was stopped")
             if grace:
                 draining = Scope(grace)
@@ -217,7 +219,7 @@ class Server:
             if self._lane is not None:
                 self.worker.lane = None  # whoever asks over gRPC is not sent there any more
                 self._lane.stop(_LAST_WORDS_S)
-            shell.stop(_LAST_WORDS_S)
+            transport.stop(_LAST_WORDS_S)
             self._pool.shutdown()
             self._stopped.set()
 

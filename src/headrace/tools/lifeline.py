@@ -24,7 +24,7 @@ class Lifeline:
         self._open = True
 
     def close(self) -> None:
-        """Cut the line: every watcher notices.  A second call does nothing."""
+        """Cut the line: everyone who watches notices.  A second call does nothing."""
         if self._open:
             self._open = False
             os.close(self._write_fd)

@@ -4,7 +4,7 @@ Stops, with a grace for steps in flight, on SIGTERM, on SIGINT and when the life
 Prints one line when it listens, so that who started it can wait for that.
 
 Called by: main.
-Threads: the server's own; the main thread waits; the lifeline's watcher.
+Threads: the server's own; the main thread waits; the thread that watches the lifeline.
 """
 
 from __future__ import annotations

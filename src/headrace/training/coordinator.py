@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from headrace.base import errors
-from headrace.run.scope import nap, wait_until_set
+from headrace.run.scope import sleep_limit, wait_until_set
 
 __all__ = ["Coordinator", "LooperThread"]
 
@@ -133,7 +133,7 @@ class Coordinator:
         deadline = time.monotonic() + stop_grace_period_secs
         for thread in waiting:
             while thread.is_alive() and (left := deadline - time.monotonic()) > 0:
-                thread.join(nap(left))
+                thread.join(sleep_limit(left))
         stragglers = sorted(thread.name for thread in waiting if thread.is_alive())
         with self._lock:
             self._joined = True

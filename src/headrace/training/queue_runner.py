@@ -188,10 +188,10 @@ class QueueRunner:
         counted = True
         try:
             enqueue = sess.make_callable(enqueue_op)
-            pump = _pump(sess, enqueue_op, coord)
+            batch_dequeuer = _batch_dequeuer(sess, enqueue_op, coord)
             while coord is None or not coord.should_stop():
                 try:
-                    if not pump():
+                    if not batch_dequeuer():
                         enqueue()
                 except self._queue_closed_exception_types as end:
                     counted = False
@@ -282,14 +282,18 @@ def _as_op_error(error: BaseException) -> errors.OpError:
     return found
 
 
-def _pump(sess: Any, enqueue_op: Any, coord: Coordinator | None) -> Callable[[], int]:
+def _batch_dequeuer(sess: Any, enqueue_op: Any, coord: Coordinator | None) -> Callable[[], int]:
     """Runs many steps of `enqueue_op` at once where nobody can tell, and says how many; 0: run one."""
-    make = getattr(sess, "_pump", None)
+    make = getattr(sess, "_batch_dequeuer", None)
     known = coord is None or type(coord) is Coordinator
-    pump = make(enqueue_op) if known and make and isinstance(enqueue_op, Operation) else None
-    if pump is None:
+    batch_dequeuer = (
+        make(enqueue_op) if known and make and isinstance(enqueue_op, Operation) else None
+    )
+    if batch_dequeuer is None:
         return lambda: 0
-    return functools.partial(pump, _at_any_time if coord is None else coord._unless_stopped)
+    return functools.partial(
+        batch_dequeuer, _at_any_time if coord is None else coord._unless_stopped
+    )
 
 
 def _at_any_time(act: Callable[[], int]) -> int:

@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from tests.serve.clusters import Cluster, Jobs, in_process
-from tests.serve.conftest import JOBS, SHELLS
+from tests.serve.conftest import JOBS, TRANSPORTS
 from tests.serve.proxies import Faults, breaking, dawdling, proxied
 from tests.serve.trials import Trial
 
 SEED = os.environ.get("HEADRACE_TEST_SEED", "")
-SHARE = 3  # every so many'th test dawdles, and another one breaks, over one of the shells
+SHARE = 3  # every so many'th test dawdles, and another one breaks, over one of the transports
 DAWDLING, BREAKING = (
-    [f"{shell} {how}" for shell in ("grpc", "tcp")] for how in ("dawdles", "breaks")
+    [f"{transport} {how}" for transport in ("grpc", "tcp")] for how in ("dawdles", "breaks")
 )
 ABOUT_TIME = ("test_deadlines", "test_time_limits")
 EXACT = "test_deadlines"  # to some milliseconds
@@ -39,42 +39,44 @@ TRIAL = pytest.StashKey[Trial]()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Over which shells a test is run."""
+    """Over which transports a test is run."""
     fixtures, module = metafunc.fixturenames, metafunc.module.__name__
-    if "shell" not in fixtures:
+    if "transport" not in fixtures:
         return
-    shells = list(SHELLS)
+    transports = list(TRANSPORTS)
     if "target" in fixtures:
-        shells = ["local", "direct", "grpc"]
+        transports = ["local", "direct", "grpc"]
     elif "session" in fixtures:
-        shells = ["local", *SHELLS]
+        transports = ["local", *TRANSPORTS]
     if "cluster_of" in fixtures:
         number = zlib.crc32(metafunc.function.__name__.encode())
         dawdles, breaks = not module.endswith(ABOUT_TIME), not module.endswith(EXACT)
         breaks = breaks and metafunc.function.__name__ not in AT_ONCE
         if SEED:
-            shells = [*(DAWDLING if dawdles else []), *(BREAKING if breaks else [])]
+            transports = [*(DAWDLING if dawdles else []), *(BREAKING if breaks else [])]
         else:
             if dawdles and number % SHARE == 0:
-                shells.append(DAWDLING[number // SHARE % 2])
+                transports.append(DAWDLING[number // SHARE % 2])
             if dawdles and breaks and number % SHARE == 1:
-                shells.append(BREAKING[number // SHARE % 2])
-    metafunc.parametrize("shell", shells, indirect=True)
+                transports.append(BREAKING[number // SHARE % 2])
+    metafunc.parametrize("transport", transports, indirect=True)
 
 
 @pytest.fixture
-def shell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Name of the shell over which this test's clients, masters and workers talk; "local": there is no cluster."""
+def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Name of the transport over which this test's clients, masters and workers talk; "local": there is no cluster."""
     name: str = request.param.partition(" ")[0]
     if name != "local":
-        SHELLS[name](monkeypatch)
+        TRANSPORTS[name](monkeypatch)
     return name
 
 
 @pytest.fixture
-def cluster_of(shell: str, request: pytest.FixtureRequest) -> Iterator[Callable[[Jobs], Cluster]]:
-    """cluster_of(jobs) is a cluster in this process, talking over the shell; one a test."""
-    how = request.node.callspec.params["shell"].partition(" ")[2]
+def cluster_of(
+    transport: str, request: pytest.FixtureRequest
+) -> Iterator[Callable[[Jobs], Cluster]]:
+    """cluster_of(jobs) is a cluster in this process, talking over the transport; one a test."""
+    how = request.node.callspec.params["transport"].partition(" ")[2]
     seed = zlib.crc32(f"{SEED or 0} {request.node.name}".encode())
     with ExitStack() as stack:
 
@@ -83,10 +85,10 @@ def cluster_of(shell: str, request: pytest.FixtureRequest) -> Iterator[Callable[
                 return stack.enter_context(in_process(jobs))
             if how == "dawdles":
                 return stack.enter_context(
-                    proxied(shell, jobs, lambda number: dawdling(seed + number))
+                    proxied(transport, jobs, lambda number: dawdling(seed + number))
                 )
-            faults = Faults(seed, MOST_BYTES_APART[shell])
-            cluster = stack.enter_context(breaking(shell, jobs, faults, seed))
+            faults = Faults(seed, MOST_BYTES_APART[transport])
+            cluster = stack.enter_context(breaking(transport, jobs, faults, seed))
             again = f"HEADRACE_TEST_SEED={SEED or 0} pytest '{request.node.nodeid}'"
             request.node.stash[TRIAL] = Trial(cluster, faults, again)
             return cluster
@@ -96,7 +98,7 @@ def cluster_of(shell: str, request: pytest.FixtureRequest) -> Iterator[Callable[
 
 @pytest.fixture
 def cluster(cluster_of: Callable[[Jobs], Cluster]) -> Cluster:
-    """One ps and two workers in this process, talking over the shell."""
+    """One ps and two workers in this process, talking over the transport."""
     return cluster_of(JOBS)
 
 

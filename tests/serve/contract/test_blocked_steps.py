@@ -1,4 +1,4 @@
-"""Over every shell: what a session and a server say of steps that wait."""
+"""Over every transport: what a session and a server say of steps that wait."""
 
 from __future__ import annotations
 

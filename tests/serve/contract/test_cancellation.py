@@ -1,4 +1,4 @@
-"""Steps that somebody ends, over every shell: closed sessions, clients that go away, stopped servers."""
+"""Steps that somebody ends, over every transport: closed sessions, clients that go away, stopped servers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_reset_ends_the_steps_of_the_masters_sessions(
 
 
 def test_a_caller_that_goes_away_cancels_its_step(
-    shell: str, cluster: Cluster, blocked: Blocked, background: Start, queue: Any
+    transport: str, cluster: Cluster, blocked: Blocked, background: Start, queue: Any
 ) -> None:
     """As a client does that dies: the call ends, and nobody closes the session."""
     take = queue.dequeue()
@@ -118,7 +118,7 @@ def test_a_caller_that_goes_away_cancels_its_step(
     asked = peer.call(methods.RUN_STEP, m.RunStepRequest(link.handle, [], [take.name], []), scope)
     step = background(lambda: asked.wait(Scope(30.0)))
     blocked.wait()
-    if shell == "direct":
+    if transport == "direct":
         scope.cancel(errors.cancelled("the caller is gone"))
     else:
         peer.close()
@@ -136,8 +136,8 @@ def test_a_caller_that_goes_away_cancels_its_step(
 def _link(session: tf.Session) -> Any:
     engine = session._engine
     assert isinstance(engine, RemoteEngine)
-    assert engine._known is not None
-    return engine._known
+    assert engine._current is not None
+    return engine._current
 
 
 def _int32(value: int) -> Any:

@@ -1,4 +1,4 @@
-"""Deadlines over every shell: kept, explained, and without a trace."""
+"""Deadlines over every transport: kept, explained, and without a trace."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_consumer_on_another_task_is_told_what_its_producer_waits_for(
         assert "empty_queue" in error.message
 
 
-def test_a_server_may_limit_the_steps_of_its_sessions(shell: str) -> None:
+def test_a_server_may_limit_the_steps_of_its_sessions(transport: str) -> None:
     config = tf.ConfigProto(operation_timeout_in_ms=LIMIT_MS)
     with tf.train.Server({"local": ["127.0.0.1:0"]}, config=config) as server:
         take = tf.FIFOQueue(10, [tf.int32], [[]]).dequeue(name="take")

@@ -1,4 +1,4 @@
-"""Errors of nodes that fail somewhere in a cluster, over every shell: class, text and every field."""
+"""Errors of nodes that fail somewhere in a cluster, over every transport: class, text and every field."""
 
 from __future__ import annotations
 

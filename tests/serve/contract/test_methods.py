@@ -1,4 +1,4 @@
-"""Every method of both services, asked through a Peer, over every shell."""
+"""Every method of both services, asked through a Peer, over every transport."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headrace.run.exec.keys import key
 from headrace.run.scope import Scope
 from headrace.serve.connect.peers import Peer, connect
 from headrace.serve.connect.routed import RoutedPeer
-from headrace.serve.master.caretaker import Caretaker
+from headrace.serve.master.session_reaper import SessionReaper
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.pool import GrowingPool
@@ -685,14 +685,14 @@ def test_a_number_that_stands_for_nothing_any_more(ask: Asker, graph: tf.Graph) 
 def test_who_attends_a_session_hears_of_its_end(
     ask: Asker, graph: tf.Graph, background: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attend, attended = Caretaker.attend, threading.Event()
+    original, kept_alive = SessionReaper.keep_alive, threading.Event()
 
-    def noted(caretaker: Caretaker, handle: str) -> Any:
-        attendance = attend(caretaker, handle)
-        attended.set()
-        return attendance
+    def noted(session_reaper: SessionReaper, handle: str) -> Any:
+        keep_alive = original(session_reaper, handle)
+        kept_alive.set()
+        return keep_alive
 
-    monkeypatch.setattr(Caretaker, "attend", noted)
+    monkeypatch.setattr(SessionReaper, "keep_alive", noted)
     handle, _ = new_session(ask, graph)
     request = pb.AttendSessionRequest(session_handle=handle)
 
@@ -700,10 +700,10 @@ def test_who_attends_a_session_hears_of_its_end(
         try:
             return ask(methods.ATTEND_SESSION, request)
         finally:
-            attended.set()  # or it failed
+            kept_alive.set()  # or it failed
 
     attending = background(asks)
-    assert attended.wait(30.0)
+    assert kept_alive.wait(30.0)
     ask(methods.CLOSE_SESSION, pb.CloseSessionRequest(session_handle=handle))
     reason = attending.value().reason
     assert (reason.code, reason.message) == (errors.CANCELLED, errors.session_closed().message)
@@ -838,7 +838,7 @@ def test_what_a_client_gave_up_of_a_task_its_master_tells_the_task(
     task = "/job:worker/replica:0/task:0"
     telling = pb.GiveUpElsewhereRequest(session_handle=handle, task=task, call=[7])
     assert ask(methods.GIVE_UP_ELSEWHERE, telling) == pb.GiveUpElsewhereResponse()
-    assert 7 in cluster.servers["ps:0"].worker.peers.get(task).given_up.request().call
+    assert 7 in cluster.servers["ps:0"].worker.peers.get(task).cancelled_calls.request().call
     telling.session_handle = "none"
     with pytest.raises(errors.AbortedError, match="Session none is not found"):
         ask(methods.GIVE_UP_ELSEWHERE, telling)

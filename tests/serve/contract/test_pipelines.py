@@ -1,4 +1,4 @@
-"""Input pipelines on a cluster, over every shell: readers, sparse batches and errors live on their tasks."""
+"""Input pipelines on a cluster, over every transport: readers, sparse batches and errors live on their tasks."""
 
 from __future__ import annotations
 

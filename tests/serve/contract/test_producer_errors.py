@@ -1,4 +1,4 @@
-"""Over every shell: what made a producer's queue close reaches consumers in other sessions."""
+"""Over every transport: what made a producer's queue close reaches consumers in other sessions."""
 
 from __future__ import annotations
 

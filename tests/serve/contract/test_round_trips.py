@@ -1,4 +1,4 @@
-"""Training steps that ask the parameter server twice, over every shell: results, failures, several workers."""
+"""Training steps that ask the parameter server twice, over every transport: results, failures, several workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.run.crew import Crew
+from headrace.run.thread_group import ThreadGroup
 from headrace.serve.master import step
 from tests.serve.clusters import Cluster
 
@@ -158,9 +158,9 @@ def test_no_worker_sees_a_variable_that_is_half_updated_and_no_update_is_lost(
         w = tf.get_variable("w", [side, side], initializer=tf.zeros_initializer())
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(w.initializer)
-        with Crew("workers") as crew:
+        with ThreadGroup("workers") as group:
             for task in range(workers):
-                crew.start(train, task, name=f"worker {task}")
+                group.start(train, task, name=f"worker {task}")
         total = session.run(w)
     assert (total == workers * 5 * STEPS).all()
 

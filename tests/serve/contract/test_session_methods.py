@@ -1,6 +1,6 @@
 """The methods of a session beside run: partial runs, callables, partition graphs, devices, configurations.
 
-They hold for a session of this process as for one on a cluster, over every shell.
+They hold for a session of this process as for one on a cluster, over every transport.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Start = Callable[[Callable[[], Any]], Any]
 
 
 @pytest.fixture
-def target(shell: str, cluster_of: Callable[[Jobs], Cluster]) -> str:
+def target(transport: str, cluster_of: Callable[[Jobs], Cluster]) -> str:
     """Of a session: '' for this process, or a task of a cluster."""
-    return "" if shell == "local" else cluster_of({"ps": 1, "worker": 1}).target("worker:0")
+    return "" if transport == "local" else cluster_of({"ps": 1, "worker": 1}).target("worker:0")
 
 
 class Sums:
@@ -268,7 +268,7 @@ def test_a_callable_that_is_dropped_is_released(
         call = session._make_callable_from_options(options(feed=["a", "b"], fetch=["r1"]))
         call(np.float32(1), np.float32(1))
         ((_, on_master),) = cluster.servers["worker:0"].master._sessions.items()
-        assert on_master._callables._known
+        assert on_master._callables._prepared
         released = threading.Event()
         release = on_master.release_callable
 
@@ -280,7 +280,7 @@ def test_a_callable_that_is_dropped_is_released(
         del call
         gc.collect()
         assert released.wait(30)
-        assert not on_master._callables._known
+        assert not on_master._callables._prepared
 
 
 # -- what a session tells ------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def test_threads_share_a_session(target: str, sums: Sums, background: Start) -> 
 # -- configurations ------------------------------------------------------------------------------
 
 
-def test_a_task_may_have_several_cpus(shell: str) -> None:
+def test_a_task_may_have_several_cpus(transport: str) -> None:
     spec = addresses({"ps": 1, "worker": 1})
     config = tf.ConfigProto(device_count={"CPU": 3})
     with (

@@ -1,4 +1,4 @@
-"""Sessions on a cluster, over every shell: results, ownership of arrays, sharing, extending, resetting."""
+"""Sessions on a cluster, over every transport: results, ownership of arrays, sharing, extending, resetting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.client import link
+from headrace.client import remote_session
 from headrace.codec import protos as pb
 from headrace.graph.graphdef import graph_def
 from headrace.serve.cluster import ClusterSpec
@@ -164,7 +164,7 @@ def test_every_node_is_shipped_once(cluster: Cluster, monkeypatch: pytest.Monkey
         shipped.extend(op.name for op in ops)
         return graph_def(graph, ops=ops)
 
-    monkeypatch.setattr(link, "graph_def", watched)
+    monkeypatch.setattr(remote_session, "graph_def", watched)
     with tf.Session(cluster.target("worker:0")) as session:
         for number in range(3):
             total = tf.constant(number) + 1
@@ -330,7 +330,7 @@ def test_closing_a_session_leaves_nothing_of_it_on_the_cluster(cluster: Cluster)
 
 
 def test_a_session_that_is_garbage_is_closed_on_its_master(
-    shell: str, monkeypatch: pytest.MonkeyPatch
+    transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = threading.Event()
     close = Master.close_session

@@ -210,9 +210,9 @@ CASES = [
 
 
 @pytest.fixture
-def session(shell: str, cluster_of: Callable[[Jobs], Cluster]) -> Iterator[tf.Session]:
+def session(transport: str, cluster_of: Callable[[Jobs], Cluster]) -> Iterator[tf.Session]:
     """A session without a limit of its own, in this process or on a cluster."""
-    target = "" if shell == "local" else cluster_of(JOBS).target("worker:0")
+    target = "" if transport == "local" else cluster_of(JOBS).target("worker:0")
     with tf.Session(target) as session:
         yield session
 

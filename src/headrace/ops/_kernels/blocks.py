@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.run.exec.team import spread
+from headrace.run.exec.worker_pool import parallel_for
 
 __all__: list[str] = []
 
@@ -22,7 +22,7 @@ LARGE = 2 * BLOCK  # elements from which an operation is worth sharing
 
 def over_blocks(count: int, work: Callable[[int], object]) -> None:
     """work(number) for each of `count` blocks."""
-    spread(work, range(count))
+    parallel_for(work, range(count))
 
 
 def summed_in_blocks(x: Any) -> Any:

@@ -1,7 +1,7 @@
 """The arithmetic of convolutions, of any number of spatial dimensions, and of their two gradients.
 
 All three are products of matrices (`ops._kernels.layouts`), made for a few images at a time; such parts run side by
-side (`run.exec.team`).  Which parts there are depends on shapes alone, and so does every rounding.
+side (`run.exec.worker_pool`).  Which parts there are depends on shapes alone, and so does every rounding.
 Called by: ops.nn.convolution, ops.nn.fused.  Threads: any.
 """
 
@@ -27,7 +27,7 @@ from headrace.ops._kernels.windows import (
     parts,
     to_last,
 )
-from headrace.run.exec.team import spread
+from headrace.run.exec.worker_pool import parallel_for
 
 __all__: list[str] = []
 
@@ -117,7 +117,7 @@ def _convolve(
         if then is not None:
             then(images, made)
 
-    spread(part, _parts(len(x), how.elements * x.itemsize, where), products=True)
+    parallel_for(part, _parts(len(x), how.elements * x.itemsize, where), products=True)
 
 
 def backprop_input(
@@ -181,7 +181,7 @@ def _scatter(dy: Array, filters: Array, where: Geometry, dx: Array) -> None:
         _gather(rows, where, into)
 
     elements = math.prod(where.out) * matrix.shape[1]
-    spread(part, _parts(len(dx), elements * dx.itemsize, where), products=True)
+    parallel_for(part, _parts(len(dx), elements * dx.itemsize, where), products=True)
 
 
 def _gather(rows: Array, where: Geometry, into: Array) -> None:
@@ -227,7 +227,7 @@ def backprop_filter(
             f"{list(sizes)} say {sizes[-2]}"
         )
     gradient = FilterGradient(where, sizes[-2], sizes[-1], len(given), dy.dtype)
-    spread(
+    parallel_for(
         lambda number: gradient.add(number, given, lambda images: dy[images]),
         range(len(gradient.shares)),
         products=True,

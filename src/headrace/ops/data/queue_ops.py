@@ -31,7 +31,7 @@ from headrace.base.traits import (
 )
 from headrace.graph.registry import OpSpec, Prompt, op
 from headrace.graph.shape_fns import ShapeContext, scalar, unknown, vector
-from headrace.run.exec.closing import reason_of
+from headrace.run.exec.close_reasons import close_reason_of
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.pending import Pending
 from headrace.run.queues.fifo import FIFOQueue
@@ -269,7 +269,7 @@ def _batch(kind: str) -> Kernel:
 # the queue's to refuse, or not ordinary.
 
 
-def _prompt_enqueue(attrs: dict[str, Any], kept: tuple[bool, ...]) -> Kernel:
+def _prompt_enqueue(attrs: dict[str, Any], owned: tuple[bool, ...]) -> Kernel:
     timeout_ms = attrs["timeout_ms"]
     if timeout_ms != -1 or dtypes.resource in attrs["Tcomponents"]:
         return partial(_enqueue, np, timeout_ms=timeout_ms)
@@ -281,21 +281,21 @@ def _prompt_enqueue(attrs: dict[str, Any], kept: tuple[bool, ...]) -> Kernel:
     return enqueue
 
 
-def _prompt_enqueue_many(attrs: dict[str, Any], kept: tuple[bool, ...]) -> Kernel:
-    timeout_ms, kept = attrs["timeout_ms"], kept[1:] if any(kept) else ()
+def _prompt_enqueue_many(attrs: dict[str, Any], owned: tuple[bool, ...]) -> Kernel:
+    timeout_ms, owned = attrs["timeout_ms"], owned[1:] if any(owned) else ()
     if timeout_ms != -1:
         return partial(_enqueue_many, np, timeout_ms=timeout_ms)
 
     def enqueue_many(handle: Any, *components: Any) -> Any:
         queue = handle if isinstance(handle, Queue) else queue_of(handle)
-        if queue.enqueue_many_now(components, kept):
+        if queue.enqueue_many_now(components, owned):
             return ()
-        return queue.enqueue_many(components, kept)
+        return queue.enqueue_many(components, owned)
 
     return enqueue_many
 
 
-def _prompt_dequeue(attrs: dict[str, Any], kept: tuple[bool, ...]) -> Kernel:
+def _prompt_dequeue(attrs: dict[str, Any], owned: tuple[bool, ...]) -> Kernel:
     wanted, timeout_ms = tuple(attrs["component_types"]), attrs["timeout_ms"]
     if timeout_ms != -1:
         return partial(
@@ -313,7 +313,7 @@ def _prompt_dequeue(attrs: dict[str, Any], kept: tuple[bool, ...]) -> Kernel:
 
 
 def _prompt_batch(kind: str) -> Callable[[dict[str, Any], tuple[bool, ...]], Kernel]:
-    def prompt(attrs: dict[str, Any], kept: tuple[bool, ...]) -> Kernel:
+    def prompt(attrs: dict[str, Any], owned: tuple[bool, ...]) -> Kernel:
         wanted, timeout_ms = tuple(attrs["component_types"]), attrs["timeout_ms"]
         waiting = partial(_batch(kind), np, component_types=wanted, timeout_ms=timeout_ms)
         if timeout_ms != -1:
@@ -333,7 +333,7 @@ def _prompt_batch(kind: str) -> Callable[[dict[str, Any], tuple[bool, ...]], Ker
 
 def _close(ctx: KernelContext, handle: Any, *, cancel_pending_enqueues: bool) -> Pending[None]:
     """No more enqueues; those that wait are finished first, or cancelled."""
-    return queue_of(handle).close(cancel_pending_enqueues, reason_of(ctx.scope))
+    return queue_of(handle).close(cancel_pending_enqueues, close_reason_of(ctx.scope))
 
 
 def _size(xp: Any, handle: Any) -> Any:

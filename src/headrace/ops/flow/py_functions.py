@@ -2,7 +2,7 @@
 
 The node holds a token that no other process has; the function lives as long as the graph that it was made in.
 It may wait for whatever it likes, another function of the same step too: unless nothing else of the step could begin
-or end meanwhile, it is called in a thread of its own (`run.exec.callers`).
+or end meanwhile, it is called in a thread of its own (`run.exec.callback_threads`).
 Called by: programs.  Threads: any.
 Source: TF 1.15 behaviour (python/ops/script_ops.py, lib/core/py_func.cc), whose tokens two processes may share
 """
@@ -99,7 +99,7 @@ def _called(ctx: KernelContext, *input: Any, token: bytes, Tout: Sequence[DType]
 
     if ctx.node.alone and step.rendezvous is None and step.scope.deadline is None:
         return scopes.called_apart(call)
-    return step.runtime.team.callers.call(call, ctx.node.name)
+    return step.runtime.workers.callbacks.call(call, ctx.node.name)
 
 
 def _results(given: Sequence[Any], token: bytes, Tout: Sequence[DType]) -> list[Any]:

@@ -29,7 +29,7 @@ from headrace.ops.linalg.diagonals import matrix_diag_part
 from headrace.ops.math.broadcasting import broadcast_gradient_args
 from headrace.ops.math.casting import cast, conj
 from headrace.ops.tables import FLOATS, make
-from headrace.run.exec.team import hold_blas, spread
+from headrace.run.exec.worker_pool import hold_blas, parallel_for
 
 __all__ = ["batch_matmul", "matmul", "matrix_inverse", "trace"]
 
@@ -71,7 +71,7 @@ def _single(x: Any) -> Any:
 
 
 def _shared(x: Any, y: Any, work: int, out: Any = None) -> Any:
-    """The product of two matrices, which takes `work` multiplications; large ones on the team's threads."""
+    """The product of two matrices, which takes `work` multiplications; large ones on the pool's threads."""
     if x.dtype.kind not in "fc" or (work < _THREADED and min(x.shape[0], y.shape[1]) > 1):
         return np.matmul(x, y, out=out)
     hold_blas()
@@ -101,7 +101,7 @@ def parts_of_product(x: Any, y: Any, work: int) -> list[tuple[slice, slice]]:
 
 
 def _in_parts(x: Any, y: Any, work: int, out: Any) -> Any:
-    """The product of two matrices, a few of its rows or columns at a time (`run.exec.team`).  Raises ValueError."""
+    """A product of matrices, a few of its rows or columns at a time (`run.exec.worker_pool`).  Raises ValueError."""
     if x.shape[1] != y.shape[0]:
         raise ValueError("inner dimensions differ")
     if out is None:
@@ -115,7 +115,7 @@ def _in_parts(x: Any, y: Any, work: int, out: Any) -> Any:
         rows, columns = where
         np.matmul(x[rows], y[:, columns], out=out[where])
 
-    spread(part, parts_of_product(x, y, work), products=True)
+    parallel_for(part, parts_of_product(x, y, work), products=True)
     return out
 
 
@@ -137,7 +137,7 @@ def _by_columns(x: Any, y: Any, work: int, out: Any) -> None:
         columns = where[1]
         out[:, columns] = np.matmul(y.T[columns], turned).T
 
-    spread(part, parts_of_product(x, y, work), products=True)
+    parallel_for(part, parts_of_product(x, y, work), products=True)
 
 
 def _by_summands(x: Any, y: Any, work: int, out: Any) -> None:
@@ -156,7 +156,7 @@ def _by_summands(x: Any, y: Any, work: int, out: Any) -> None:
             else:
                 np.add(total, np.matmul(x[:, some], y[some]), out=total)
 
-    spread(part, range(count), products=True)
+    parallel_for(part, range(count), products=True)
     np.sum(sums, axis=0, out=out)
 
 
@@ -323,7 +323,7 @@ def _batch_product(xp: Any, x: Any, y: Any, adj_x: bool, adj_y: bool) -> tuple[A
 
 
 def _products(xp: Any, x: Any, y: Any, kind: Any) -> Any:
-    """Products of pairs of matrices, many of large ones on the team's threads."""
+    """Products of pairs of matrices, many of large ones on the pool's threads."""
     x, y = _single(x), _single(y)
     each = math.prod(x.shape[-2:]) * y.shape[-1]
     if each >= THREADED_VECTOR:
@@ -339,7 +339,7 @@ def _products(xp: Any, x: Any, y: Any, kind: Any) -> Any:
         chosen = slice(first, first + some)
         np.matmul(x[chosen], y[chosen], out=out[chosen])
 
-    spread(part, range(0, count, some), products=True)
+    parallel_for(part, range(0, count, some), products=True)
     return out.astype(kind, copy=False)
 
 

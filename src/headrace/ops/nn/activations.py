@@ -27,7 +27,7 @@ from headrace.ops.array.constants import zeros_like
 from headrace.ops.array.joining import concat
 from headrace.ops.math.casting import cast
 from headrace.ops.tables import make
-from headrace.run.exec.team import spread
+from headrace.run.exec.worker_pool import parallel_for
 
 __all__ = [
     "crelu",
@@ -59,7 +59,7 @@ def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _in_parts(function: Callable[..., Any], takes_out: bool, *arrays: Any) -> Any:
-    """function(*arrays), arrays of one shape; of large ones a part at a time (`run.exec.team`)."""
+    """function(*arrays), arrays of one shape; of large ones a part at a time (`run.exec.worker_pool`)."""
     first = arrays[0]
     if first.size < LARGE or not all(x.flags.c_contiguous for x in arrays):
         return function(*arrays)
@@ -74,7 +74,7 @@ def _in_parts(function: Callable[..., Any], takes_out: bool, *arrays: Any) -> An
         else:
             into[chosen] = function(*(x[chosen] for x in flat))
 
-    spread(part, range(0, first.size, BLOCK))
+    parallel_for(part, range(0, first.size, BLOCK))
     return out
 
 

@@ -30,7 +30,7 @@ from headrace.ops.math.casting import cast
 from headrace.ops.math.reductions import count_nonzero, reduce_mean, reduce_sum
 from headrace.ops.random.draws import random_uniform
 from headrace.ops.tables import make
-from headrace.run.exec.team import hold_blas
+from headrace.run.exec.worker_pool import hold_blas
 
 __all__ = [
     "batch_normalization",

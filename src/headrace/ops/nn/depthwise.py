@@ -38,7 +38,7 @@ from headrace.ops.nn.convolution import (
     gradients_of_gradients,
     sizes_shape,
 )
-from headrace.run.exec.team import spread
+from headrace.run.exec.worker_pool import parallel_for
 
 __all__: list[str] = []
 
@@ -96,7 +96,7 @@ def depthwise(
             np.multiply(padded[view][..., None], weights[at], out=product)
             total += product
 
-    spread(part, _images(len(x)))
+    parallel_for(part, _images(len(x)))
     flat = out.reshape(*out.shape[:-2], math.prod(out.shape[-2:])).astype(x.dtype, copy=False)
     return from_last(flat, data_format)
 
@@ -166,7 +166,7 @@ def depthwise_backprop_input_op(
             padded[view] += np.einsum("nhwcm,cm->nhwc", dy[images], weights[at])
         dx[images] = where.inside(padded)
 
-    spread(part, _images(len(dx)))
+    parallel_for(part, _images(len(dx)))
     return from_last(dx.astype(dout.dtype, copy=False), data_format)
 
 
@@ -202,7 +202,7 @@ def depthwise_backprop_filter_op(
         for at, view in where.positions():
             sums[number][at] = np.einsum("nhwc,nhwcm->cm", padded[view], part)
 
-    spread(share, range(len(shares)))
+    parallel_for(share, range(len(shares)))
     return sums.sum(axis=0).astype(dout.dtype, copy=False)
 
 

@@ -34,7 +34,7 @@ from headrace.ops._kernels.windows import (
 from headrace.ops.array.constants import zeros_like
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.ops.flow.identities import stop_gradient
-from headrace.run.exec.team import spread
+from headrace.run.exec.worker_pool import parallel_for
 
 __all__: list[str] = []
 
@@ -168,7 +168,7 @@ def _max_pool(
     given = _last(x, data_format)
     where = pool_windows(given.shape[1:-1], ksize, strides, padding, data_format, explicit_paddings)
     out = np.empty((len(given), *where.out, given.shape[-1]), given.dtype)
-    spread(lambda images: largest(given[images], where, out[images]), _parts(given))
+    parallel_for(lambda images: largest(given[images], where, out[images]), _parts(given))
     return from_last(out, data_format)
 
 
@@ -202,7 +202,7 @@ def _max_pool_grad(
     for each in (out, grad):
         check_gradient(each, where, len(given), given.shape[-1])
     dx = np.empty(given.shape, grad.dtype)
-    spread(
+    parallel_for(
         lambda images: to_largest(given[images], out[images], grad[images], where, dx[images]),
         _parts(given),
     )
@@ -405,7 +405,7 @@ def _avg_pool(
             into += padded[view]
         into /= counts
 
-    spread(part, _parts(given))
+    parallel_for(part, _parts(given))
     return from_last(out.astype(x.dtype, copy=False), data_format)
 
 
@@ -446,7 +446,7 @@ def _avg_pool_grad(
         if where.has_pads:
             into[...] = where.inside(total)
 
-    spread(part, _parts(dx))
+    parallel_for(part, _parts(dx))
     return from_last(dx.astype(dy.dtype, copy=False), data_format)
 
 

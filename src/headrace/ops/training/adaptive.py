@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace.ops.training.descent import approach, approach_square, rest
-from headrace.ops.training.update_rules import Array, Room, rule
+from headrace.ops.training.update_rules import Array, Temporaries, rule
 
 __all__: list[str] = []
 
@@ -23,31 +23,37 @@ __all__: list[str] = []
     sparse="lr rho epsilon grad indices",
 )
 def adadelta(
-    room: Room, var: Array, accum: Array, accum_update: Array, grad: Array, *, lr: Any, rho: Any,
+    temporary: Temporaries, var: Array, accum: Array, accum_update: Array, grad: Array, *, lr: Any, rho: Any,
     epsilon: Any,
 ) -> None:  # fmt: skip
     """accum moves towards grad^2, accum_update towards step^2, both by 1 - rho; var -= lr * step.
 
     step = grad * sqrt(accum_update + epsilon) / sqrt(accum + epsilon).
     """
-    approach_square(room, accum, grad, rest(rho))
-    root, step = room(1), room(2)
+    approach_square(temporary, accum, grad, rest(rho))
+    root, step = temporary(1), temporary(2)
     np.add(accum, epsilon, out=root)
     np.sqrt(root, out=root)
     np.add(accum_update, epsilon, out=step)
     np.sqrt(step, out=step)
     np.divide(step, root, out=step)
     np.multiply(step, grad, out=step)
-    approach_square(room, accum_update, step, rest(rho))
+    approach_square(temporary, accum_update, step, rest(rho))
     np.multiply(step, lr, out=step)
     np.subtract(var, step, out=var)
 
 
 def _with_momentum(
-    room: Room, var: Array, mom: Array, scale: Array, grad: Array, lr: Any, momentum: Any
+    temporary: Temporaries,
+    var: Array,
+    mom: Array,
+    scale: Array,
+    grad: Array,
+    lr: Any,
+    momentum: Any,
 ) -> None:
     """mom = momentum * mom + lr * grad / sqrt(scale); var -= mom; uses scratch 0 and overwrites `scale`."""
-    step = room(0)
+    step = temporary(0)
     np.sqrt(scale, out=scale)
     np.multiply(grad, lr, out=step)
     np.divide(step, scale, out=step)
@@ -63,14 +69,14 @@ def _with_momentum(
     sparse="lr rho momentum epsilon grad indices",
 )
 def rms_prop(
-    room: Room, var: Array, ms: Array, mom: Array, grad: Array, *, lr: Any, rho: Any, momentum: Any,
+    temporary: Temporaries, var: Array, ms: Array, mom: Array, grad: Array, *, lr: Any, rho: Any, momentum: Any,
     epsilon: Any,
 ) -> None:  # fmt: skip
     """ms moves towards grad^2 by 1 - rho; mom = momentum * mom + lr * grad / sqrt(ms + epsilon); var -= mom."""
-    approach_square(room, ms, grad, rest(rho))
-    scale = room(1)
+    approach_square(temporary, ms, grad, rest(rho))
+    scale = temporary(1)
     np.add(ms, epsilon, out=scale)
-    _with_momentum(room, var, mom, scale, grad, lr, momentum)
+    _with_momentum(temporary, var, mom, scale, grad, lr, momentum)
 
 
 @rule(
@@ -80,23 +86,23 @@ def rms_prop(
     sparse="lr rho momentum epsilon grad indices",
 )
 def centered_rms_prop(
-    room: Room, var: Array, mg: Array, ms: Array, mom: Array, grad: Array, *, lr: Any, rho: Any,
+    temporary: Temporaries, var: Array, mg: Array, ms: Array, mom: Array, grad: Array, *, lr: Any, rho: Any,
     momentum: Any, epsilon: Any,
 ) -> None:  # fmt: skip
     """As RMSProp, scaled by the variance: ms - mg^2, where mg moves towards grad by 1 - rho."""
-    approach_square(room, ms, grad, rest(rho))
-    approach(room, mg, grad, rest(rho))
-    scale = room(1)
+    approach_square(temporary, ms, grad, rest(rho))
+    approach(temporary, mg, grad, rest(rho))
+    scale = temporary(1)
     np.multiply(mg, mg, out=scale)
     np.subtract(ms, scale, out=scale)
     np.add(scale, epsilon, out=scale)
-    _with_momentum(room, var, mom, scale, grad, lr, momentum)
+    _with_momentum(temporary, var, mom, scale, grad, lr, momentum)
 
 
-def _agreement(room: Room, m: Array, grad: Array, beta: Any) -> Array:
+def _agreement(temporary: Temporaries, m: Array, grad: Array, beta: Any) -> Array:
     """m moves towards grad by 1 - beta; sign(grad) * sign(m), in scratch 1."""
-    approach(room, m, grad, rest(beta))
-    sign, agreement = room(0), room(1)
+    approach(temporary, m, grad, rest(beta))
+    sign, agreement = temporary(0), temporary(1)
     np.sign(grad, out=sign)
     np.sign(m, out=agreement)
     np.multiply(agreement, sign, out=agreement)
@@ -105,7 +111,7 @@ def _agreement(room: Room, m: Array, grad: Array, beta: Any) -> Array:
 
 @rule("AddSign", slots="m", dense="lr alpha sign_decay beta grad")
 def add_sign(
-    room: Room,
+    temporary: Temporaries,
     var: Array,
     m: Array,
     grad: Array,
@@ -116,7 +122,7 @@ def add_sign(
     beta: Any,
 ) -> None:
     """var -= lr * (alpha + sign_decay * sign(grad) * sign(m)) * grad; m moves towards grad by 1 - beta."""
-    scale = _agreement(room, m, grad, beta)
+    scale = _agreement(temporary, m, grad, beta)
     np.multiply(scale, sign_decay, out=scale)
     np.add(scale, alpha, out=scale)
     np.multiply(scale, lr, out=scale)
@@ -126,7 +132,7 @@ def add_sign(
 
 @rule("PowerSign", slots="m", dense="lr logbase sign_decay beta grad")
 def power_sign(
-    room: Room,
+    temporary: Temporaries,
     var: Array,
     m: Array,
     grad: Array,
@@ -137,7 +143,7 @@ def power_sign(
     beta: Any,
 ) -> None:
     """var -= lr * exp(logbase * sign_decay * sign(grad) * sign(m)) * grad; m moves towards grad by 1 - beta."""
-    scale = _agreement(room, m, grad, beta)
+    scale = _agreement(temporary, m, grad, beta)
     np.multiply(scale, logbase * sign_decay, out=scale)
     np.exp(scale, out=scale)
     np.multiply(scale, lr, out=scale)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.ops.training.update_rules import Array, Room, rule
+from headrace.ops.training.update_rules import Array, Temporaries, rule
 
 __all__: list[str] = []
 
@@ -20,19 +20,19 @@ def rest(part: Any) -> Any:
     return part.dtype.type(1) - part
 
 
-def approach(room: Room, mean: Array, value: Array, rate: Any) -> None:
+def approach(temporary: Temporaries, mean: Array, value: Array, rate: Any) -> None:
     """mean += (value - mean) * rate; uses scratch 0, which may be `value` itself."""
-    scratch = room(0)
+    scratch = temporary(0)
     np.subtract(value, mean, out=scratch)
     np.multiply(scratch, rate, out=scratch)
     np.add(mean, scratch, out=mean)
 
 
-def approach_square(room: Room, mean: Array, value: Array, rate: Any) -> None:
+def approach_square(temporary: Temporaries, mean: Array, value: Array, rate: Any) -> None:
     """mean += (value^2 - mean) * rate; uses scratch 0."""
-    scratch = room(0)
+    scratch = temporary(0)
     np.multiply(value, value, out=scratch)
-    approach(room, mean, scratch, rate)
+    approach(temporary, mean, scratch, rate)
 
 
 @rule("GradientDescent", slots="", dense="alpha delta", rewrites=True)
@@ -50,14 +50,21 @@ def gradient_descent(scratch: Array, var: Array, after: Array, delta: Array, *, 
     attrs="use_nesterov: bool = false",
 )
 def momentum(
-    room: Room, var: Array, accum: Array, grad: Array, *, lr: Any, momentum: Any, use_nesterov: bool
+    temporary: Temporaries,
+    var: Array,
+    accum: Array,
+    grad: Array,
+    *,
+    lr: Any,
+    momentum: Any,
+    use_nesterov: bool,
 ) -> None:
     """accum = momentum * accum + grad; var -= lr * accum (Nesterov: looking one step ahead)."""
-    step = room(0)
+    step = temporary(0)
     np.multiply(accum, momentum, out=accum)
     np.add(accum, grad, out=accum)
     if use_nesterov:
-        ahead = room(1)
+        ahead = temporary(1)
         np.multiply(accum, momentum, out=ahead)
         np.multiply(ahead, lr, out=ahead)
         np.multiply(grad, lr, out=step)
@@ -76,10 +83,17 @@ def momentum(
     refs=False,
 )
 def keras_momentum(
-    room: Room, var: Array, accum: Array, grad: Array, *, lr: Any, momentum: Any, use_nesterov: bool
+    temporary: Temporaries,
+    var: Array,
+    accum: Array,
+    grad: Array,
+    *,
+    lr: Any,
+    momentum: Any,
+    use_nesterov: bool,
 ) -> None:
     """accum = momentum * accum - lr * grad; var += accum (Nesterov: looking one step ahead)."""
-    step = room(0)
+    step = temporary(0)
     np.multiply(grad, lr, out=step)
     np.multiply(accum, momentum, out=accum)
     np.subtract(accum, step, out=accum)
@@ -95,9 +109,15 @@ def keras_momentum(
 
 
 def _adagrad(
-    room: Room, var: Array, accum: Array, grad: Array, lr: Any, update_slots: bool, epsilon: Any
+    temporary: Temporaries,
+    var: Array,
+    accum: Array,
+    grad: Array,
+    lr: Any,
+    update_slots: bool,
+    epsilon: Any,
 ) -> None:
-    step, root = room(0), room(1)
+    step, root = temporary(0), temporary(1)
     if update_slots:
         np.multiply(grad, grad, out=step)
         np.add(accum, step, out=accum)
@@ -117,10 +137,10 @@ def _adagrad(
     attrs="update_slots: bool = true",
 )
 def adagrad(
-    room: Room, var: Array, accum: Array, grad: Array, *, lr: Any, update_slots: bool
+    temporary: Temporaries, var: Array, accum: Array, grad: Array, *, lr: Any, update_slots: bool
 ) -> None:
     """accum += grad^2; var -= lr * grad / sqrt(accum)."""
-    _adagrad(room, var, accum, grad, lr, update_slots, None)
+    _adagrad(temporary, var, accum, grad, lr, update_slots, None)
 
 
 @rule(
@@ -131,10 +151,17 @@ def adagrad(
     attrs="update_slots: bool = true",
 )
 def adagrad_v2(
-    room: Room, var: Array, accum: Array, grad: Array, *, lr: Any, epsilon: Any, update_slots: bool
+    temporary: Temporaries,
+    var: Array,
+    accum: Array,
+    grad: Array,
+    *,
+    lr: Any,
+    epsilon: Any,
+    update_slots: bool,
 ) -> None:
     """accum += grad^2; var -= lr * grad / (sqrt(accum) + epsilon)."""
-    _adagrad(room, var, accum, grad, lr, update_slots, epsilon)
+    _adagrad(temporary, var, accum, grad, lr, update_slots, epsilon)
 
 
 # -- Adam -------------------------------------------------------------------------------------
@@ -147,7 +174,7 @@ def adagrad_v2(
     attrs="use_nesterov: bool = false",
 )
 def adam(
-    room: Room, var: Array, m: Array, v: Array, grad: Array, *, beta1_power: Any, beta2_power: Any,
+    temporary: Temporaries, var: Array, m: Array, v: Array, grad: Array, *, beta1_power: Any, beta2_power: Any,
     lr: Any, beta1: Any, beta2: Any, epsilon: Any, use_nesterov: bool,
 ) -> None:  # fmt: skip
     """One step of Adam.
@@ -156,9 +183,9 @@ def adam(
     1 - beta1 and 1 - beta2; var -= rate * m / (sqrt(v) + epsilon).
     """
     rate = lr * np.sqrt(rest(beta2_power)) / rest(beta1_power)
-    approach(room, m, grad, rest(beta1))
-    approach_square(room, v, grad, rest(beta2))
-    step, root = room(0), room(1)
+    approach(temporary, m, grad, rest(beta1))
+    approach_square(temporary, v, grad, rest(beta2))
+    step, root = temporary(0), temporary(1)
     np.sqrt(v, out=root)
     np.add(root, epsilon, out=root)
     if use_nesterov:
@@ -178,15 +205,15 @@ def adam(
     refs=False,
 )
 def adam_with_amsgrad(
-    room: Room, var: Array, m: Array, v: Array, vhat: Array, grad: Array, *, beta1_power: Any,
+    temporary: Temporaries, var: Array, m: Array, v: Array, vhat: Array, grad: Array, *, beta1_power: Any,
     beta2_power: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any,
 ) -> None:  # fmt: skip
     """One step of Adam in which the scale is the largest v so far: vhat = max(vhat, v)."""
     rate = lr * np.sqrt(rest(beta2_power)) / rest(beta1_power)
-    approach(room, m, grad, rest(beta1))
-    approach_square(room, v, grad, rest(beta2))
+    approach(temporary, m, grad, rest(beta1))
+    approach_square(temporary, v, grad, rest(beta2))
     np.maximum(vhat, v, out=vhat)
-    step, root = room(0), room(1)
+    step, root = temporary(0), temporary(1)
     np.sqrt(vhat, out=root)
     np.add(root, epsilon, out=root)
     np.multiply(m, rate, out=step)
@@ -196,12 +223,12 @@ def adam_with_amsgrad(
 
 @rule("AdaMax", slots="m v", dense="beta1_power lr beta1 beta2 epsilon grad")
 def ada_max(
-    room: Room, var: Array, m: Array, v: Array, grad: Array, *, beta1_power: Any, lr: Any,
+    temporary: Temporaries, var: Array, m: Array, v: Array, grad: Array, *, beta1_power: Any, lr: Any,
     beta1: Any, beta2: Any, epsilon: Any,
 ) -> None:  # fmt: skip
     """Adam with the largest gradient so far, fading, for a scale: v = max(beta2 * v, |grad|)."""
-    approach(room, m, grad, rest(beta1))
-    step, scale = room(0), room(1)
+    approach(temporary, m, grad, rest(beta1))
+    step, scale = temporary(0), temporary(1)
     np.multiply(v, beta2, out=v)
     np.abs(grad, out=step)
     np.maximum(v, step, out=v)

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.ops.training.update_rules import Array, Room, rule
+from headrace.ops.training.update_rules import Array, Temporaries, rule
 
 __all__: list[str] = []
 
 
-def _shrunk(room: Room, value: Array, amount: Any) -> None:
+def _shrunk(temporary: Temporaries, value: Array, amount: Any) -> None:
     """value = sign(value) * max(|value| - amount, 0), in place; uses scratch 3."""
-    sign = room(3)
+    sign = temporary(3)
     np.sign(value, out=sign)
     np.abs(value, out=value)
     np.subtract(value, amount, out=value)
@@ -33,27 +33,27 @@ def _shrunk(room: Room, value: Array, amount: Any) -> None:
     sparse="alpha l1 l2 grad indices",
 )
 def proximal_gradient_descent(
-    room: Room, var: Array, delta: Array, *, alpha: Any, l1: Any, l2: Any
+    temporary: Temporaries, var: Array, delta: Array, *, alpha: Any, l1: Any, l2: Any
 ) -> None:
     """var -= alpha * delta, then shrunk by alpha * l1 and divided by 1 + alpha * l2."""
-    step = room(0)
+    step = temporary(0)
     np.multiply(delta, alpha, out=step)
     np.subtract(var, step, out=var)
     if l1 > 0:
-        _shrunk(room, var, alpha * l1)
+        _shrunk(temporary, var, alpha * l1)
     np.divide(var, alpha * l2 + alpha.dtype.type(1), out=var)
 
 
 @rule("ProximalAdagrad", slots="accum", dense="lr l1 l2 grad", sparse="lr l1 l2 grad indices")
 def proximal_adagrad(
-    room: Room, var: Array, accum: Array, grad: Array, *, lr: Any, l1: Any, l2: Any
+    temporary: Temporaries, var: Array, accum: Array, grad: Array, *, lr: Any, l1: Any, l2: Any
 ) -> None:
     """accum += grad^2; as ProximalGradientDescent with alpha = lr / sqrt(accum) for each element."""
     if not (lr > 0 and l1 >= 0 and l2 >= 0):
         raise errors.invalid_argument(
             f"lr must be positive, l1 and l2 must not be negative, but they are {lr}, {l1} and {l2}"
         )
-    step, rate = room(0), room(1)
+    step, rate = temporary(0), temporary(1)
     np.multiply(grad, grad, out=step)
     np.add(accum, step, out=accum)
     np.sqrt(accum, out=rate)
@@ -62,7 +62,7 @@ def proximal_adagrad(
     np.subtract(var, step, out=var)
     if l1 > 0:
         np.multiply(rate, l1, out=step)
-        _shrunk(room, var, step)
+        _shrunk(temporary, var, step)
     np.multiply(rate, l2, out=rate)
     np.add(rate, 1, out=rate)
     np.divide(var, rate, out=var)
@@ -75,14 +75,14 @@ def proximal_adagrad(
     sparse="grad indices lr l1 l2 global_step",
 )
 def adagrad_da(
-    room: Room, var: Array, gradient_accumulator: Array, gradient_squared_accumulator: Array,
+    temporary: Temporaries, var: Array, gradient_accumulator: Array, gradient_squared_accumulator: Array,
     grad: Array, *, lr: Any, l1: Any, l2: Any, global_step: Any,
 ) -> None:  # fmt: skip
     """The accumulators add up grad and grad^2; var is computed anew from them.
 
     var = -lr * (sum of grad, shrunk by l1 * global_step) / (l2 * global_step * lr + sqrt(sum of grad^2)).
     """
-    square, scale = room(0), room(1)
+    square, scale = temporary(0), temporary(1)
     np.add(gradient_accumulator, grad, out=gradient_accumulator)
     np.multiply(grad, grad, out=square)
     np.add(gradient_squared_accumulator, square, out=gradient_squared_accumulator)
@@ -91,7 +91,7 @@ def adagrad_da(
     np.add(scale, l2 * steps * lr, out=scale)
     var[...] = gradient_accumulator
     if l1 > 0:
-        _shrunk(room, var, l1 * steps)
+        _shrunk(temporary, var, l1 * steps)
     np.multiply(var, -lr, out=var)
     np.divide(var, scale, out=var)
 
@@ -99,24 +99,24 @@ def adagrad_da(
 # -- FTRL -------------------------------------------------------------------------------------
 
 
-def _power(room: Array, base: Array, lr_power: Any) -> Array:
-    """base ^ -lr_power, in `room`."""
+def _power(temporary: Array, base: Array, lr_power: Any) -> Array:
+    """base ^ -lr_power, in `temporary`."""
     if lr_power == -0.5:
-        return np.sqrt(base, out=room)
-    np.power(base, -lr_power, out=room)
-    return room
+        return np.sqrt(base, out=temporary)
+    np.power(base, -lr_power, out=temporary)
+    return temporary
 
 
 def _ftrl(
-    room: Room, var: Array, accum: Array, linear: Array, grad: Array, lr: Any, l1: Any, l2: Any,
+    temporary: Temporaries, var: Array, accum: Array, linear: Array, grad: Array, lr: Any, l1: Any, l2: Any,
     lr_power: Any, shrinkage: Any, multiply_linear_by_lr: bool,
 ) -> None:  # fmt: skip
     by_lr, over_lr = (lr, 1) if multiply_linear_by_lr else (1, lr)
-    step, before = room(0), room(1)
+    step, before = temporary(0), temporary(1)
     _power(before, accum, lr_power)
     np.multiply(grad, grad, out=step)
     np.add(accum, step, out=accum)
-    after = _power(room(2), accum, lr_power)
+    after = _power(temporary(2), accum, lr_power)
     # linear += grad (shrunk) - (after - before) / lr * var
     np.subtract(before, after, out=before)
     np.divide(before, over_lr, out=before)
@@ -133,7 +133,7 @@ def _ftrl(
     np.divide(after, over_lr, out=after)
     np.add(after, 2 * l2 * by_lr, out=after)
     np.negative(linear, out=var)
-    _shrunk(room, var, l1 * by_lr)
+    _shrunk(temporary, var, l1 * by_lr)
     np.divide(var, after, out=var)
 
 
@@ -145,11 +145,11 @@ def _ftrl(
     attrs="multiply_linear_by_lr: bool = false",
 )
 def ftrl(
-    room: Room, var: Array, accum: Array, linear: Array, grad: Array, *, lr: Any, l1: Any, l2: Any,
+    temporary: Temporaries, var: Array, accum: Array, linear: Array, grad: Array, *, lr: Any, l1: Any, l2: Any,
     lr_power: Any, multiply_linear_by_lr: bool,
 ) -> None:  # fmt: skip
     """Follow the regularized leader: accum adds up grad^2, linear the gradients, and var follows from them."""
-    _ftrl(room, var, accum, linear, grad, lr, l1, l2, lr_power, None, multiply_linear_by_lr)
+    _ftrl(temporary, var, accum, linear, grad, lr, l1, l2, lr_power, None, multiply_linear_by_lr)
 
 
 @rule(
@@ -160,8 +160,20 @@ def ftrl(
     attrs="multiply_linear_by_lr: bool = false",
 )
 def ftrl_v2(
-    room: Room, var: Array, accum: Array, linear: Array, grad: Array, *, lr: Any, l1: Any, l2: Any,
+    temporary: Temporaries, var: Array, accum: Array, linear: Array, grad: Array, *, lr: Any, l1: Any, l2: Any,
     l2_shrinkage: Any, lr_power: Any, multiply_linear_by_lr: bool,
 ) -> None:  # fmt: skip
     """As Ftrl, with 2 * l2_shrinkage * var added to the gradients that linear adds up."""
-    _ftrl(room, var, accum, linear, grad, lr, l1, l2, lr_power, l2_shrinkage, multiply_linear_by_lr)
+    _ftrl(
+        temporary,
+        var,
+        accum,
+        linear,
+        grad,
+        lr,
+        l1,
+        l2,
+        lr_power,
+        l2_shrinkage,
+        multiply_linear_by_lr,
+    )

@@ -29,14 +29,14 @@ from headrace.graph.shape_fns import ShapeContext
 from headrace.ops._kernels.scratch import scratch
 from headrace.ops.linalg.products import parts_of_product
 from headrace.ops.state.resources import held, variable_behind
-from headrace.run.exec.team import spread
+from headrace.run.exec.worker_pool import parallel_for
 from headrace.run.state.variable import State
 from headrace.run.uninterrupted import changes
 
 __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
-Room = Callable[[int], Array]
+Temporaries = Callable[[int], Array]
 """room(n): the n-th scratch buffer of the size of the block at hand."""
 Step = Callable[..., None]
 """step(room, var, *slots, grad, **scalars, **attrs): change var and the slots."""
@@ -57,29 +57,29 @@ _GRADIENTS = ("grad", "delta")
 # -- scratch ----------------------------------------------------------------------------------
 
 
-class _Rooms(threading.local):
+class _Scratch(threading.local):
     """Scratch buffers by dtype, for each thread: fresh pages for every update cost as much as the update."""
 
     def __init__(self) -> None:
         self.kept: dict[np.dtype[Any], list[Array]] = {}
 
 
-_rooms = _Rooms()
+_scratch = _Scratch()
 
 
-def _room_like(like: Array) -> Room:
+def _temporaries_like(like: Array) -> Temporaries:
     """Scratch of the shape and dtype of `like`, valid until this thread works on another block."""
     size, shape = like.size, like.shape
     if size > _BLOCK:
         return lambda number: np.empty_like(like)
-    kept = _rooms.kept.setdefault(like.dtype, [])
+    kept = _scratch.kept.setdefault(like.dtype, [])
 
-    def room(number: int) -> Array:
+    def temporary(number: int) -> Array:
         while number >= len(kept):
             kept.append(np.empty(_BLOCK, like.dtype))
         return kept[number][:size].reshape(shape)
 
-    return room
+    return temporary
 
 
 # -- variables --------------------------------------------------------------------------------
@@ -218,8 +218,8 @@ DENSE: dict[str, int] = {}
 
 
 def _in_place(step: Step) -> Step:
-    def both(room: Room, var: Array, grad: Array, **more: Any) -> None:
-        step(room(0), var, var, grad, **more)
+    def both(temporary: Temporaries, var: Array, grad: Array, **more: Any) -> None:
+        step(temporary(0), var, var, grad, **more)
 
     return both
 
@@ -296,14 +296,18 @@ class Rule:
         with _locked(variables):
             _check_alike(variables, grad.shape, grad.dtype)
             if grad.ndim and grad.size <= _BLOCK:
-                self.step(_room_like(grad), *[each.writable() for each in variables], grad, **more)
+                self.step(
+                    _temporaries_like(grad), *[each.writable() for each in variables], grad, **more
+                )
                 return
             blocks = _blocks([variable.writable() for variable in variables], grad)
             if grad.size * (1 + len(variables)) < _WORTH_SHARING:
                 for block in blocks:
-                    self.step(_room_like(block[-1]), *block, **more)
+                    self.step(_temporaries_like(block[-1]), *block, **more)
                 return
-            spread(lambda block: self.step(_room_like(block[-1]), *block, **more), blocks)
+            parallel_for(
+                lambda block: self.step(_temporaries_like(block[-1]), *block, **more), blocks
+            )
 
     def _rewrite(self, variable: State, grad: Any, more: dict[str, Any]) -> None:
         """As `_dense`; where somebody reads the variable, its next value goes elsewhere at once."""
@@ -315,15 +319,15 @@ class Rule:
                 return
 
             def part(block: Sequence[Array]) -> None:
-                room = _room_like(block[-1])(0) if after is before else block[1]
-                step(room, block[0], block[-2], block[-1], **more)
+                temporary = _temporaries_like(block[-1])(0) if after is before else block[1]
+                step(temporary, block[0], block[-2], block[-1], **more)
 
             blocks = _blocks((before,) if after is before else (before, after), grad)
             if grad.size * 2 < _WORTH_SHARING:
                 for block in blocks:
                     part(block)
             else:
-                spread(part, blocks)
+                parallel_for(part, blocks)
 
         with variable.lock:
             array = variable.array
@@ -351,10 +355,12 @@ class Rule:
                 for first in range(0, len(left), height):
                     rows = slice(first, first + height)
                     block = product[rows]
-                    self.step(_room_like(block), *[array[rows] for array in changed], block, **more)
+                    self.step(
+                        _temporaries_like(block), *[array[rows] for array in changed], block, **more
+                    )
 
             work = x.shape[0] * y.size
-            spread(part, parts_of_product(x, y, work), products=True)
+            parallel_for(part, parts_of_product(x, y, work), products=True)
 
     def _rows(
         self, variables: Sequence[State], grad: Any, indices: Any, more: dict[str, Any]
@@ -365,7 +371,7 @@ class Rule:
             for part in _passes(indices):
                 rows = indices[part]
                 taken = [array[rows] for array in arrays]
-                self.step(_room_like(taken[0]), *taken, grad[part], **more)
+                self.step(_temporaries_like(taken[0]), *taken, grad[part], **more)
                 for array, changed in zip(arrays, taken, strict=True):
                     array[rows] = changed
 

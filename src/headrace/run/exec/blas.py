@@ -1,10 +1,10 @@
 """How many threads NumPy's BLAS uses, where that can be told.
 
 NumPy's wheels carry OpenBLAS, which starts threads of its own for one large product.  Where our threads share the work
-(`run.exec.team`) each of them multiplies by itself, and OpenBLAS's threads would only stand in the way.  The number
-belongs to the process, so it is lowered for as long as somebody asks for it and then given back.  With another BLAS
-nothing happens.
-Called by: run.exec.team.  Threads: any.
+(`run.exec.worker_pool`) each of them multiplies by itself, and OpenBLAS's threads would only stand in the way.  The
+number belongs to the process, so it is lowered for as long as somebody asks for it and then given back.  With another
+BLAS nothing happens.
+Called by: run.exec.worker_pool.  Threads: any.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from headrace.run.state.variable import Variable
 Conditions = tuple[tuple[int, bool], ...]
 """(register that holds a truth, what it must be), each decided before the next is looked at."""
 
-_LOOK_EVERY = 64  # iterations between looks at the scope: an endless loop can be cancelled
+_POLL_EVERY = 64  # iterations between polls of the scope: an endless loop can be cancelled
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ class Loop:
                     part = self.head
                     r[first:end] = following(r)
                     count += 1
-                    if not count % _LOOK_EVERY:
+                    if not count % _POLL_EVERY:
                         instruction = None
                         scope.check()
                 part = self.tail

@@ -24,17 +24,17 @@ from typing import Any
 from headrace.base import errors
 from headrace.run import long_waits
 from headrace.run.exec import polling
+from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
 from headrace.run.exec.flow_nodes import DEAD, Kind, Node, Outputs
 from headrace.run.exec.kernel import NodeInfo, StepState
 from headrace.run.exec.keys import child_frame
 from headrace.run.exec.outcome import cause, explain, interrupted, leave, lend_all, stopped
 from headrace.run.exec.program import LONG_WAIT_S
-from headrace.run.exec.quiet import hush, restore
-from headrace.run.exec.team import let_blas_go
+from headrace.run.exec.worker_pool import let_blas_go
 from headrace.run.pending import Pending
 from headrace.run.uninterrupted import takes
 
-LOOK_EVERY = 256  # small nodes between looks at the scope
+POLL_EVERY = 256  # small nodes between polls of the scope
 
 
 class _Activation:
@@ -114,7 +114,7 @@ class DataflowProgram:
     ) -> None:
         """nodes: wired but for what is returned.  enters: number of Enter nodes by frame name.
 
-        returns: (node, output, tensor name, whether it may look into a variable).
+        returns: (node, output, tensor name, whether it may alias a variable).
         """
         self.nodes = nodes
         self.arguments = arguments
@@ -137,14 +137,14 @@ class DataflowProgram:
     def run(self, step: StepState, args: Sequence[Any]) -> list[Any]:
         """See `Program.run`.  A dead value cannot leave the step: InvalidArgument."""
         polled = polling.current()
-        was = hush()
+        was = suppress_warnings()
         try:
             polling.use(step.scope)
-            with step.runtime.team:
+            with step.runtime.workers:
                 return _Execution(self, step).run(args)
         finally:
             polling.use(polled)
-            restore(was)
+            restore_warnings(was)
 
 
 class _Execution:
@@ -220,13 +220,13 @@ class _Execution:
         step, links = self._step, self._links
         ready, traced = self._ready, step.stats is not None
         deliver = self._deliver
-        left = LOOK_EVERY
+        left = POLL_EVERY
         while ready:
             node, iteration, inputs, dead = ready.popleft()
-            left -= node.pace
+            left -= node.cost
             if left < 0:
-                left = LOOK_EVERY - node.pace
-                self._look(node)
+                left = POLL_EVERY - node.cost
+                self._poll(node)
             if node.may_take_long and links is not None:
                 links.flush()
             if dead and node.kind is Kind.SEND:
@@ -254,7 +254,7 @@ class _Execution:
             if not iteration.outstanding and iteration.place is not None:
                 self._retire(iteration.frame)
 
-    def _look(self, node: Node) -> None:
+    def _poll(self, node: Node) -> None:
         """Raise the scope's error if it has ended: a loop may have no end of its own."""
         error = self._step.scope.error
         if error is not None:
@@ -312,14 +312,14 @@ class _Execution:
             if (error := scope.error) is not None:
                 raise self._given_up(error) from error
         let_blas_go()
-        since, look_s = time.monotonic(), long_waits.first_look_s
+        since, poll_s = time.monotonic(), long_waits.first_poll_s
         long_waits.waiting[self] = None
         try:
             while True:
                 ticket = -1
                 patient = self._waited_long or scope.on_long_wait is None
                 try:
-                    limit_s = long_waits.nap(scope, look_s) if patient else LONG_WAIT_S
+                    limit_s = long_waits.sleep_limit(scope, poll_s) if patient else LONG_WAIT_S
                     if self._links is None:
                         ticket = self._done.get(timeout=limit_s)
                     else:
@@ -328,7 +328,7 @@ class _Execution:
                     if not patient and scope.on_long_wait is not None:
                         self._waited_long = True
                         scope.on_long_wait()
-                    look_s = long_waits.tell(scope, since, look_s)
+                    poll_s = long_waits.tell(scope, since, poll_s)
                 if ticket >= 0:
                     return ticket
                 error = scope.error

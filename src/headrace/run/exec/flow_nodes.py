@@ -90,8 +90,8 @@ class Node:
     """It runs though what it waits for is dead."""
     dead: list[Any] = field(default_factory=list)
     numbers: list[np.int32] = field(default_factory=list)
-    pace: int = 1
-    """For how many small nodes it counts between two looks at the scope."""
+    cost: int = 1
+    """For how many small nodes it counts between two polls of the scope."""
     may_take_long: bool = False
     """What is sent before it should not wait for it."""
 
@@ -190,7 +190,7 @@ def send(call: Callable[..., Any], info: NodeInfo) -> Fire:
 
 
 def loading(fire: Fire, loaded: Sequence[int], copied: Sequence[int], snapshots: bool) -> Fire:
-    """`fire` with the values of references, and with copies of what may look into a variable.
+    """`fire` with the values of references, and with copies of what may alias a variable.
 
     loaded, copied: the inputs where such a thing may arrive.
     """

@@ -195,7 +195,7 @@ def lent(source: int, target: int) -> Instruction:
 
 
 def copied(source: int, target: int) -> Instruction:
-    """As `snapshot`; an array in registers[source], which may look into a variable, is copied too."""
+    """As `snapshot`; an array in registers[source], which may alias a variable, is copied too."""
 
     def load(r: Registers) -> None:
         value = r[source]

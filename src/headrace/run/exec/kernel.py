@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from headrace.base.errors import OpError
 from headrace.base.traits import NONE, Traits
-from headrace.run.exec.team import Team
+from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.pending import Pending
 from headrace.run.readers.files import ANYWHERE, Files
 from headrace.run.scope import Scope
@@ -34,15 +34,15 @@ class Runtime:
         device: str,
         resources: ResourceManager | None = None,
         files: Files = ANYWHERE,
-        team: Team | None = None,
+        workers: WorkerPool | None = None,
     ) -> None:
-        """device: full name of the task's first CPU.  files: those that its graphs may use.  team: threads that share
-        large operations.
+        """device: full name of the task's first CPU.  files: those that its graphs may use.  workers: threads that
+        share large operations.
         """
         self.device = device
         self.files = files
         self.resources = ResourceManager() if resources is None else resources
-        self.team = Team() if team is None else team
+        self.workers = WorkerPool() if workers is None else workers
 
 
 class NodeInfo:
@@ -92,7 +92,7 @@ class NodeInfo:
         return f"{where[0]}:{where[1]}" if isinstance(where, tuple) else where
 
 
-class Exchange(Protocol):
+class RendezvousLike(Protocol):
     """Where a step's values pass between devices: a Rendezvous, or one that reaches other tasks."""
 
     def send(self, key: str, value: Any, dead: bool = False) -> None:
@@ -137,7 +137,7 @@ class StepState:
         runtime: Runtime,
         scope: Scope,
         step_id: int = 0,
-        rendezvous: Exchange | None = None,
+        rendezvous: RendezvousLike | None = None,
         stats: Any = None,
         owner: str = "",
         lends: bool = False,

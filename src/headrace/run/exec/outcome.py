@@ -48,7 +48,7 @@ def _copied(value: Any, node: NodeInfo, step: StepState) -> Any:
 def lend(value: Any, live: bool, node: NodeInfo, step: StepState) -> Any:
     """`value`, made by `node`, for one who only reads it and then releases it: a Lease of a variable.
 
-    live: it may look into a variable, and is copied.  Raises FailedPrecondition for an uninitialized variable.
+    live: it may alias a variable, and is copied.  Raises FailedPrecondition for an uninitialized variable.
     """
     if isinstance(value, np.generic):
         return value

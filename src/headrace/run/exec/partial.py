@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.run.exec.kernel import Exchange
+from headrace.run.exec.kernel import RendezvousLike
 from headrace.run.exec.keys import tensor_name
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
@@ -31,7 +31,7 @@ class PartialRun:
 
     def __init__(
         self,
-        exchange: Exchange,
+        rendezvous: RendezvousLike,
         run: Callable[[], object],
         start: Start,
         stop: Callable[[errors.OpError], object],
@@ -40,7 +40,7 @@ class PartialRun:
 
         Raises Unavailable if there is no thread to run it.
         """
-        self._exchange = exchange
+        self._rendezvous = rendezvous
         self._run = run
         self._stop = stop
         self._over: Pending[None] = Pending(WaitInfo("partial run", "its program"), lambda _: False)
@@ -58,7 +58,7 @@ class PartialRun:
                 if isinstance(error, errors.OpError)
                 else errors.internal(f"{type(error).__name__} in a partial run: {error}")
             )
-            self._exchange.abort(found)
+            self._rendezvous.abort(found)
             self._over.reject(found)
         else:
             self._over.resolve(None)
@@ -77,8 +77,8 @@ class PartialRun:
         """
         try:
             for key, value in feeds:
-                self._exchange.send(key, value)
-            found = [_owned(key, self._exchange.recv(key).wait(scope)) for key in fetches]
+                self._rendezvous.send(key, value)
+            found = [_owned(key, self._rendezvous.recv(key).wait(scope)) for key in fetches]
             if last:
                 self.wait(scope)
         except BaseException as error:

@@ -1,6 +1,6 @@
 """Polling: how a long kernel learns that its step is to end.
 
-A step looks at its scope before a kernel, never in one (`plan.effort`).  A kernel whose work is not bounded by the size
+A step polls its scope before a kernel, never in one (`plan.effort`).  A kernel whose work is not bounded by the size
 of its arrays (`POLLS` among its traits) calls `poll` between pieces of it.  The program that runs such kernels makes
 its step's scope the current one of the thread; where there is none, `poll` does nothing.
 Called by: run.exec.program, run.exec.dataflow (`current`, `use`), ops (`poll`).  Threads: each has a scope of its own.

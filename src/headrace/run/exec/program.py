@@ -27,9 +27,9 @@ from headrace.base import errors
 from headrace.base.traits import CALLS_USER, RECEIVE, SEND
 from headrace.run import long_waits
 from headrace.run.exec import polling
+from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
 from headrace.run.exec.kernel import NodeInfo, StepState
 from headrace.run.exec.outcome import cause, explain, interrupted, leave, lend, lend_all
-from headrace.run.exec.quiet import hush, restore
 from headrace.run.exec.straight import (
     FEWEST,
     HOT,
@@ -40,7 +40,7 @@ from headrace.run.exec.straight import (
     rows_of,
     run_rows,
 )
-from headrace.run.exec.team import let_blas_go
+from headrace.run.exec.worker_pool import let_blas_go
 from headrace.run.pending import Pending
 from headrace.run.uninterrupted import takes
 
@@ -101,7 +101,7 @@ class Item:
 
 @dataclass(slots=True)
 class Return:
-    """A value that leaves the step: its register, whether somebody else may hold it too, whether it may look into a
+    """A value that leaves the step: its register, whether somebody else may hold it too, whether it may alias a
     variable, and the node that made it.
     """
 
@@ -127,7 +127,7 @@ class Program:
     ) -> None:
         """preloaded: constants, and the registers that hold their outputs.  scalars: registers of arguments that are
         numbers, which reach the kernels as NumPy scalars.
-        shares: some kernels spread large work over the task's threads.  polls: some look at the step's scope.
+        shares: some kernels share large work among the task's threads.  polls: some poll the step's scope.
         """
         self.template = template
         self.num_args = num_args
@@ -185,14 +185,14 @@ class Program:
                 spent.clear()
         if self.items:
             polled = polling.current() if self.polls else None
-            was = hush() if self._computes else None
+            was = suppress_warnings() if self._computes else None
             try:
                 if self.polls:
                     polling.use(step.scope)
                 if step.stats is not None:
                     self._begin(step, registers)
                 if self.shares:
-                    with step.runtime.team:
+                    with step.runtime.workers:
                         self._execute(registers, step, waiting)
                 elif self._flat is not None and step.links is None:
                     run_segment(self._flat, registers, step)
@@ -202,7 +202,7 @@ class Program:
                 if self.polls:
                     polling.use(polled)
                 if was is not None:
-                    restore(was)
+                    restore_warnings(was)
         elif step.stats is not None:
             self._begin(step, registers)
         if step.lends:
@@ -445,14 +445,14 @@ class _Execution:
             if (error := scope.error) is not None:
                 raise self._ended(error)
         let_blas_go()
-        since, look_s = time.monotonic(), long_waits.first_look_s
+        since, poll_s = time.monotonic(), long_waits.first_poll_s
         long_waits.waiting[self] = None
         try:
             while True:
                 index = -1
                 patient = self._waited_long or scope.on_long_wait is None
                 try:
-                    limit_s = long_waits.nap(scope, look_s) if patient else LONG_WAIT_S
+                    limit_s = long_waits.sleep_limit(scope, poll_s) if patient else LONG_WAIT_S
                     if self._links is None:
                         index = self._done.get(timeout=limit_s)
                     else:
@@ -461,7 +461,7 @@ class _Execution:
                     if not patient and scope.on_long_wait is not None:
                         self._waited_long = True
                         scope.on_long_wait()
-                    look_s = long_waits.tell(scope, since, look_s)
+                    poll_s = long_waits.tell(scope, since, poll_s)
                 if index >= 0:
                     return index
                 error = scope.error

@@ -125,7 +125,7 @@ class Rendezvous:
         with self._lock:
             if self._error is not None:
                 return False
-            self._error = errors.kept(error)
+            self._error = errors.detached(error)
             waiting = [slot for slot in self._slots.values() if isinstance(slot, Pending)]
             unclaimed = [
                 slot.delivery[0] for slot in self._slots.values() if isinstance(slot, _Sent)

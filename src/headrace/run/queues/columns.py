@@ -5,7 +5,7 @@ moving many elements is a slice copy.  The arrays grow by doubling and shrink wh
 memory follows the content, never the capacity.  Without shapes elements are kept one by one.
 
 A store has two regions.  `size` elements are there for anyone; `gathered` ones are set aside for
-the dequeue_many at the head of the line, which takes what comes until it has enough, and `restore`
+the dequeue_many at the head of the wait queue, which takes what comes until it has enough, and `restore`
 puts them back as if it had never asked.
 
 What goes in is copied; what comes out is the taker's own.
@@ -60,11 +60,11 @@ class Store(ABC):
 
     @abstractmethod
     def put_many(
-        self, batch: Sequence[Array], start: int, stop: int, kept: Sequence[bool] = ()
+        self, batch: Sequence[Array], start: int, stop: int, owned: Sequence[bool] = ()
     ) -> None:
         """Add the elements start to stop of a batch.
 
-        kept: for each array whether nobody will ever change it, so that it need not be copied.
+        owned: for each array whether nobody will ever change it, so that it need not be copied.
         """
 
     @abstractmethod
@@ -89,10 +89,10 @@ class Store(ABC):
 
 
 @runtime_checkable
-class Exchanging(Protocol):
+class Swapping(Protocol):
     """A store that can put many elements in and set as many aside, one after the other, in one go."""
 
-    def exchange_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+    def swap_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
         """For each of the elements start to stop of a batch: `put` it, then `gather` one."""
 
 
@@ -252,7 +252,7 @@ class Ring(Oldest, Table):
         self.size += 1
 
     def put_many(
-        self, batch: Sequence[Array], start: int, stop: int, kept: Sequence[bool] = ()
+        self, batch: Sequence[Array], start: int, stop: int, owned: Sequence[bool] = ()
     ) -> None:
         """Add elements at the tail: one or two slice copies per component."""
         count = stop - start
@@ -342,13 +342,13 @@ class Chunks(Oldest):
         self.size += 1
 
     def put_many(
-        self, batch: Sequence[Array], start: int, stop: int, kept: Sequence[bool] = ()
+        self, batch: Sequence[Array], start: int, stop: int, owned: Sequence[bool] = ()
     ) -> None:
         """Add a chunk."""
-        whole = bool(kept) and stop - start == len(batch[0])
+        whole = bool(owned) and stop - start == len(batch[0])
         arrays = [
             values if whole and keep else values[start:stop].copy()
-            for values, keep in zip(batch, kept or [False] * len(batch), strict=True)
+            for values, keep in zip(batch, owned or [False] * len(batch), strict=True)
         ]
         self._chunks.append(_Chunk(tuple(arrays), stop - start))
         self.size += stop - start
@@ -426,7 +426,7 @@ class ElementList(Store):
         self.size += 1
 
     def put_many(
-        self, batch: Sequence[Array], start: int, stop: int, kept: Sequence[bool] = ()
+        self, batch: Sequence[Array], start: int, stop: int, owned: Sequence[bool] = ()
     ) -> None:
         """Add the rows of a batch one by one."""
         for at in range(start, stop):

@@ -76,7 +76,7 @@ class Heap(Store):
         self.size += 1
 
     def put_many(
-        self, batch: Sequence[Array], start: int, stop: int, kept: Sequence[bool] = ()
+        self, batch: Sequence[Array], start: int, stop: int, owned: Sequence[bool] = ()
     ) -> None:
         """Add the rows of a batch one by one."""
         for at in range(start, stop):

@@ -1,7 +1,7 @@
 """Queues: bounded stores of elements that steps, sessions and processes share.
 
-No thread waits inside a queue.  An operation that cannot be completed at once becomes an attempt in one of two lines,
-enqueues (and closes) in one, dequeues in the other; each line is served in the order of arrival by whichever thread
+No thread waits inside a queue.  An operation that cannot be completed at once becomes an attempt in one of two wait
+queues, enqueues (and closes) in one, dequeues in the other; each is served in the order of arrival by whichever thread
 next changes the queue.  What an attempt waits for:
   enqueue       room.  Many elements go in as room comes; those stay when the rest is abandoned.
   dequeue       elements.  Many are set aside as they come, which makes room; abandoned, they go
@@ -37,8 +37,8 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo, announce_all
-from headrace.run.queues.columns import Batch, Element, Exchanging, Store, own
-from headrace.run.queues.fitting import Fit
+from headrace.run.queues.columns import Batch, Element, Store, Swapping, own
+from headrace.run.queues.element_check import ElementCheck
 from headrace.run.queues.spec import QueueSpec
 from headrace.run.state.resources import Resource, ResourceManager
 from headrace.run.uninterrupted import changes
@@ -47,9 +47,9 @@ _DONE: Final[Pending[None]] = Pending.done_with(None)
 
 
 class Attempt:
-    """An operation in one of the lines."""
+    """An operation in one of the wait queues."""
 
-    __slots__ = ("components", "count", "kept", "kind", "pending", "position", "queue", "reason")
+    __slots__ = ("components", "count", "owned", "kind", "pending", "position", "queue", "reason")
 
     def __init__(self, kind: str, components: Sequence[Any], count: int, queue: Queue) -> None:
         self.kind = kind
@@ -58,7 +58,7 @@ class Attempt:
         self.position = 0  # how many of an enqueue_many have gone in
         self.queue = queue
         self.reason: errors.OpError | None = None  # of a close
-        self.kept: Sequence[bool] = ()  # see enqueue_many
+        self.owned: Sequence[bool] = ()  # see enqueue_many
         title = f"{kind}({count})" if kind in _BATCHED else kind
         self.pending: Pending[Any] = Pending(
             WaitInfo(title, str(queue), lambda: queue._state_for(self), self),
@@ -81,7 +81,7 @@ class Queue(Resource):
         super().__init__(name, container)
         self.spec = spec
         self.capacity = spec.capacity
-        self._fit = Fit(str(self), spec)
+        self._check = ElementCheck(str(self), spec)
         self._store = self.make_store(spec)
         self._lock = threading.Lock()
         self._closed = False
@@ -139,14 +139,14 @@ class Queue(Resource):
                 return _DONE
         except errors.OpError as error:
             return Pending.failed_with(error)
-        return self._line_up("enqueue", components, 1)
+        return self._take_turn("enqueue", components, 1)
 
     def enqueue_now(self, components: Sequence[Any]) -> bool:
         """As `enqueue`, unless it would have to wait or the queue is closed: then False, and nothing is done.
 
         Raises InvalidArgument, ResourceExhausted.
         """
-        bad = self._fit.element(components)
+        bad = self._check.element(components)
         if bad is not None:
             raise bad
         store = self._store
@@ -164,24 +164,24 @@ class Queue(Resource):
         announce_all(settled)
         return True
 
-    def enqueue_many(self, components: Sequence[Any], kept: Sequence[bool] = ()) -> Pending[None]:
+    def enqueue_many(self, components: Sequence[Any], owned: Sequence[bool] = ()) -> Pending[None]:
         """Add the elements along axis 0, as there is room.  Rejected with: as enqueue.
 
-        kept: for each component whether nobody will ever change it, so that it need not be copied.
+        owned: for each component whether nobody will ever change it, so that it need not be copied.
         """
         try:
-            if self.enqueue_many_now(components, kept):
+            if self.enqueue_many_now(components, owned):
                 return _DONE
         except errors.OpError as error:
             return Pending.failed_with(error)
-        return self._line_up("enqueue_many", components, len(components[0]), kept=kept)
+        return self._take_turn("enqueue_many", components, len(components[0]), owned=owned)
 
-    def enqueue_many_now(self, components: Sequence[Any], kept: Sequence[bool] = ()) -> bool:
+    def enqueue_many_now(self, components: Sequence[Any], owned: Sequence[bool] = ()) -> bool:
         """As `enqueue_many`, unless some would have to wait or the queue is closed: then False, and nothing is done.
 
         Raises InvalidArgument, ResourceExhausted.
         """
-        bad = self._fit.batch(components)
+        bad = self._check.batch(components)
         if bad is not None:
             raise bad
         count = len(components[0])
@@ -192,7 +192,7 @@ class Queue(Resource):
             if self._enqueues or self._closed or store.size + count > self.capacity:
                 return False
             try:
-                store.put_many(components, 0, count, kept)
+                store.put_many(components, 0, count, owned)
             except MemoryError as error:
                 raise self._too_large("enqueue_many", count, error) from error
             self._entered += count
@@ -218,9 +218,9 @@ class Queue(Resource):
         loose = any(isinstance(values, list) for values in batch)
         if loose:
             elements = list(zip(*batch, strict=True))
-            if any(self._fit.element(element) is not None for element in elements):
+            if any(self._check.element(element) is not None for element in elements):
                 return -1
-        elif self._fit.explained("enqueue", batch, (count,)) is not None:
+        elif self._check.explained("enqueue", batch, (count,)) is not None:
             return -1
         done = 0
         with self._lock:
@@ -252,9 +252,9 @@ class Queue(Resource):
         if self._takeable() < 0:
             stop = min(stop, start - self._takeable())
             store.put_many(batch, start, stop)
-        elif many > 0 and isinstance(store, Exchanging):
+        elif many > 0 and isinstance(store, Swapping):
             stop = min(stop, start + many)
-            store.exchange_many(batch, start, stop)
+            store.swap_many(batch, start, stop)
         else:
             stop = start + 1
             store.put_many(batch, start, stop)
@@ -267,7 +267,7 @@ class Queue(Resource):
         except errors.OpError as error:
             return Pending.failed_with(error)
         if element is None:
-            return self._line_up("dequeue", (), 1)
+            return self._take_turn("dequeue", (), 1)
         return Pending.done_with(element)
 
     def dequeue_now(self) -> Element | None:
@@ -303,7 +303,7 @@ class Queue(Resource):
         except errors.OpError as error:
             return Pending.failed_with(error)
         if batch is None:
-            return self._line_up(kind, (), count)
+            return self._take_turn(kind, (), count)
         return Pending.done_with(batch)
 
     def dequeue_many_now(self, count: int, kind: str = "dequeue_many") -> Batch | None:
@@ -354,7 +354,7 @@ class Queue(Resource):
         Rejected with: Cancelled (closed already, unless cancelling).
         """
         if not cancel_pending_enqueues:
-            return self._line_up("close", (), 0, reason)
+            return self._take_turn("close", (), 0, reason)
         error = errors.cancelled(
             f"Enqueue operation was cancelled: {self} was closed with its pending enqueues"
         )
@@ -407,50 +407,50 @@ class Queue(Resource):
                 "pending_dequeues": [a.pending.wait_info for a in self._dequeues],
             }
 
-    # ---- the two lines ----------------------------------------------------------------------
+    # ---- the two wait queues ------------------------------------------------------------
 
-    def _line_of(self, kind: str) -> deque[Attempt]:
+    def _waiters_of(self, kind: str) -> deque[Attempt]:
         return self._dequeues if kind.startswith("dequeue") else self._enqueues
 
-    def _line_up(
+    def _take_turn(
         self,
         kind: str,
         components: Sequence[Any],
         count: int,
         reason: errors.OpError | None = None,
-        kept: Sequence[bool] = (),
+        owned: Sequence[bool] = (),
     ) -> Pending[Any]:
-        """Join a line; at its head, do at once what can be done."""
+        """Join a wait queue; at its head, do at once what can be done."""
         attempt = Attempt(kind, components, count, self)
-        attempt.reason, attempt.kept = reason, kept
+        attempt.reason, attempt.owned = reason, owned
         pending = attempt.pending
         settled: list[Pending[Any]] = []
         with self._lock:
-            line = self._line_of(kind)
-            line.append(attempt)
-            if len(line) == 1:
+            waiters = self._waiters_of(kind)
+            waiters.append(attempt)
+            if len(waiters) == 1:
                 settled = self._serve()
             if not pending.done:
                 if components:
-                    kept = kept or [False] * len(components)
+                    owned = owned or [False] * len(components)
                     attempt.components = tuple(
-                        [v if keep else own(v) for v, keep in zip(components, kept, strict=True)]
+                        [v if keep else own(v) for v, keep in zip(components, owned, strict=True)]
                     )
-                    attempt.kept = [True] * len(components)
+                    attempt.owned = [True] * len(components)
                 if self._gone is not None:
-                    settled += _fail_all(line, self._gone)
+                    settled += _fail_all(waiters, self._gone)
         announce_all(settled)
         return pending
 
     def _withdraw(self, attempt: Attempt) -> bool:
         """Take an abandoned attempt out of its line; those behind it may go on."""
         with self._lock:
-            line = self._line_of(attempt.kind)
-            if attempt not in line:
+            waiters = self._waiters_of(attempt.kind)
+            if attempt not in waiters:
                 return False
-            was_first = line[0] is attempt
-            line.remove(attempt)
-            if was_first and line is self._dequeues:
+            was_first = waiters[0] is attempt
+            waiters.remove(attempt)
+            if was_first and waiters is self._dequeues:
                 self._store.restore()
             settled = self._serve() if was_first else []
         announce_all(settled)
@@ -461,22 +461,22 @@ class Queue(Resource):
         settled: list[Pending[Any]] = []
         while True:
             if self._enqueues:
-                self._serve_line(self._enqueues, self._advance_enqueue, settled)
-            if not self._dequeues or not self._serve_line(
+                self._serve_waiters(self._enqueues, self._advance_enqueue, settled)
+            if not self._dequeues or not self._serve_waiters(
                 self._dequeues, self._advance_dequeue, settled
             ):
                 return settled
 
-    def _serve_line(
+    def _serve_waiters(
         self,
-        line: deque[Attempt],
+        waiters: deque[Attempt],
         advance: Callable[[Attempt], bool],
         settled: list[Pending[Any]],
     ) -> bool:
         """Serve from the head until one has to wait; returns whether anything has changed."""
         moved = False
-        while line:
-            attempt = line[0]
+        while waiters:
+            attempt = waiters[0]
             size = self._store.size
             try:
                 finished = advance(attempt)
@@ -487,7 +487,7 @@ class Queue(Resource):
             if not finished:
                 moved = moved or self._store.size != size
                 break
-            line.popleft()
+            waiters.popleft()
             settled.append(attempt.pending)
             moved = True
         if moved:
@@ -516,7 +516,7 @@ class Queue(Resource):
             return True
         start = attempt.position
         attempt.position = min(attempt.count, start + room)
-        self._store.put_many(attempt.components, start, attempt.position, attempt.kept)
+        self._store.put_many(attempt.components, start, attempt.position, attempt.owned)
         self._entered += attempt.position - start
         return attempt.position == attempt.count and pending.settle(None)
 
@@ -574,15 +574,15 @@ class Queue(Resource):
     def _state_for(self, attempt: Attempt) -> str:
         """What an attempt that waits finds, and what would release it."""
         with self._lock:
-            line = self._line_of(attempt.kind)
-            if attempt not in line:
+            waiters = self._waiters_of(attempt.kind)
+            if attempt not in waiters:
                 return "being released"
-            ahead = line.index(attempt)
+            ahead = waiters.index(attempt)
             store = self._store
             text = f"it holds {store.size} of at most {self.capacity}" + (
                 f", {ahead} more wait before this" if ahead else ""
             )
-            if line is self._enqueues:
+            if waiters is self._enqueues:
                 if attempt.kind == "enqueue_many":
                     text += f", {attempt.position} of {attempt.count} went in"
                 return f"{text}; a dequeue would make room"
@@ -593,8 +593,8 @@ class Queue(Resource):
             return f"{text}; an enqueue or a close would release it"
 
 
-def _fail_all(line: deque[Attempt], error: errors.OpError) -> list[Pending[Any]]:
-    """Empty a line; returns what is to be announced."""
-    settled = [attempt.pending for attempt in line if attempt.pending.settle_error(error)]
-    line.clear()
+def _fail_all(waiters: deque[Attempt], error: errors.OpError) -> list[Pending[Any]]:
+    """Empty a wait queue; returns what is to be announced."""
+    settled = [attempt.pending for attempt in waiters if attempt.pending.settle_error(error)]
+    waiters.clear()
     return settled

@@ -74,7 +74,7 @@ class Bag(Table):
         self.size = at + 1
 
     def put_many(
-        self, batch: Sequence[Array], start: int, stop: int, kept: Sequence[bool] = ()
+        self, batch: Sequence[Array], start: int, stop: int, owned: Sequence[bool] = ()
     ) -> None:
         """Add elements at the end: one slice copy per component."""
         end = self.size + stop - start
@@ -140,7 +140,7 @@ class Bag(Table):
         self._aside.put_many(self.take_many(count), 0, count)
         self.gathered += count
 
-    def exchange_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
+    def swap_many(self, batch: Sequence[Array], start: int, stop: int) -> None:
         """Put each of the elements start to stop, and set one at random aside after each."""
         size, count = self.size, stop - start
         self.put_many(batch, start, stop)

@@ -6,9 +6,10 @@ and reads the record.  No thread waits inside a reader, several may share one, a
 abandoned leaves no trace: work that arrives too late for it is the next one's.
 
 Readers of files, which have records ahead, are in run.readers.file_readers and run.readers.record_readers.
-Called by: ops.io.readers, run.queues.pump (`offer`).
+Called by: ops.io.readers, run.queues.batch_dequeuer (`offer`).
 Threads: any; `_lock` guards the state and is held while a record is read or offered, never while the queue is
-asked or callbacks run.  `_serving` says that someone serves the line, or that a dequeue is out whose completion will.
+asked or callbacks run.  `_serving` says that someone serves the wait queue, or that a dequeue is out whose completion
+will.
 Source: TF 1.15 core/framework/reader_base.cc and core/kernels/*_reader_op.cc, for behaviour.
 On purpose otherwise: a work item that cannot be read is given up with its error, and the next read
 goes on (TensorFlow's whole-file reader fails forever); a file shorter than its header and footer is
@@ -38,7 +39,7 @@ Record = tuple[bytes, bytes]
 
 
 class Read:
-    """A read in the line: one record, or up to `count` of them."""
+    """A read in the wait queue: one record, or up to `count` of them."""
 
     __slots__ = ("count", "pending", "queue", "reader", "waiting")
 
@@ -59,7 +60,7 @@ class Read:
 
 
 class Reader(Resource):
-    """The line and the counters; a subclass reads one kind of file."""
+    """The wait queue and the counters; a subclass reads one kind of file."""
 
     serializes = False
 
@@ -68,7 +69,7 @@ class Reader(Resource):
         super().__init__(name, container)
         self._files = files
         self._lock = threading.Lock()
-        self._line: deque[Read] = deque()
+        self._waiters: deque[Read] = deque()
         self._serving = False
         self._work: bytes | None = None  # what is being read
         self._latest = b""  # what was begun last
@@ -175,7 +176,7 @@ class Reader(Resource):
                 )
             )
         with self._lock:
-            self._line.append(read)
+            self._waiters.append(read)
             if self._serving:
                 return read.pending
             self._serving = True
@@ -183,23 +184,23 @@ class Reader(Resource):
         return read.pending
 
     def _serve(self) -> None:
-        """Go on until the line is empty or the queue has to be waited for."""
+        """Go on until the wait queue is empty or the queue has to be waited for."""
         settled: list[Pending[Any]] = []
         while True:
             with self._lock:
-                while self._line and self._advance(self._line[0]):
-                    settled.append(self._line.popleft().pending)
-                if not self._line:
+                while self._waiters and self._advance(self._waiters[0]):
+                    settled.append(self._waiters.popleft().pending)
+                if not self._waiters:
                     self._serving = False
                     break
-                read = self._line[0]
+                read = self._waiters[0]
             work = read.queue.dequeue()
             if work.done:
                 settled += self._take(read, work)
                 continue
             with self._lock:
                 read.waiting = work
-                withdrawn = read not in self._line
+                withdrawn = read not in self._waiters
             if withdrawn:
                 work.abandon(errors.cancelled("the read was abandoned"))
             work.on_done(lambda done, read=read: self._work_came(read, done))  # type: ignore[misc]
@@ -227,14 +228,14 @@ class Reader(Resource):
         with self._lock:
             if error is None:
                 self._next = item
-            elif self._line and self._line[0] is read:
-                self._line.popleft()
+            elif self._waiters and self._waiters[0] is read:
+                self._waiters.popleft()
                 if read.pending.settle_error(error):
                     return [read.pending]
         return []
 
     def _advance(self, read: Read) -> bool:
-        """Read for the head of the line; False if it needs work."""
+        """Read for the head of the wait queue; False if it needs work."""
         records: list[Record] = []
         wanted = 1 if read.count is None else read.count
         try:
@@ -288,11 +289,11 @@ class Reader(Resource):
         self._produced += records
 
     def _withdraw(self, read: Read) -> bool:
-        """Take an abandoned read out of the line; the dequeue made for it is abandoned too."""
+        """Take an abandoned read out of the wait queue; the dequeue made for it is abandoned too."""
         with self._lock:
-            if read not in self._line:
+            if read not in self._waiters:
                 return False
-            self._line.remove(read)
+            self._waiters.remove(read)
             waiting = read.waiting
         if waiting is not None:
             waiting.abandon(errors.cancelled("the read was abandoned"))

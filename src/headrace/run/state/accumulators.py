@@ -7,7 +7,7 @@ Takes are served in the order of arrival.  Applying never waits.
 
 Sparse: gradients are slices of axis 0 by index.  Both sides are taken to be sorted, as in
 TensorFlow; the mean of an index is over the gradients that have it.
-Called by: ops.data.accumulators.  Threads: any, see run.state.lines.
+Called by: ops.data.accumulators.  Threads: any, see run.state.wait_queues.
 Source: TF 1.15 core/kernels/conditional_accumulator.h and sparse_conditional_accumulator.h, for
 behaviour, as observed of 2.21
 """
@@ -24,17 +24,17 @@ from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
 from headrace.run.pending import Pending
 from headrace.run.queues.columns import Array
-from headrace.run.state.lines import WAIT, Line, Shared
+from headrace.run.state.wait_queues import WAIT, WaitingResource, WaitQueue
 from headrace.run.uninterrupted import changes
 
 
 @changes
-class _Accumulator(Shared):
+class _Accumulator(WaitingResource):
     """What both kinds share: the count, the step, the takes."""
 
     def __init__(self, name: str, dtype: dtypes.DType, shape: Shape, mean: bool) -> None:
         """`shape` of a gradient as far as it is known; `mean`, else sum."""
-        self._takes = Line(strict=True)
+        self._takes = WaitQueue(strict=True)
         super().__init__(name, self._takes)
         self.dtype = dtype
         self.shape = shape
@@ -91,7 +91,7 @@ class _Accumulator(Shared):
         """Hand over what has been accumulated."""
 
     def state(self) -> str:
-        """As `Shared.state`."""
+        """As `WaitingResource.state`."""
         return f"it holds {self._count} gradients, at step {self._step}"
 
 

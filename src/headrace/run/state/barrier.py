@@ -12,7 +12,7 @@ OutOfRange, with `allow_small_batch` only if nothing is left (TensorFlow refuses
 take that was waiting already when the barrier closed).
 An insert_many that fails has inserted nothing.
 
-Called by: ops.data.barriers.  Threads: any, see run.state.lines.
+Called by: ops.data.barriers.  Threads: any, see run.state.wait_queues.
 Source: TF 1.15 core/kernels/barrier_ops.cc, for behaviour, as observed of 2.21
 """
 
@@ -29,7 +29,7 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.run.pending import Pending
 from headrace.run.queues.columns import Array, own, row
-from headrace.run.state.lines import WAIT, Line, Shared
+from headrace.run.state.wait_queues import WAIT, WaitingResource, WaitQueue
 from headrace.run.uninterrupted import changes
 
 _FIRST_INDEX: Final = -(2**63)
@@ -85,11 +85,11 @@ Taken = tuple[Array, ...]
 
 
 @changes
-class Barrier(Shared):
+class Barrier(WaitingResource):
     """See the module header."""
 
     def __init__(self, name: str, spec: BarrierSpec) -> None:
-        self._takes = Line(strict=True)
+        self._takes = WaitQueue(strict=True)
         super().__init__(name, self._takes)
         self.spec = spec
         self._incomplete: dict[bytes, _Tuple] = {}
@@ -261,7 +261,7 @@ class Barrier(Shared):
         return len(self._incomplete)
 
     def state(self) -> str:
-        """As `Shared.state`."""
+        """As `WaitingResource.state`."""
         return (
             f"it has {len(self._ready)} ready and {len(self._incomplete)} incomplete tuples, "
             + ("closed" if self._closed else "open")

@@ -10,7 +10,7 @@ wait for room, as in TensorFlow).  A tuple for a key that is there already is dr
 TensorFlow.
 Values are copied on the way in; what a get gives is the taker's own.
 
-Called by: ops.data.staging.  Threads: any, see run.state.lines.
+Called by: ops.data.staging.  Threads: any, see run.state.wait_queues.
 Source: TF 1.15 core/kernels/stage_op.cc and map_stage_op.cc, for behaviour, as observed of 2.21
 """
 
@@ -28,7 +28,7 @@ from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.run.pending import Pending
 from headrace.run.queues.columns import own
-from headrace.run.state.lines import WAIT, Line, Shared
+from headrace.run.state.wait_queues import WAIT, WaitingResource, WaitQueue
 from headrace.run.uninterrupted import changes
 
 STRING_BYTES: Final = 24
@@ -45,11 +45,15 @@ def bytes_of(value: Any) -> int:
 
 
 @changes
-class _Area(Shared):
-    """What both kinds share: limits, and the two lines."""
+class _Area(WaitingResource):
+    """What both kinds share: limits, and the two wait queues."""
 
     def __init__(self, name: str, capacity: int, memory_limit: int) -> None:
-        self._puts, self._gets, self._peeks = Line(strict=True), Line(strict=False), Line(False)
+        self._puts, self._gets, self._peeks = (
+            WaitQueue(strict=True),
+            WaitQueue(strict=False),
+            WaitQueue(False),
+        )
         super().__init__(name, self._puts, self._gets, self._peeks)
         self.capacity = capacity
         self.memory_limit = memory_limit
@@ -146,12 +150,12 @@ class StagingArea(_Area):
         return len(self._tuples)
 
     def state(self) -> str:
-        """As `Shared.state`."""
+        """As `WaitingResource.state`."""
         limit = f" of at most {self.capacity}" if self.capacity else ""
         return f"it holds {len(self._tuples)}{limit} tuples, {self._bytes} bytes"
 
 
-def check_type(area: Shared, number: int, value: Any, dtype: DType) -> None:
+def check_type(area: WaitingResource, number: int, value: Any, dtype: DType) -> None:
     """Raise InvalidArgument unless component `number` is of that type."""
     given = getattr(value, "dtype", np.dtype(object))
     if given != dtype.np:
@@ -325,7 +329,7 @@ class StagingMap(_Area):
         return len(self._incomplete)
 
     def state(self) -> str:
-        """As `Shared.state`."""
+        """As `WaitingResource.state`."""
         limit = f" of at most {self.capacity}" if self.capacity else ""
         return (
             f"it holds {len(self._complete)}{limit} complete tuples and {len(self._incomplete)} "

@@ -4,15 +4,15 @@ Two kinds, as in TensorFlow.  A step passes a `Variable` itself along reference 
 consumer runs; what leaves the step or the device is a `snapshot`, made under the lock that updates hold, so that it is
 never torn, or a `Lease`: the array itself, which no update touches until the lease is released.  A `ResourceVariable`
 travels as a handle, and what is read of it is a value: later updates do not change it.  Large values are lent, not
-copied.  As long as anyone still looks into what was lent, the next update works on a copy; a training step has dropped
+copied.  As long as anyone still reads what was lent, the next update works on a copy; a training step has dropped
 its weights by then, and updates them in place.
 
 Every update asks for `writable()`: it is the array itself, or, if that is leased or lent, a copy that is the variable's
 array from then on.  One that changes every element needs no such copy (`rewrite`).  What is leased for other processes
-of this host again and again moves into a home (`run.state.homes`), where they use it without a copy; as long as they
-do, it counts as leased.
+of this host again and again moves into a shared buffer (`run.state.shared_buffers`), where they use it without a copy;
+as long as they do, it counts as leased.
 
-Called by: ops (state kernels), run's executor (dereferencing, fetches, sends); the shells release leases.
+Called by: ops (state kernels), run's executor (dereferencing, fetches, sends); the transports release leases.
 Threads: any; `lock` is held for the time of one update or one copy.  Releasing takes no lock.
 """
 
@@ -29,8 +29,8 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
-from headrace.run.state.homes import Home, Homes
 from headrace.run.state.resources import Resource
+from headrace.run.state.shared_buffers import BufferPool, SharedBuffer
 from headrace.run.uninterrupted import changes
 
 Array = np.ndarray[Any, Any]
@@ -54,7 +54,7 @@ class Lease:
         "_readers",
         "_ticket",
         "dtype",
-        "home",
+        "buffer",
         "nbytes",
     )
 
@@ -66,15 +66,15 @@ class Lease:
         self.dtype = array.dtype
         self.nbytes = array.nbytes
         self._owner = owner
-        home = owner.home if owner is not None and owner.lends else None
-        self.attach(array, readers, home)
+        buffer = owner.buffer if owner is not None and owner.lends else None
+        self.attach(array, readers, buffer)
 
-    def attach(self, array: Array, readers: Readers, home: Home | None) -> None:
-        """Be a reader of `array`, which lives in `home`."""
+    def attach(self, array: Array, readers: Readers, buffer: SharedBuffer | None) -> None:
+        """Be a reader of `array`, which lives in `buffer`."""
         view = array.view()
         view.flags.writeable = False
         self._array: Array | None = view
-        self.home = home
+        self.buffer = buffer
         self._readers = readers
         self._ticket = weakref.ref(self, readers.discard)
         readers.add(self._ticket)
@@ -87,15 +87,15 @@ class Lease:
             raise RuntimeError("the lease was released")
         return array
 
-    def move(self) -> Home | None:
-        """Have the variable live in a home from now on, and what was leased be there.
+    def move(self) -> SharedBuffer | None:
+        """Have the variable live in a shared buffer from now on, and what was leased be there.
 
         None if it has changed since, or there is no memory.
         """
         owner = self._owner
-        if self.home is None and owner is not None:
+        if self.buffer is None and owner is not None:
             owner.move(self)
-        return self.home
+        return self.buffer
 
     def release(self) -> None:
         """Let updates have the array.  Any thread, any number of times."""
@@ -136,8 +136,8 @@ class State(Resource):
         self._readers: Readers = set()  # of `array`
         self._lent: Callable[[], Array | None] = _nobody
         self.lends = True
-        self.home: Home | None = None  # of `array`
-        self._homes: Homes | None = None  # once it has had any
+        self.buffer: SharedBuffer | None = None  # of `array`
+        self._buffers: BufferPool | None = None  # once it has had any
 
     def require(self) -> Array:
         """The array itself, not a copy.  Raises FailedPrecondition naming the variable."""
@@ -221,9 +221,9 @@ class State(Resource):
         """Whether somebody counts on the array as it is; `lock` is held."""
         if self._readers or self._lent() is not None:
             return True
-        # Looked at last: who releases a lease has noted before that its home is lent.
-        home = self.home
-        return home is not None and home.is_lent
+        # Looked at last: who releases a lease has noted before that its buffer is lent.
+        buffer = self.buffer
+        return buffer is not None and buffer.is_lent
 
     def rewrite(self, change: Callable[[Array, Array], object]) -> None:
         """Update every element: `change(before, after)` fills `after`, the array itself if nobody reads it.
@@ -235,54 +235,56 @@ class State(Resource):
         if not self._is_read():
             change(before, before)
             return
-        after, home = self._another(before.shape)
+        after, buffer = self._another(before.shape)
         if after is None:
             after = np.empty_like(before)
         change(before, after)
-        self._replace(after, home)
+        self._replace(after, buffer)
 
-    def _another(self, shape: tuple[int, ...]) -> tuple[Array | None, Home | None]:
-        """An array with arbitrary contents in a home, if the variable has had one.  `lock` is held."""
-        if self._homes is not None:
-            home = self._homes.free(math.prod(shape) * self.dtype.np.itemsize)
-            if home is not None:
-                return home.array(self.dtype.np, shape), home
+    def _another(self, shape: tuple[int, ...]) -> tuple[Array | None, SharedBuffer | None]:
+        """An array with arbitrary contents in a shared buffer, if the variable has had one.  `lock` is held."""
+        if self._buffers is not None:
+            buffer = self._buffers.free(math.prod(shape) * self.dtype.np.itemsize)
+            if buffer is not None:
+                return buffer.array(self.dtype.np, shape), buffer
         return None, None
 
     def _replace_by_copy(self, value: Any) -> Array:
         """Have a copy of `value` instead.  `lock` is held."""
-        array, home = self._another(np.shape(value))
+        array, buffer = self._another(np.shape(value))
         if array is None:
             array = np.array(value, dtype=self.dtype.np, order="C")
         else:
             array[...] = value
-        self._replace(array, home)
+        self._replace(array, buffer)
         return array
 
     def move(self, lease: Lease) -> None:
-        """Move into a home, and `lease` too; not if what is leased is not the array any more, or there is no memory."""
+        """Move into a shared buffer, and `lease` too; not if what is leased is not the array any more, or there is no
+        memory.
+        """
         with self.lock:
             array = self.array
-            if array is None or self.home is not None or not self.lends:
+            if array is None or self.buffer is not None or not self.lends:
                 return
             if not _same_memory(array, lease.array):
                 return
-            homes = self._homes or Homes()
-            home = homes.free(array.nbytes)
-            if home is None:
+            buffers = self._buffers or BufferPool()
+            buffer = buffers.free(array.nbytes)
+            if buffer is None:
                 return
-            self._homes = homes
-            moved = home.array(array.dtype, array.shape)
+            self._buffers = buffers
+            moved = buffer.array(array.dtype, array.shape)
             np.copyto(moved, array)
-            self._replace(moved, home)
-            lease.attach(moved, self._readers, home)
+            self._replace(moved, buffer)
+            lease.attach(moved, self._readers, buffer)
 
-    def _replace(self, array: Array | None, home: Home | None = None) -> None:
+    def _replace(self, array: Array | None, buffer: SharedBuffer | None = None) -> None:
         """Have another array; whoever reads the old one keeps that.  `lock` is held."""
         self.array = array
-        self.home = home
+        self.buffer = buffer
         if array is None:
-            self._homes = None
+            self._buffers = None
         self._lent = _nobody
         if self._readers:
             self._readers = set()

@@ -20,13 +20,13 @@ from headrace.codec import protos as pb
 from headrace.run.exec.keys import task_of
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect.awaited import Awaited, wait_for_all
 from headrace.serve.connect.peers import Peer, Peers
-from headrace.serve.connect.verdict import Verdict, verdict
+from headrace.serve.connect.readiness import ServerReadiness, wait_for_all
+from headrace.serve.connect.restart_check import RestartCheck, check_restarts
 from headrace.serve.rpc import methods
 
 
-class Owing(Protocol):
+class OutstandingPart(Protocol):
     """A part of a step that a task has been asked to run."""
 
     @property
@@ -38,7 +38,7 @@ class Owing(Protocol):
         """The tensors that are to come of it."""
 
 
-Owed = dict[int, tuple[Sequence[Owing], float]]
+OutstandingParts = dict[int, tuple[Sequence[OutstandingPart], float]]
 """By step: the parts that somebody waits for, and since when (time.monotonic seconds)."""
 
 _Devices = Sequence[pb.DeviceAttributes]
@@ -68,9 +68,9 @@ class ClusterView:
         self.tasks = [task for task in peers.tasks if task == own_task or _seen(task, filters)]
         self._lock = threading.Lock()
         self._reported: Mapping[str, _Devices] = {}
-        self._waits: dict[int, tuple[float, list[Awaited[pb.GetStatusResponse]]]] = {}
+        self._waits: dict[int, tuple[float, list[ServerReadiness[pb.GetStatusResponse]]]] = {}
         self._pushing: set[str] = set()
-        self.owed: Owed = {}  # to the master
+        self.outstanding: OutstandingParts = {}  # to the master
 
     def devices_for(self, wanted: Iterable[str], scope: Scope) -> list[str]:
         """Full names of the devices that nodes can be placed on, if they ask for `wanted`.
@@ -129,12 +129,14 @@ class ClusterView:
                 reported = self._reported = {**found, **self._reported}
         return reported
 
-    def restarted(self, known: Mapping[str, int], scope: Scope) -> Verdict:
+    def restarted(self, known: Mapping[str, int], scope: Scope) -> RestartCheck:
         """Whether tasks are in another start now than the one that is `known`; that is remembered.
 
-        That takes no longer than the step of `scope` may; see serve.connect.verdict.
+        That takes no longer than the step of `scope` may; see serve.connect.restart_check.
         """
-        found = verdict({task: self.worker(task) for task in known}, known, scope, self.scope)
+        found = check_restarts(
+            {task: self.worker(task) for task in known}, known, scope, self.scope
+        )
         with self._lock:
             reported = dict(self._reported)
             for task, status in found.restarted.items():
@@ -177,16 +179,18 @@ class ClusterView:
                     )
         return list(found.values())
 
-    def _awaited(self, task: str, scope: Scope) -> Awaited[pb.GetStatusResponse]:
+    def _awaited(self, task: str, scope: Scope) -> ServerReadiness[pb.GetStatusResponse]:
         """A task that is asked for its status."""
         request = pb.GetStatusRequest(headrace_addresses=not self._renames)
 
         def ask() -> Pending[pb.GetStatusResponse]:
             return self.worker(task).call(methods.GET_STATUS, request, scope, wait_for_ready=True)
 
-        return Awaited(self.worker(task), ask, lambda status: self._stranger(task, status))
+        return ServerReadiness(
+            self.worker(task), ask, lambda status: self._wrong_server(task, status)
+        )
 
-    def _stranger(self, task: str, status: pb.GetStatusResponse) -> str:
+    def _wrong_server(self, task: str, status: pb.GetStatusResponse) -> str:
         """Why what answers is not that task of this cluster; "" if it is."""
         if self._renames:
             return ""

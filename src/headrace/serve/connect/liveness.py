@@ -1,11 +1,11 @@
-"""Liveness: notices a peer that owes a reply and does not live, though its connections stay open.
+"""Liveness: notices a peer that has calls outstanding and does not live, though its connections stay open.
 
 A process that is stopped, or behind a network that swallows everything, looks like one whose step
-waits for a queue.  So a peer that has owed something for some seconds is asked for its status, over a
-connection of its own; what it owes is lost only if that stays unanswered, and however long a step
-takes, a peer that answers is left in peace.  A peer that owes nothing is not asked.
-Called by: serve.connect.routed (makes the Debts), the shells' clients (keep them).  Threads: any; one of its
-own per process while something is owed.  What it calls back must neither block nor raise.
+waits for a queue.  So a peer with a call outstanding for some seconds is asked for its status, over a
+connection of its own; its outstanding calls are lost only if that stays unanswered, and however long a step
+takes, a peer that answers is left in peace.  A peer without an outstanding call is not asked.
+Called by: serve.connect.routed (makes the OutstandingRpcs), the transports' clients (keep them).  Threads: any; one of
+its own per process while a call is outstanding.  What it calls back must neither block nor raise.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from headrace.codec import protos as pb
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.connect.peers import Peer
+from headrace.serve.rpc.env_seconds import seconds_of
 from headrace.serve.rpc.methods import GET_STATUS, Method
-from headrace.serve.rpc.seconds import seconds_of
-from headrace.serve.rpc.timetable import PerProcess, Timetable
+from headrace.serve.rpc.timers import PerProcess, TimerQueue
 
 _FROZEN_AFTER_S = 7.5
-_OWED = 1 / 3  # of that time pass before a question, and between two; the rest is for the answer
+_ASK_AFTER = (
+    1 / 3
+)  # of that time pass before a question, and between two; the rest is for the answer
 _STALLED_S = 0.5  # later than it should be: this process was stopped itself, or has no time
 
 
 def frozen_after_s() -> float | None:
-    """How long a peer may owe something and answer nothing until it is given up; None: for ever.
+    """How long a peer may have calls outstanding and answer nothing until it is given up; None: for ever.
 
     The environment's HEADRACE_FROZEN_AFTER_S, else 7.5; 0 there means for ever.  Raises InvalidArgument.
     """
@@ -40,12 +42,12 @@ def frozen_after_s() -> float | None:
 Lost = Callable[[errors.OpError], object]
 
 
-class Debts:
-    """What one peer owes: calls without a reply, requests that it does not read.
+class OutstandingRpcs:
+    """What is outstanding of one peer: calls without a reply, requests that it does not read.
 
     answer_s: how long an answer may take.  silent: it was found not to live, and nothing has been heard of it since.
-    owed: since when (time.monotonic), and whom to tell that it is lost.  observed: somebody looks at it; who adds to
-    `owed` without `add` sees to that.
+    calls: since when (time.monotonic), and whom to tell that it is lost.  observed: somebody checks it; who adds to
+    `calls` without `add` sees to that.
     """
 
     def __init__(self, name: str, connect: Callable[[float], Peer]) -> None:
@@ -55,9 +57,9 @@ class Debts:
         self._name = name
         self._connect = connect
         whole_s = frozen_after_s()
-        self._owed_s = (whole_s or 0.0) * _OWED
-        self.answer_s = (whole_s or 0.0) - self._owed_s
-        self.owed: dict[object, tuple[float, Lost]] = {}
+        self._ask_after_s = (whole_s or 0.0) * _ASK_AFTER
+        self.answer_s = (whole_s or 0.0) - self._ask_after_s
+        self.calls: dict[object, tuple[float, Lost]] = {}
         self._lock = threading.Lock()
         self.silent = False
         self.observed = False
@@ -66,14 +68,14 @@ class Debts:
         self._asking = False
 
     def add(self, what: object, lost: Lost) -> None:
-        """`what` is owed from now on; `lost(error)` is called if the peer is found not to live."""
-        self.owed[what] = time.monotonic(), lost
+        """`what` is outstanding from now on; `lost(error)` is called if the peer is found not to live."""
+        self.calls[what] = time.monotonic(), lost
         if not self.observed:
             self.observe()
 
     def settle(self, what: object) -> None:
-        """`what` is not owed any more, if it was."""
-        self.owed.pop(what, None)
+        """`what` is not outstanding any more, if it was."""
+        self.calls.pop(what, None)
 
     def answered(self) -> None:
         """The peer has been heard of."""
@@ -93,37 +95,37 @@ class Debts:
         with self._lock:
             self._closed = True
             probe, self._probe = self._probe, None
-        _debts().forget(self)
+        _timers().forget(self)
         if probe is not None:
             probe.close()
 
     def observe(self) -> None:
-        """See to it that somebody looks."""
+        """See to it that somebody checks."""
         with self._lock:
             if self.observed:
                 return
             self.observed = True
             if self._closed:
                 return  # nor ever
-        _debts().look_at(self, time.monotonic() + self._owed_s)
+        _timers().call_at(self, time.monotonic() + self._ask_after_s)
 
-    def look(self) -> float | None:
-        """The timetable's: ask the peer if something is owed for long; when to look again."""
+    def check(self) -> float | None:
+        """The timer's: ask the peer if a call has been outstanding for long; when to be called again."""
         now = time.monotonic()
-        owed = self.owed.copy()
-        if not owed:
+        calls = self.calls.copy()
+        if not calls:
             with self._lock:
-                observed = self.observed = bool(self.owed) or self._closed
+                observed = self.observed = bool(self.calls) or self._closed
                 probe, self._probe = self._probe, None
             if probe is not None:
                 probe.close()
-            return now + self._owed_s if observed and not self._closed else None
-        due = min(since for since, _ in owed.values()) + self._owed_s
+            return now + self._ask_after_s if observed and not self._closed else None
+        due = min(since for since, _ in calls.values()) + self._ask_after_s
         if due > now:
             return due
         if not self._asking:
             self._ask(now)
-        return now + self._owed_s
+        return now + self._ask_after_s
 
     def _ask(self, now: float) -> None:
         with self._lock:
@@ -146,13 +148,13 @@ class Debts:
         asked.on_done(arrived)
 
     def _silence(self, asked_at: float, error: errors.OpError) -> None:
-        """Nobody answered: what was owed when the question was asked is lost."""
+        """Nobody answered: what was outstanding when the question was asked is lost."""
         now = time.monotonic()
         if self._closed or now > asked_at + self.answer_s + _STALLED_S:
             return  # no wonder; it is asked again soon
         self.silent = True
-        for what, (since, lost) in self.owed.copy().items():
-            if since > asked_at or self.owed.pop(what, None) is None:
+        for what, (since, lost) in self.calls.copy().items():
+            if since > asked_at or self.calls.pop(what, None) is None:
                 continue
             failed = errors.unavailable(
                 f"{self._name} has not answered anything for {now - asked_at:.1f} s, and owed a reply for "
@@ -168,17 +170,17 @@ class Revived(Pending[Any]):
     A peer that does not live is sent nothing that it might do when it does again.
     """
 
-    __slots__ = ("_asked", "_call", "_debts", "_gave_up", "_scope")
+    __slots__ = ("_asked", "_call", "_rpcs", "_gave_up", "_scope")
 
     def __init__(
-        self, peer: Peer, debts: Debts, method: Method, request: Any, scope: Scope
+        self, peer: Peer, rpcs: OutstandingRpcs, method: Method, request: Any, scope: Scope
     ) -> None:
         super().__init__(WaitInfo(method.name, peer.name), Revived._withdrawn)  # type: ignore[arg-type]
-        self._debts = debts
+        self._rpcs = rpcs
         self._scope = scope
         self._gave_up = False
         self._call: Callable[[], Pending[Any]] = lambda: peer.call(method, request, scope)
-        asking = Scope(debts.answer_s, scope)
+        asking = Scope(rpcs.answer_s, scope)
         self._asked: Pending[Any] = peer.call(
             GET_STATUS, pb.GetStatusRequest(), asking, wait_for_ready=True
         )
@@ -193,13 +195,13 @@ class Revived(Pending[Any]):
         if self.done or self._gave_up:
             return  # who gives up says so with an error of their own
         if reply.error is None:
-            self._debts.answered()
+            self._rpcs.answered()
             self._asked = self._call()
             if self._gave_up:  # meanwhile
                 self._withdrawn()
             self._asked.on_done(self._arrived)
         else:
-            self.reject(self._scope.error or self._debts.silence_error(reply.error))
+            self.reject(self._scope.error or self._rpcs.silence_error(reply.error))
 
     def _arrived(self, reply: Pending[Any]) -> None:
         if self._gave_up:
@@ -210,6 +212,6 @@ class Revived(Pending[Any]):
             self.reject(reply.error)
 
 
-_debts: PerProcess[Timetable[Debts]] = PerProcess(
-    lambda: Timetable("headrace liveness", Debts.look)
+_timers: PerProcess[TimerQueue[OutstandingRpcs]] = PerProcess(
+    lambda: TimerQueue("headrace liveness", OutstandingRpcs.check)
 )

@@ -1,6 +1,6 @@
-"""Peers: the services of other tasks, whatever shell reaches them.
+"""Peers: the services of other tasks, whatever transport reaches them.
 
-`DirectPeer` calls a service of this process; `serve.connect.routed.RoutedPeer` one behind an address.
+`InProcessPeer` calls a service of this process; `serve.connect.routed.RoutedPeer` one behind an address.
 Called by: serve.master.master, serve.worker.worker, client.remote.  Threads: any.
 """
 
@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
-from headrace.serve.connect import registry
+from headrace.serve.connect import local_servers
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc.given_up import ORDERED, GivenUp
+from headrace.serve.rpc.cancelled_calls import ORDERED, CancelledCalls
 from headrace.serve.rpc.methods import Method
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
@@ -25,12 +25,12 @@ class Peer(Protocol):
     """A service that can be asked.
 
     name: what errors call it.  remote: it runs a call under a scope of its own, not the caller's.
-    given_up: what it hears of before the next step that it is asked for.
+    cancelled_calls: what it hears of before the next step that it is asked for.
     """
 
     name: str
     remote: bool
-    given_up: GivenUp
+    cancelled_calls: CancelledCalls
 
     @property
     def stale(self) -> bool:
@@ -82,14 +82,14 @@ class Peer(Protocol):
         """Release what is held."""
 
 
-class DirectPeer:
+class InProcessPeer:
     """A service object of this process."""
 
     remote = False
 
     def __init__(self, service: Any, pool: GrowingPool, name: str = "") -> None:
         self.name = name
-        self.given_up = GivenUp()
+        self.cancelled_calls = CancelledCalls()
         self._service = service
         self._pool = pool
 
@@ -109,7 +109,7 @@ class DirectPeer:
     ) -> Pending[Any]:
         """See `Peer`.  A handler that gives a Pending is called right here, others on the pool."""
         handler = getattr(self._service, method.handler)
-        if self.given_up.any and method in ORDERED:
+        if self.cancelled_calls.any and method in ORDERED:
             self._tell_ahead(scope)
         if getattr(handler, "gives_pending", False):
             try:
@@ -121,7 +121,7 @@ class DirectPeer:
 
         def withdraw(_: Pending[Any]) -> bool:
             inner.cancel(errors.cancelled("the call was cancelled"))
-            self._service.note_given_up()
+            self._service.note_cancelled()
             return True
 
         pending: Pending[Any] = Pending(WaitInfo(method.name, self.name), withdraw)
@@ -144,15 +144,15 @@ class DirectPeer:
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
         """See `Peer`."""
-        if self.given_up.any and method in ORDERED:
+        if self.cancelled_calls.any and method in ORDERED:
             self._tell_ahead(scope)
         result = getattr(self._service, method.handler)(request, scope)
         return result.wait(scope) if isinstance(result, Pending) else result
 
     def _tell_ahead(self, scope: Scope) -> None:
-        told = self.given_up.request()
+        told = self.cancelled_calls.request()
         self._service.give_up(told, scope)
-        self.given_up.heard(told)
+        self.cancelled_calls.heard(told)
 
     def tell(self, method: Method, request: Any, scope: Scope) -> bool:
         """See `Peer`."""
@@ -189,7 +189,7 @@ class Peers:
         self.own_worker = own_worker
         self.trusting = trusting
         self._addresses = dict(addresses)
-        self._peers: dict[str, Peer] = {own_task: DirectPeer(own_worker, pool, own_task)}
+        self._peers: dict[str, Peer] = {own_task: InProcessPeer(own_worker, pool, own_task)}
         self._own_task = own_task
         self.pool = pool
 
@@ -241,9 +241,9 @@ def connect(
 
     name: what errors call it, such as its task.  trusting: what is shown to it, if it is not.
     """
-    server = registry.find(address)
+    server = local_servers.find(address)
     if server is not None:
-        return DirectPeer(getattr(server, service), pool, name)
+        return InProcessPeer(getattr(server, service), pool, name)
     from headrace.serve.connect.routed import RoutedPeer
 
     return RoutedPeer(address, name, trusting)

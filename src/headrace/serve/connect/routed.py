@@ -12,8 +12,8 @@ from headrace.codec import protos as pb
 from headrace.run.exec.keys import source_task
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect.liveness import Debts, Revived
-from headrace.serve.connect.persistent import insist
+from headrace.serve.connect.liveness import OutstandingRpcs, Revived
+from headrace.serve.connect.retries import call_with_retries
 from headrace.serve.connect.unreachable import why
 from headrace.serve.grpc.client import GrpcPeer, peer_name
 from headrace.serve.lane.client import LanePeer
@@ -21,7 +21,7 @@ from headrace.serve.lane.connect import Unreachable, leads_here
 from headrace.serve.lane.connection import Told
 from headrace.serve.lane.options import lane_options, max_message_bytes
 from headrace.serve.lane.wire import VERSION
-from headrace.serve.rpc.given_up import given_up_of
+from headrace.serve.rpc.cancelled_calls import cancelled_calls_of
 from headrace.serve.rpc.methods import (
     ATTEND_SESSION,
     CREATE_SESSION,
@@ -53,9 +53,11 @@ class RoutedPeer:
         def probe(answer_s: float) -> GrpcPeer:
             return GrpcPeer(address, name, connect_within_s=answer_s, trusting=trusting)
 
-        self._debts = Debts(self.name, probe)
-        self.given_up = given_up_of(address)
-        self._grpc = GrpcPeer(address, name, self._debts, trusting=trusting, given_up=self.given_up)
+        self._rpcs = OutstandingRpcs(self.name, probe)
+        self.cancelled_calls = cancelled_calls_of(address)
+        self._grpc = GrpcPeer(
+            address, name, self._rpcs, trusting=trusting, cancelled_calls=self.cancelled_calls
+        )
         self._address = address
         self._host = address.rpartition(":")[0]
         self._lane: LanePeer | None = None
@@ -71,9 +73,9 @@ class RoutedPeer:
         watched: bool = True,
     ) -> Pending[Any]:
         """See `Peer`."""
-        silent = self._debts.silent
+        silent = self._rpcs.silent
         if silent and not wait_for_ready:
-            return Revived(self, self._debts, method, request, scope)
+            return Revived(self, self._rpcs, method, request, scope)
         # The one would keep a connection; who waits for the server to be ready may have an old one.
         lane = None if method is ATTEND_SESSION or wait_for_ready else self._lane
         if not silent and lane is not None:
@@ -91,7 +93,7 @@ class RoutedPeer:
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
         """See `Peer`."""
-        if self._debts.silent:
+        if self._rpcs.silent:
             with patient(scope, _PATIENCE_S) as late:
                 return self.call(method, request, scope).wait(late)
         lane = self._lane
@@ -107,7 +109,7 @@ class RoutedPeer:
     def tell(self, method: Method, request: Any, scope: Scope) -> bool:
         """See `Peer`.  Only over the lane."""
         lane = self._lane
-        if lane is not None and not self._debts.silent:
+        if lane is not None and not self._rpcs.silent:
             try:
                 lane.tell(method, request, scope)
                 return True
@@ -126,7 +128,7 @@ class RoutedPeer:
 
     def listens(self, scope: Scope) -> bool:
         """See `Peer`."""
-        return not self._debts.silent and listens(self._address, scope)
+        return not self._rpcs.silent and listens(self._address, scope)
 
     def why_silent(self, scope: Scope) -> str:
         """See `Peer`."""
@@ -157,10 +159,10 @@ class RoutedPeer:
                     self._host,
                     self.name,
                     max_message_bytes(),
-                    self._debts,
+                    self._rpcs,
                     self._security,
                     self._lost,
-                    self.given_up,
+                    self.cancelled_calls,
                 ),
             )
             if earlier is not None:
@@ -198,7 +200,7 @@ class RoutedPeer:
         """Tell a worker for which steps it may wait in vain."""
         source = source_task(next(reversed(told.values())))
         request = pb.PushesLostRequest(source=source, step_id=told)
-        insist(self._grpc, PUSHES_LOST, request, Scope(_ASK_WITHIN_S))
+        call_with_retries(self._grpc, PUSHES_LOST, request, Scope(_ASK_WITHIN_S))
 
     def close(self) -> None:
         """See `Peer`."""
@@ -206,4 +208,4 @@ class RoutedPeer:
         if lane is not None:
             lane.close()
         self._grpc.close()
-        self._debts.close()
+        self._rpcs.close()

@@ -23,7 +23,7 @@ SILENT = (
     "headrace nor a TensorFlow server"
 )
 _NO_TLS = "WRONG_VERSION_NUMBER"  # what OpenSSL says of bytes that are none
-_HANDSHAKE_WITHIN_S = 60.0  # longer than a look lasts: who says nothing is told from who hangs up
+_HANDSHAKE_WITHIN_S = 60.0  # longer than a probe lasts: who says nothing is told from who hangs up
 
 
 def why(address: str, trusting: Security, scope: Scope) -> str:

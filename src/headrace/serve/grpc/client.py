@@ -1,4 +1,4 @@
-"""The gRPC shell, client side: a peer behind ``host:port``.
+"""The gRPC transport, client side: a peer behind ``host:port``.
 
 Calls are futures, so that Ctrl-C and deadlines end a wait at once; a connection that does not come
 up is tried again quickly, and `wait_for_ready` calls wait for it.
@@ -13,7 +13,7 @@ from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.run.uninterrupted import changes
-from headrace.serve.connect.liveness import Debts
+from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.grpc.grpcio import grpc
 from headrace.serve.grpc.server import (
     CALL_KEY,
@@ -24,7 +24,7 @@ from headrace.serve.grpc.server import (
     TOKEN_KEY,
 )
 from headrace.serve.lane.options import max_message_bytes
-from headrace.serve.rpc.given_up import MOST_BY_GRPC, ORDERED, GivenUp, new_number
+from headrace.serve.rpc.cancelled_calls import MOST_BY_GRPC, ORDERED, CancelledCalls, new_number
 from headrace.serve.rpc.methods import INLINE, Method
 from headrace.serve.rpc.security import Security, chosen
 from headrace.serve.rpc.status import as_op_error, from_bytes, from_text
@@ -52,12 +52,13 @@ class GrpcPeer:
         self,
         address: str,
         name: str = "",
-        debts: Debts | None = None,
+        rpcs: OutstandingRpcs | None = None,
         connect_within_s: float = _CONNECT_WITHIN_S,
         trusting: Security | None = None,
-        given_up: GivenUp | None = None,
+        cancelled_calls: CancelledCalls | None = None,
     ) -> None:
-        """debts: of that server, if it is to be seen whether it lives.  given_up: of it, if it is asked for steps.
+        """rpcs: of that server, if it is to be seen whether it lives.  cancelled_calls: of it, if it is asked for
+        steps.
 
         connect_within_s: how long one attempt to connect may take.  trusting: None: as the
         environment says.
@@ -65,8 +66,8 @@ class GrpcPeer:
         trusting = chosen(trusting)
         self.name = peer_name(address, name)
         self._address = address
-        self._debts = debts
-        self.given_up = GivenUp() if given_up is None else given_up
+        self._rpcs = rpcs
+        self.cancelled_calls = CancelledCalls() if cancelled_calls is None else cancelled_calls
         options = [
             ("grpc.max_receive_message_length", min(max_message_bytes(), GRPC_MOST_BYTES)),
             ("grpc.max_send_message_length", -1),
@@ -117,8 +118,8 @@ class GrpcPeer:
         if method in ORDERED:
             number = new_number()
             metadata = (*metadata, (CALL_KEY, str(number)))
-            if self.given_up.any:
-                told = self.given_up.request(MOST_BY_GRPC)
+            if self.cancelled_calls.any:
+                told = self.cancelled_calls.request(MOST_BY_GRPC)
                 metadata = (*metadata, (GIVEN_UP_KEY, told.SerializeToString()))
         if metadata:
             limit["metadata"] = metadata
@@ -130,7 +131,7 @@ class GrpcPeer:
 
         def gave_up() -> None:
             if number:
-                self.given_up.add(calls=(number,))
+                self.cancelled_calls.add(calls=(number,))
 
         def withdraw(_: Pending[Any]) -> bool:
             gave_up()
@@ -148,18 +149,18 @@ class GrpcPeer:
             pending.reject(failure)
             future.cancel()
 
-        debts = None if wait_for_ready else self._debts  # it need not be up yet
-        if debts is not None:
-            debts.add(pending, lost)
+        rpcs = None if wait_for_ready else self._rpcs  # it need not be up yet
+        if rpcs is not None:
+            rpcs.add(pending, lost)
         unregister = scope.on_cancel(ended)
 
         def arrived(done: Any) -> None:
             unregister()
-            if debts is not None:
-                debts.settle(pending)
+            if rpcs is not None:
+                rpcs.settle(pending)
             answered = done.code() is grpc.StatusCode.OK
             if told is not None and (answered or _is_answer(done)):
-                self.given_up.heard(told)
+                self.cancelled_calls.heard(told)
             if not answered:  # `result` would raise `done`, which then holds this frame
                 if not (pending.done or _is_answer(done)):
                     gave_up()
@@ -171,8 +172,8 @@ class GrpcPeer:
                     failed = self._error(done, method)
                 pending.reject(failed)
                 return
-            if debts is not None:
-                debts.answered()
+            if rpcs is not None:
+                rpcs.answered()
             try:
                 reply = method.decode_reply(done.result(), INLINE)
             except Exception as failure:  # a reply that cannot be understood

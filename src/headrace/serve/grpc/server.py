@@ -1,4 +1,4 @@
-"""The gRPC shell, server side: both services on TensorFlow's method paths.
+"""The gRPC transport, server side: both services on TensorFlow's method paths.
 
 What grpcio does by itself and this undoes: a fixed thread pool (ours grows, so blocked dequeues
 keep nobody out), threads that keep a finished program alive (ours are daemons), two servers on one
@@ -19,7 +19,7 @@ from headrace.run.pending import Pending
 from headrace.run.scope import MOST_S, Scope
 from headrace.serve.grpc.grpcio import grpc
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc.given_up import ORDERED, Calls
+from headrace.serve.rpc.cancelled_calls import ORDERED, Calls
 from headrace.serve.rpc.methods import GIVE_UP, INLINE, Method, parse
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
@@ -64,7 +64,7 @@ def _refuse(unread: object, context: grpc.ServicerContext) -> bytes:
     return b""
 
 
-class GrpcShell:
+class GrpcServer:
     """A listening gRPC server for a table of methods."""
 
     def __init__(
@@ -75,7 +75,7 @@ class GrpcShell:
         trusting: Security,
         calls: Calls,
     ) -> None:
-        """services: (service object, its methods).  calls: of all the server's shells."""
+        """services: (service object, its methods).  calls: of all the server's transports."""
         self._trusting = trusting
         services = list(services)
         give_up = next(service.give_up for service, methods in services if GIVE_UP in methods)
@@ -175,7 +175,7 @@ def _is_free(ip: str, port: int) -> bool:
 
 
 class _Numbered:
-    """Calls that run steps, by the numbers that callers of ours give them: see serve.rpc.given_up."""
+    """Calls that run steps, by the numbers that callers of ours give them: see serve.rpc.cancelled_calls."""
 
     def __init__(self, calls: Calls, give_up: Callable[[pb.GiveUpRequest, Scope], Any]) -> None:
         self._calls = calls

@@ -1,7 +1,7 @@
 """The lane, client side: a peer behind framed sockets.
 
 A call takes an idle connection, or makes one.  Whoever waits for the reply reads it, so that no
-other thread has to be woken; until somebody waits, the watcher looks for it.  Who gives up a call closes
+other thread has to be woken; until somebody waits, the event loop looks for it.  Who gives up a call closes
 its half of the connection, which cancels the call there; the other half is closed when that is done.
 Called by: serve.connect.routed.  Threads: any.
 """
@@ -19,15 +19,15 @@ from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind, pack, whole
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
-from headrace.serve.connect.liveness import Debts
+from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.lane.connect import Connector, Unreachable
 from headrace.serve.lane.connection import Connection, Told, read_limit
+from headrace.serve.lane.event_loop import event_loop
 from headrace.serve.lane.links import CallersLink, Link, LinkedCall
 from headrace.serve.lane.socket import NothingSent
-from headrace.serve.lane.watcher import watcher
-from headrace.serve.lane.wire import CODECS, GREETING, Codec
+from headrace.serve.lane.wire import CODECS, HANDSHAKE, Codec
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc.given_up import ORDERED, GivenUp
+from headrace.serve.rpc.cancelled_calls import ORDERED, CancelledCalls
 from headrace.serve.rpc.methods import GIVE_UP, RUN_KNOWN, Method
 from headrace.serve.rpc.security import Security
 from headrace.serve.rpc.status import as_op_error, from_bytes
@@ -39,8 +39,8 @@ _MOST_IDLE = 64
 _IDLE_S = 60.0
 _KEEPS_MEMORY_S = 2.0  # an idle connection that shares memory with the other side
 _MOST_TOLD = 256  # steps of which a connection remembers that they were told something
-_LOOK_S = 1.0  # between looks at the scope while a large message is being sent
-_LOOK_AT_DEADLINE_S = 0.05  # the same if the scope has a deadline
+_POLL_S = 1.0  # between polls of the scope while a large message is being sent
+_POLL_AT_DEADLINE_S = 0.05  # the same if the scope has a deadline
 
 _REQUEST, _REPLY, _ONE_WAY = Kind.REQUEST, Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
 
@@ -54,23 +54,23 @@ class LanePeer:
         host: str,
         name: str,
         max_message_bytes: int,
-        debts: Debts,
+        rpcs: OutstandingRpcs,
         trusting: Security,
         lost: Callable[[Told], object] = lambda told: None,
-        given_up: GivenUp | None = None,
+        cancelled_calls: CancelledCalls | None = None,
         gave_up: Callable[[int], object] = lambda number: None,
     ) -> None:
-        """host: of the server's gRPC address, where its TCP port is too.  debts: of the server.
+        """host: of the server's gRPC address, where its TCP port is too.  rpcs: of the server.
 
         lost: called, from any thread, with what was told over a connection that has broken since.
-        given_up: of the server.  gave_up: called, from any thread, with the number of a call that was given up.
+        cancelled_calls: of the server.  gave_up: called, from any thread, with the number of a call that was given up.
         """
         self.lane = lane
         self._lost = lost
         self.name = name
-        self._connector = Connector(lane, host, name, max_message_bytes, debts, trusting)
-        self._debts = debts
-        self._given_up = GivenUp() if given_up is None else given_up
+        self._connector = Connector(lane, host, name, max_message_bytes, rpcs, trusting)
+        self._rpcs = rpcs
+        self._cancelled_calls = CancelledCalls() if cancelled_calls is None else cancelled_calls
         self._gave_up = gave_up
         self._idle: list[Connection] = []
         self._asked: tuple[Any, bytes | None] = None, None  # see `call_now`
@@ -83,7 +83,7 @@ class LanePeer:
     ) -> Pending[Any]:
         """Send a request; the reply comes later.  Abandoning the result cancels the call.
 
-        watched: whether the watcher is to look for the reply from the beginning.
+        watched: whether the event loop is to look for the reply from the beginning.
         again: once more, over a new connection, if an idle one proves to have ended before.
 
         Raises Unreachable.
@@ -98,7 +98,7 @@ class LanePeer:
         call = Call(self, connection, method, scope)
         connection.call = call
         try:
-            if self._given_up.any and method in ORDERED:
+            if self._cancelled_calls.any and method in ORDERED:
                 call.told = self._tell_ahead(connection)
             self._send(connection, CODECS[method], request, scope, Kind.REQUEST)
         except BaseException as failure:
@@ -119,31 +119,31 @@ class LanePeer:
         """
         scope.check()
         connection = self._take(scope, not again)
-        socket, debts = connection.socket, self._debts
+        socket, rpcs = connection.socket, self._rpcs
         codec = number, encode, _, _, decode, in_place = CODECS[method]
         connection.scope = scope
         told = None
         scope.attach(connection, connection.follow)
         try:
-            if self._given_up.any and method in ORDERED:
+            if self._cancelled_calls.any and method in ORDERED:
                 told = self._tell_ahead(connection)
             connection.idle_since = now = time.monotonic()
             if scope.deadline is None:
-                debts.owed[connection] = now, connection.lost
-                if not debts.observed:
-                    debts.observe()
+                rpcs.calls[connection] = now, connection.lost
+                if not rpcs.observed:
+                    rpcs.observe()
                 asked, data = self._asked
                 if request is not asked:
                     header, values = encode(request)
                     data = whole(_REQUEST, number, header, values)
                     if data is None:
                         socket.send_frame(
-                            _REQUEST, number, header, values, 0, _LOOK_S, scope.check, in_place
+                            _REQUEST, number, header, values, 0, _POLL_S, scope.check, in_place
                         )
                     elif method is RUN_KNOWN and not values:
                         self._asked = request, data
                 if data is not None:
-                    socket.send_whole(data, _LOOK_S, scope.check)
+                    socket.send_whole(data, _POLL_S, scope.check)
             else:
                 self._send(connection, codec, request, scope, _REQUEST)
             frame = socket.read(read_limit(scope))
@@ -171,7 +171,7 @@ class LanePeer:
         if connection.told:
             connection.told.clear()  # frames are handled in order: it has all arrived
         if told is not None:
-            self._given_up.heard(told)
+            self._cancelled_calls.heard(told)
         kind, _, _, _, header, values = frame
         if kind is not _REPLY:
             self.after(frame, connection)
@@ -179,7 +179,7 @@ class LanePeer:
         if socket.has_shared or connection.withdrawn:
             self.give_back(connection)
         else:
-            debts.owed.pop(connection, None)
+            rpcs.calls.pop(connection, None)
             idle = self._idle
             idle.append(connection)
             if len(idle) > self._most_idle or connection.gone or self._closed:
@@ -217,7 +217,7 @@ class LanePeer:
 
     def _tell_ahead(self, connection: Connection) -> pb.GiveUpRequest:
         """Have what was given up go ahead of the request that is sent next."""
-        told = self._given_up.request()
+        told = self._cancelled_calls.request()
         number, encode, *_ = CODECS[GIVE_UP]
         connection.socket.hold(b"".join(pack(_ONE_WAY, number, 0, *encode(told))))
         return told
@@ -226,12 +226,12 @@ class LanePeer:
         """Its call may still be under way there, and nobody waits for it any more."""
         if method in ORDERED:
             number = connection.socket.number
-            self._given_up.add(calls=(number,))
+            self._cancelled_calls.add(calls=(number,))
             self._gave_up(number)
 
     def heard(self, told: pb.GiveUpRequest) -> None:
         """The server has answered a request that this went ahead of."""
-        self._given_up.heard(told)
+        self._cancelled_calls.heard(told)
 
     def _had_ended(self, connection: Connection, scope: Scope, failure: BaseException) -> bool:
         """Whether the connection had ended before it was taken, and not because somebody here shut it."""
@@ -243,14 +243,14 @@ class LanePeer:
     def _send(
         self, connection: Connection, codec: Codec, request: Any, scope: Scope, kind: Kind
     ) -> None:
-        self._debts.add(connection, connection.lost)
+        self._rpcs.add(connection, connection.lost)
         header, values = codec.encode_request(request)
-        timeout_us, look_s = 0, _LOOK_S
+        timeout_us, poll_s = 0, _POLL_S
         if scope.deadline is not None:
             timeout_us = max(1, round((scope.remaining() or 0.0) * 1e6))
-            look_s = _LOOK_AT_DEADLINE_S
+            poll_s = _POLL_AT_DEADLINE_S
         connection.socket.send_frame(
-            kind, codec.number, header, values, timeout_us, look_s, scope.check, codec.in_place
+            kind, codec.number, header, values, timeout_us, poll_s, scope.check, codec.in_place
         )
 
     # -- connections ----------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class LanePeer:
 
     def after(self, frame: Frame, connection: Connection) -> None:
         """A call has been answered; by an error that is not its own the connection ends."""
-        if frame.method == GREETING:
+        if frame.method == HANDSHAKE:
             self.drop(connection)
         else:
             self.give_back(connection)
@@ -282,7 +282,7 @@ class LanePeer:
         if connection.withdrawn:
             self.drop(connection)
             return
-        self._debts.settle(connection)
+        self._rpcs.settle(connection)
         connection.call = None
         connection.idle_since = now = time.monotonic()
         self._idle.append(connection)
@@ -298,11 +298,11 @@ class LanePeer:
             return
         if connection.socket.has_shared and not self._looks_for_memory:
             self._looks_for_memory = True
-            watcher().later(_KEEPS_MEMORY_S, self._give_memory_back)
+            event_loop().later(_KEEPS_MEMORY_S, self._give_memory_back)
         idle = self._idle
         if len(idle) > 1 == self._most_idle:
             self._most_idle = _MOST_IDLE
-            watcher().later(_IDLE_S, self._reap)
+            event_loop().later(_IDLE_S, self._reap)
         try:
             oldest = idle[0]
             if len(idle) > _MOST_IDLE or now - oldest.idle_since > _IDLE_S:
@@ -320,7 +320,7 @@ class LanePeer:
                     self._idle.remove(connection)
                     connection.close()
         if len(self._idle) > 1:
-            watcher().later(_IDLE_S, self._reap)
+            event_loop().later(_IDLE_S, self._reap)
         else:
             self._most_idle = 1
 
@@ -340,11 +340,11 @@ class LanePeer:
                 connection.close()
         if more and not self._looks_for_memory:
             self._looks_for_memory = True
-            watcher().later(_KEEPS_MEMORY_S, self._give_memory_back)
+            event_loop().later(_KEEPS_MEMORY_S, self._give_memory_back)
 
     def drop(self, connection: Connection) -> None:
         """A call has not ended well: its connection is of no more use."""
-        self._debts.settle(connection)
+        self._rpcs.settle(connection)
         connection.call = None
         connection.close()
 
@@ -398,7 +398,7 @@ _NOBODY, _WATCHED, _IN_PERSON, _OVER = range(4)
 
 
 class Call(LinkedCall):
-    """A call under way, read by the watcher, or by the thread that waits for it."""
+    """A call under way, read by the event loop, or by the thread that waits for it."""
 
     __slots__ = (
         "_connection", "_early", "_link", "_method", "_peer", "_reader", "_scope", "_turn", "_unregister",
@@ -456,7 +456,7 @@ class Call(LinkedCall):
             if self._reader != _IN_PERSON:
                 return
             self._reader = _NOBODY
-        watcher().arm(self._connection.socket, wants_input=False)
+        event_loop().arm(self._connection.socket, wants_input=False)
 
     def pump(self) -> None:
         """See `LinkedCall`."""
@@ -480,7 +480,7 @@ class Call(LinkedCall):
             if self._reader != _NOBODY:
                 return
             self._reader = _WATCHED
-        watcher().arm(self._connection.socket, wants_input=True)
+        event_loop().arm(self._connection.socket, wants_input=True)
 
     def wait(self, scope: Scope) -> Any:
         """See `Pending.wait`.  Reads the reply itself, unless another thread is at it."""
@@ -493,7 +493,7 @@ class Call(LinkedCall):
             return super().wait(scope)
         connection = self._connection
         if was_watched:
-            watcher().arm(connection.socket, wants_input=False)
+            event_loop().arm(connection.socket, wants_input=False)
         connection.scope = scope
         scope.attach(connection, connection.follow)
         frame: Frame | None = None
@@ -517,7 +517,7 @@ class Call(LinkedCall):
         return self.result()
 
     def event(self) -> None:
-        """The watcher's: there is something to read, or the other side has gone."""
+        """The event loop's: there is something to read, or the other side has gone."""
         broken: errors.OpError | None = None
         frame: Frame | None = None
         with self._turn:
@@ -532,8 +532,8 @@ class Call(LinkedCall):
             except (OSError, EOFError) as failure:
                 broken = self._peer.broken(self._connection, self._method, self._scope, failure)
             except errors.OpError as error:
-                broken = errors.kept(error)
-            watcher().arm(
+                broken = errors.detached(error)
+            event_loop().arm(
                 self._connection.socket, wants_input=watched and frame is None and broken is None
             )
             if frame is None and broken is None:

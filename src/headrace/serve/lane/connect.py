@@ -13,10 +13,10 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind
 from headrace.run.scope import Scope
-from headrace.serve.connect.liveness import Debts
+from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.unix_socket import address_of
-from headrace.serve.lane.wire import HELLO, UNTRUSTED_BYTES, greeted, host_id
+from headrace.serve.lane.wire import PROOF, UNTRUSTED_BYTES, checked_handshake, host_id
 from headrace.serve.rpc.security import Security, new_nonce
 from headrace.serve.rpc.status import from_bytes
 
@@ -46,7 +46,7 @@ class Connector:
         host: str,
         name: str,
         max_message_bytes: int,
-        debts: Debts,
+        rpcs: OutstandingRpcs,
         trusting: Security,
     ) -> None:
         """See `LanePeer`."""
@@ -54,13 +54,13 @@ class Connector:
         self._host = host
         self._name = name
         self._max_message_bytes = max_message_bytes
-        self._debts = debts
+        self._rpcs = rpcs
         self._security = trusting
 
     def connect(self, scope: Scope) -> LaneSocket:
         """A new one.  Raises Unreachable, and what the scope ends with."""
         attempt = _Attempt()
-        self._debts.add(attempt, attempt.stop)
+        self._rpcs.add(attempt, attempt.stop)
         unregister = scope.on_cancel(lambda: attempt.stop(scope.error))
         found = ""
         try:
@@ -72,7 +72,7 @@ class Connector:
                     continue
                 attempt.sock = sock
                 try:
-                    return self._greeted(sock, address, scope)
+                    return self._shaken(sock, address, scope)
                 except (OSError, EOFError, errors.OpError) as error:
                     sock.close()
                     if attempt.error is not None:
@@ -84,10 +84,10 @@ class Connector:
                     raise
         finally:
             unregister()
-            self._debts.settle(attempt)
+            self._rpcs.settle(attempt)
         raise Unreachable(f"the lane of {self._name} cannot be reached: {found}")
 
-    def _greeted(self, sock: socket.socket, address: Any, scope: Scope) -> LaneSocket:
+    def _shaken(self, sock: socket.socket, address: Any, scope: Scope) -> LaneSocket:
         """Connect to an address and see that it is the server's."""
         sock.settimeout(_within(scope, _CONNECT_WITHIN_S))
         if sock.family == socket.AF_UNIX:
@@ -105,15 +105,15 @@ class Connector:
 
         Raises ConnectionRefusedError, and Unauthenticated from the other side.
         """
-        greeting = greeted(_due(lane, scope), self._lane.server)
-        nonce, lane.number = greeting.nonce, greeting.call
+        handshake = checked_handshake(_due(lane, scope), self._lane.server)
+        nonce, lane.number = handshake.nonce, handshake.call
         if bool(nonce) != bool(self._security.secret):
             who = "the server asks for a secret" if nonce else "this process has a secret"
             raise ConnectionRefusedError(f"{who}, and the other side has none")
         if nonce:
             mine = new_nonce()
             lane.send_frame(
-                Kind.REQUEST, HELLO, mine + self._security.proof(b"client", nonce, mine)
+                Kind.REQUEST, PROOF, mine + self._security.proof(b"client", nonce, mine)
             )
             answer = _due(lane, scope)
             if answer.kind is Kind.ERROR:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from headrace.base import errors
 from headrace.codec.frames import Frame, Kind
 from headrace.run import long_waits
-from headrace.run.scope import Scope, nap
+from headrace.run.scope import Scope, sleep_limit
+from headrace.serve.lane.event_loop import event_loop
 from headrace.serve.lane.socket import LaneSocket
-from headrace.serve.lane.watcher import watcher
 from headrace.serve.rpc.waiting import passed_deadline
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Connection:
         self.scope: Scope | None = None
         self.error: errors.OpError | None = None
         self.idle_since = 0.0
-        watcher().add(lane, self._event)
+        event_loop().add(lane, self._event)
 
     def wait_on(self, scope: Scope, frame: Frame | None, patience_s: float | None = None) -> Frame:
         """Read the reply in this thread.
@@ -69,24 +69,24 @@ class Connection:
         Raises the scope's error, DeadlineExceeded, EOFError, OSError; then the connection is dropped.
         """
         lane = self.socket
-        look_s, since = long_waits.first_look_s, 0.0
+        poll_s, since = long_waits.first_poll_s, 0.0
         if patience_s is None:
             patience_s = _PATIENCE_S
         elif frame is None:
-            frame = lane.read(read_limit(scope, look_s, patience_s))
+            frame = lane.read(read_limit(scope, poll_s, patience_s))
         while frame is None or frame.kind is _ONE_WAY:
             if frame is not None:
                 self.passed(frame)
-                frame = lane.read(read_limit(scope, look_s, patience_s))
+                frame = lane.read(read_limit(scope, poll_s, patience_s))
                 continue
             since = since or time.monotonic()
-            look_s = long_waits.tell(scope, since, look_s)
+            poll_s = long_waits.tell(scope, since, poll_s)
             remaining = scope.remaining()
             if remaining is None or not passed_deadline(scope):
                 scope.check()
             elif time.monotonic() >= (scope.deadline or 0.0) + patience_s:
                 raise scope.deadline_error(f"an answer of {self._peer.name}")
-            frame = lane.read(read_limit(scope, look_s, patience_s))
+            frame = lane.read(read_limit(scope, poll_s, patience_s))
         return frame
 
     def passed(self, frame: Frame) -> None:
@@ -103,7 +103,7 @@ class Connection:
         return None
 
     def _event(self, hung_up: bool) -> None:
-        """The watcher's."""
+        """The event loop's."""
         call = self.call
         if call is not None:
             call.event()
@@ -120,7 +120,7 @@ class Connection:
         """Have the server end the call; who reads finds out when it has, or soon after."""
         self.withdrawn = True
         self.socket.half_close()
-        watcher().later(_CONFIRM_WITHIN_S, self.socket.shut)
+        event_loop().later(_CONFIRM_WITHIN_S, self.socket.shut)
 
     def take_back(self, scope: Scope, patience_s: float | None = None) -> None:
         """As `withdraw`, for the thread that reads; returns when the server has ended the call, or soon."""
@@ -141,18 +141,18 @@ class Connection:
 
     def close(self) -> None:
         """Give it back to the system; nobody may be reading."""
-        watcher().remove(self.socket)
+        event_loop().remove(self.socket)
         self.socket.close()
 
 
-def read_limit(scope: Scope, look_s: float = 0.0, patience_s: float | None = None) -> float:
+def read_limit(scope: Scope, poll_s: float = 0.0, patience_s: float | None = None) -> float:
     """How long one read may take: to the deadline and a little longer, or the main thread's nap, or
     until the wait is a long one.
 
-    look_s: when that is; 0: as long as for any that begins.
+    poll_s: when that is; 0: as long as for any that begins.
     """
-    limit_s = (look_s or long_waits.first_look_s) + _PATIENCE_S
+    limit_s = (poll_s or long_waits.first_poll_s) + _PATIENCE_S
     if scope.deadline is not None:
         late_s = _PATIENCE_S if patience_s is None else patience_s
         limit_s = min(limit_s, max(_AN_INSTANT_S, scope.deadline + late_s - time.monotonic()))
-    return nap(limit_s) or limit_s
+    return sleep_limit(limit_s) or limit_s

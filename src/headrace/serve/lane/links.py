@@ -5,8 +5,9 @@ what it sends leaves with its reply.  A link takes no more than the system holds
 not read, until it hears what has been taken, which every value says that comes back: small values, and
 those that lie in memory that both sides share.  Everything else is pushed, over connections that are
 always being read.  So two tasks that send each other large values never wait for each other.
-Called by: serve.master.step and serve.worker.worker (make Links), serve.worker.exchange (sends), run.exec.program
-(waits), the lane (the two kinds of Link).  Threads: a link is the step's own thread's; `wake` is any's.
+Called by: serve.master.step and serve.worker.worker (make Links), serve.worker.remote_rendezvous (sends),
+run.exec.program (waits), the lane (the two kinds of Link).  Threads: a link is the step's own thread's; `wake` is
+any's.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 
 from headrace.base import errors
-from headrace.serve.lane import watcher
+from headrace.serve.lane import event_loop
 
 _MAX_MESSAGE_BYTES = 1 << 34
 _KINDS = {"": "unix tcp", "on": "unix tcp", "unix": "unix", "tcp": "tcp", "off": ""}
@@ -65,5 +65,5 @@ def lane_options() -> LaneOptions:
     port = os.environ.get("HEADRACE_LANE_PORT", "").strip() or "0"
     if not (port.isascii() and port.isdecimal() and int(port) < 65536):
         raise errors.invalid_argument(f"HEADRACE_LANE_PORT={port!r} is not a port from 0 to 65535")
-    there = watcher.available()
+    there = event_loop.available()
     return LaneOptions(there and "unix" in kinds, there and "tcp" in kinds, int(port))

@@ -2,9 +2,9 @@
 
 A connection has one call at a time.  The thread that reads a request runs it and writes the reply;
 then it waits for the next one, for about a second, or less if many threads do.  An idle connection
-has no thread and no buffer: the watcher hands it to one of the pool when something comes.  While a
-call runs, the watcher looks for the caller going away, which cancels the call's scope.
-Called by: serve.server.  Threads: one of the pool per connection that is not idle; the watcher's.
+has no thread and no buffer: the event loop hands it to one of the pool when something comes.  While a
+call runs, the event loop looks for the caller going away, which cancels the call's scope.
+Called by: serve.server.  Threads: one of the pool per connection that is not idle; the event loop's.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind, whole
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
+from headrace.serve.lane.event_loop import event_loop
 from headrace.serve.lane.links import Deliver, Link
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.unix_socket import address_of
-from headrace.serve.lane.watcher import watcher
 from headrace.serve.lane.wire import (
     CODECS,
-    GREETING,
-    HELLO,
+    HANDSHAKE,
+    PROOF,
     UNTRUSTED_BYTES,
     VERSION,
-    greeting,
+    handshake,
     host_id,
 )
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc.given_up import Calls, new_number
+from headrace.serve.rpc.cancelled_calls import Calls, new_number
 from headrace.serve.rpc.methods import RUN_PART, Method
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import NONCE_BYTES, Security, new_nonce
@@ -51,7 +51,7 @@ _SOON_S = 0.02  # within which the next call of a busy client comes
 _LINGER_S = 1.0
 _MOST_LINGERING = 32  # threads that wait longer than that
 _STALLED_S = 2.0  # for a read of at most _LINGER_S: this process was stopped
-_GREET_WITHIN_S = 1.0
+_HANDSHAKE_WITHIN_S = 1.0
 _PROVE_WITHIN_S = 10.0  # a client of ours gives up after half of that
 _BACKLOG = 1024
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -62,7 +62,7 @@ _REPLY, _ONE_WAY = Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
 _log = logging.getLogger("headrace")
 
 
-class LaneShell:
+class LaneServer:
     """Listening sockets for a table of methods."""
 
     def __init__(
@@ -76,7 +76,7 @@ class LaneShell:
     ) -> None:
         """services: (service object, its methods).  server: a number of this start of the server.
 
-        calls: of all the server's shells.
+        calls: of all the server's transports.
         """
         self.trusting = trusting
         self.calls = calls
@@ -118,7 +118,7 @@ class LaneShell:
         for listener in self._listeners:
             listener.listen(_BACKLOG)
             listener.setblocking(False)
-            watcher().add(listener, _Accepting(self, listener), wants_input=True)
+            event_loop().add(listener, _Accepting(self, listener), wants_input=True)
         return address
 
     def _bind_unix(self) -> str:
@@ -136,7 +136,7 @@ class LaneShell:
         return path
 
     def accept(self, sock: socket.socket) -> None:
-        """Take a connection: greet it and wait for its first request."""
+        """Take a connection: send the handshake and wait for its first request."""
         with contextlib.suppress(OSError):
             connection = _Connection(self, LaneSocket(sock, UNTRUSTED_BYTES))
             with self._lock:
@@ -162,7 +162,7 @@ class LaneShell:
             self._stopped = True
             connections = list(self._connections)
         for listener in self._listeners:
-            watcher().remove(listener)
+            event_loop().remove(listener)
             listener.close()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -198,8 +198,8 @@ class _Handler(NamedTuple):
 class _Accepting:
     """A listener's callback."""
 
-    def __init__(self, shell: LaneShell, listener: socket.socket) -> None:
-        self._shell = shell
+    def __init__(self, transport: LaneServer, listener: socket.socket) -> None:
+        self._transport = transport
         self._listener = listener
         self._full = False
 
@@ -208,7 +208,7 @@ class _Accepting:
             while True:
                 sock, _ = self._listener.accept()
                 self._full = False
-                self._shell.accept(sock)
+                self._transport.accept(sock)
         except OSError as error:
             if error.errno in _FULL:
                 self._wait_for_room(error)
@@ -223,18 +223,18 @@ class _Accepting:
             _log.warning(
                 "the lane cannot take more connections for now: %s; see ulimit -n", error.strerror
             )
-        watcher().later(_FULL_FOR_S, self._arm)
+        event_loop().later(_FULL_FOR_S, self._arm)
 
     def _arm(self) -> None:
-        watcher().arm(self._listener, wants_input=True)
+        event_loop().arm(self._listener, wants_input=True)
 
 
 class _Connection:
     """One connection, served."""
 
-    def __init__(self, shell: LaneShell, lane: LaneSocket) -> None:
-        self._shell = shell
-        self._handlers = shell.handlers
+    def __init__(self, transport: LaneServer, lane: LaneSocket) -> None:
+        self._transport = transport
+        self._handlers = transport.handlers
         self._lane = lane
         self._lock = threading.Lock()
         self._parked = True
@@ -248,40 +248,40 @@ class _Connection:
         self._number = new_number()
 
     def begin(self) -> None:
-        """Greet, and wait for the first request.  A new socket has room for the greeting."""
+        """Send the handshake, and wait for the first request.  A new socket has room for the handshake."""
         with self._lock:
-            if not self._gone:  # else the shell was stopped before this had begun
-                self._shell.calls.add(self._number, self.give_up)
-                self._greet()
+            if not self._gone:  # else the transport was stopped before this had begun
+                self._transport.calls.add(self._number, self.give_up)
+                self._send_handshake()
 
-    def _greet(self) -> None:
-        stranger = bool(self._shell.trusting.secret)
+    def _send_handshake(self) -> None:
+        stranger = bool(self._transport.trusting.secret)
         if stranger:
             self._nonce = new_nonce()
         else:
             self._trust()
         self._lane.rest()
-        watcher().add(self._lane, self._event)
+        event_loop().add(self._lane, self._event)
         if stranger:
             here = weakref.ref(self)  # one that has ended is not kept until then
-            watcher().later(_PROVE_WITHIN_S, lambda: _cut_stranger(here))
+            event_loop().later(_PROVE_WITHIN_S, lambda: _cut_untrusted(here))
         try:
-            greets = greeting(self._shell.server, self._nonce, self._number)
-            self._lane.send([greets], _GREET_WITHIN_S, _too_slow)
+            packed = handshake(self._transport.server, self._nonce, self._number)
+            self._lane.send([packed], _HANDSHAKE_WITHIN_S, _too_slow)
         except OSError:
             self._end()
             return
-        watcher().arm(self._lane, wants_input=True)
+        event_loop().arm(self._lane, wants_input=True)
 
     def _event(self, hung_up: bool) -> None:
-        """The watcher's: something has come on an idle connection, or the caller of a busy one is gone."""
+        """The event loop's: something has come on an idle connection, or the caller of a busy one is gone."""
         with self._lock:
             parked, self._parked = self._parked, False
         if parked:
             # While this process was stopped, say; but the event may be of a connection that had this descriptor before.
             self._gone = self._gone or (hung_up and self._lane.hung_up())
             try:
-                self._shell.pool.submit(self._serve)
+                self._transport.pool.submit(self._serve)
             except RuntimeError:  # no thread to be had
                 self._end()
         elif hung_up and not self._finishing and self._lane.hung_up():
@@ -293,7 +293,7 @@ class _Connection:
     def _serve(self) -> None:
         """Calls, one after the other, until there is none for a while."""
         lane = self._lane
-        watcher().arm(lane, wants_input=False)
+        event_loop().arm(lane, wants_input=False)
         try:
             before = time.monotonic()
             while (frame := lane.read(_SOON_S) or self._linger()) is not None:
@@ -316,39 +316,39 @@ class _Connection:
             lane.rest()
             with self._lock:
                 self._parked = True
-            watcher().arm(lane, wants_input=True)
+            event_loop().arm(lane, wants_input=True)
 
     def _linger(self) -> Frame | None:
         """The next call, which has not come soon; None if there is none for a while, or many threads wait for one.
 
-        For strangers no thread waits.
+        For the untrusted no thread waits.
         """
-        if not self._trusted or not self._shell.lingering.acquire(blocking=False):
+        if not self._trusted or not self._transport.lingering.acquire(blocking=False):
             return None
         try:
             return self._lane.read(_LINGER_S)
         finally:
-            self._shell.lingering.release()
+            self._transport.lingering.release()
 
     def _trust(self) -> None:
         self._trusted = True
-        self._lane.trust(self._shell.max_message_bytes)
+        self._lane.trust(self._transport.max_message_bytes)
 
     def _hear(self, frame: Frame) -> None:
         """The first frame must prove that the caller knows the secret; then it is proved to them.
 
         Raises Unauthenticated.
         """
-        trusting, shown = self._shell.trusting, frame.header
+        trusting, shown = self._transport.trusting, frame.header
         theirs = shown[:NONCE_BYTES]
-        told = frame.method == HELLO and len(theirs) == NONCE_BYTES
+        told = frame.method == PROOF and len(theirs) == NONCE_BYTES
         if not told or not trusting.proves(b"client", self._nonce, theirs, shown[NONCE_BYTES:]):
             raise errors.unauthenticated(
                 "the caller does not know the secret of this server; set HEADRACE_SECRET_FILE to the file that the "
                 "server has"
             )
         answer = trusting.proof(b"server", self._nonce, theirs)
-        self._lane.send_frame(Kind.REPLY, HELLO, answer)
+        self._lane.send_frame(Kind.REPLY, PROOF, answer)
         self._trust()
 
     def _refuse(self, error: errors.OpError) -> None:
@@ -356,7 +356,7 @@ class _Connection:
         with contextlib.suppress(OSError):
             detail = to_detail(error).SerializeToString()
             self._lane.send_frame(
-                Kind.ERROR, GREETING, detail, limit_s=_GREET_WITHIN_S, check=_too_slow
+                Kind.ERROR, HANDSHAKE, detail, limit_s=_HANDSHAKE_WITHIN_S, check=_too_slow
             )
 
     def _answer(self, frame: Frame) -> None:
@@ -392,7 +392,7 @@ class _Connection:
         finally:
             self._scope = None
             if self._gone:
-                self._shell.calls.left(self._number)
+                self._transport.calls.left(self._number)
         try:
             if not self._gone and asked is not _ONE_WAY:
                 data = whole(kind, number, header, given)
@@ -460,10 +460,10 @@ class _Connection:
         self._lane.shut()
 
     def _end(self) -> None:
-        watcher().remove(self._lane)
+        event_loop().remove(self._lane)
         self._lane.close()
-        self._shell.calls.forget(self._number)
-        self._shell.forget(self)
+        self._transport.calls.forget(self._number)
+        self._transport.forget(self)
 
 
 class _CalledLink(Link):
@@ -503,7 +503,7 @@ def _told(error: Exception, what: str, asked: Kind) -> bytes:
     return to_detail(failure).SerializeToString()
 
 
-def _cut_stranger(here: weakref.ref[_Connection]) -> None:
+def _cut_untrusted(here: weakref.ref[_Connection]) -> None:
     """End a connection whose caller has not proved to know the secret in time."""
     connection = here()
     if connection is not None and not connection.trusted:

@@ -3,17 +3,17 @@
 A value is copied once, into a segment, and used where it is by the process that it was sent to; a socket copies twice,
 the second time into new memory.  It pays because segments are used again: their pages are there, and mapped.
 A segment is a memory file: a page whose first byte says whose turn it is, then the bytes of one tensor at a time.
-A variable that was sent before lives in a home (`run.state.homes`): it is not copied at all.  Others map a home
-read-only.
+A variable that was sent before lives in a shared buffer (`run.state.shared_buffers`): it is not copied at all.  Others
+map a shared buffer read-only.
 
-The `Lender` of a connection makes segments and fills them, and lends homes; the descriptor of each goes to the other
-process once, beside the frame that first refers to it.  The `Borrower` there makes arrays of them.  When the last array
-on a segment is gone, its first byte is set back, and the lender may fill it again; when the last array of a tensor in a
-home is gone, its number on the *board* grows by one.  The board is one more memory file, which goes ahead of the first
-home: how often each home was given back, written by the borrower, then which homes are gone, written by the lender.
-Nobody is told and nobody waits: without a free segment a tensor goes through the socket.  None of these files can
-shrink, so touching them is safe whatever the other process does; what they hold is as trustworthy as the process that
-lent it, which can still write to it.  Hence no bools, whose bytes NumPy trusts.
+The `Lender` of a connection makes segments and fills them, and lends shared buffers; the descriptor of each goes to the
+other process once, beside the frame that first refers to it.  The `Borrower` there makes arrays of them.  When the last
+array on a segment is gone, its first byte is set back, and the lender may fill it again; when the last array of a
+tensor in a shared buffer is gone, its number on the *board* grows by one.  The board is one more memory file, which
+goes ahead of the first buffer: how often each buffer was given back, written by the borrower, then which shared buffers
+are gone, written by the lender.  Nobody is told and nobody waits: without a free segment a tensor goes through the
+socket.  None of these files can shrink, so touching them is safe whatever the other process does; what they hold is as
+trustworthy as the process that lent it, which can still write to it.  Hence no bools, whose bytes NumPy trusts.
 
 Called by: the lane's sockets.  Threads: a Lender and a Borrower belong to the thread that has the connection; any may
 drop the last array.  Source: Linux, memfd_create(2)
@@ -32,9 +32,16 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.base import errors
-from headrace.codec.frames import Elsewhere
-from headrace.run.state import homes
-from headrace.run.state.homes import AVAILABLE, GRAIN, READ_ONLY, SEALS, Home, Loan
+from headrace.codec.frames import ExternalTensor
+from headrace.run.state import shared_buffers
+from headrace.run.state.shared_buffers import (
+    AVAILABLE,
+    GRAIN,
+    READ_ONLY,
+    SEALS,
+    Borrow,
+    SharedBuffer,
+)
 from headrace.run.state.variable import Lease
 
 __all__ = ["AVAILABLE", "FREE", "GRAIN", "LENT", "PAGE", "SEALS", "Borrower", "Lender"]
@@ -45,11 +52,11 @@ PAGE: Final = 4096
 FREE: Final = 0
 LENT: Final = 1
 
-HOMES: Final = 1024
+BUFFERS: Final = 1024
 """The most that can be lent over one connection, one after the other."""
 SEGMENTS: Final = 32
 """The most of a connection: each takes a descriptor on either side, and who keeps what it is sent keeps them."""
-BOARD: Final = 2 * 8 * HOMES
+BOARD: Final = 2 * 8 * BUFFERS
 """Bytes of a board."""
 _FINAL: Final = getattr(fcntl, "F_SEAL_SEAL", 1)  # a board is known by it
 _GET_SEALS: Final = getattr(fcntl, "F_GET_SEALS", 1034)
@@ -63,7 +70,7 @@ class Segment:
 
     def __init__(self, fd: int, size: int) -> None:
         """Map the first `size` bytes of a memory file.  Raises OSError."""
-        self.memory = homes.mapped(fd, size)
+        self.memory = shared_buffers.mapped(fd, size)
         self.state = memoryview(self.memory)[:1]
         self.size = size - PAGE
 
@@ -72,17 +79,17 @@ class Segment:
         return np.ndarray(shape, dtype, self.memory, PAGE)
 
 
-class Guest:
-    """A home of another process."""
+class BorrowedBuffer:
+    """A shared buffer of another process."""
 
     __slots__ = ("given_back", "is_gone", "memory", "size")
 
     def __init__(self, fd: int, size: int, board: memoryview, index: int) -> None:
         """Map it.  Raises OSError."""
-        self.memory = homes.mapped(fd, size, mmap.PROT_READ)
+        self.memory = shared_buffers.mapped(fd, size, mmap.PROT_READ)
         self.size = size
         self.given_back: Array = np.frombuffer(board, np.uint64, 1, 8 * index)
-        self.is_gone = board[HOMES + index : HOMES + index + 1]
+        self.is_gone = board[BUFFERS + index : BUFFERS + index + 1]
 
     def array(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """Its bytes, as that; read-only."""
@@ -93,18 +100,22 @@ class Lender:
     """One end of a connection, sending."""
 
     def __init__(self, max_bytes: int) -> None:
-        """max_bytes: of all its segments and homes.  unsent: see `descriptors`."""
+        """max_bytes: of all its segments and shared buffers.  unsent: see `descriptors`."""
         self._left = max_bytes
         self._count = 0  # of descriptors that the other side numbers
         self._segments: dict[int, Segment] = {}
         self._sizes: dict[int, None] = {}  # that have come once, oldest first
         self.unsent: list[int] = []
         self._board: memoryview | None = None
-        self._loans: weakref.WeakKeyDictionary[Home, tuple[int, Loan]] = weakref.WeakKeyDictionary()
-        self._lent_homes: list[tuple[weakref.ref[Home], int, int]] = []  # home, index, size
+        self._borrows: weakref.WeakKeyDictionary[SharedBuffer, tuple[int, Borrow]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._lent_buffers: list[
+            tuple[weakref.ref[SharedBuffer], int, int]
+        ] = []  # buffer, index, size
         self._closed = False
 
-    def lend(self, value: Array) -> Elsewhere | None:
+    def lend(self, value: Array) -> ExternalTensor | None:
         """Copy `value` into a segment; what to pack in its place.  None: send the array itself.
 
         None for what has no plain bytes, for the first tensor of a size, for which new memory would not pay, and when
@@ -119,56 +130,56 @@ class Lender:
         segment = self._segments[number]
         np.copyto(segment.array(dtype, value.shape), value)
         segment.state[0] = LENT
-        return Elsewhere(number, dtype, value.shape)
+        return ExternalTensor(number, dtype, value.shape)
 
-    def lend_variable(self, lease: Lease) -> Elsewhere | None:
+    def lend_variable(self, lease: Lease) -> ExternalTensor | None:
         """Lend a variable where it is; it stays as it is until it is given back, whatever becomes of the lease.
 
         None: send its array by other means.
         """
-        home = lease.home
-        if home is None:
+        buffer = lease.buffer
+        if buffer is None:
             dtype = lease.dtype
             if dtype.kind in "Ob" or not dtype.isnative or not self._comes_again(lease.nbytes):
                 return None
-            home = lease.move()
-            if home is None:
+            buffer = lease.move()
+            if buffer is None:
                 return None
-        return self.lend_home(home, lease.array)
+        return self.lend_buffer(buffer, lease.array)
 
-    def lend_home(self, home: Home, array: Array) -> Elsewhere | None:
-        """As `lend_variable`, of the array in `home`, which stays as it is until then."""
-        found = self._loans.get(home) or self._begin(home)
+    def lend_buffer(self, buffer: SharedBuffer, array: Array) -> ExternalTensor | None:
+        """As `lend_variable`, of the array in `buffer`, which stays as it is until then."""
+        found = self._borrows.get(buffer) or self._begin(buffer)
         if found is None:
             return None
-        number, loan = found
-        loan.times += 1
-        return Elsewhere(number, array.dtype, array.shape)
+        number, borrow = found
+        borrow.times += 1
+        return ExternalTensor(number, array.dtype, array.shape)
 
-    def _begin(self, home: Home) -> tuple[int, Loan] | None:
+    def _begin(self, buffer: SharedBuffer) -> tuple[int, Borrow] | None:
         """Its number and loan, new; None if no more may be lent."""
         self._forget_gone()
-        index = len(self._lent_homes)
-        if self._closed or home.size > self._left or index == HOMES:
+        index = len(self._lent_buffers)
+        if self._closed or buffer.size > self._left or index == BUFFERS:
             return None
         try:
             board = self._board or self._new_board()
-            self.unsent.append(os.dup(home.fd))
+            self.unsent.append(os.dup(buffer.fd))
         except OSError:
             return None
-        self._left -= home.size
+        self._left -= buffer.size
         self._count += 1
-        loan = Loan(board, index)
-        self._loans[home] = self._count, loan
-        self._lent_homes.append((weakref.ref(home), index, home.size))
-        home.lent(loan)
-        return self._count, loan
+        borrow = Borrow(board, index)
+        self._borrows[buffer] = self._count, borrow
+        self._lent_buffers.append((weakref.ref(buffer), index, buffer.size))
+        buffer.lent(borrow)
+        return self._count, borrow
 
     def _new_board(self) -> memoryview:
-        fd = homes.memory_file(BOARD)
+        fd = shared_buffers.memory_file(BOARD)
         try:
-            homes.seal(fd, SEALS | _FINAL)
-            self._board = memoryview(homes.mapped(fd, BOARD)).cast("Q")
+            shared_buffers.seal(fd, SEALS | _FINAL)
+            self._board = memoryview(shared_buffers.mapped(fd, BOARD)).cast("Q")
         except OSError:
             os.close(fd)
             raise
@@ -176,17 +187,17 @@ class Lender:
         return self._board
 
     def _forget_gone(self) -> None:
-        """Tell the other side which homes are no more: it lets go of their memory."""
+        """Tell the other side which shared buffers are no more: it lets go of their memory."""
         board = self._board
-        for place, (home, index, size) in enumerate(self._lent_homes):
-            if size and home() is None and board is not None:
-                board[HOMES + index] = 1
+        for place, (buffer, index, size) in enumerate(self._lent_buffers):
+            if size and buffer() is None and board is not None:
+                board[BUFFERS + index] = 1
                 self._left += size
-                self._lent_homes[place] = (home, index, 0)
+                self._lent_buffers[place] = (buffer, index, 0)
 
     @property
     def has_any(self) -> bool:
-        """Whether there is a segment, or a home was lent."""
+        """Whether there is a segment, or a shared buffer was lent."""
         return bool(self._count)
 
     def descriptors(self) -> list[int]:
@@ -208,15 +219,15 @@ class Lender:
 
     def _new(self, nbytes: int) -> int:
         """The number of a new segment; 0 if none can or should be made."""
-        size = homes.rounded(nbytes) + PAGE
+        size = shared_buffers.rounded(nbytes) + PAGE
         if size > self._left or len(self._segments) == SEGMENTS or not self._comes_again(nbytes):
             return 0
         try:
-            fd = homes.memory_file(size)
+            fd = shared_buffers.memory_file(size)
         except OSError:
             return 0
         try:
-            homes.seal(fd, SEALS)
+            shared_buffers.seal(fd, SEALS)
             made = Segment(fd, size)
         except OSError:
             os.close(fd)
@@ -229,7 +240,7 @@ class Lender:
 
     def _comes_again(self, nbytes: int) -> bool:
         """Whether such a size has come before; from now on it has."""
-        size = homes.rounded(nbytes)
+        size = shared_buffers.rounded(nbytes)
         if size in self._sizes:
             return True
         self._sizes[size] = None
@@ -242,9 +253,9 @@ class Lender:
         self._closed = True
         self._segments.clear()
         self._left = 0
-        for home, (_, loan) in list(self._loans.items()):
-            home.left(loan)
-        self._loans.clear()
+        for buffer, (_, borrow) in list(self._borrows.items()):
+            buffer.left(borrow)
+        self._borrows.clear()
         for fd in self.descriptors():
             os.close(fd)
 
@@ -253,18 +264,20 @@ class Borrower:
     """One end of a connection, receiving."""
 
     def __init__(self, max_bytes: int) -> None:
-        """max_bytes: of all segments and homes together."""
+        """max_bytes: of all segments and shared buffers together."""
         self._max_bytes = max_bytes
         self._left = max_bytes
-        self._came: list[Segment | Guest | None] = []
-        self._guests: list[tuple[int, Guest]] = []  # with their places in `_came`
+        self._came: list[Segment | BorrowedBuffer | None] = []
+        self._borrowed_buffers: list[
+            tuple[int, BorrowedBuffer]
+        ] = []  # with their places in `_came`
         self._board: memoryview | None = None
-        self._homes = 0
+        self._buffers = 0
         self._lent: set[int] = set()
 
     @property
     def has_any(self) -> bool:
-        """Whether there is a segment or a home."""
+        """Whether there is a segment or a shared buffer."""
         return bool(self._came)
 
     def accept(self, fd: int) -> None:
@@ -301,31 +314,33 @@ class Borrower:
     def _accept_board(self, fd: int, size: int) -> None:
         if size != BOARD or self._board is not None:
             raise errors.invalid_argument("a board of shared memory came that is not the only one")
-        self._board = memoryview(homes.mapped(fd, size)).cast("Q")
+        self._board = memoryview(shared_buffers.mapped(fd, size)).cast("Q")
 
     def _accept_home(self, fd: int, size: int) -> None:
-        if self._board is None or self._homes == HOMES:
+        if self._board is None or self._buffers == BUFFERS:
             raise errors.invalid_argument("a variable's memory came, and there is no board for it")
         self._let_go()
         self._check_room(size)
-        guest = Guest(fd, size, self._board, self._homes)
-        self._guests.append((len(self._came), guest))
-        self._came.append(guest)
-        self._homes += 1
+        buffer = BorrowedBuffer(fd, size, self._board, self._buffers)
+        self._borrowed_buffers.append((len(self._came), buffer))
+        self._came.append(buffer)
+        self._buffers += 1
         self._left -= size
 
     def _let_go(self) -> None:
-        """Of homes that are no more; arrays on them keep their memory."""
-        for place, guest in self._guests:
-            if guest.is_gone[0]:
+        """Of shared buffers that are no more; arrays on them keep their memory."""
+        for place, buffer in self._borrowed_buffers:
+            if buffer.is_gone[0]:
                 self._came[place] = None
-                self._left += guest.size
-        self._guests = [(place, guest) for place, guest in self._guests if self._came[place]]
+                self._left += buffer.size
+        self._borrowed_buffers = [
+            (place, buffer) for place, buffer in self._borrowed_buffers if self._came[place]
+        ]
 
     def array(self, number: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        """The tensor in segment or home `number`; it goes back when the array and all its views are gone.
+        """The tensor in segment or buffer `number`; it goes back when the array and all its views are gone.
 
-        One in a home is read-only.
+        One in a shared buffer is read-only.
         Raises InvalidArgument for a number that there is not, memory that is too small, or a segment whose last tensor
         is still in use.
         """
@@ -355,7 +370,7 @@ class Borrower:
     def close(self) -> None:
         """Let go of all but what is in use."""
         self._came.clear()
-        self._guests.clear()
+        self._borrowed_buffers.clear()
 
 
 def _seals(fd: int) -> int:
@@ -373,7 +388,7 @@ class _Borrowed(weakref.ref[Array]):
     lent: set[int]
     number: int
     process: int
-    whose: Segment | Guest
+    whose: Segment | BorrowedBuffer
 
 
 _out: dict[int, _Borrowed] = {}

@@ -18,11 +18,11 @@ from typing import Any
 
 from headrace.base import errors
 from headrace.codec.frame_parser import Parser
-from headrace.codec.frames import Elsewhere, Frame, Kind, pack, whole
-from headrace.run.state.homes import home_of
+from headrace.codec.frames import ExternalTensor, Frame, Kind, pack, whole
+from headrace.run.state.shared_buffers import buffer_of
 from headrace.run.state.variable import Lease
 from headrace.serve.lane.shared_memory import AVAILABLE, Borrower, Lender
-from headrace.serve.rpc.vanished import keep_alive
+from headrace.serve.rpc.vanished import set_keepalive
 
 _MOST_BUFFERS = 512  # a sendmsg takes 1,024 (IOV_MAX)
 _BUFFER_BYTES = (
@@ -44,7 +44,7 @@ class LaneSocket:
     """See the module header.  Reading and writing raise OSError when the connection is gone.
 
     has_shared: whether any tensor may have passed through shared memory.  number: of its call, see
-    `serve.rpc.given_up`.
+    `serve.rpc.cancelled_calls`.
     """
 
     def __init__(self, sock: socket.socket, max_bytes: int) -> None:
@@ -65,7 +65,7 @@ class LaneSocket:
         sock.setblocking(True)
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            keep_alive(sock)
+            set_keepalive(sock)
         else:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
 
@@ -86,7 +86,7 @@ class LaneSocket:
         return bool(lender and lender.has_any) or bool(borrower and borrower.has_any)
 
     def fileno(self) -> int:
-        """For the watcher; -1 once closed."""
+        """For the event loop; -1 once closed."""
         return self._sock.fileno()
 
     def send_frame(
@@ -141,7 +141,7 @@ class LaneSocket:
         if sent != len(data):
             self._send([data[sent:]], limit_s, check, (), begun=sent > 0)
 
-    def lend(self, value: Any) -> Elsewhere | None:
+    def lend(self, value: Any) -> ExternalTensor | None:
         """What to pack in the place of an array or a lease, to keep its bytes out of the stream, as with `in_place`.
 
         None: that is not possible.
@@ -355,12 +355,12 @@ def _lent(values: Sequence[Any], lender: Lender, in_place: bool) -> list[Any]:
     return found
 
 
-def _in_place(value: Any, lender: Lender) -> Elsewhere | None:
-    """A variable, or an array that was made in a home, lent where it is."""
+def _in_place(value: Any, lender: Lender) -> ExternalTensor | None:
+    """A variable, or an array that was made in a shared buffer, lent where it is."""
     if type(value) is Lease:
         return lender.lend_variable(value)
-    home = home_of(value)
-    return None if home is None else lender.lend_home(home, value)
+    buffer = buffer_of(value)
+    return None if buffer is None else lender.lend_buffer(buffer, value)
 
 
 def _rights(descriptors: Sequence[int]) -> list[tuple[int, int, Any]]:

@@ -1,4 +1,4 @@
-"""What the lane's two ends agree on: numbers of methods, tensors beside messages, who may speak.
+"""What the lane's two ends agree on: numbers of methods, tensors out of band, who may speak.
 
 Called by: serve.lane.server, serve.lane.client.
 """
@@ -40,20 +40,20 @@ _REVISION = "4"  # of messages that are not protobuf's, see serve.rpc.methods
 VERSION = (frames.VERSION << 32) | zlib.crc32(" ".join([_REVISION, *NUMBERS]).encode())
 """Of frames, messages and the table of methods; peers of different versions talk gRPC."""
 
-GREETING = 0xFFFF
+HANDSHAKE = 0xFFFF
 """The number of the frame that a server sends first, a LaneAddress that says who it is; and of the error
 that it sends last.
 """
 
-HELLO = 0xFFFE
+PROOF = 0xFFFE
 """The number of the frames that prove to either side that the other knows the secret."""
 
 UNTRUSTED_BYTES = 4096
 """The most that a frame may announce before that."""
 
 
-class Beside:
-    """Tensors beside the message (see `wire.Tensors`)."""
+class OutOfBand:
+    """Tensors out of band (see `wire.Tensors`)."""
 
     __slots__ = ("_taken", "values")
 
@@ -62,7 +62,7 @@ class Beside:
         self._taken = 0
 
     def put(self, value: Any, into: pb.TensorProto) -> None:
-        """Put it beside, if it is a Lease as that; its place in the message stays empty."""
+        """Put it out of band, if it is a Lease as that; its place in the message stays empty."""
         self.values.append(value)
 
     def get(self, protos: Sequence[pb.TensorProto], writable: bool = False) -> list[Any]:
@@ -75,7 +75,7 @@ class Beside:
 
 
 class Codec(NamedTuple):
-    """How a method's messages pass: bytes, and tensors beside them.
+    """How a method's messages pass: bytes, and tensors out of band.
 
     in_place: both sides are tasks or only read what they are sent, see `LaneSocket.send_frame`.
     """
@@ -91,16 +91,16 @@ class Codec(NamedTuple):
 def _as_on_grpc(number: int, method: Method) -> Codec:
     """A protobuf message, whose places for tensors stay empty."""
 
-    def encoded(encode: Callable[[Any, Beside], bytes], message: Any) -> tuple[bytes, list[Any]]:
-        beside = Beside()
-        return encode(message, beside), beside.values
+    def encoded(encode: Callable[[Any, OutOfBand], bytes], message: Any) -> tuple[bytes, list[Any]]:
+        out_of_band = OutOfBand()
+        return encode(message, out_of_band), out_of_band.values
 
     return Codec(
         number,
         partial(encoded, method.encode_request),
-        lambda data, values: method.decode_request(data, Beside(values)),
+        lambda data, values: method.decode_request(data, OutOfBand(values)),
         partial(encoded, method.encode_reply),
-        lambda data, values: method.decode_reply(data, Beside(values)),
+        lambda data, values: method.decode_reply(data, OutOfBand(values)),
         number in BETWEEN_TASKS,
     )
 
@@ -199,16 +199,18 @@ CODECS: Final = {
 }
 
 
-def greeting(server: int, nonce: bytes, call: int) -> bytes:
-    """The frame that a server sends first.  nonce: empty if it takes everybody.  call: see `serve.rpc.given_up`."""
+def handshake(server: int, nonce: bytes, call: int) -> bytes:
+    """The frame that a server sends first.  nonce: empty if it takes everybody.  call: see
+    `serve.rpc.cancelled_calls`.
+    """
     found = pb.LaneAddress(version=VERSION, server=server, nonce=nonce, call=call)
     header = found.SerializeToString()
-    return b"".join(frames.pack(Kind.REPLY, GREETING, 0, header))
+    return b"".join(frames.pack(Kind.REPLY, HANDSHAKE, 0, header))
 
 
-def greeted(frame: Frame, server: int) -> pb.LaneAddress:
-    """The greeting of that server.  Raises ConnectionRefusedError for any other frame."""
-    if frame.kind is Kind.REPLY and frame.method == GREETING:
+def checked_handshake(frame: Frame, server: int) -> pb.LaneAddress:
+    """The handshake of that server.  Raises ConnectionRefusedError for any other frame."""
+    if frame.kind is Kind.REPLY and frame.method == HANDSHAKE:
         with contextlib.suppress(DecodeError):
             found = pb.LaneAddress.FromString(frame.header)
             if found.version == VERSION and found.server == server:

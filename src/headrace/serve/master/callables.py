@@ -17,7 +17,7 @@ from headrace.serve.master.plans import Plan, tensor_name
 
 
 @dataclass(slots=True)
-class Known:
+class PreparedCallable:
     """A plan, the names of its feeds and fetches in order, whether nobody else has it, and how to
     make it again.
     """
@@ -36,13 +36,13 @@ class Callables:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._known: dict[int, Known] = {}
+        self._prepared: dict[int, PreparedCallable] = {}
 
     def add(
         self, plan: Plan, options: pb.CallableOptions, own: bool, make: Callable[[Scope], Plan]
     ) -> int:
         """Keep a plan for `options`; its number."""
-        made = Known(
+        made = PreparedCallable(
             plan,
             [tensor_name(name) for name in options.feed],
             [tensor_name(name) for name in options.fetch],
@@ -52,26 +52,26 @@ class Callables:
         )
         with self._lock:
             number = next(self._numbers)
-            self._known[number] = made
+            self._prepared[number] = made
         return number
 
     @property
     def own_plans(self) -> list[Plan]:
         """The plans that nobody else has."""
         with self._lock:
-            return [each.plan for each in self._known.values() if each.own]
+            return [each.plan for each in self._prepared.values() if each.own]
 
-    def get(self, number: int) -> Known:
+    def get(self, number: int) -> PreparedCallable:
         """Raises InvalidArgument (never made, or released)."""
-        found = self._known.get(number)
+        found = self._prepared.get(number)
         if found is None:
             raise _unknown(number)
         return found
 
-    def release(self, number: int) -> Known:
+    def release(self, number: int) -> PreparedCallable:
         """Forget one.  Raises as `get`."""
         with self._lock:
-            found = self._known.pop(number, None)
+            found = self._prepared.pop(number, None)
         if found is None:
             raise _unknown(number)
         return found
@@ -79,8 +79,8 @@ class Callables:
     def close(self) -> list[Plan]:
         """Forget all; the plans that nobody else has."""
         with self._lock:
-            known = list(self._known.values())
-            self._known.clear()
+            known = list(self._prepared.values())
+            self._prepared.clear()
         return [each.plan for each in known if each.own]
 
 

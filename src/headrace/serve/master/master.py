@@ -1,7 +1,7 @@
 """Master: the service that clients talk to.  Keeps sessions, turns their steps into partitions.
 
 Takes and returns messages; knows no transport.
-Called by: the shells, and clients of this process.  Threads: any; `run_step` works in the calling
+Called by: the transports, and clients of this process.  Threads: any; `run_step` works in the calling
 thread.  Ends by: `close`, which closes every session.
 """
 
@@ -19,11 +19,11 @@ from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.connect.cluster_view import ClusterView
+from headrace.serve.connect.local_servers import normal
 from headrace.serve.connect.peers import Peers, gives_pending
-from headrace.serve.connect.registry import normal
 from headrace.serve.lane.options import direct_steps
-from headrace.serve.master.caretaker import Caretaker
 from headrace.serve.master.master_session import MasterSession
+from headrace.serve.master.session_reaper import SessionReaper
 from headrace.serve.observe.overview import overview
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
@@ -46,11 +46,11 @@ class Master:
         self._lock = threading.Lock()
         self._sessions: dict[str, MasterSession] = {}
         self._ended: OrderedDict[str, errors.AbortedError] = OrderedDict()
-        self._caretaker = Caretaker(self._close_unused)
+        self._session_reaper = SessionReaper(self._close_unused)
         self._refusing: errors.OpError | None = None
         self._offers_direct = direct_steps()
         worker.session_states = self.session_states
-        worker.note_in_sessions = self.note_given_up
+        worker.note_in_sessions = self.note_cancelled
 
     def _view(self, filters: list[str]) -> ClusterView:
         return ClusterView(self._worker.peers, self._worker.task, self._scope, filters)
@@ -82,7 +82,7 @@ class Master:
         with self._lock:
             self._check_serving()
             self._sessions[handle] = session
-        self._caretaker.take(session, request.headrace_attends)
+        self._session_reaper.take(session, request.headrace_attends)
         # Without a lane it tells the client at least which start of the server has the session.
         lane = self._worker.lane or pb.LaneAddress(server=self._worker.incarnation)
         return pb.CreateSessionResponse(
@@ -177,15 +177,15 @@ class Master:
         Raises Aborted, InvalidArgument (no such task).
         """
         cluster = self._session(request.session_handle).cluster
-        cluster.worker(request.task).given_up.add(calls=request.call)
+        cluster.worker(request.task).cancelled_calls.add(calls=request.call)
         return pb.GiveUpElsewhereResponse()
 
-    def note_given_up(self) -> None:
+    def note_cancelled(self) -> None:
         """Have steps that come wait for those of their sessions that have been cancelled."""
         with self._lock:
             sessions = list(self._sessions.values())
         for session in sessions:
-            session.note_given_up()
+            session.note_cancelled()
 
     def make_callable(
         self, request: pb.MakeCallableRequest, scope: Scope
@@ -218,7 +218,7 @@ class Master:
                 f"Session {request.session_handle} is not found: {self._worker.task} does not know it"
             )
         closed = errors.session_closed()
-        self._caretaker.forget(request.session_handle, closed)
+        self._session_reaper.forget(request.session_handle, closed)
         session.close(closed, scope)
         return pb.CloseSessionResponse()
 
@@ -240,10 +240,10 @@ class Master:
         self._session(request.session_handle)
         if request.only_asks:
             return Pending.done_with(pb.AttendSessionResponse())
-        attendance = self._caretaker.attend(request.session_handle)
+        keep_alive = self._session_reaper.keep_alive(request.session_handle)
         left = errors.cancelled("the client left")
         replied: Pending[pb.AttendSessionResponse] = Pending(
-            attendance.wait_info, lambda _: attendance.abandon(left) or True
+            keep_alive.wait_info, lambda _: keep_alive.abandon(left) or True
         )
 
         def ended(done: Pending[errors.OpError]) -> None:
@@ -252,7 +252,7 @@ class Master:
             elif done.error is not left:
                 replied.reject(done.error)
 
-        attendance.on_done(ended)
+        keep_alive.on_done(ended)
         return replied
 
     def _close_unused(self, handle: str, error: errors.AbortedError) -> None:
@@ -262,7 +262,7 @@ class Master:
             self._ended[handle] = error
             if len(self._ended) > _MOST_ENDED:
                 self._ended.popitem(last=False)
-        self._caretaker.forget(handle, error)
+        self._session_reaper.forget(handle, error)
         if session is not None:
             _log.warning("%s", error.message)
             with contextlib.suppress(errors.OpError):
@@ -315,7 +315,7 @@ class Master:
             try:
                 reply.wait(scope)
             except errors.OpError as error:
-                failed = failed or errors.kept(error)
+                failed = failed or errors.detached(error)
         if failed is not None:
             raise errors.copied(failed)
         return pb.ResetResponse()
@@ -325,7 +325,7 @@ class Master:
             sessions = list(self._sessions.values())
             self._sessions.clear()
         for session in sessions:
-            self._caretaker.forget(session.handle, error)
+            self._session_reaper.forget(session.handle, error)
             session.cancel(error)
         for session in sessions:
             session.close(error, scope)

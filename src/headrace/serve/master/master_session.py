@@ -25,24 +25,24 @@ from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.connect.cluster_view import ClusterView
 from headrace.serve.connect.peers import Peers
-from headrace.serve.connect.persistent import insist
+from headrace.serve.connect.retries import call_with_retries
 from headrace.serve.master.callables import Callables
 from headrace.serve.master.clocks import to_one_clock
-from headrace.serve.master.kept import Kept
+from headrace.serve.master.lru import LruTable
 from headrace.serve.master.partials import Partials
 from headrace.serve.master.planner import Planner
-from headrace.serve.master.plans import Fitted, Known, Plan, tensor_name
+from headrace.serve.master.plans import BoundPlan, Plan, PreparedSignature, tensor_name
 from headrace.serve.master.step import relay_parts, run_line, run_parts
 from headrace.serve.observe.blocked import BlockedStep, of_tasks
+from headrace.serve.observe.legacy_clients import LegacyClient
 from headrace.serve.observe.overview import overview
-from headrace.serve.observe.strangers import Stranger
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
-from headrace.serve.rpc.given_up import Leaving
+from headrace.serve.rpc.cancelled_calls import CancelledSteps
 from headrace.serve.rpc.status import ForgottenStepError, again, to_detail
 from headrace.serve.rpc.waiting import follow
 
-_MOST_KNOWN = 4096
+_MOST_PREPARED = 4096
 _ENDS_WITHIN_S = 0.02  # the parts of a partial run that has failed; their master's caller is as patient after its limit
 
 Names = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
@@ -61,7 +61,7 @@ class MasterSession:
         own_peers: Peers | None = None,
         starts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """own_task: the master's, in this cluster.  own_peers: closed with the session.  starts: see `Starts`."""
+        """own_task: the master's, in this cluster.  own_peers: closed with the session.  starts: see `Incarnations`."""
         self.handle = handle
         self.cluster = cluster
         self._config = config
@@ -76,10 +76,10 @@ class MasterSession:
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._numbers = itertools.count(1)
-        self._known_by_names: Kept[Names, Known] = Kept(_MOST_KNOWN)
-        self._known_by_number: dict[int, Known] = {}
+        self._prepared_by_names: LruTable[Names, PreparedSignature] = LruTable(_MOST_PREPARED)
+        self._prepared_by_number: dict[int, PreparedSignature] = {}
         self._steps: dict[object, Scope] = {}
-        self._leaving = Leaving()
+        self._leaving = CancelledSteps()
         self._used = True
         self._random_bits = random.Random(secrets.randbits(64)).getrandbits
         self._awaited = False  # whether somebody waits for steps to end, or has
@@ -90,16 +90,16 @@ class MasterSession:
         self.client = ""
         self._offers_direct = False
         self._direct_tasks: set[str] = set()  # that its client may ask for steps by itself
-        self._stranger: Stranger | None = None
+        self._legacy_client: LegacyClient | None = None
 
     def made_by(self, client: str) -> None:
         """Who it is; one that does not say does not report blocked steps either, and this master does."""
         self.client = client
         if not client:
-            self._stranger = Stranger(f"session {self.handle}", self._blocked_steps)
+            self._legacy_client = LegacyClient(f"session {self.handle}", self._blocked_steps)
 
     def offer_direct(self) -> None:
-        """Have its client, who attends it, ask tasks for steps by itself where that is possible."""
+        """Have its client, who keeps it alive, ask tasks for steps by itself where that is possible."""
         self._offers_direct = True
 
     def _blocked_steps(self) -> list[BlockedStep]:
@@ -148,8 +148,8 @@ class MasterSession:
             with self._lock:
                 self._check_open()
                 self._steps[token] = running
-            if self._stranger is not None:
-                self._stranger.watch(running)
+            if self._legacy_client is not None:
+                self._legacy_client.watch(running)
             try:
                 self._leaving.go_first(running)
                 yield running
@@ -164,7 +164,7 @@ class MasterSession:
         if self._awaited:
             self._has_ended(token)
 
-    def note_given_up(self) -> None:
+    def note_cancelled(self) -> None:
         """Have steps that come wait for those that have been cancelled."""
         for token, running in list(self._steps.items()):
             if running.cancelled:
@@ -201,22 +201,22 @@ class MasterSession:
         with self._step(request.options, scope) as running:
             if request.partial_run_handle:
                 return self._run_partial(request, running)
-            known = self._known(request)
+            prepared = self._prepared(request)
             options = request.options
             exact = options is not None and bool(
                 options.trace_level or options.output_partition_graphs
             )
-            plan = self._planner.plan(known.signature(exact), running)
+            plan = self._planner.plan(prepared.signature(exact), running)
             feeds = {
-                name: value for name, (_, value) in zip(known.feeds, request.feeds, strict=True)
+                name: value for name, (_, value) in zip(prepared.feeds, request.feeds, strict=True)
             }
             found, metadata = self._run_plan(
                 plan, feeds, request.options, running, request.takes_leases
             )
-            direct = None if exact else self._direct(known, plan)
-        pairs = zip(known.given, known.fetches, strict=True)
+            direct = None if exact else self._direct(prepared, plan)
+        pairs = zip(prepared.given, prepared.fetches, strict=True)
         values = [(given, found[name]) for given, name in pairs]
-        return m.RunStepReply(values, metadata, known.number, direct, self._told(plan))
+        return m.RunStepReply(values, metadata, prepared.number, direct, self._told(plan))
 
     def _told(self, plan: Plan) -> Mapping[str, int]:
         """The starts of the tasks of a step, for a client that makes its session anew if this master is restarted."""
@@ -231,7 +231,7 @@ class MasterSession:
             lost = errors.unavailable(f"the client has lost {task}")
             self._planner.check_restarted({task: start}, lost, running)
 
-    def _direct(self, known: Known, plan: Plan) -> pb.DirectStep | None:
+    def _direct(self, prepared: PreparedSignature, plan: Plan) -> pb.DirectStep | None:
         """How the client may ask for such a step by itself, if that lies on one other task of ours."""
         if not (self._offers_direct and plan.ends_itself and len(plan.parts) == 1):
             return None
@@ -242,7 +242,7 @@ class MasterSession:
             if not self._offers_direct:  # since this very moment
                 return None
             self._direct_tasks.add(task)
-        offer = known.fit(plan).direct()
+        offer = prepared.bind(plan).direct()
         offer.task, offer.address, offer.start = task, self.cluster.address(task), plan.starts[task]
         offer.timeout_ms = self._config.operation_timeout_in_ms
         return offer
@@ -262,58 +262,58 @@ class MasterSession:
 
     def run_known(self, request: m.RunKnownRequest, scope: Scope) -> m.ValuesReply:
         """Run a step by its number.  Raises as `run`."""
-        known = self._known_by_number.get(request.signature)
-        if known is None or len(known.feeds) != len(request.feeds):
-            raise self._no_such_step(known, request)
-        known.used = self._used = True
+        prepared = self._prepared_by_number.get(request.signature)
+        if prepared is None or len(prepared.feeds) != len(request.feeds):
+            raise self._no_such_step(prepared, request)
+        prepared.used = self._used = True
         if self._limits and scope.deadline is None:  # else the step has a limit of its own
             with self._step(None, scope) as running:
-                return self._run_numbered(known, request, running)
+                return self._run_numbered(prepared, request, running)
         token = object()
         self._steps[token] = scope
         try:
             if self._closed is not None:
                 self._check_open()
             self._leaving.go_first(scope)
-            return self._run_numbered(known, request, scope)
+            return self._run_numbered(prepared, request, scope)
         finally:
             self._leave(token)
 
     def _run_numbered(
-        self, known: Known, request: m.RunKnownRequest, scope: Scope
+        self, prepared: PreparedSignature, request: m.RunKnownRequest, scope: Scope
     ) -> m.ValuesReply:
-        fitted = known.fitted
-        if fitted is None or fitted.plan.stale:
-            fitted = known.fit(self._planner.plan(known.signature(False), scope))
-        plan = fitted.plan
+        bound = prepared.bound
+        if bound is None or bound.plan.stale:
+            bound = prepared.bind(self._planner.plan(prepared.signature(False), scope))
+        plan = bound.plan
         plan.used = True
         if not plan.ends_itself:
-            named = dict(zip(known.feeds, request.feeds, strict=True))
+            named = dict(zip(prepared.feeds, request.feeds, strict=True))
             found, _ = self._run_plan(plan, named, None, scope, request.takes_leases)
-            return m.ValuesReply([found[name] for name in known.fetches])
+            return m.ValuesReply([found[name] for name in prepared.fetches])
         step_id = self._random_bits(56) | 1
-        feeds, takes_leases, line = request.feeds, request.takes_leases, fitted.line
+        feeds, takes_leases, line = request.feeds, request.takes_leases, bound.line
         try:
             if line is not None and scope.deadline is None:
                 cluster, own = self.cluster, self.own_task
                 values = run_line(cluster, own, line, step_id, feeds, takes_leases, scope)
             else:
-                requests = fitted.requests(step_id, feeds, takes_leases)
-                values = self._run_fitted(fitted, requests, scope)
+                requests = bound.requests(step_id, feeds, takes_leases)
+                values = self._run_bound(bound, requests, scope)
         except BaseException as error:
             self._failed(plan, step_id, error, scope)
             raise
-        return m.ValuesReply(fitted.fetches(values))
+        return m.ValuesReply(bound.fetches(values))
 
-    def _run_fitted(
-        self, fitted: Fitted, requests: Sequence[m.RunPartRequest], scope: Scope
+    def _run_bound(
+        self, bound: BoundPlan, requests: Sequence[m.RunPartRequest], scope: Scope
     ) -> list[list[Any]]:
         """The values of the parts."""
-        plan = fitted.plan
+        plan = bound.plan
         whom, how = (self.cluster, self.own_task, plan.parts), methods.RUN_PART
         replies: list[m.ValuesReply]
         if plan.stages is not None:
-            replies = relay_parts(*whom, plan.stages, how, requests, fitted.pass_on, scope)
+            replies = relay_parts(*whom, plan.stages, how, requests, bound.pass_on, scope)
         else:
             replies = run_parts(*whom, how, requests, scope, plan.linked)
         return [reply.fetches for reply in replies]
@@ -327,29 +327,31 @@ class MasterSession:
         values = [(given, found[name]) for given, name in zip(request.fetches, wanted, strict=True)]
         return m.RunStepReply(values, _metadata(replies), starts=self._told(plan))
 
-    def _known(self, request: m.RunStepRequest) -> Known:
+    def _prepared(self, request: m.RunStepRequest) -> PreparedSignature:
         """The names of a request, and the number that stands for them from now on."""
         names = tuple(name for name, _ in request.feeds)
         key = (names, tuple(request.fetches), tuple(request.targets))
-        known = self._known_by_names.get(key)
-        if known is None:
+        prepared = self._prepared_by_names.get(key)
+        if prepared is None:
             with self._lock:
-                known = self._known_by_names.get(key)
-                if known is None:
-                    known = Known(next(self._numbers), request)
-                    self._known_by_number[known.number] = known
-                    for _, fallen in self._known_by_names.add(key, known):
-                        del self._known_by_number[fallen.number]
-        return known
+                prepared = self._prepared_by_names.get(key)
+                if prepared is None:
+                    prepared = PreparedSignature(next(self._numbers), request)
+                    self._prepared_by_number[prepared.number] = prepared
+                    for _, fallen in self._prepared_by_names.add(key, prepared):
+                        del self._prepared_by_number[fallen.number]
+        return prepared
 
-    def _no_such_step(self, known: Known | None, request: m.RunKnownRequest) -> errors.OpError:
+    def _no_such_step(
+        self, prepared: PreparedSignature | None, request: m.RunKnownRequest
+    ) -> errors.OpError:
         number = request.signature
-        if known is None:
+        if prepared is None:
             return ForgottenStepError.of(
                 f"no step of session {self.handle!r} has the number {number} any more"
             )
         return errors.invalid_argument(
-            f"step {number} of session {self.handle!r} takes {len(known.feeds)} feeds; {len(request.feeds)} came"
+            f"step {number} of session {self.handle!r} takes {len(prepared.feeds)} feeds; {len(request.feeds)} came"
         )
 
     def _run_plan(
@@ -424,9 +426,11 @@ class MasterSession:
         for task in tasks:
             worker = self.cluster.worker(task)
             if insists:
-                worker.given_up.add(steps=(step_id,))
+                worker.cancelled_calls.add(steps=(step_id,))
             if task != self.own_task and insists:
-                asked.append(insist(worker, methods.CLEANUP_GRAPH, request, self.cluster.scope))
+                asked.append(
+                    call_with_retries(worker, methods.CLEANUP_GRAPH, request, self.cluster.scope)
+                )
             elif task != self.own_task:
                 worker.call(methods.CLEANUP_GRAPH, request, self.cluster.scope)
         if self.own_task in tasks:
@@ -519,8 +523,8 @@ class MasterSession:
             self.wait_until_idle(scope)
         finally:
             self._partials.close()
-            if self._stranger is not None:
-                self._stranger.close()
+            if self._legacy_client is not None:
+                self._legacy_client.close()
             asked = self._planner.forget_all(self._callables.close(), self._direct_tasks, error)
         try:
             for reply in asked:

@@ -28,10 +28,10 @@ from headrace.plan.structure import all_alive
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.connect.cluster_view import ClusterView
-from headrace.serve.connect.persistent import insist
-from headrace.serve.master.kept import Kept
-from headrace.serve.master.plans import Part, Plan, Signature, tensor_name
-from headrace.serve.master.starts import Starts, restarted
+from headrace.serve.connect.retries import call_with_retries
+from headrace.serve.master.incarnations import Incarnations, restarted
+from headrace.serve.master.lru import LruTable
+from headrace.serve.master.plans import PartitionHandle, Plan, Signature, tensor_name
 from headrace.serve.master.worker_sessions import WorkerSessions
 from headrace.serve.observe.placement_log import MASTER, log_placement
 from headrace.serve.rpc import methods
@@ -54,7 +54,7 @@ class Planner:
         other_plans: Callable[[], Iterable[Plan]],
         known: Mapping[str, int],
     ) -> None:
-        """own_task: the master's, in this cluster.  known: see `Starts`.
+        """own_task: the master's, in this cluster.  known: see `Incarnations`.
 
         after_steps(do): calls do() when the steps that are under way now have ended.  other_plans(): those that are
         kept elsewhere.
@@ -69,12 +69,12 @@ class Planner:
         self._groups = Groups()
         self._new_graph(None)
         self._lock = threading.Lock()
-        self._plans: Kept[Signature, Plan] = Kept(_MOST_PLANS)
+        self._plans: LruTable[Signature, Plan] = LruTable(_MOST_PLANS)
         self._planning: dict[Signature, Pending[None]] = {}
         self._placed: set[str] = set()  # nodes whose placement has been logged
         self._closed: errors.OpError | None = None
         self._workers = WorkerSessions(handle, config, cluster)
-        self._starts = Starts(known)
+        self._starts = Incarnations(known)
         self._reached: set[str] = set()  # tasks that may know something of the session
 
     def _new_graph(self, earlier: pb.GraphDef | None) -> None:
@@ -341,7 +341,7 @@ class Planner:
     def _register(
         self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, linked: bool,
         exact: bool, created: bool, starts: Mapping[str, int], scope: Scope,
-    ) -> list[Part]:  # fmt: skip
+    ) -> list[PartitionHandle]:  # fmt: skip
         """Register every partition on its task; if one fails, none stays.
 
         alive: what passes between them is never dead.  linked: small values pass over the connections on which the
@@ -376,16 +376,16 @@ class Planner:
             asked.append(
                 self._cluster.worker(part.task).call(methods.REGISTER_GRAPH, request, scope)
             )
-        registered: list[Part] = []
+        registered: list[PartitionHandle] = []
         failed: errors.OpError | None = None
         for part, reply in zip(parts, asked, strict=True):
             try:
                 handle = reply.wait(scope).graph_handle
             except errors.OpError as error:
-                failed = failed or errors.kept(error)
+                failed = failed or errors.detached(error)
                 continue
             registered.append(
-                Part(
+                PartitionHandle(
                     part.task,
                     handle,
                     {tensor.name: key for tensor, key in part.feeds.items()},
@@ -399,7 +399,7 @@ class Planner:
             raise errors.copied(failed)
         return registered
 
-    def deregister(self, parts: Iterable[Part]) -> list[Pending[Any]]:
+    def deregister(self, parts: Iterable[PartitionHandle]) -> list[Pending[Any]]:
         """Have the tasks forget them; the replies."""
         return [
             self._cluster.worker(part.task).call(
@@ -438,8 +438,12 @@ class Planner:
         )
         for task in self._reached | self._workers.tasks | direct_tasks:
             worker = self._cluster.worker(task)
-            worker.given_up.add(sessions=(self._handle,))
-            asked.append(insist(worker, methods.DELETE_WORKER_SESSION, forget, self._cluster.scope))
+            worker.cancelled_calls.add(sessions=(self._handle,))
+            asked.append(
+                call_with_retries(
+                    worker, methods.DELETE_WORKER_SESSION, forget, self._cluster.scope
+                )
+            )
         return asked
 
 

@@ -20,7 +20,7 @@ Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool]
 
 
 @dataclass(slots=True)
-class Part:
+class PartitionHandle:
     """A registered partition: whom to ask, under which handle, and the keys of feeds and fetches
     by tensor name.
 
@@ -48,10 +48,10 @@ class Plan:
     linked: small values pass over the connections on which the parts are asked for.
     stages: which parts run together, by index, and that each of these groups feeds the next, see plan.relay; None: all.
     starts: the incarnations of those tasks.  stale: not to be used for another step: one of them has
-    been restarted since, or nobody used it for long.  used, pins: see serve.master.kept.
+    been restarted since, or nobody used it for long.  used, pins: see serve.master.lru.
     """
 
-    parts: list[Part]
+    parts: list[PartitionHandle]
     created: bool = False
     ends_itself: bool = False
     linked: bool = False
@@ -61,7 +61,7 @@ class Plan:
     used: bool = True
     pins: int = 0
 
-    def wanted(self, part: Part) -> list[str]:
+    def wanted(self, part: PartitionHandle) -> list[str]:
         """The keys of all fetches of a part."""
         return [*part.fetches.values(), *part.given]
 
@@ -87,7 +87,7 @@ class InLine(NamedTuple):
     """A part that runs alone, after the one before it and before the next.
 
     number: among all parts.  feeds: indices of its own among those of the step.  given: how many of its values, the
-    last ones, are fed to the next part, as the last of its feeds.  parts: itself, as what is owed.
+    last ones, are fed to the next part, as the last of its feeds.  parts: itself, as what is outstanding.
     """
 
     number: int
@@ -95,11 +95,11 @@ class InLine(NamedTuple):
     graph_handle: str
     feeds: Sequence[int]
     given: int
-    parts: Sequence[Part]
+    parts: Sequence[PartitionHandle]
 
 
-class Fitted:
-    """A plan, fitted to the order in which feeds and fetches were named.
+class BoundPlan:
+    """A plan, bound to the order in which feeds and fetches were named.
 
     line: its parts, in their order, if they run one at a time; else None.
     """
@@ -189,10 +189,10 @@ class Fitted:
         )  # fmt: skip
 
 
-class Known:
+class PreparedSignature:
     """Feeds, fetches and targets that have been named once: later requests say the number."""
 
-    __slots__ = ("feeds", "fetches", "fitted", "given", "number", "pins", "targets", "used")
+    __slots__ = ("feeds", "fetches", "bound", "given", "number", "pins", "targets", "used")
 
     def __init__(self, number: int, request: m.RunStepRequest) -> None:
         self.number = number
@@ -202,14 +202,14 @@ class Known:
         self.fetches = tuple(tensor_name(name) for name in request.fetches)
         self.given = list(request.fetches)
         self.targets = tuple(request.targets)
-        self.fitted: Fitted | None = None  # for steps that are not traced, once it is made
+        self.bound: BoundPlan | None = None  # for steps that are not traced, once it is made
 
-    def fit(self, plan: Plan) -> Fitted:
+    def bind(self, plan: Plan) -> BoundPlan:
         """Have steps that are not traced follow `plan`."""
-        fitted = self.fitted
-        if fitted is None or fitted.plan is not plan:
-            fitted = self.fitted = Fitted(plan, self.feeds, self.fetches)
-        return fitted
+        bound = self.bound
+        if bound is None or bound.plan is not plan:
+            bound = self.bound = BoundPlan(plan, self.feeds, self.fetches)
+        return bound
 
     def signature(self, exact: bool) -> Signature:
         """What a plan is made for."""

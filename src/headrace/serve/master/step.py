@@ -17,7 +17,7 @@ from headrace.plan.relay import Stages
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.state.variable import Lease, release
-from headrace.serve.connect.cluster_view import ClusterView, Owing
+from headrace.serve.connect.cluster_view import ClusterView, OutstandingPart
 from headrace.serve.lane.links import LinkedCall, Links
 from headrace.serve.master.plans import InLine
 from headrace.serve.rpc import messages as m
@@ -31,7 +31,7 @@ _NONE: list[Any] = []
 def run_parts(
     cluster: ClusterView,
     own_task: str,
-    parts: Sequence[Owing],
+    parts: Sequence[OutstandingPart],
     method: methods.Method,
     requests: Sequence[Any],
     scope: Scope,
@@ -48,34 +48,34 @@ def run_parts(
     if len(parts) == 1 and scope.deadline is None:
         return [_run_one(cluster, own_task, parts, method, requests[0], scope)]
     step_id = requests[0].step_id
-    cluster.owed[step_id] = parts, time.monotonic()
+    cluster.outstanding[step_id] = parts, time.monotonic()
     try:
         with Scope(parent=scope) as step:
             return _Step(step, linked).run(cluster, own_task, parts, method, requests)
     finally:
-        del cluster.owed[step_id]
+        del cluster.outstanding[step_id]
 
 
 def _run_one(
-    cluster: ClusterView, own_task: str, parts: Sequence[Owing], method: methods.Method, request: Any,
+    cluster: ClusterView, own_task: str, parts: Sequence[OutstandingPart], method: methods.Method, request: Any,
     scope: Scope,
 ) -> Any:  # fmt: skip
     """As `run_parts`, the reply of the only part, without a deadline."""
     task = parts[0].task
     if task == own_task:  # which can tell itself what it waits for
         return cluster.worker(task).call_now(method, request, scope)
-    owed, step_id = cluster.owed, request.step_id
-    owed[step_id] = parts, time.monotonic()
+    outstanding, step_id = cluster.outstanding, request.step_id
+    outstanding[step_id] = parts, time.monotonic()
     try:
         return cluster.worker(task).call_now(method, request, scope)
     finally:
-        del owed[step_id]
+        del outstanding[step_id]
 
 
 def relay_parts(
     cluster: ClusterView,
     own_task: str,
-    parts: Sequence[Owing],
+    parts: Sequence[OutstandingPart],
     stages: Stages,
     method: methods.Method,
     requests: Sequence[Any],
@@ -138,12 +138,12 @@ def run_line(
                 values = cluster.own_worker.run_own_part(handle, fed, step_id, scope, takes_leases)
             else:
                 request = m.RunPartRequest(handle, step_id, fed, takes_leases)
-                owed = cluster.owed
-                owed[step_id] = parts, time.monotonic()
+                outstanding = cluster.outstanding
+                outstanding[step_id] = parts, time.monotonic()
                 try:
                     values = cluster.worker(task).call_now(methods.RUN_PART, request, scope).fetches
                 finally:
-                    del owed[step_id]
+                    del outstanding[step_id]
             found[number] = values
             if given:
                 passed = values[-given:]
@@ -169,7 +169,7 @@ class _Step:
         self,
         cluster: ClusterView,
         own_task: str,
-        parts: Sequence[Owing],
+        parts: Sequence[OutstandingPart],
         method: methods.Method,
         requests: Sequence[Any],
     ) -> list[Any]:
@@ -202,7 +202,7 @@ class _Step:
                 for index, pending in self._asked.items():
                     replies[index] = pending.wait(late)
         except errors.OpError as error:
-            failure = errors.kept(
+            failure = errors.detached(
                 self._failure(error)
             )  # which may be `error`, that holds this frame
             raise errors.copied(failure) from failure.__cause__
@@ -215,7 +215,7 @@ class _Step:
                 self._drop(replies.values())
         return [replies[index] for index in range(len(parts))]
 
-    def _links(self, parts: Sequence[Owing]) -> Links | None:
+    def _links(self, parts: Sequence[OutstandingPart]) -> Links | None:
         """Links to the parts that can be reached by one; their replies are read while the own part waits."""
         links = {
             parts[index].task: call.link()

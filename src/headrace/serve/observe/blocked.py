@@ -16,7 +16,7 @@ from headrace.serve.observe.causes import likely_cause
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """An operation in a queue's line.  wanted: elements; so_far: of them, set aside or gone in.
+    """An operation that waits at a queue.  wanted: elements; so_far: of them, set aside or gone in.
 
     session, step and node are empty and 0 if no step of the queue's own process is behind it.
     """
@@ -34,7 +34,7 @@ class Waiter:
 class QueueState:
     """A queue as it was when it was asked for.
 
-    size: elements that anybody may take; set_aside: gathered for the first dequeue_many in line.
+    size: elements that anybody may take; set_aside: gathered for the first dequeue_many that waits.
     capacity: None for no limit.  entered: elements that ever went in.  waiters: enqueues, then
     dequeues, each in the order of arrival.
     """

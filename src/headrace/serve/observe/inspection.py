@@ -25,10 +25,10 @@ from headrace.run.pending import WaitInfo
 from headrace.run.queues.queue import Attempt, Queue
 from headrace.run.queues.spec import UNBOUNDED
 from headrace.run.readers.reader import Read, Reader
-from headrace.run.state.lines import Shared
 from headrace.run.state.resources import Resource, ResourceManager
 from headrace.run.state.variable import State
-from headrace.serve.observe.lookalikes import MOST, lookalikes, may_mean_another
+from headrace.run.state.wait_queues import WaitingResource
+from headrace.serve.observe.similar_queues import MOST, may_mean_another, similar_queues
 
 Who = dict[WaitInfo, tuple[StepState, NodeInfo]]
 """The steps and nodes behind what waits."""
@@ -119,7 +119,7 @@ def _blocked_step(
     elif isinstance(subject, Read):
         found.kind, found.wanted = "read", subject.count or 1
         _describe_queue(found, subject.queue, now, _behind(who), resources)
-    elif isinstance(subject, Shared):
+    elif isinstance(subject, WaitingResource):
         found.resource.CopyFrom(resource_state(subject, _behind(who)))
     elif RECEIVE in node.traits:
         found.kind = "recv"
@@ -142,7 +142,7 @@ def _describe_queue(
     found.unmoved_s = max(0.0, now - max(described["moved_at"], first))
     if may_mean_another(found):
         others = (_queue_state(r, r.describe(), {}) for r in resources() if isinstance(r, Queue))
-        found.lookalike.extend(islice(lookalikes(found, others), MOST))
+        found.lookalike.extend(islice(similar_queues(found, others), MOST))
 
 
 def _text(value: Any) -> str:
@@ -170,7 +170,7 @@ def resource_state(resource: Resource, who: Who) -> pb.ResourceState:
     found = _named(resource)
     if isinstance(resource, State):
         _describe_variable(found, resource)
-    elif isinstance(resource, Shared):
+    elif isinstance(resource, WaitingResource):
         described = resource.describe()
         found.state = described["state"]
         _add_waiters(found, [info for info in described["waiting"] if info is not None], who)

@@ -18,9 +18,9 @@ from headrace.codec import protos as pb
 from headrace.run.exec.keys import task_of
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect.cluster_view import ClusterView, Owed
+from headrace.serve.connect.cluster_view import ClusterView, OutstandingParts
 from headrace.serve.connect.peers import Peer
-from headrace.serve.observe.lookalikes import MOST, lookalikes, may_mean_another
+from headrace.serve.observe.similar_queues import MOST, may_mean_another, similar_queues
 from headrace.serve.rpc import methods
 
 _ANSWER_WITHIN_S = 3.0
@@ -47,17 +47,17 @@ def overview(cluster: ClusterView, request: pb.InspectRequest, scope: Scope) -> 
             state.task = task
             state.address = cluster.address(task)
     _add_direct_steps(found.task)
-    add_owed(found, cluster.owed, request.session_handle)
-    _add_lookalikes(found, cluster, request, scope)
+    add_outstanding(found, cluster.outstanding, request.session_handle)
+    _add_similar_queues(found, cluster, request, scope)
     return found
 
 
-def add_owed(found: pb.InspectResponse, owed: Owed, session: str) -> None:
+def add_outstanding(found: pb.InspectResponse, outstanding: OutstandingParts, session: str) -> None:
     """Steps for which a task that says nothing owes the master or client a reply, if nobody else has told of them."""
     told = {step.step for state in found.task for step in state.blocked}
     silent = {state.task: state for state in found.task if state.silent}
     now = time.monotonic()
-    for step_id, (parts, since) in owed.copy().items():
+    for step_id, (parts, since) in outstanding.copy().items():
         for part in parts:
             if part.task in silent and step_id not in told:
                 silent[part.task].blocked.add(
@@ -66,7 +66,7 @@ def add_owed(found: pb.InspectResponse, owed: Owed, session: str) -> None:
                 )  # fmt: skip
 
 
-def _add_lookalikes(
+def _add_similar_queues(
     found: pb.InspectResponse, cluster: ClusterView, request: pb.InspectRequest, scope: Scope
 ) -> None:
     """Say of steps that wait for a queue which nobody uses whether a queue of another task may have been meant."""
@@ -88,7 +88,7 @@ def _add_lookalikes(
             each
             for task, resources in there.items()
             if task != mine
-            for each in lookalikes(step, resources, task)
+            for each in similar_queues(step, resources, task)
         )
         step.lookalike.extend(islice(more, MOST))
 

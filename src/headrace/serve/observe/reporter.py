@@ -1,7 +1,7 @@
 """Reporter: logs a line for each step that is blocked for long, and again at growing intervals.
 
-A wait that gets long says so (run.long_waits) to its session, which has the reporter look at it when
-the threshold is reached.  The thread is there only while something is to be looked at.
+A wait that gets long says so (run.long_waits) to its session, which has the reporter check it when
+the threshold is reached.  The thread is there only while something is to be checked.
 Steps that wait for the same queue in the same way share a line, that of the longest wait.  An enqueue
 into a queue that moves is not blocked, however long it waits: its consumers are slow, that is all.
 Called by: client.session, serve.  Threads: one of its own per process.
@@ -18,7 +18,7 @@ from typing import Protocol
 from headrace.base import errors
 from headrace.run import long_waits
 from headrace.serve.observe.blocked import BlockedStep, seconds
-from headrace.serve.rpc.timetable import PerProcess, Timetable
+from headrace.serve.rpc.timers import PerProcess, TimerQueue
 
 _log = logging.getLogger("headrace")
 
@@ -47,8 +47,8 @@ class _Watched:
         self.unknown_due: float | None = None
         self.forgotten = False
 
-    def look(self, threshold_s: float) -> float | None:
-        """Log what is due; seconds until the next look, None if nothing waits."""
+    def check(self, threshold_s: float) -> float | None:
+        """Log what is due; seconds until the next check, None if nothing waits."""
         subject = self.subject()
         if subject is None:
             return None
@@ -117,7 +117,7 @@ def _one_each(steps: Iterable[BlockedStep]) -> list[BlockedStep]:
 class _Reporter:
     def __init__(self) -> None:
         self._watched: dict[int, _Watched] = {}
-        self._looks = Timetable("headrace blocked", self._look)
+        self._timers = TimerQueue("headrace blocked", self._check)
 
     def watch(self, subject: Subject, title: str, waited_s: float) -> None:
         threshold_s = long_waits.threshold_s
@@ -129,20 +129,20 @@ class _Reporter:
             watched = _Watched(subject, title)
             watched.since -= waited_s
             self._watched[number] = watched
-        self._looks.look_at_latest(number, time.monotonic() + max(0.0, threshold_s - waited_s))
+        self._timers.call_by(number, time.monotonic() + max(0.0, threshold_s - waited_s))
 
     def forget(self, subject: Subject) -> None:
         watched = self._watched.pop(id(subject), None)
         if watched is not None:
             watched.forgotten = True
-        self._looks.forget(id(subject))
+        self._timers.forget(id(subject))
 
-    def _look(self, number: int) -> float | None:
+    def _check(self, number: int) -> float | None:
         threshold_s = long_waits.threshold_s
         watched = self._watched.get(number)
         if watched is None or threshold_s is None:
             return None
-        again_s = watched.look(threshold_s)
+        again_s = watched.check(threshold_s)
         if again_s is not None:
             return time.monotonic() + again_s
         if self._watched.get(number) is watched:

@@ -1,7 +1,7 @@
 """Requests and replies that carry tensors, as the services see them: values are arrays.
 
 Everything else that a service takes or returns is the protobuf message itself.  Bytes are the
-shells' business (`serve.rpc.methods`).
+transports' business (`serve.rpc.methods`).
 
 Leases: who decodes a request from bytes sets its `takes_leases`.  Values of the reply may then be
 `run.state.variable.Lease`s, to be encoded as their arrays and given back by `release`, when the bytes are

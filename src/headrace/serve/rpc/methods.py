@@ -1,9 +1,9 @@
 """The methods of both services: their names on the wire and their bytes.
 
-A shell loops over the methods; adding one means a row here and a handler of that name in `Master`
+A transport loops over the methods; adding one means a row here and a handler of that name in `Master`
 or `Worker`.  Messages without tensors are protobuf messages; the others are converted.  Where their
-tensors go is the shell's choice: into the message (`INLINE`), or beside it.
-Called by: the shells.  Source: TensorFlow's master_service and worker_service (wire facts), field
+tensors go is the transport's choice: into the message (`INLINE`), or out of band.
+Called by: the transports.  Source: TensorFlow's master_service and worker_service (wire facts), field
 numbers in codec/protos/service.proto.
 """
 
@@ -65,7 +65,7 @@ class Method:
     """A method of a service: `handler` is the name of the method of Master or Worker that serves it.
 
     plain: the classes of the messages, where the protobuf ones are handled as they are.
-    lasting: its calls last as long as their callers like and return a Pending; a shell keeps no thread for one.
+    lasting: its calls last as long as their callers like and return a Pending; a transport keeps no thread for one.
     """
 
     service: str

@@ -2,7 +2,7 @@
 
 A call is handed to an idle thread, or to a new one when none is idle; a thread that has been idle
 for `idle_s` ends.  Threads are daemons: a finished program is not kept alive by its server.
-Called by: the gRPC shell (grpcio's executor), peers in one process.  Threads: any.
+Called by: the gRPC transport (grpcio's executor), peers in one process.  Threads: any.
 """
 
 from __future__ import annotations

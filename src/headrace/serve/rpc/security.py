@@ -7,7 +7,7 @@ certificate too), ``HEADRACE_INSECURE=1``.  Servers and clients read the same se
 The secret itself is never sent.  Over gRPC goes a token made of it, which is as good as the secret to
 whoever can read the connection: use TLS there.  On the lane both sides prove that they know it, by
 answers to numbers that the other chose.
-Called by: programs, serve.server, the shells.  Source: HMAC is RFC 2104
+Called by: programs, serve.server, the transports.  Source: HMAC is RFC 2104
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Errors across processes: an OpError as an ErrorDetail message, and back.
 
 TensorFlow peers see the code and the text; ours get the fields too.
-Called by: serve.rpc.methods, the shells.
+Called by: serve.rpc.methods, the transports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RestartedError(errors.AbortedError):
     tasks: tuple[str, ...] = ()
 
 
-class UnattendedError(errors.AbortedError):
+class SessionExpiredError(errors.AbortedError):
     """A master has closed a session because its client seemed to be gone; who is there makes another."""
 
 
@@ -42,7 +42,7 @@ def _detail(error: errors.OpError, most_causes: int) -> pb.ErrorDetail:
         step=error.step or 0, built_at=error.built_at or "",
         code=error.error_code, message=error.message,
         forgotten=isinstance(error, ForgottenStepError),
-        gave_up=isinstance(error, UnattendedError),
+        gave_up=isinstance(error, SessionExpiredError),
         restarted=error.tasks if isinstance(error, RestartedError) else (),
     )  # fmt: skip
     cause = error.__cause__
@@ -60,7 +60,7 @@ def from_detail(detail: pb.ErrorDetail) -> errors.OpError:
     if detail.forgotten:
         return ForgottenStepError.of(detail.message)
     if detail.gave_up:
-        return UnattendedError.of(detail.message)
+        return SessionExpiredError.of(detail.message)
     error: errors.OpError
     if detail.restarted:
         error = told = RestartedError.of(detail.message)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import socket
 
-from headrace.serve.rpc.seconds import seconds_of
+from headrace.serve.rpc.env_seconds import seconds_of
 
 _VANISHED_AFTER_S = 20.0
 _PROBES = 4  # within that time
@@ -44,7 +44,7 @@ def server_options() -> Options:
     ]
 
 
-def keep_alive(sock: socket.socket) -> None:
+def set_keepalive(sock: socket.socket) -> None:
     """Have the system notice, on a TCP socket.  Raises InvalidArgument."""
     seconds = vanished_after_s()
     if seconds is None:

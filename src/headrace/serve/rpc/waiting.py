@@ -1,6 +1,6 @@
 """Ways to wait for a Pending that others have a say in too.
 
-Called by: the shells' clients, serve.connect.cluster_view, serve.master.master_session, client.  Threads: any.
+Called by: the transports' clients, serve.connect.cluster_view, serve.master.master_session, client.  Threads: any.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from headrace.run.exec.keys import key, task_of, tensor_name
 from headrace.run.exec.trace import StatsCollector
 from headrace.run.state import handles
 from headrace.serve.rpc import messages as m
-from headrace.serve.worker.exchange import Routes
+from headrace.serve.worker.remote_rendezvous import Routes
 from headrace.serve.worker.worker_session import Steps, WorkerSession
 
 
@@ -43,7 +43,7 @@ class Registered:
         self.steps, self.direct = Steps(session, False), Steps(session, True)
         self._graph = _imported(request.graph_def)
         # TensorFlow's masters do not say whether what is received may be dead.
-        self._dataflow = not request.headrace_all_alive and _exchanges(self._graph)
+        self._dataflow = not request.headrace_all_alive and _communicates(self._graph)
         self._has_control_flow = request.has_control_flow
         self._lock = threading.Lock()
         self._partial: Compiled | None = None
@@ -210,7 +210,7 @@ def _imported(proto: pb.GraphDef) -> Graph:
     return graph
 
 
-def _exchanges(graph: Graph) -> bool:
+def _communicates(graph: Graph) -> bool:
     """Whether values that may be dead arrive, or leave for other devices: all but feeds and fetches."""
     branches = any(CONTROL_FLOW in op.traits for op in graph.get_operations())
     return any(

@@ -11,29 +11,31 @@ import time
 from typing import Any
 
 from headrace.base.limits import UNCLAIMED_BYTES
-from headrace.serve.worker.exchange import Exchange, size_of
+from headrace.serve.worker.remote_rendezvous import StepRendezvous, size_of
 
 _UNSTARTED_S = 60.0
 
 
-def forget_old(steps: dict[int, Exchange]) -> None:
+def forget_old(steps: dict[int, StepRendezvous]) -> None:
     """Drop what was sent for steps that nobody began for long: their masters are gone."""
     oldest = time.monotonic() - _UNSTARTED_S
     stale = [
         step_id
-        for step_id, exchange in steps.items()
-        if not exchange.started and exchange.since < oldest
+        for step_id, rendezvous in steps.items()
+        if not rendezvous.started and rendezvous.since < oldest
     ]
     for step_id in stale:
         del steps[step_id]
 
 
-def count(steps: dict[int, Exchange], exchange: Exchange, value: Any, task: str) -> None:
+def count(
+    steps: dict[int, StepRendezvous], rendezvous: StepRendezvous, value: Any, task: str
+) -> None:
     """`value` has come for a step of `task` that nobody has begun yet.
 
     Raises ResourceExhausted if all that has come so takes too much.
     """
-    exchange.unclaimed += size_of(value)
+    rendezvous.unclaimed += size_of(value)
     waiting = [each.unclaimed for each in steps.values() if not each.started]
     UNCLAIMED_BYTES.check(
         sum(waiting),

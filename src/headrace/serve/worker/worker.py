@@ -2,7 +2,7 @@
 
 Takes and returns messages; knows no transport.  A step is known by its id from the first RunGraph
 or RecvTensor that names it until CleanupGraph.
-Called by: the shells, and masters of this process.  Threads: any; `run_graph` runs the partition in
+Called by: the transports, and masters of this process.  Threads: any; `run_graph` runs the partition in
 the calling thread.  Ends by: `close`, which cancels every step and drops the state.
 """
 
@@ -19,13 +19,13 @@ from headrace.base import errors
 from headrace.base.device import DeviceSpec
 from headrace.codec import protos as pb
 from headrace.plan.compile import Compiled
-from headrace.run.exec.closing import closes_because
+from headrace.run.exec.close_reasons import note_close_reason
 from headrace.run.exec.kernel import Runtime, StepState
 from headrace.run.exec.keys import source_task
 from headrace.run.exec.partial import PartialRun
 from headrace.run.exec.program import Program
-from headrace.run.exec.team import Team
 from headrace.run.exec.trace import StatsCollector
+from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.pending import Pending
 from headrace.run.readers.files import ANYWHERE, Files
 from headrace.run.scope import Scope
@@ -34,23 +34,23 @@ from headrace.serve.connect.peers import Peers, gives_pending
 from headrace.serve.lane.links import Links
 from headrace.serve.observe.blocked import of_tasks
 from headrace.serve.observe.inspection import task_state
+from headrace.serve.observe.legacy_clients import LegacyClient
 from headrace.serve.observe.step_log import Logged
-from headrace.serve.observe.strangers import Stranger
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc.security import Security
 from headrace.serve.rpc.status import ForgottenStepError, again, from_bytes, from_detail, to_detail
 from headrace.serve.worker import unclaimed
+from headrace.serve.worker.cancels_calls import CancelsCalls
 from headrace.serve.worker.ended_steps import EndedSteps, over
-from headrace.serve.worker.exchange import Exchange, View
-from headrace.serve.worker.giving_up import GivesUp
 from headrace.serve.worker.no_collectives import NoCollectives
 from headrace.serve.worker.registered import Registered, unknown
+from headrace.serve.worker.remote_rendezvous import RemoteRendezvous, StepRendezvous
 from headrace.serve.worker.worker_session import Steps, WorkerSession
 
 _ENDS_WITHIN_S = 1.0  # a partial run that is over, if it only waits
 
 
-class Worker(GivesUp, Logged, NoCollectives):
+class Worker(CancelsCalls, Logged, NoCollectives):
     """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``."""
 
     def __init__(
@@ -72,15 +72,15 @@ class Worker(GivesUp, Logged, NoCollectives):
         self.devices = [f"{task}/device:CPU:{index}" for index in range(cpus)]
         self.incarnation = secrets.randbits(64) | 1
         self.clock_ns = time.time_ns
-        self.runtime = Runtime(self.devices[0], files=files, team=Team(threads))
+        self.runtime = Runtime(self.devices[0], files=files, workers=WorkerPool(threads))
         self.peers = Peers(peers_of, task, self, pool, trusting)
         self.pool = pool
         self.lane: pb.LaneAddress | None = None
         self._lock = threading.Lock()
         Logged.__init__(self)
-        GivesUp.__init__(self)
+        CancelsCalls.__init__(self)
         self._graphs: dict[str, Registered] = {}
-        self._steps: dict[int, Exchange] = {}
+        self._steps: dict[int, StepRendezvous] = {}
         self._sessions: dict[str, WorkerSession] = {}
         self._ended_steps = EndedSteps()
         self._running: dict[Scope, Steps] = {}
@@ -168,7 +168,7 @@ class Worker(GivesUp, Logged, NoCollectives):
             if session is None and not created:
                 own = self.runtime
                 session = WorkerSession(
-                    handle, self.task, own.resources, self.peers, own.files, own.team
+                    handle, self.task, own.resources, self.peers, own.files, own.workers
                 )
                 self._sessions[handle] = session
         if session is None:
@@ -188,9 +188,9 @@ class Worker(GivesUp, Logged, NoCollectives):
         self._check_start(request)
         session = self._session(request.session_handle, request.create_worker_session_called)
         registered = Registered(request, session)
-        if not request.headrace_reported and session.stranger is None:
+        if not request.headrace_reported and session.legacy_client is None:
             asked = pb.InspectRequest(session_handle=session.handle, blocked_only=True)
-            session.stranger = Stranger(
+            session.legacy_client = LegacyClient(
                 f"session {session.handle}", lambda: of_tasks(self.inspect(asked, Scope()).task)
             )
         handle = f"{secrets.randbits(64):016x}"
@@ -227,7 +227,7 @@ class Worker(GivesUp, Logged, NoCollectives):
             return self._run_partial(registered, request, scope)
         args = registered.arguments(request.send)
         if request.close_reason:
-            closes_because(scope, from_bytes(request.close_reason))
+            note_close_reason(scope, from_bytes(request.close_reason))
         values, stats = self._run_whole(
             registered, registered.steps, args, request.step_id, scope,
             request.takes_leases, request.record_timeline,
@@ -246,13 +246,13 @@ class Worker(GivesUp, Logged, NoCollectives):
     ) -> tuple[list[Any], StatsCollector | None]:  # fmt: skip
         """Run a partition from beginning to end; its values, and what is known of its nodes."""
         scope.check()
-        exchange = self._exchange(step_id)
+        rendezvous = self._rendezvous(step_id)
         logged = self._log.recording
         stats = StatsCollector(self.clock_ns) if traced or logged else None
         try:
             with Scope(parent=scope) as running:
                 values = self._run(
-                    registered, kind, registered.program, args, step_id, exchange, running, stats,
+                    registered, kind, registered.program, args, step_id, rendezvous, running, stats,
                     lends, links,
                 )  # fmt: skip
         finally:
@@ -331,7 +331,7 @@ class Worker(GivesUp, Logged, NoCollectives):
             values, _ = self._run_whole(registered, kind, args, step_id, scope, lends, links=links)
             self._leave_step(registered, step_id)
             return registered.fetches_in_order(values)
-        session = kind.session  # it receives nothing: it needs no exchange, no scope of its own
+        session = kind.session  # it receives nothing: it needs no rendezvous, no scope of its own
         running = self._running
         running[scope] = kind  # from now on, who ends the session ends this
         try:
@@ -342,7 +342,7 @@ class Worker(GivesUp, Logged, NoCollectives):
             session.leaving.go_first(scope)
             view = None
             if registered.sends:
-                view = View(None, step_id, session, registered.routes, scope, links)
+                view = RemoteRendezvous(None, step_id, session, registered.routes, scope, links)
             else:
                 links = None
             step = StepState(
@@ -374,19 +374,19 @@ class Worker(GivesUp, Logged, NoCollectives):
         registered.check_feeds(request.send)
         program = registered.partial()
         step_id = request.step_id
-        exchange = self._exchange(step_id)
+        rendezvous = self._rendezvous(step_id)
         with self._lock:
-            if request.graph_handle not in exchange.partials:
+            if request.graph_handle not in rendezvous.partials:
                 stats = StatsCollector(self.clock_ns) if request.record_timeline else None
 
                 def run() -> None:
                     with Scope() as running:
-                        kind = registered.steps
-                        self._run(registered, kind, program, [], step_id, exchange, running, stats)
+                        kind, how = registered.steps, (step_id, rendezvous, running, stats)
+                        self._run(registered, kind, program, [], *how)
 
-                started = PartialRun(exchange.local, run, self.pool.submit, exchange.abort)
-                exchange.partials[request.graph_handle] = started, stats
-            partial, stats = exchange.partials[request.graph_handle]
+                started = PartialRun(rendezvous.local, run, self.pool.submit, rendezvous.abort)
+                rendezvous.partials[request.graph_handle] = started, stats
+            partial, stats = rendezvous.partials[request.graph_handle]
         last = request.is_last_partial_run
         values = partial.step(request.send, request.recv_keys, last, scope)
         recv = list(zip(request.recv_keys, values, strict=True))
@@ -394,27 +394,27 @@ class Worker(GivesUp, Logged, NoCollectives):
 
     def _run(
         self, registered: Registered, kind: Steps, program: Compiled, args: list[Any], step_id: int,
-        exchange: Exchange, running: Scope, stats: StatsCollector | None, lends: bool = False,
+        rendezvous: StepRendezvous, running: Scope, stats: StatsCollector | None, lends: bool = False,
         links: Links | None = None,
     ) -> list[Any]:  # fmt: skip
         session = kind.session
-        if session.stranger is not None:
-            session.stranger.watch(running)
+        if session.legacy_client is not None:
+            session.legacy_client.watch(running)
         with self._lock:
             self._check_open()
             self._running[running] = kind
-            exchange.partitions += 1
-            exchange.started = True
-        unregister = exchange.scope.on_cancel(
-            lambda: running.cancel(exchange.scope.error or over(step_id))
+            rendezvous.partitions += 1
+            rendezvous.started = True
+        unregister = rendezvous.scope.on_cancel(
+            lambda: running.cancel(rendezvous.scope.error or over(step_id))
         )
         try:
             if kind.direct and session.direct_over is not None:
                 raise from_detail(session.direct_over)
             session.leaving.go_first(running)
             if links is not None:
-                links.deliver_to(exchange.deliver)
-            view = View(exchange, step_id, session, registered.routes, running, links)
+                links.deliver_to(rendezvous.deliver)
+            view = RemoteRendezvous(rendezvous, step_id, session, registered.routes, running, links)
             step = StepState(
                 session.runtime, running, step_id, view, stats, session.handle, lends, links
             )
@@ -433,38 +433,38 @@ class Worker(GivesUp, Logged, NoCollectives):
             unregister()
             with self._lock:
                 del self._running[running]
-                exchange.partitions -= 1
+                rendezvous.partitions -= 1
                 self._idle.notify_all()
             session.leaving.left(running)
 
-    def _exchange(self, step_id: int) -> Exchange:
-        """The exchange of a step.  Raises the step's error if it has ended."""
+    def _rendezvous(self, step_id: int) -> StepRendezvous:
+        """The rendezvous of a step.  Raises the step's error if it has ended."""
         with self._lock:
-            exchange = self._steps.get(step_id)
-            if exchange is None:
+            rendezvous = self._steps.get(step_id)
+            if rendezvous is None:
                 self._check_open()
                 if step_id in self._ended_steps:
                     raise self._ended_steps.error(step_id)
                 if self._refusing is not None:
                     raise again(self._refusing)
-                exchange = self._steps[step_id] = Exchange(step_id)
-            return exchange
+                rendezvous = self._steps[step_id] = StepRendezvous(step_id)
+            return rendezvous
 
     def _check_open(self) -> None:
         if self._closed is not None:
             raise again(self._closed)
 
-    def _end_step(self, step_id: int, error: errors.OpError | None) -> Exchange | None:
-        """Forget a step; whoever waits in it, or asks for it later, gets `error`.  Its exchange, if it was known.
+    def _end_step(self, step_id: int, error: errors.OpError | None) -> StepRendezvous | None:
+        """Forget a step; whoever waits in it, or asks for it later, gets `error`.  Its rendezvous, if it was known.
 
         None: it is over, and nobody should.
         """
         with self._lock:
-            exchange = self._steps.pop(step_id, None)
+            rendezvous = self._steps.pop(step_id, None)
             self._ended_steps.add(step_id, error)
-        if exchange is not None:
-            exchange.abort(error or over(step_id))
-        return exchange
+        if rendezvous is not None:
+            rendezvous.abort(error or over(step_id))
+        return rendezvous
 
     def _leave_step(self, registered: Registered, step_id: int) -> None:
         """A partition has run that ends its step here, but for another one that exchanges nothing either."""
@@ -488,33 +488,33 @@ class Worker(GivesUp, Logged, NoCollectives):
             raise errors.invalid_argument(
                 f"{request.rendezvous_key!r} is not sent by this task, {self.task}"
             )
-        exchange = self._exchange(request.step_id)
+        rendezvous = self._rendezvous(request.step_id)
 
         def given_up(error: errors.OpError) -> None:
-            if not exchange.partitions:  # nobody will come any more: the step has failed
+            if not rendezvous.partitions:  # nobody will come any more: the step has failed
                 self._end_step(request.step_id, error)
 
-        return exchange.hand_over(request, given_up)
+        return rendezvous.hand_over(request, given_up)
 
     def send_tensor(self, request: m.SendTensorRequest, scope: Scope) -> pb.SendTensorResponse:
         """Take a value of a step that another task has made; of a step that is over it is dropped."""
-        exchange: Exchange | None = None
+        rendezvous: StepRendezvous | None = None
         with self._lock:
             if request.step_id not in self._ended_steps:
                 self._check_open()
-                exchange = self._steps.get(request.step_id)
-                if exchange is None:  # its partition here has not been started yet
+                rendezvous = self._steps.get(request.step_id)
+                if rendezvous is None:  # its partition here has not been started yet
                     unclaimed.forget_old(self._steps)
-                    exchange = self._steps[request.step_id] = Exchange(request.step_id)
-                if not exchange.started:
+                    rendezvous = self._steps[request.step_id] = StepRendezvous(request.step_id)
+                if not rendezvous.started:
                     try:
-                        unclaimed.count(self._steps, exchange, request.value, self.task)
+                        unclaimed.count(self._steps, rendezvous, request.value, self.task)
                     except errors.ResourceExhaustedError as error:
                         del self._steps[request.step_id]
                         self._ended_steps.add(request.step_id, error)
                         raise
-        if exchange is not None:
-            exchange.deliver(request)
+        if rendezvous is not None:
+            rendezvous.deliver(request)
         return pb.SendTensorResponse()
 
     def pushes_lost(self, request: pb.PushesLostRequest, scope: Scope) -> pb.PushesLostResponse:
@@ -588,13 +588,13 @@ class Worker(GivesUp, Logged, NoCollectives):
             self._steps.clear()
         for scope in running:
             scope.cancel(error)
-        for exchange in steps:
-            exchange.abort(error)
+        for rendezvous in steps:
+            rendezvous.abort(error)
         with self._lock:
             sessions = list(self._sessions.values())
             self._sessions.clear()
         for session in sessions:
             session.close()
         self.runtime.resources.close()
-        self.runtime.team.close()
+        self.runtime.workers.close()
         self.peers.close()

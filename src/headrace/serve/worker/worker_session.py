@@ -14,13 +14,13 @@ from typing import Any
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.exec.kernel import Memos, Runtime
-from headrace.run.exec.team import Team
+from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.readers.files import Files
 from headrace.run.state.resources import ResourceManager
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.connect.peers import Peers
-from headrace.serve.observe.strangers import Stranger
-from headrace.serve.rpc.given_up import Leaving
+from headrace.serve.observe.legacy_clients import LegacyClient
+from headrace.serve.rpc.cancelled_calls import CancelledSteps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,16 +45,18 @@ class WorkerSession:
         resources: ResourceManager,
         peers: Peers,
         files: Files,
-        team: Team,
+        workers: WorkerPool,
     ) -> None:
         self.handle = handle
         self.task = task
         self.peers = peers
-        self.runtime = Runtime(f"{task}/device:CPU:0", resources, files, team)
+        self.runtime = Runtime(f"{task}/device:CPU:0", resources, files, workers)
         self.memos: Memos = {}
-        self.stranger: Stranger | None = None  # if its master does not report blocked steps
+        self.legacy_client: LegacyClient | None = (
+            None  # if its master does not report blocked steps
+        )
         self.direct_over: pb.ErrorDetail | None = None
-        self.leaving = Leaving()
+        self.leaving = CancelledSteps()
         self._shared = True, True
 
     @classmethod
@@ -84,14 +86,14 @@ class WorkerSession:
                 )
             peers = Peers(addresses, task, worker, pool, peers.trusting)
         resources = ResourceManager() if request.isolate_session_state else runtime.resources
-        made = cls(request.session_handle, task, resources, peers, runtime.files, runtime.team)
+        made = cls(request.session_handle, task, resources, peers, runtime.files, runtime.workers)
         made._shared = not request.isolate_session_state, not own_cluster
         return made
 
     def close(self) -> None:
         """Forget what is the session's own."""
-        if self.stranger is not None:
-            self.stranger.close()
+        if self.legacy_client is not None:
+            self.legacy_client.close()
         shared_state, shared_cluster = self._shared
         if shared_state:
             self.runtime.resources.delete_private(self.handle)

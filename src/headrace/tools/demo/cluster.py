@@ -5,7 +5,7 @@ the last line, their end.  Leaving its block ends every child: SIGTERM, a grace,
 this process be killed itself, the children notice through the lifeline.
 
 Called by: run.
-Threads: two a child (its stdout, its stderr), of the crew that `Processes` owns.
+Threads: two a child (its stdout, its stderr), of the thread group that `Processes` owns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from types import TracebackType
 
-from headrace.run.crew import Crew
+from headrace.run.thread_group import ThreadGroup
 from headrace.tools.commands import CommandError, ExitCode
 from headrace.tools.lifeline import Lifeline
 from headrace.tools.serve import READY, format_cluster
@@ -124,7 +124,7 @@ class Processes:
         self.events: SimpleQueue[Event] = SimpleQueue()
         self.running: list[Process] = []
         self._lifeline = Lifeline()
-        self._crew = Crew("demo processes")
+        self._group = ThreadGroup("demo processes")
 
     def start(self, name: str, module: str, *arguments: str) -> Process:
         """Run `python -m module arguments --watch-fd N`."""
@@ -143,8 +143,8 @@ class Processes:
         )
         process = Process(name, popen)
         self.running.append(process)
-        complaints = self._crew.start(self._keep_tail, process, name=f"{name} stderr")
-        self._crew.start(self._listen, process, complaints, name=f"{name} stdout")
+        complaints = self._group.start(self._keep_tail, process, name=f"{name} stderr")
+        self._group.start(self._listen, process, complaints, name=f"{name} stdout")
         return process
 
     def _listen(self, process: Process, complaints: threading.Thread) -> None:
@@ -206,7 +206,7 @@ class Processes:
         try:
             self.stop(self.running, GRACE_S + 1.0)
             self._lifeline.close()
-            with self._crew:
+            with self._group:
                 pass
         finally:
             for number, handler in previous.items():

@@ -29,7 +29,7 @@ from types import FrameType
 from rich.console import Console
 
 import headrace as tf
-from headrace.run.crew import Crew
+from headrace.run.thread_group import ThreadGroup
 from headrace.tools.commands import CommandError, ExitCode, Streams, UsageError
 from headrace.tools.demo import data, model
 from headrace.tools.demo.cluster import (
@@ -230,8 +230,8 @@ def _watch(processes: Processes, cluster: Cluster, collector: Collector, view: V
     Raises ChildFailed, Interrupted, CommandError (silence, or the depth cannot be read).
     """
     stop = threading.Event()
-    with Crew("demo depth") as crew:
-        crew.start(
+    with ThreadGroup("demo depth") as group:
+        group.start(
             _sample_depth, f"grpc://{cluster.jobs['ps'][0]}", stop, collector, processes.events
         )
         try:

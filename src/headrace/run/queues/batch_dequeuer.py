@@ -1,0 +1,206 @@
+"""Batch dequeuer: many steps that read a record, compute on it and enqueue it, run as one.
+
+Nobody can tell it from the steps one after the other: the records are those that the reader has in memory, they are
+computed together, and then as many go into the queue as find room without waiting, in one moment in which the reader
+counts them as read.  The others stay with the reader as if nobody had looked.  Where a step would wait, touch a file
+or fail, nothing is done: the caller then runs that step by itself.
+
+Registers are those of run.exec.program, but that what varies from record to record is a *column*: an array with a
+record along axis 0, or a list with one value for each.
+Called by: client.local, for the threads of queue runners.  Made by: plan.pump.
+Threads: any.  Locks, in this order: the reader's, whatever `gate` takes, the queue's; callbacks run outside of all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from headrace.run.exec.kernel import StepState
+from headrace.run.exec.program import Instruction, Registers
+from headrace.run.pending import Pending, announce_all
+from headrace.run.queues.columns import Array, row
+from headrace.run.queues.queue import Queue
+from headrace.run.readers.reader import Reader
+from headrace.run.uninterrupted import changes
+
+Gate = Callable[[Callable[[], int]], int]
+"""Calls what it is given, or not, and then gives 0; nobody who would change its mind comes between."""
+
+Column = Array | list[Any]
+
+_MOST: Final = 128
+"""Records at a time: enough that what is done once for all of them costs nothing, and done within a moment."""
+
+
+@changes
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A node: `together` for columns that are arrays, else, or if that fails, the `kernel` for each record; input and
+    output registers.
+
+    rows: which of the inputs are columns.
+    """
+
+    kernel: Callable[..., Any] | None
+    together: Callable[..., Any] | None
+    rows: tuple[bool, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    single: bool
+
+    def run(self, registers: Registers, count: int) -> None:
+        """Make the output columns of `count` records.  Raises whatever the kernel does, and ValueError."""
+        values = [registers[register] for register in self.inputs]
+        made: Any
+        try:
+            if self.together is None:
+                raise NotImplementedError
+            made = self._together(values)
+        except Exception:  # whatever it was: the records may be of different shapes
+            if self.kernel is None:
+                raise
+            rows = [self.kernel(*self._inputs_of(values, at)) for at in range(count)]
+            made = rows if self.single else [list(column) for column in zip(*rows, strict=True)]
+        if self.single:
+            registers[self.outputs[0]] = made
+        else:
+            for register, column in zip(self.outputs, made, strict=True):
+                registers[register] = column
+
+    def _together(self, values: Sequence[Any]) -> Any:
+        assert self.together is not None
+        return self.together(
+            *[
+                stacked(value) if is_row and isinstance(value, list) else value
+                for value, is_row in zip(values, self.rows, strict=True)
+            ]
+        )
+
+    def _inputs_of(self, values: Sequence[Any], at: int) -> list[Any]:
+        return [
+            row_of(value, at) if is_row else value
+            for value, is_row in zip(values, self.rows, strict=True)
+        ]
+
+
+def row_of(column: Column, at: int) -> Any:
+    """The value of one record."""
+    return column[at] if isinstance(column, list) else row(column, at)
+
+
+def stacked(values: Sequence[Any]) -> Array:
+    """Values of one type and shape along a new axis 0.  Raises ValueError."""
+    first = values[0]
+    column: Array = np.empty((len(values), *first.shape), first.dtype)
+    for at, value in enumerate(values):
+        if value.shape != first.shape or value.dtype != first.dtype:
+            raise ValueError(f"{value.dtype}{value.shape} among {first.dtype}{first.shape}")
+        column[at] = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+    return column
+
+
+@changes
+class BatchDequeuer:
+    """See the module header."""
+
+    def __init__(
+        self,
+        template: Registers,
+        handles: Sequence[Instruction],
+        reader: int,
+        key: int | None,
+        value: int,
+        work: Sequence[Work],
+        queue: int,
+        components: Sequence[tuple[int, bool]],
+    ) -> None:
+        """Registers of the reader, of a record's key (None: not wanted) and value, of the queue and of what goes in,
+        with whether that is a column.  handles: look up reader and queue.
+        """
+        self._template = template
+        self._handles = handles
+        self._reader = reader
+        self._key = key
+        self._value = value
+        self._work = work
+        self._queue = queue
+        self._components = components
+        self._careful = 0  # steps to leave to the caller
+
+    def run(self, step: StepState, gate: Gate) -> int:
+        """Run as many steps as can be run now, in one moment that `gate` allows; how many.
+
+        0: the next step may have to wait, to open a file or to fail.  One thread at a time.
+        """
+        if self._careful:
+            self._careful -= 1
+            return 0
+        registers = self._template.copy()
+        registers[0] = step
+        for look_up in self._handles:
+            look_up(registers)
+        reader, queue = registers[self._reader], registers[self._queue]
+        if not isinstance(reader, Reader) or not isinstance(queue, Queue):
+            return 0
+        room = min(_MOST, queue.room())
+        if room <= 0:
+            return 0
+        told: list[Pending[Any]] = []
+        try:
+            return reader.offer(
+                room, lambda records: self._take(registers, reader, queue, records, gate, told)
+            )
+        finally:
+            announce_all(told)
+
+    def _take(
+        self,
+        registers: Registers,
+        reader: Reader,
+        queue: Queue,
+        records: Sequence[bytes],
+        gate: Gate,
+        told: list[Pending[Any]],
+    ) -> int:
+        """Compute on records and enqueue; how many went in.  What is to be announced goes to `told`."""
+        count = len(records)
+        try:
+            registers[self._value] = _strings(records)
+            if self._key is not None:
+                registers[self._key] = _strings(reader.keys_ahead(count))
+            with np.errstate(all="ignore"):
+                for work in self._work:
+                    work.run(registers, count)
+            batch = [
+                _component(registers[register], is_row, count)
+                for register, is_row in self._components
+            ]
+        except Exception:  # the step that fails will say so; those before it go one by one, too
+            self._careful = count
+            return 0
+        taken = gate(lambda: queue.enqueue_each(batch, count, told))
+        if taken < 0:
+            self._careful = count
+        return max(0, taken)
+
+
+def _component(value: Any, is_row: bool, count: int) -> Column:
+    """What goes into the queue: an array if that is possible."""
+    if not is_row:
+        return np.broadcast_to(value, (count, *np.shape(value)))
+    if isinstance(value, list):
+        with contextlib.suppress(ValueError):  # of different shapes
+            return stacked(value)
+    column: Column = value
+    return column
+
+
+def _strings(values: Sequence[bytes]) -> Array:
+    column: Array = np.empty(len(values), object)
+    column[:] = values
+    return column

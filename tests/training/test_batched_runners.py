@@ -1,0 +1,369 @@
+"""Queue runners that run many steps at once give what one step after the other gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.client.session import Session
+from headrace.plan.pump import compile_pump
+from headrace.run.queues.batch_dequeuer import BatchDequeuer
+
+WAIT_S = 60.0
+
+Pipeline = Callable[[Path], tuple[Any, Any]]
+"""(reader, what goes into the queue) of files in a folder."""
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[tf.Graph]:
+    with tf.Graph().as_default() as fresh:
+        yield fresh
+
+
+@pytest.fixture
+def steps_made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many steps each batch made."""
+    made: list[int] = []
+    run = BatchDequeuer.run
+
+    def counted(self: BatchDequeuer, step: Any, gate: Any) -> int:
+        made.append(run(self, step, gate))
+        return made[-1]
+
+    monkeypatch.setattr(BatchDequeuer, "run", counted)
+    return made
+
+
+# -- pipelines --------------------------------------------------------------------------------
+
+
+def files(*paths: Path) -> Any:
+    names = tf.FIFOQueue(len(paths), [tf.string], [[]])
+    fill = names.enqueue_many([[str(path) for path in paths]])
+    with tf.control_dependencies([fill]):
+        tf.add_to_collection("begin", names.close())
+    return names
+
+
+def lines(folder: Path, *records: str) -> Any:
+    for number in range(2):
+        (folder / str(number)).write_text("".join(f"{line}\n" for line in records[number::2]))
+    return files(folder / "0", folder / "1")
+
+
+def csv(folder: Path) -> tuple[Any, list[Any]]:
+    reader = tf.TextLineReader()
+    key, line = reader.read(lines(folder, *[f"{n},{n / 3},word {n}" for n in range(700)]))
+    number, third, word = tf.decode_csv(line, [[0], [0.0], [""]])
+    return reader, [key, tf.stack([tf.cast(number, tf.float32), third * 2.0]), word, tf.constant(7)]
+
+
+def csv_that_is_wrong(folder: Path) -> tuple[Any, list[Any]]:
+    reader = tf.TextLineReader()
+    texts = [str(n) if n != 501 else "x" for n in range(700)]
+    _, line = reader.read(lines(folder, *texts))
+    return reader, tf.decode_csv(line, [[0]])
+
+
+def csv_that_changes_shape(folder: Path) -> tuple[Any, list[Any]]:
+    """A queue of elements of two numbers, and a record of three: the enqueue fails."""
+    reader = tf.TextLineReader()
+    texts = ["ab" if n != 333 else "abc" for n in range(700)]
+    _, line = reader.read(lines(folder, *texts))
+    element = tf.decode_raw(line, tf.uint8)
+    element.set_shape([2])
+    return reader, [element]
+
+
+def bytes_of_one_length(folder: Path) -> tuple[Any, list[Any]]:
+    (folder / "bytes").write_bytes(bytes(range(256)) * 30)
+    reader = tf.FixedLengthRecordReader(record_bytes=13, header_bytes=5)
+    _, content = reader.read(files(folder / "bytes"))
+    raw = tf.decode_raw(content, tf.uint8)
+    label = tf.cast(raw[0], tf.int64)
+    image = tf.transpose(tf.reshape(tf.slice(raw, [1], [12]), [3, 4]), [1, 0])
+    return reader, [label, tf.cast(image, tf.float32) / 255.0, tf.reduce_max(image)]
+
+
+def examples(folder: Path) -> tuple[Any, list[Any]]:
+    path = folder / "examples"
+    with tf.python_io.TFRecordWriter(str(path)) as writer:
+        for n in range(400):
+            example = tf.train.Example()
+            example.features.feature["x"].float_list.value.extend([n, n + 0.5])
+            if n % 3:
+                example.features.feature["word"].bytes_list.value.append(b"word %d" % n)
+            writer.write(example.SerializeToString())
+    reader = tf.TFRecordReader()
+    _, serialized = reader.read(files(path))
+    features = {
+        "x": tf.FixedLenFeature([2], tf.float32),
+        "word": tf.FixedLenFeature([], tf.string, default_value="none"),
+    }
+    found = tf.parse_single_example(serialized, features)
+    return reader, [found["word"], found["x"]]
+
+
+def corrupt_records(folder: Path) -> tuple[Any, list[Any]]:
+    path = folder / "records"
+    with tf.python_io.TFRecordWriter(str(path)) as writer:
+        for n in range(300):
+            writer.write(b"%d" % n)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    reader = tf.TFRecordReader()
+    return reader, [reader.read(files(path))[1]]
+
+
+def words_of_any_number(folder: Path) -> tuple[Any, list[Any]]:
+    reader = tf.TextLineReader()
+    _, line = reader.read(lines(folder, *["abc" * (n % 4) for n in range(400)]))
+    return reader, [tf.decode_raw(line, tf.uint8)]
+
+
+PIPELINES: dict[str, Pipeline] = {
+    each.__name__: each
+    for each in (
+        csv, csv_that_is_wrong, csv_that_changes_shape, bytes_of_one_length, examples, corrupt_records,
+        words_of_any_number,
+    )
+}  # fmt: skip
+
+
+def queue_for(components: list[Any], capacity: int) -> Any:
+    shapes = [tensor.shape for tensor in components]
+    types = [tensor.dtype for tensor in components]
+    known = all(shape.is_fully_defined() for shape in shapes)
+    return tf.FIFOQueue(capacity, types, shapes if known else None)
+
+
+def outcome(folder: Path, pipeline: Pipeline, capacity: int) -> tuple[list[Any], Any, list[int]]:
+    """What came out, the error that ended the runner (without its step number), and the reader's counters."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader, components = pipeline(folder)
+        queue = queue_for(components, capacity)
+        runner = tf.train.QueueRunner(queue, [queue.enqueue(components)])
+        take = queue.dequeue()
+        counters = [reader.num_records_produced(), reader.num_work_units_completed()]
+        session.run(tf.get_collection("begin"))
+        coordinator = tf.train.Coordinator()
+        (thread, closer) = runner.create_threads(session, coordinator, daemon=True, start=True)
+        if capacity >= 1000:
+            thread.join(WAIT_S)
+            assert not thread.is_alive()
+            if coordinator.should_stop():
+                closer.join(WAIT_S)
+        found = list(until_closed(session, take))
+        counted = [int(count) for count in session.run(counters)]
+        coordinator.request_stop()
+        try:
+            coordinator.join([thread, closer], stop_grace_period_secs=WAIT_S)
+            failure = None
+        except tf.errors.OpError as error:
+            failure = type(error), error.message, error.node
+        return found, failure, counted
+
+
+def until_closed(session: tf.Session, take: Any) -> Iterator[list[Any]]:
+    while True:
+        try:
+            values = session.run(take)
+        except (tf.errors.OutOfRangeError, tf.errors.CancelledError):
+            return
+        yield [np.asarray(v).tolist() for v in (values if isinstance(values, list) else [values])]
+
+
+@pytest.mark.parametrize("capacity", [1000, 50, 3])
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_runner_that_pumps_does_what_one_that_steps_does(
+    name: str, capacity: int, tmp_path: Path, steps_made: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batched = outcome(tmp_path, PIPELINES[name], capacity)
+    if capacity == 1000:
+        assert max(steps_made) > 50
+        assert sum(steps_made) > len(batched[0]) / 2
+    monkeypatch.setattr(Session, "_batch_dequeuer", lambda self, operation: None)
+    assert outcome(tmp_path, PIPELINES[name], capacity) == batched
+    assert len(batched[0]) > 100
+
+
+# -- what can be seen while it runs -----------------------------------------------------------
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> tuple[Any, Any, Any]:
+    """(reader, queue, runner) of more lines than any test takes."""
+    (tmp_path / "many").write_text("".join(f"{n}\n" for n in range(200_000)))
+    reader = tf.TextLineReader()
+    _, line = reader.read(files(tmp_path / "many"))
+    queue = tf.FIFOQueue(300_000, [tf.int32], [[]])
+    return reader, queue, tf.train.QueueRunner(queue, [queue.enqueue(tf.decode_csv(line, [[0]]))])
+
+
+def test_no_more_than_the_record_in_hand_is_between_reader_and_queue(
+    slow: tuple[Any, Any, Any], steps_made: list[int]
+) -> None:
+    reader, queue, runner = slow
+    with tf.Session() as session:
+        read = session.make_callable(reader.num_records_produced())
+        held = session.make_callable(queue.size())
+        session.run(tf.get_collection("begin"))
+        coordinator = tf.train.Coordinator()
+        threads = runner.create_threads(session, coordinator, daemon=True, start=True)
+        session.run(queue.dequeue_many(500))
+        for _ in range(300):
+            before = read()
+            assert held() + 500 >= before - 1
+            inside = held()
+            assert read() >= inside + 500
+        coordinator.request_stop()
+        coordinator.join(threads, stop_grace_period_secs=WAIT_S)
+    assert any(steps_made)
+
+
+def test_a_stop_lets_one_more_record_in_at_most(
+    slow: tuple[Any, Any, Any], steps_made: list[int]
+) -> None:
+    _, queue, runner = slow
+    with tf.Session() as session:
+        held = session.make_callable(queue.size())
+        session.run(tf.get_collection("begin"))
+        coordinator = tf.train.Coordinator()
+        threads = runner.create_threads(session, coordinator, daemon=True, start=True)
+        session.run(queue.dequeue_many(500))
+        coordinator.request_stop()
+        before = held()
+        coordinator.join(threads, stop_grace_period_secs=WAIT_S)
+        assert before <= held() <= before + 1
+    assert max(steps_made) > 50
+
+
+def test_a_session_that_is_closed_ends_the_runner(slow: tuple[Any, Any, Any]) -> None:
+    _, queue, runner = slow
+    session = tf.Session()
+    session.run(tf.get_collection("begin"))
+    (thread,) = runner.create_threads(session, daemon=True, start=False)
+    escaped = []
+    thread.run = lambda run=thread.run: _caught(run, escaped)  # type: ignore[method-assign,misc]
+    thread.start()
+    session.run(queue.dequeue_many(500))
+    session.close()
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
+    assert all(isinstance(error, tf.errors.CancelledError) for error in escaped)
+
+
+def _caught(run: Callable[[], None], escaped: list[BaseException]) -> None:
+    try:
+        run()
+    except Exception as error:  # as the interpreter prints it
+        escaped.append(error)
+
+
+def test_threads_that_share_a_reader_lose_nothing_and_keep_nearly_its_order(tmp_path: Path) -> None:
+    """At most one record a thread is in hand: none is overtaken by more than the others have ever in theirs."""
+    (tmp_path / "many").write_text("".join(f"{n}\n" for n in range(5000)))
+    _, line = tf.TextLineReader().read(files(tmp_path / "many"))
+    queue = tf.FIFOQueue(70, [tf.int32], [[]])
+    runner = tf.train.QueueRunner(queue, [queue.enqueue(tf.decode_csv(line, [[0]]))] * 3)
+    with tf.Session() as session:
+        session.run(tf.get_collection("begin"))
+        threads = runner.create_threads(session, daemon=True, start=True)
+        found = np.concatenate([session.run(queue.dequeue_many(50)) for _ in range(100)])
+        for thread in threads:
+            thread.join(WAIT_S)
+    assert sorted(found.tolist()) == list(range(5000))
+    late = [at for at in range(1, len(found)) if found[at] < found[:at].max()]
+    for (
+        at
+    ) in late:  # one that was overtaken was in a thread's hand all the while: two at most at a time
+        ahead = found[:at][found[:at] > found[at]]
+        missing = set(range(found[at], int(ahead.max()))) - set(found[:at].tolist())
+        assert len(missing) <= 3
+
+
+# -- what is a batch dequeuer ------------------------------------------------------------
+
+
+def dequeuer_of(build: Callable[[Any, Any], list[Any]]) -> BatchDequeuer | None:
+    from headrace.plan.prune import needed
+
+    reader = tf.TextLineReader()
+    names = tf.FIFOQueue(1, [tf.string], [[]])
+    components = build(reader, reader.read(names).value)
+    queue = tf.FIFOQueue(9, [tensor.dtype for tensor in components])
+    target = queue.enqueue(components)
+    return compile_pump(needed((), (), [target]), target, {}, {})
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda reader, line: [tf.Variable(1.0) + 1.0, line],  # may change between two records
+        lambda reader, line: [tf.random_uniform([]), line],
+        lambda reader, line: [tf.image.decode_png(line)],  # other threads run meanwhile
+        lambda reader, line: [reader.num_records_produced(), line],
+        lambda reader, line: [line, reader.read(tf.FIFOQueue(1, [tf.string])).value],
+        lambda reader, line: [tf.FIFOQueue(1, [tf.string], [[]]).dequeue(), line],
+        lambda reader, line: [tf.cond(tf.equal(line, "a"), lambda: 1, lambda: 2)],
+        lambda reader, line: [tf.constant(1)],
+    ],
+)
+def test_other_steps_are_none_of_a_pump(build: Any) -> None:
+    assert dequeuer_of(build) is None
+
+
+def test_a_control_edge_that_matters_makes_it_none() -> None:
+    def build(reader: Any, line: Any) -> list[Any]:
+        with tf.control_dependencies([tf.assert_equal(line, "a")]):
+            return [tf.identity(line)]
+
+    assert dequeuer_of(build) is None
+
+
+class Counting(tf.Session):
+    """A session of somebody's own."""
+
+    steps = 0
+
+    def make_callable(self, *args: Any, **kwargs: Any) -> Any:
+        call = super().make_callable(*args, **kwargs)
+
+        def counted(*values: Any) -> Any:
+            Counting.steps += 1
+            return call(*values)
+
+        return counted
+
+
+class Patient(tf.train.Coordinator):
+    """A coordinator of somebody's own."""
+
+
+@pytest.mark.parametrize(
+    ("session", "coordinator"), [(Counting, tf.train.Coordinator), (tf.Session, Patient)]
+)
+def test_sessions_and_coordinators_of_others_see_every_step(
+    session: Any, coordinator: Any, tmp_path: Path, steps_made: list[int]
+) -> None:
+    _, line = tf.TextLineReader().read(lines(tmp_path, *["1"] * 60))
+    queue = tf.FIFOQueue(100, [tf.string])
+    runner = tf.train.QueueRunner(queue, [queue.enqueue(line)])
+    Counting.steps = 0
+    with session() as running:
+        running.run(tf.get_collection("begin"))
+        stops = coordinator()
+        threads = runner.create_threads(running, stops, daemon=True, start=True)
+        threads[0].join(WAIT_S)
+        assert running.run(queue.size()) == 60
+        stops.request_stop()
+        stops.join(threads, stop_grace_period_secs=WAIT_S)
+    assert Counting.steps == (61 if session is Counting else 0)
+    assert not any(steps_made)
