@@ -91,8 +91,16 @@ def _known(spec: OpSpec, attrs: Mapping[str, Any]) -> dict[str, Any]:
     return known
 
 
-_FIELDS = {"type": "type", "int": "i", "float": "f", "bool": "b", "string": "s", "shape": "shape", "tensor": "tensor",
-           "func": "func"}  # fmt: skip
+_FIELDS = {
+    "type": "type",
+    "int": "i",
+    "float": "f",
+    "bool": "b",
+    "string": "s",
+    "shape": "shape",
+    "tensor": "tensor",
+    "func": "func",
+}
 
 
 def _is_of(kind: str, value: Any) -> bool:

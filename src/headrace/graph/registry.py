@@ -392,9 +392,17 @@ def op(
         code = kernel.__code__
         where = f"{code.co_filename}:{code.co_firstlineno}"
         spec = OpSpec(
-            name, inputs, outputs, attrs, kernel=kernel, shape=shape, traits=traits, bare=bare,
-            differentiable=differentiable, where=where,
-        )  # fmt: skip
+            name,
+            inputs,
+            outputs,
+            attrs,
+            kernel=kernel,
+            shape=shape,
+            traits=traits,
+            bare=bare,
+            differentiable=differentiable,
+            where=where,
+        )
         spec.__doc__ = kernel.__doc__
         return register(spec)
 

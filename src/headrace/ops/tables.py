@@ -66,9 +66,18 @@ def unary(
         return getattr(xp, function)(x)
 
     return _row(
-        name, kernel, f"y = {function}(x), element by element.", inputs, f"y: {output}",
-        "" if types is None else type_attr(types), unchanged, gradient, differentiable, function, traits,
-    )  # fmt: skip
+        name,
+        kernel,
+        f"y = {function}(x), element by element.",
+        inputs,
+        f"y: {output}",
+        "" if types is None else type_attr(types),
+        unchanged,
+        gradient,
+        differentiable,
+        function,
+        traits,
+    )
 
 
 def binary(
@@ -96,8 +105,18 @@ def binary(
         f"{function}(x, y), element by element.  Raises InvalidArgument if shapes do not broadcast."
     )
     return _row(
-        name, kernel, says, inputs, output, attrs, broadcast, gradient, differentiable, function, traits
-    )  # fmt: skip
+        name,
+        kernel,
+        says,
+        inputs,
+        output,
+        attrs,
+        broadcast,
+        gradient,
+        differentiable,
+        function,
+        traits,
+    )
 
 
 def _row(

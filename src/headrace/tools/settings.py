@@ -20,12 +20,22 @@ _CREDENTIALS = (
     ("--tls-ca", "HEADRACE_TLS_CA", "PATH", "whose certificates are believed (PEM)"),
 )
 _SERVING = (
-    ("--file-roots", "HEADRACE_FILE_ROOTS", "DIR[:DIR]", "directories beneath which graphs may use files"),
+    (
+        "--file-roots",
+        "HEADRACE_FILE_ROOTS",
+        "DIR[:DIR]",
+        "directories beneath which graphs may use files",
+    ),
     ("--bind", "HEADRACE_BIND", "HOST", "address to listen on, if not the one in the cluster"),
-    ("--session-idle", "HEADRACE_SESSION_IDLE_S", "SECONDS", "end TensorFlow clients' sessions that are idle so long"),
+    (
+        "--session-idle",
+        "HEADRACE_SESSION_IDLE_S",
+        "SECONDS",
+        "end TensorFlow clients' sessions that are idle so long",
+    ),
     ("--lane", "HEADRACE_LANE", "KIND", "on, unix, tcp or off: sockets beside gRPC (default on)"),
     ("--lane-port", "HEADRACE_LANE_PORT", "PORT", "TCP port of the lane (default: any)"),
-)  # fmt: skip
+)
 _SWITCHES = (
     ("--tls-clients", "HEADRACE_TLS_CLIENTS", "clients need a certificate too"),
     (

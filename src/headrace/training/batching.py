@@ -273,9 +273,18 @@ def batch(
     Raises ValueError.
     """
     return maybe_batch(
-        tensors, True, batch_size, num_threads, capacity, enqueue_many, shapes, dynamic_pad,
-        allow_smaller_final_batch, shared_name, name,
-    )  # fmt: skip
+        tensors,
+        True,
+        batch_size,
+        num_threads,
+        capacity,
+        enqueue_many,
+        shapes,
+        dynamic_pad,
+        allow_smaller_final_batch,
+        shared_name,
+        name,
+    )
 
 
 def maybe_batch(
@@ -318,9 +327,17 @@ def batch_join(
 ) -> Any:
     """As `batch`, of several lists or dicts of tensors, with a thread for each.  Raises ValueError, TypeError."""
     return maybe_batch_join(
-        tensors_list, True, batch_size, capacity, enqueue_many, shapes, dynamic_pad,
-        allow_smaller_final_batch, shared_name, name,
-    )  # fmt: skip
+        tensors_list,
+        True,
+        batch_size,
+        capacity,
+        enqueue_many,
+        shapes,
+        dynamic_pad,
+        allow_smaller_final_batch,
+        shared_name,
+        name,
+    )
 
 
 def maybe_batch_join(
@@ -367,9 +384,19 @@ def shuffle_batch(
     Raises ValueError.
     """
     return maybe_shuffle_batch(
-        tensors, batch_size, capacity, min_after_dequeue, True, num_threads, seed, enqueue_many,
-        shapes, allow_smaller_final_batch, shared_name, name,
-    )  # fmt: skip
+        tensors,
+        batch_size,
+        capacity,
+        min_after_dequeue,
+        True,
+        num_threads,
+        seed,
+        enqueue_many,
+        shapes,
+        allow_smaller_final_batch,
+        shared_name,
+        name,
+    )
 
 
 def maybe_shuffle_batch(
@@ -388,9 +415,16 @@ def maybe_shuffle_batch(
 ) -> Any:
     """As `shuffle_batch`, of what `keep_input` is true of: bool [], or with enqueue_many [n]."""
     way = _Way(
-        _shuffle(capacity, min_after_dequeue, seed, shared_name), batch_size, enqueue_many, shapes,
-        allow_smaller_final_batch, False, num_threads, capacity, min_after_dequeue,
-    )  # fmt: skip
+        _shuffle(capacity, min_after_dequeue, seed, shared_name),
+        batch_size,
+        enqueue_many,
+        shapes,
+        allow_smaller_final_batch,
+        False,
+        num_threads,
+        capacity,
+        min_after_dequeue,
+    )
     return _one(tensors, keep_input, way, name, "shuffle_batch")
 
 
@@ -408,9 +442,18 @@ def shuffle_batch_join(
 ) -> Any:
     """As `shuffle_batch`, of several lists or dicts of tensors, with a thread for each."""
     return maybe_shuffle_batch_join(
-        tensors_list, batch_size, capacity, min_after_dequeue, True, seed, enqueue_many, shapes,
-        allow_smaller_final_batch, shared_name, name,
-    )  # fmt: skip
+        tensors_list,
+        batch_size,
+        capacity,
+        min_after_dequeue,
+        True,
+        seed,
+        enqueue_many,
+        shapes,
+        allow_smaller_final_batch,
+        shared_name,
+        name,
+    )
 
 
 def maybe_shuffle_batch_join(
@@ -428,7 +471,14 @@ def maybe_shuffle_batch_join(
 ) -> Any:
     """As `shuffle_batch_join`, of what `keep_input` is true of: bool [], or with enqueue_many [n]."""
     way = _Way(
-        _shuffle(capacity, min_after_dequeue, seed, shared_name), batch_size, enqueue_many, shapes,
-        allow_smaller_final_batch, True, 1, capacity, min_after_dequeue,
-    )  # fmt: skip
+        _shuffle(capacity, min_after_dequeue, seed, shared_name),
+        batch_size,
+        enqueue_many,
+        shapes,
+        allow_smaller_final_batch,
+        True,
+        1,
+        capacity,
+        min_after_dequeue,
+    )
     return _joined(tensors_list, keep_input, way, name, "shuffle_batch_join")

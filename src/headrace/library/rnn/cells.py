@@ -52,10 +52,18 @@ __all__ = [
 
 Activation = Callable[[Any], Any]
 _BY_NAME: dict[str, Activation] = {
-    "tanh": elementwise.tanh, "sigmoid": elementwise.sigmoid, "exponential": elementwise.exp, "linear": identity,
-    "softmax": softmax, "relu": activations.relu, "elu": activations.elu, "selu": activations.selu,
-    "softplus": activations.softplus, "softsign": activations.softsign, "swish": activations.swish,
-}  # fmt: skip
+    "tanh": elementwise.tanh,
+    "sigmoid": elementwise.sigmoid,
+    "exponential": elementwise.exp,
+    "linear": identity,
+    "softmax": softmax,
+    "relu": activations.relu,
+    "elu": activations.elu,
+    "selu": activations.selu,
+    "softplus": activations.softplus,
+    "softsign": activations.softsign,
+    "swish": activations.swish,
+}
 
 
 class LSTMStateTuple(NamedTuple):
@@ -356,9 +364,16 @@ class GRUCell(_BuiltInCell):
     """Gated recurrent unit (http://arxiv.org/abs/1406.1078): the state is a mixture of itself and a candidate."""
 
     def __init__(
-        self, num_units: int, activation: Any = None, reuse: Any = None, kernel_initializer: Any = None,
-        bias_initializer: Any = None, name: str | None = None, dtype: Any = None, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        self,
+        num_units: int,
+        activation: Any = None,
+        reuse: Any = None,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """activation: of the candidate, tanh by default.  bias_initializer: by default 1 for gates, 0 for candidates.
 
         Variables: gates/kernel [depth + num_units, 2 num_units], gates/bias, candidate/kernel, candidate/bias.
@@ -387,9 +402,16 @@ class BasicLSTMCell(_BuiltInCell):
     """Long short-term memory (http://arxiv.org/abs/1409.2329), without peepholes, clipping or projection."""
 
     def __init__(
-        self, num_units: int, forget_bias: float = 1.0, state_is_tuple: bool = True, activation: Any = None,
-        reuse: Any = None, name: str | None = None, dtype: Any = None, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Any = None,
+        reuse: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """activation: tanh by default.  state_is_tuple: else the state is [c, h] side by side.
 
         Variables: kernel [depth + num_units, 4 num_units], bias.
@@ -425,11 +447,23 @@ class LSTMCell(_BuiltInCell):
     """Long short-term memory with what may be added to it: peepholes, clipping, a projection of the outputs."""
 
     def __init__(
-        self, num_units: int, use_peepholes: bool = False, cell_clip: float | None = None, initializer: Any = None,
-        num_proj: int | None = None, proj_clip: float | None = None, num_unit_shards: int | None = None,
-        num_proj_shards: int | None = None, forget_bias: float = 1.0, state_is_tuple: bool = True,
-        activation: Any = None, reuse: Any = None, name: str | None = None, dtype: Any = None, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        self,
+        num_units: int,
+        use_peepholes: bool = False,
+        cell_clip: float | None = None,
+        initializer: Any = None,
+        num_proj: int | None = None,
+        proj_clip: float | None = None,
+        num_unit_shards: int | None = None,
+        num_proj_shards: int | None = None,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Any = None,
+        reuse: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """use_peepholes: gates see c (w_f_diag, w_i_diag, w_o_diag).  cell_clip: c stays in [-cell_clip, cell_clip].
 
         num_proj: h is projected to that size (projection/kernel), then clipped by proj_clip.  num_unit_shards,

@@ -76,10 +76,18 @@ class DropoutWrapper(_Wrapper):
     """Dropout of a cell's inputs, outputs and new state."""
 
     def __init__(
-        self, cell: Any, input_keep_prob: Any = 1.0, output_keep_prob: Any = 1.0, state_keep_prob: Any = 1.0,
-        variational_recurrent: bool = False, input_size: Any = None, dtype: Any = None, seed: int | None = None,
-        dropout_state_filter_visitor: Callable[[Any], Any] | None = None, **kwargs: Any,
-    ) -> None:  # fmt: skip
+        self,
+        cell: Any,
+        input_keep_prob: Any = 1.0,
+        output_keep_prob: Any = 1.0,
+        state_keep_prob: Any = 1.0,
+        variational_recurrent: bool = False,
+        input_size: Any = None,
+        dtype: Any = None,
+        seed: int | None = None,
+        dropout_state_filter_visitor: Callable[[Any], Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Shares in [0, 1] to keep, numbers or scalars.
 
         variational_recurrent: the same elements are dropped in each step of a run; needs dtype, and input_size where

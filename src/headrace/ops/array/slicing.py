@@ -208,9 +208,18 @@ def _sliced_sizes(whole: tuple[int | None, ...], index: tuple[Any, ...], known: 
     traits={NEVER_FAILS, PER_RECORD, LIGHT},
 )
 def strided_slice_op(
-    xp: Any, input: Any, begin: Any, end: Any, strides: Any, *,
-    begin_mask: int, end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
-) -> Any:  # fmt: skip
+    xp: Any,
+    input: Any,
+    begin: Any,
+    end: Any,
+    strides: Any,
+    *,
+    begin_mask: int,
+    end_mask: int,
+    ellipsis_mask: int,
+    new_axis_mask: int,
+    shrink_axis_mask: int,
+) -> Any:
     """input[...], as a copy.
 
     begin, end, strides [k].  Raises InvalidArgument on a zero stride, an index out of bounds or too
@@ -354,9 +363,17 @@ def strided_slice(
     if strides is None:
         strides = ones_like(begin)
     made: Tensor = strided_slice_op(
-        input_, begin, end, strides, name=name, begin_mask=begin_mask, end_mask=end_mask,
-        ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask, shrink_axis_mask=shrink_axis_mask,
-    )  # fmt: skip
+        input_,
+        begin,
+        end,
+        strides,
+        name=name,
+        begin_mask=begin_mask,
+        end_mask=end_mask,
+        ellipsis_mask=ellipsis_mask,
+        new_axis_mask=new_axis_mask,
+        shrink_axis_mask=shrink_axis_mask,
+    )
     return made
 
 

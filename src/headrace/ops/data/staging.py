@@ -143,9 +143,16 @@ def _map(
 
 
 def _map_stage(
-    ctx: KernelContext, key: Any, indices: Any, *values: Any, capacity: int, memory_limit: int,
-    dtypes: list[DType], container: bytes, shared_name: bytes,
-) -> Pending[None]:  # fmt: skip
+    ctx: KernelContext,
+    key: Any,
+    indices: Any,
+    *values: Any,
+    capacity: int,
+    memory_limit: int,
+    dtypes: list[DType],
+    container: bytes,
+    shared_name: bytes,
+) -> Pending[None]:
     """Add the components indices [n] of the tuple key []; waits for room.
 
     Raises InvalidArgument (indices; a component that is there), ResourceExhausted.
@@ -155,9 +162,16 @@ def _map_stage(
 
 
 def _map_unstage(
-    ctx: KernelContext, key: Any, indices: Any, *, capacity: int, memory_limit: int,
-    dtypes: list[DType], container: bytes, shared_name: bytes,
-) -> Pending[Any]:  # fmt: skip
+    ctx: KernelContext,
+    key: Any,
+    indices: Any,
+    *,
+    capacity: int,
+    memory_limit: int,
+    dtypes: list[DType],
+    container: bytes,
+    shared_name: bytes,
+) -> Pending[Any]:
     """Remove components indices [n] of the tuple key [], waiting until all of it is there."""
     area = _map(ctx, capacity, memory_limit, container, shared_name)
     return area.get(_scalar("key", key), _vector(indices), dtypes)
@@ -179,9 +193,16 @@ def _map_unstage_no_key(
 
 
 def _map_peek(
-    ctx: KernelContext, key: Any, indices: Any, *, capacity: int, memory_limit: int,
-    dtypes: list[DType], container: bytes, shared_name: bytes,
-) -> Pending[Any]:  # fmt: skip
+    ctx: KernelContext,
+    key: Any,
+    indices: Any,
+    *,
+    capacity: int,
+    memory_limit: int,
+    dtypes: list[DType],
+    container: bytes,
+    shared_name: bytes,
+) -> Pending[Any]:
     """The components indices [n] of the tuple key [], which stay; waits for it."""
     area = _map(ctx, capacity, memory_limit, container, shared_name)
     return area.peek(_scalar("key", key), _vector(indices), dtypes)

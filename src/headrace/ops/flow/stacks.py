@@ -40,8 +40,15 @@ def _pushed(c: ShapeContext) -> Shape:
     return c.shape(1)
 
 
-@op("StackV2", inputs="max_size: int32", outputs="handle: resource", attrs="elem_type: type; stack_name: string = ''",
-    traits={STATEFUL}, shape=_pair, differentiable=False)  # fmt: skip
+@op(
+    "StackV2",
+    inputs="max_size: int32",
+    outputs="handle: resource",
+    attrs="elem_type: type; stack_name: string = ''",
+    traits={STATEFUL},
+    shape=_pair,
+    differentiable=False,
+)
 def stack_op(ctx: KernelContext, max_size: Any, *, elem_type: DType, stack_name: bytes) -> Stack:
     """A new stack; max_size []: of at most that many values, of any number if it is negative."""
     if max_size.ndim:

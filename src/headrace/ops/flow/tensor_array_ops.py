@@ -123,9 +123,16 @@ def _common_shape(array: TensorArray, wanted: TensorShape, values: list[Any]) ->
     differentiable=False,
 )
 def tensor_array_op(
-    ctx: KernelContext, size: Any, *, dtype: DType, element_shape: TensorShape, dynamic_size: bool,
-    clear_after_read: bool, identical_element_shapes: bool, tensor_array_name: bytes,
-) -> Any:  # fmt: skip
+    ctx: KernelContext,
+    size: Any,
+    *,
+    dtype: DType,
+    element_shape: TensorShape,
+    dynamic_size: bool,
+    clear_after_read: bool,
+    identical_element_shapes: bool,
+    tensor_array_name: bytes,
+) -> Any:
     """A new array of size [] elements, and its first flow."""
     count = _index(size)
     if count < 0:
@@ -143,8 +150,15 @@ def tensor_array_op(
     return array, _FLOW
 
 
-@op("TensorArrayGradV3", inputs="handle: resource; flow_in: float", outputs="grad_handle: resource; flow_out: float",
-    attrs="source: string", traits={STATEFUL, ALIASES}, shape=_graded, differentiable=False)  # fmt: skip
+@op(
+    "TensorArrayGradV3",
+    inputs="handle: resource; flow_in: float",
+    outputs="grad_handle: resource; flow_out: float",
+    attrs="source: string",
+    traits={STATEFUL, ALIASES},
+    shape=_graded,
+    differentiable=False,
+)
 def tensor_array_grad_op(xp: Any, handle: TensorArray, flow_in: Any, *, source: bytes) -> Any:
     """The array of the gradients that `source` accumulates, the same for all who ask in a step."""
     return handle.gradient(source.decode()), flow_in
@@ -316,8 +330,16 @@ def concat_op(
                 f"give TensorArray {handle.name!r} its element_shape"
             )
         return np.empty((0, *known), dtype.np), np.zeros(0, np.int64)  # type: ignore[misc]
-    _common_shape(handle, element_shape_except0, [value[0:1].reshape(value.shape[1:]) if len(value) else
-                  np.empty(value.shape[1:], value.dtype) for value in values])  # fmt: skip
+    _common_shape(
+        handle,
+        element_shape_except0,
+        [
+            value[0:1].reshape(value.shape[1:])
+            if len(value)
+            else np.empty(value.shape[1:], value.dtype)
+            for value in values
+        ],
+    )
     return np.concatenate(values), np.array([len(value) for value in values], np.int64)
 
 

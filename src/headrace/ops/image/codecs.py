@@ -507,8 +507,16 @@ def encode_jpeg(
 ) -> Tensor:
     """A JPEG, string [], of uint8 [height, width, 1 or 3].  Running it needs the extra `headrace[images]`."""
     made: Tensor = encode_jpeg_op(
-        image, format=format, quality=quality, progressive=progressive, optimize_size=optimize_size,
-        chroma_downsampling=chroma_downsampling, density_unit=density_unit, x_density=x_density,
-        y_density=y_density, xmp_metadata=xmp_metadata, name=name,
-    )  # fmt: skip
+        image,
+        format=format,
+        quality=quality,
+        progressive=progressive,
+        optimize_size=optimize_size,
+        chroma_downsampling=chroma_downsampling,
+        density_unit=density_unit,
+        x_density=x_density,
+        y_density=y_density,
+        xmp_metadata=xmp_metadata,
+        name=name,
+    )
     return made

@@ -24,9 +24,20 @@ from headrace.ops.math.broadcasting import broadcast_gradient_args, static_axes
 from headrace.ops.tables import ALL_NUMBERS, binary, make, unary
 
 __all__ = [
-    "approximate_equal", "equal", "greater", "greater_equal", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "not_equal", "select", "where_v2",
-]  # fmt: skip
+    "approximate_equal",
+    "equal",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "not_equal",
+    "select",
+    "where_v2",
+]
 
 # -- order ------------------------------------------------------------------------------------
 

@@ -35,10 +35,20 @@ from headrace.ops.math.elementwise import exp, is_finite, log, sqrt
 from headrace.ops.tables import ALL_NUMBERS, make
 
 __all__ = [
-    "count_nonzero", "norm", "reduce_all", "reduce_any", "reduce_euclidean_norm",
-    "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std",
-    "reduce_sum", "reduce_variance",
-]  # fmt: skip
+    "count_nonzero",
+    "norm",
+    "reduce_all",
+    "reduce_any",
+    "reduce_euclidean_norm",
+    "reduce_logsumexp",
+    "reduce_max",
+    "reduce_mean",
+    "reduce_min",
+    "reduce_prod",
+    "reduce_std",
+    "reduce_sum",
+    "reduce_variance",
+]
 
 Axes = Any  # an int or a tuple of them (and `keep` a bool: NumPy's stubs ask for Literal)
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

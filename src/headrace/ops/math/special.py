@@ -30,8 +30,16 @@ from headrace.ops.math.elementwise import exp
 from headrace.ops.tables import FLOATS, make, type_attr
 
 __all__ = [
-    "digamma", "erf", "erfc", "erfcinv", "erfinv", "lgamma", "ndtri", "polygamma", "zeta",
-]  # fmt: skip
+    "digamma",
+    "erf",
+    "erfc",
+    "erfcinv",
+    "erfinv",
+    "lgamma",
+    "ndtri",
+    "polygamma",
+    "zeta",
+]
 
 Array = np.ndarray[Any, Any]
 

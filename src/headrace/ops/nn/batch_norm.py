@@ -42,9 +42,16 @@ def normalized(
 
 
 def batch_norm(
-    x: Array, scale: Array, offset: Array, mean: Array, variance: Array, epsilon: float, average: float,
-    data_format: bytes, training: bool,
-) -> tuple[Array, ...]:  # fmt: skip
+    x: Array,
+    scale: Array,
+    offset: Array,
+    mean: Array,
+    variance: Array,
+    epsilon: float,
+    average: float,
+    data_format: bytes,
+    training: bool,
+) -> tuple[Array, ...]:
     """(y, mean, variance, saved mean, saved variance, nothing), as FusedBatchNormV3 gives them."""
     _check(x, scale, offset, data_format)
     given = to_last(single(x), data_format)
@@ -111,9 +118,18 @@ def batch_norm_shape(c: ShapeContext) -> list[Shape]:
     traits={NEVER_FAILS},
 )
 def fused_batch_norm_v3_op(
-    xp: Any, x: Array, scale: Array, offset: Array, mean: Array, variance: Array, *, epsilon: float,
-    exponential_avg_factor: float, data_format: bytes, is_training: bool,
-) -> Any:  # fmt: skip
+    xp: Any,
+    x: Array,
+    scale: Array,
+    offset: Array,
+    mean: Array,
+    variance: Array,
+    *,
+    epsilon: float,
+    exponential_avg_factor: float,
+    data_format: bytes,
+    is_training: bool,
+) -> Any:
     """x [n, h, w, c] (or as data_format says) with the statistics of the batch, or with those given, taken out.
 
     scale, offset, mean, variance [c].  The variance given back is the unbiased one; what the gradient wants is in
@@ -134,9 +150,18 @@ def fused_batch_norm_v3_op(
     traits={NEVER_FAILS},
 )
 def fused_batch_norm_grad_v3_op(
-    xp: Any, dy: Array, x: Array, scale: Array, mean: Array, variance: Array, reserved: Array, *,
-    epsilon: float, data_format: bytes, is_training: bool,
-) -> Any:  # fmt: skip
+    xp: Any,
+    dy: Array,
+    x: Array,
+    scale: Array,
+    mean: Array,
+    variance: Array,
+    reserved: Array,
+    *,
+    epsilon: float,
+    data_format: bytes,
+    is_training: bool,
+) -> Any:
     """Gradients of FusedBatchNormV3 with respect to x, scale and offset; mean and variance are what it reserved.
 
     Raises InvalidArgument if dy and x differ in shape.
@@ -169,9 +194,16 @@ def _(op: Operation, *douts: Any) -> Any:
     training = op["is_training"]
     mean, variance = (op.outputs[3], op.outputs[4]) if training else (op.inputs[3], op.inputs[4])
     made = fused_batch_norm_grad_v3_op(
-        douts[0], op.inputs[0], op.inputs[1], mean, variance, op.outputs[5], epsilon=op["epsilon"],
-        data_format=op["data_format"], is_training=training,
-    )  # fmt: skip
+        douts[0],
+        op.inputs[0],
+        op.inputs[1],
+        mean,
+        variance,
+        op.outputs[5],
+        epsilon=op["epsilon"],
+        data_format=op["data_format"],
+        is_training=training,
+    )
     return (*made[:3], None, None)
 
 
@@ -201,8 +233,15 @@ def fused_batch_norm(
     mean = constant([]) if mean is None else mean
     variance = constant([]) if variance is None else variance
     made = fused_batch_norm_v3_op(
-        values, scale, offset, mean, variance, epsilon=max(epsilon, _LEAST_EPSILON),
-        exponential_avg_factor=exponential_avg_factor, data_format=data_format,
-        is_training=is_training, name=name,
-    )  # fmt: skip
+        values,
+        scale,
+        offset,
+        mean,
+        variance,
+        epsilon=max(epsilon, _LEAST_EPSILON),
+        exponential_avg_factor=exponential_avg_factor,
+        data_format=data_format,
+        is_training=is_training,
+        name=name,
+    )
     return made[0], made[1], made[2]

@@ -157,9 +157,16 @@ def _shapes(c: ShapeContext) -> list[Shape]:
 
 def _op(name: str, kind: type[_Uniform], what: str) -> OpSpec:
     def kernel(
-        ctx: KernelContext, true_classes: Array, *, num_true: int, num_sampled: int, unique: bool,
-        range_max: int, seed: int, seed2: int,
-    ) -> Any:  # fmt: skip
+        ctx: KernelContext,
+        true_classes: Array,
+        *,
+        num_true: int,
+        num_sampled: int,
+        unique: bool,
+        range_max: int,
+        seed: int,
+        seed2: int,
+    ) -> Any:
         return _sample(
             ctx, kind, true_classes, num_true, num_sampled, unique, range_max, (seed, seed2)
         )

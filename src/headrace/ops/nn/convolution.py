@@ -83,9 +83,16 @@ def _check_channels(c: ShapeContext, given: int | None, taken: int | None) -> No
     traits={NEVER_FAILS, SHARES},
 )
 def conv2d_op(
-    xp: Any, x: Array, filters: Array, *, strides: list[int], padding: bytes, explicit_paddings: list[int],
-    data_format: bytes, dilations: list[int],
-) -> Any:  # fmt: skip
+    xp: Any,
+    x: Array,
+    filters: Array,
+    *,
+    strides: list[int],
+    padding: bytes,
+    explicit_paddings: list[int],
+    data_format: bytes,
+    dilations: list[int],
+) -> Any:
     """Images x [n, h, w, c] with filters [fh, fw, c, m]: [n, h', w', m]; NCHW: channels second.
 
     Raises InvalidArgument if ranks or channels do not fit.
@@ -129,9 +136,17 @@ def sizes_shape(c: ShapeContext) -> Shape:
     traits={NEVER_FAILS, SHARES},
 )
 def conv2d_backprop_input_op(
-    xp: Any, input_sizes: Array, filters: Array, dout: Array, *, strides: list[int], padding: bytes,
-    explicit_paddings: list[int], data_format: bytes, dilations: list[int],
-) -> Any:  # fmt: skip
+    xp: Any,
+    input_sizes: Array,
+    filters: Array,
+    dout: Array,
+    *,
+    strides: list[int],
+    padding: bytes,
+    explicit_paddings: list[int],
+    data_format: bytes,
+    dilations: list[int],
+) -> Any:
     """The gradient of Conv2D with respect to its input, of shape input_sizes [4].
 
     Raises InvalidArgument if dout is not what Conv2D gives for that shape.
@@ -151,9 +166,17 @@ def conv2d_backprop_input_op(
     traits={NEVER_FAILS, SHARES},
 )
 def conv2d_backprop_filter_op(
-    xp: Any, x: Array, filter_sizes: Array, dout: Array, *, strides: list[int], padding: bytes,
-    explicit_paddings: list[int], data_format: bytes, dilations: list[int],
-) -> Any:  # fmt: skip
+    xp: Any,
+    x: Array,
+    filter_sizes: Array,
+    dout: Array,
+    *,
+    strides: list[int],
+    padding: bytes,
+    explicit_paddings: list[int],
+    data_format: bytes,
+    dilations: list[int],
+) -> Any:
     """The gradient of Conv2D with respect to its filter, of shape filter_sizes [4].  Raises as Conv2DBackpropInput."""
     sizes = checked_sizes(filter_sizes, "filter_sizes")
     return backprop_filter(
@@ -203,9 +226,16 @@ def _gradients(conv: OpSpec, to_input: OpSpec, to_filter: OpSpec, *attrs: str) -
 
 
 _gradients(
-    conv2d_op, conv2d_backprop_input_op, conv2d_backprop_filter_op, "strides", "padding",
-    "use_cudnn_on_gpu", "data_format", "dilations", "explicit_paddings",
-)  # fmt: skip
+    conv2d_op,
+    conv2d_backprop_input_op,
+    conv2d_backprop_filter_op,
+    "strides",
+    "padding",
+    "use_cudnn_on_gpu",
+    "data_format",
+    "dilations",
+    "explicit_paddings",
+)
 
 
 # -- volumes ----------------------------------------------------------------------------------
@@ -242,9 +272,16 @@ def conv3d_op(
     traits={NEVER_FAILS, SHARES},
 )
 def conv3d_backprop_input_op(
-    xp: Any, input_sizes: Array, filters: Array, dout: Array, *, strides: list[int], padding: bytes,
-    data_format: bytes, dilations: list[int],
-) -> Any:  # fmt: skip
+    xp: Any,
+    input_sizes: Array,
+    filters: Array,
+    dout: Array,
+    *,
+    strides: list[int],
+    padding: bytes,
+    data_format: bytes,
+    dilations: list[int],
+) -> Any:
     """The gradient of Conv3D with respect to its input, of shape input_sizes [5].  Raises as Conv2DBackpropInput."""
     sizes = checked_sizes(input_sizes, "input_sizes")
     return backprop_input(sizes, filters, dout, strides, padding, data_format, dilations)
@@ -259,9 +296,16 @@ def conv3d_backprop_input_op(
     traits={NEVER_FAILS, SHARES},
 )
 def conv3d_backprop_filter_op(
-    xp: Any, x: Array, filter_sizes: Array, dout: Array, *, strides: list[int], padding: bytes,
-    data_format: bytes, dilations: list[int],
-) -> Any:  # fmt: skip
+    xp: Any,
+    x: Array,
+    filter_sizes: Array,
+    dout: Array,
+    *,
+    strides: list[int],
+    padding: bytes,
+    data_format: bytes,
+    dilations: list[int],
+) -> Any:
     """The gradient of Conv3D with respect to its filter, of shape filter_sizes [5].  Raises as Conv2DBackpropInput."""
     sizes = checked_sizes(filter_sizes, "filter_sizes")
     return backprop_filter(x, sizes, dout, strides, padding, data_format, dilations)

@@ -33,12 +33,22 @@ from headrace.ops.nn.depthwise import (
 from headrace.ops.nn.over_space import over_space
 
 __all__ = [
-    "atrous_conv2d", "conv1d", "conv2d", "conv2d_backprop_filter", "conv2d_backprop_input",
-    "conv3d", "conv3d_backprop_filter_v2", "convolution", "depthwise_conv2d",
-    "depthwise_conv2d_backprop_filter", "depthwise_conv2d_backprop_input",
-    "depthwise_conv2d_native", "depthwise_conv2d_native_backprop_filter",
-    "depthwise_conv2d_native_backprop_input", "separable_conv2d",
-]  # fmt: skip
+    "atrous_conv2d",
+    "conv1d",
+    "conv2d",
+    "conv2d_backprop_filter",
+    "conv2d_backprop_input",
+    "conv3d",
+    "conv3d_backprop_filter_v2",
+    "convolution",
+    "depthwise_conv2d",
+    "depthwise_conv2d_backprop_filter",
+    "depthwise_conv2d_backprop_input",
+    "depthwise_conv2d_native",
+    "depthwise_conv2d_native_backprop_filter",
+    "depthwise_conv2d_native_backprop_input",
+    "separable_conv2d",
+]
 
 FORMATS = {1: ("NHWC", "NCHW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 

@@ -110,9 +110,16 @@ def depthwise(
     traits={NEVER_FAILS, SHARES},
 )
 def depthwise_conv2d_op(
-    xp: Any, x: Array, filters: Array, *, strides: list[int], padding: bytes, explicit_paddings: list[int],
-    data_format: bytes, dilations: list[int],
-) -> Any:  # fmt: skip
+    xp: Any,
+    x: Array,
+    filters: Array,
+    *,
+    strides: list[int],
+    padding: bytes,
+    explicit_paddings: list[int],
+    data_format: bytes,
+    dilations: list[int],
+) -> Any:
     """Each channel of images x [n, h, w, c] with its own filters [fh, fw, c, m]: [n, h', w', c * m].
 
     Raises InvalidArgument if ranks or channels do not fit.
@@ -136,9 +143,17 @@ def _split(dout: Array, filters: Sequence[int], where: Geometry, data_format: by
     traits={NEVER_FAILS, SHARES},
 )
 def depthwise_backprop_input_op(
-    xp: Any, input_sizes: Array, filters: Array, dout: Array, *, strides: list[int], padding: bytes,
-    explicit_paddings: list[int], data_format: bytes, dilations: list[int],
-) -> Any:  # fmt: skip
+    xp: Any,
+    input_sizes: Array,
+    filters: Array,
+    dout: Array,
+    *,
+    strides: list[int],
+    padding: bytes,
+    explicit_paddings: list[int],
+    data_format: bytes,
+    dilations: list[int],
+) -> Any:
     """The gradient of DepthwiseConv2dNative with respect to its input, of shape input_sizes [4].
 
     Raises InvalidArgument if dout is not what the convolution gives for that shape.
@@ -179,9 +194,17 @@ def depthwise_backprop_input_op(
     traits={NEVER_FAILS, SHARES},
 )
 def depthwise_backprop_filter_op(
-    xp: Any, x: Array, filter_sizes: Array, dout: Array, *, strides: list[int], padding: bytes,
-    explicit_paddings: list[int], data_format: bytes, dilations: list[int],
-) -> Any:  # fmt: skip
+    xp: Any,
+    x: Array,
+    filter_sizes: Array,
+    dout: Array,
+    *,
+    strides: list[int],
+    padding: bytes,
+    explicit_paddings: list[int],
+    data_format: bytes,
+    dilations: list[int],
+) -> Any:
     """The gradient of DepthwiseConv2dNative with respect to its filter, of shape filter_sizes [4].
 
     Raises as DepthwiseConv2dNativeBackpropInput.

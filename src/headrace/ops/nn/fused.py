@@ -135,9 +135,16 @@ def _finished(
     traits={SHARES},
 )
 def fused_matmul_op(
-    xp: Any, a: Array, b: Array, *args: Array, transpose_a: bool, transpose_b: bool,
-    fused_ops: list[bytes], epsilon: float, leakyrelu_alpha: float,
-) -> Any:  # fmt: skip
+    xp: Any,
+    a: Array,
+    b: Array,
+    *args: Array,
+    transpose_a: bool,
+    transpose_b: bool,
+    fused_ops: list[bytes],
+    epsilon: float,
+    leakyrelu_alpha: float,
+) -> Any:
     """MatMul with an epilogue.  Raises as MatMul, and Unimplemented for an epilogue that is not known."""
     product = multiplied(xp, single(a), single(b), transpose_a, transpose_b)
     return _finished(product, args, fused_ops, epsilon, leakyrelu_alpha).astype(a.dtype, copy=False)
@@ -153,9 +160,16 @@ def fused_matmul_op(
     traits={SHARES},
 )
 def fused_batch_matmul_op(
-    xp: Any, x: Array, y: Array, *args: Array, adj_x: bool, adj_y: bool, fused_ops: list[bytes],
-    epsilon: float, leakyrelu_alpha: float,
-) -> Any:  # fmt: skip
+    xp: Any,
+    x: Array,
+    y: Array,
+    *args: Array,
+    adj_x: bool,
+    adj_y: bool,
+    fused_ops: list[bytes],
+    epsilon: float,
+    leakyrelu_alpha: float,
+) -> Any:
     """BatchMatMulV2 with an epilogue.  Raises as BatchMatMulV2, and as _FusedMatMul."""
     kernel = OPS["BatchMatMulV2"].kernel
     assert kernel is not None
@@ -176,10 +190,20 @@ def fused_batch_matmul_op(
     traits={SHARES},
 )
 def fused_conv2d_op(
-    xp: Any, x: Array, filters: Array, *args: Array, strides: list[int],
-    padding: bytes, explicit_paddings: list[int], data_format: bytes, filter_format: bytes,
-    dilations: list[int], fused_ops: list[bytes], epsilon: float, leakyrelu_alpha: float,
-) -> Any:  # fmt: skip
+    xp: Any,
+    x: Array,
+    filters: Array,
+    *args: Array,
+    strides: list[int],
+    padding: bytes,
+    explicit_paddings: list[int],
+    data_format: bytes,
+    filter_format: bytes,
+    dilations: list[int],
+    fused_ops: list[bytes],
+    epsilon: float,
+    leakyrelu_alpha: float,
+) -> Any:
     """Conv2D with an epilogue.  Raises as Conv2D, and Unimplemented for filters that are not HWIO."""
     if filter_format != b"HWIO" or data_format not in (b"NHWC", b"NCHW") or x.dtype.kind in "iu":
         raise errors.unimplemented(
@@ -201,10 +225,19 @@ def fused_conv2d_op(
     shape=conv_shape,
 )
 def fused_conv3d_op(
-    xp: Any, x: Array, filters: Array, *args: Array, strides: list[int], padding: bytes,
-    data_format: bytes, dilations: list[int], padding_list: list[int], fused_ops: list[bytes],
-    epsilon: float, leakyrelu_alpha: float,
-) -> Any:  # fmt: skip
+    xp: Any,
+    x: Array,
+    filters: Array,
+    *args: Array,
+    strides: list[int],
+    padding: bytes,
+    data_format: bytes,
+    dilations: list[int],
+    padding_list: list[int],
+    fused_ops: list[bytes],
+    epsilon: float,
+    leakyrelu_alpha: float,
+) -> Any:
     """Conv3D with an epilogue; padding_list: explicit padding instead of `padding`.  Raises as _FusedConv2D."""
     if padding_list:
         padding = b"EXPLICIT"
@@ -223,9 +256,18 @@ def fused_conv3d_op(
     shape=conv_shape,
 )
 def fused_depthwise_conv2d_op(
-    xp: Any, x: Array, filters: Array, *args: Array, strides: list[int], padding: bytes,
-    data_format: bytes, dilations: list[int], fused_ops: list[bytes], epsilon: float, leakyrelu_alpha: float,
-) -> Any:  # fmt: skip
+    xp: Any,
+    x: Array,
+    filters: Array,
+    *args: Array,
+    strides: list[int],
+    padding: bytes,
+    data_format: bytes,
+    dilations: list[int],
+    fused_ops: list[bytes],
+    epsilon: float,
+    leakyrelu_alpha: float,
+) -> Any:
     """DepthwiseConv2dNative with an epilogue.  Raises as _FusedConv2D."""
     out = depthwise(single(x), filters, strides, padding, data_format, dilations, [])
     made = _finished(out, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
@@ -245,10 +287,19 @@ def fused_depthwise_conv2d_op(
     shape=batch_norm_shape,
 )
 def fused_batch_norm_ex_op(
-    xp: Any, x: Array, scale: Array, offset: Array, mean: Array, variance: Array, *side_input: Array,
-    epsilon: float, exponential_avg_factor: float, activation_mode: bytes, data_format: bytes,
+    xp: Any,
+    x: Array,
+    scale: Array,
+    offset: Array,
+    mean: Array,
+    variance: Array,
+    *side_input: Array,
+    epsilon: float,
+    exponential_avg_factor: float,
+    activation_mode: bytes,
+    data_format: bytes,
     is_training: bool,
-) -> Any:  # fmt: skip
+) -> Any:
     """FusedBatchNormV3, a side input [shape of x] added, an activation applied to y.  Raises as FusedBatchNormV3."""
     y, *others = batch_norm(
         x, scale, offset, mean, variance, epsilon, exponential_avg_factor, data_format, is_training
@@ -279,9 +330,16 @@ def _checked_norm(x: Array, axes: tuple[int, ...], scale: Array, offset: Array) 
     shape=unchanged,
 )
 def fused_instance_norm_op(
-    xp: Any, x: Array, gamma: Array, beta: Array, *, reduction_axes: list[int], fused_ops: list[bytes],
-    epsilon: float, leakyrelu_alpha: float,
-) -> Any:  # fmt: skip
+    xp: Any,
+    x: Array,
+    gamma: Array,
+    beta: Array,
+    *,
+    reduction_axes: list[int],
+    fused_ops: list[bytes],
+    epsilon: float,
+    leakyrelu_alpha: float,
+) -> Any:
     """x with mean 0 and variance 1 over reduction_axes, scaled by gamma and moved by beta, both [channels].
 
     Channels are the last axis, or the second if the last one is reduced.

@@ -190,9 +190,17 @@ def _at_first_place(given: Array, out: Array, where: Geometry, use: Use) -> None
 
 
 def _max_pool_grad(
-    xp: Any, x: Array, y: Array, dy: Array, *, ksize: list[int], strides: list[int], padding: bytes,
-    data_format: bytes, explicit_paddings: Sequence[int] = (),
-) -> Any:  # fmt: skip
+    xp: Any,
+    x: Array,
+    y: Array,
+    dy: Array,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    padding: bytes,
+    data_format: bytes,
+    explicit_paddings: Sequence[int] = (),
+) -> Any:
     """The gradient of MaxPool with respect to its input: each value's goes to the first place that has it.
 
     Raises InvalidArgument if shapes do not fit.
@@ -234,9 +242,16 @@ def to_largest(given: Array, out: Array, dy: Array, where: Geometry, into: Array
 
 
 def _max_pool_grad_grad(
-    xp: Any, x: Array, y: Array, ddx: Array, *, ksize: list[int], strides: list[int], padding: bytes,
+    xp: Any,
+    x: Array,
+    y: Array,
+    ddx: Array,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    padding: bytes,
     data_format: bytes,
-) -> Any:  # fmt: skip
+) -> Any:
     """The gradient of MaxPoolGrad with respect to dy: what `ddx` [shape of x] has where the largest values are.
 
     Raises InvalidArgument if shapes do not fit.
@@ -306,9 +321,16 @@ def max_pool_3d_op(
     traits={NEVER_FAILS, SHARES},
 )
 def max_pool_3d_grad_op(
-    xp: Any, x: Array, y: Array, dy: Array, *, ksize: list[int], strides: list[int], padding: bytes,
+    xp: Any,
+    x: Array,
+    y: Array,
+    dy: Array,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    padding: bytes,
     data_format: bytes,
-) -> Any:  # fmt: skip
+) -> Any:
     """The gradient of MaxPool3D with respect to its input.  Raises as MaxPoolGrad."""
     return _max_pool_grad(
         xp, x, y, dy, ksize=ksize, strides=strides, padding=padding, data_format=data_format
@@ -323,9 +345,16 @@ def max_pool_3d_grad_op(
     shape=lambda c: c.shape("orig_output"),
 )
 def max_pool_3d_grad_grad_op(
-    xp: Any, x: Array, y: Array, ddx: Array, *, ksize: list[int], strides: list[int], padding: bytes,
+    xp: Any,
+    x: Array,
+    y: Array,
+    ddx: Array,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    padding: bytes,
     data_format: bytes,
-) -> Any:  # fmt: skip
+) -> Any:
     """The gradient of MaxPool3DGrad with respect to dy.  Raises as MaxPoolGradGrad."""
     return _max_pool_grad_grad(
         xp, x, y, ddx, ksize=ksize, strides=strides, padding=padding, data_format=data_format

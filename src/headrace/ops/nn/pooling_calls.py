@@ -32,9 +32,19 @@ from headrace.ops.nn.pooling import (
 )
 
 __all__ = [
-    "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "avg_pool_v2", "max_pool", "max_pool1d",
-    "max_pool2d", "max_pool3d", "max_pool_v2", "max_pool_with_argmax", "pool",
-]  # fmt: skip
+    "avg_pool",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "avg_pool_v2",
+    "max_pool",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_pool_v2",
+    "max_pool_with_argmax",
+    "pool",
+]
 
 # -- where the largest is ---------------------------------------------------------------------
 
@@ -99,9 +109,16 @@ def max_pool_with_argmax_op(
     shape=unchanged,
 )
 def max_pool_grad_with_argmax_op(
-    xp: Any, x: Array, dy: Array, argmax: Array, *, ksize: list[int], strides: list[int], padding: bytes,
+    xp: Any,
+    x: Array,
+    dy: Array,
+    argmax: Array,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    padding: bytes,
     include_batch_in_index: bool,
-) -> Any:  # fmt: skip
+) -> Any:
     """The gradient of MaxPoolWithArgmax with respect to its input.
 
     Raises InvalidArgument if shapes do not fit or an index is out of range.

@@ -75,8 +75,16 @@ def lrn_op(
     traits={NEVER_FAILS},
 )
 def lrn_grad_op(
-    xp: Any, dy: Array, x: Array, y: Array, *, depth_radius: int, bias: float, alpha: float, beta: float
-) -> Any:  # fmt: skip
+    xp: Any,
+    dy: Array,
+    x: Array,
+    y: Array,
+    *,
+    depth_radius: int,
+    bias: float,
+    alpha: float,
+    beta: float,
+) -> Any:
     """The gradient of LRN with respect to its input.  Raises InvalidArgument unless the three have one shape."""
     _check(x)
     if dy.shape != x.shape or y.shape != x.shape:

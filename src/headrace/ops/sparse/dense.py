@@ -233,8 +233,15 @@ def _product_shape(c: ShapeContext) -> Shape:
     shape=_product_shape,
 )
 def sparse_tensor_dense_matmul_op(
-    xp: Any, a_indices: Array, a_values: Any, a_shape: Any, b: Any, *, adjoint_a: bool, adjoint_b: bool
-) -> Any:  # fmt: skip
+    xp: Any,
+    a_indices: Array,
+    a_values: Any,
+    a_shape: Any,
+    b: Any,
+    *,
+    adjoint_a: bool,
+    adjoint_b: bool,
+) -> Any:
     """The product of a sparse matrix a [m, k] and a dense one b [k, n]; each conjugated and transposed if asked for.
 
     Indices need no order; elements of equal ones add up.

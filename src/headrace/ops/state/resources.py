@@ -324,15 +324,35 @@ def _slice_target(c: ShapeContext) -> list[Shape]:
     differentiable=False,
 )
 def resource_strided_slice_assign_op(
-    xp: Any, ref: Any, begin: Any, end: Any, strides: Any, value: Any, *, T: DType,
-    begin_mask: int, end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
-) -> None:  # fmt: skip
+    xp: Any,
+    ref: Any,
+    begin: Any,
+    end: Any,
+    strides: Any,
+    value: Any,
+    *,
+    T: DType,
+    begin_mask: int,
+    end_mask: int,
+    ellipsis_mask: int,
+    new_axis_mask: int,
+    shrink_axis_mask: int,
+) -> None:
     """variable[...] = value.  Raises InvalidArgument if value does not broadcast to the slice, NotFound."""
     assert strided_slice_assign_op.kernel is not None
     strided_slice_assign_op.kernel(
-        xp, existing(ref, T), begin, end, strides, value, begin_mask=begin_mask, end_mask=end_mask,
-        ellipsis_mask=ellipsis_mask, new_axis_mask=new_axis_mask, shrink_axis_mask=shrink_axis_mask,
-    )  # fmt: skip
+        xp,
+        existing(ref, T),
+        begin,
+        end,
+        strides,
+        value,
+        begin_mask=begin_mask,
+        end_mask=end_mask,
+        ellipsis_mask=ellipsis_mask,
+        new_axis_mask=new_axis_mask,
+        shrink_axis_mask=shrink_axis_mask,
+    )
 
 
 # -- gathering --------------------------------------------------------------------------------

@@ -23,9 +23,16 @@ __all__: list[str] = []
     sparse="lr rho epsilon grad indices",
 )
 def adadelta(
-    temporary: Temporaries, var: Array, accum: Array, accum_update: Array, grad: Array, *, lr: Any, rho: Any,
+    temporary: Temporaries,
+    var: Array,
+    accum: Array,
+    accum_update: Array,
+    grad: Array,
+    *,
+    lr: Any,
+    rho: Any,
     epsilon: Any,
-) -> None:  # fmt: skip
+) -> None:
     """accum moves towards grad^2, accum_update towards step^2, both by 1 - rho; var -= lr * step.
 
     step = grad * sqrt(accum_update + epsilon) / sqrt(accum + epsilon).
@@ -69,9 +76,17 @@ def _with_momentum(
     sparse="lr rho momentum epsilon grad indices",
 )
 def rms_prop(
-    temporary: Temporaries, var: Array, ms: Array, mom: Array, grad: Array, *, lr: Any, rho: Any, momentum: Any,
+    temporary: Temporaries,
+    var: Array,
+    ms: Array,
+    mom: Array,
+    grad: Array,
+    *,
+    lr: Any,
+    rho: Any,
+    momentum: Any,
     epsilon: Any,
-) -> None:  # fmt: skip
+) -> None:
     """ms moves towards grad^2 by 1 - rho; mom = momentum * mom + lr * grad / sqrt(ms + epsilon); var -= mom."""
     approach_square(temporary, ms, grad, rest(rho))
     scale = temporary(1)
@@ -86,9 +101,18 @@ def rms_prop(
     sparse="lr rho momentum epsilon grad indices",
 )
 def centered_rms_prop(
-    temporary: Temporaries, var: Array, mg: Array, ms: Array, mom: Array, grad: Array, *, lr: Any, rho: Any,
-    momentum: Any, epsilon: Any,
-) -> None:  # fmt: skip
+    temporary: Temporaries,
+    var: Array,
+    mg: Array,
+    ms: Array,
+    mom: Array,
+    grad: Array,
+    *,
+    lr: Any,
+    rho: Any,
+    momentum: Any,
+    epsilon: Any,
+) -> None:
     """As RMSProp, scaled by the variance: ms - mg^2, where mg moves towards grad by 1 - rho."""
     approach_square(temporary, ms, grad, rest(rho))
     approach(temporary, mg, grad, rest(rho))

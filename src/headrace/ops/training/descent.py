@@ -174,9 +174,20 @@ def adagrad_v2(
     attrs="use_nesterov: bool = false",
 )
 def adam(
-    temporary: Temporaries, var: Array, m: Array, v: Array, grad: Array, *, beta1_power: Any, beta2_power: Any,
-    lr: Any, beta1: Any, beta2: Any, epsilon: Any, use_nesterov: bool,
-) -> None:  # fmt: skip
+    temporary: Temporaries,
+    var: Array,
+    m: Array,
+    v: Array,
+    grad: Array,
+    *,
+    beta1_power: Any,
+    beta2_power: Any,
+    lr: Any,
+    beta1: Any,
+    beta2: Any,
+    epsilon: Any,
+    use_nesterov: bool,
+) -> None:
     """One step of Adam.
 
     rate = lr * sqrt(1 - beta2_power) / (1 - beta1_power); m and v move towards grad and grad^2 by
@@ -205,9 +216,20 @@ def adam(
     refs=False,
 )
 def adam_with_amsgrad(
-    temporary: Temporaries, var: Array, m: Array, v: Array, vhat: Array, grad: Array, *, beta1_power: Any,
-    beta2_power: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any,
-) -> None:  # fmt: skip
+    temporary: Temporaries,
+    var: Array,
+    m: Array,
+    v: Array,
+    vhat: Array,
+    grad: Array,
+    *,
+    beta1_power: Any,
+    beta2_power: Any,
+    lr: Any,
+    beta1: Any,
+    beta2: Any,
+    epsilon: Any,
+) -> None:
     """One step of Adam in which the scale is the largest v so far: vhat = max(vhat, v)."""
     rate = lr * np.sqrt(rest(beta2_power)) / rest(beta1_power)
     approach(temporary, m, grad, rest(beta1))
@@ -223,9 +245,18 @@ def adam_with_amsgrad(
 
 @rule("AdaMax", slots="m v", dense="beta1_power lr beta1 beta2 epsilon grad")
 def ada_max(
-    temporary: Temporaries, var: Array, m: Array, v: Array, grad: Array, *, beta1_power: Any, lr: Any,
-    beta1: Any, beta2: Any, epsilon: Any,
-) -> None:  # fmt: skip
+    temporary: Temporaries,
+    var: Array,
+    m: Array,
+    v: Array,
+    grad: Array,
+    *,
+    beta1_power: Any,
+    lr: Any,
+    beta1: Any,
+    beta2: Any,
+    epsilon: Any,
+) -> None:
     """Adam with the largest gradient so far, fading, for a scale: v = max(beta2 * v, |grad|)."""
     approach(temporary, m, grad, rest(beta1))
     step, scale = temporary(0), temporary(1)

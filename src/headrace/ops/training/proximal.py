@@ -75,9 +75,17 @@ def proximal_adagrad(
     sparse="grad indices lr l1 l2 global_step",
 )
 def adagrad_da(
-    temporary: Temporaries, var: Array, gradient_accumulator: Array, gradient_squared_accumulator: Array,
-    grad: Array, *, lr: Any, l1: Any, l2: Any, global_step: Any,
-) -> None:  # fmt: skip
+    temporary: Temporaries,
+    var: Array,
+    gradient_accumulator: Array,
+    gradient_squared_accumulator: Array,
+    grad: Array,
+    *,
+    lr: Any,
+    l1: Any,
+    l2: Any,
+    global_step: Any,
+) -> None:
     """The accumulators add up grad and grad^2; var is computed anew from them.
 
     var = -lr * (sum of grad, shrunk by l1 * global_step) / (l2 * global_step * lr + sqrt(sum of grad^2)).
@@ -108,9 +116,18 @@ def _power(temporary: Array, base: Array, lr_power: Any) -> Array:
 
 
 def _ftrl(
-    temporary: Temporaries, var: Array, accum: Array, linear: Array, grad: Array, lr: Any, l1: Any, l2: Any,
-    lr_power: Any, shrinkage: Any, multiply_linear_by_lr: bool,
-) -> None:  # fmt: skip
+    temporary: Temporaries,
+    var: Array,
+    accum: Array,
+    linear: Array,
+    grad: Array,
+    lr: Any,
+    l1: Any,
+    l2: Any,
+    lr_power: Any,
+    shrinkage: Any,
+    multiply_linear_by_lr: bool,
+) -> None:
     by_lr, over_lr = (lr, 1) if multiply_linear_by_lr else (1, lr)
     step, before = temporary(0), temporary(1)
     _power(before, accum, lr_power)
@@ -145,9 +162,18 @@ def _ftrl(
     attrs="multiply_linear_by_lr: bool = false",
 )
 def ftrl(
-    temporary: Temporaries, var: Array, accum: Array, linear: Array, grad: Array, *, lr: Any, l1: Any, l2: Any,
-    lr_power: Any, multiply_linear_by_lr: bool,
-) -> None:  # fmt: skip
+    temporary: Temporaries,
+    var: Array,
+    accum: Array,
+    linear: Array,
+    grad: Array,
+    *,
+    lr: Any,
+    l1: Any,
+    l2: Any,
+    lr_power: Any,
+    multiply_linear_by_lr: bool,
+) -> None:
     """Follow the regularized leader: accum adds up grad^2, linear the gradients, and var follows from them."""
     _ftrl(temporary, var, accum, linear, grad, lr, l1, l2, lr_power, None, multiply_linear_by_lr)
 
@@ -160,9 +186,19 @@ def ftrl(
     attrs="multiply_linear_by_lr: bool = false",
 )
 def ftrl_v2(
-    temporary: Temporaries, var: Array, accum: Array, linear: Array, grad: Array, *, lr: Any, l1: Any, l2: Any,
-    l2_shrinkage: Any, lr_power: Any, multiply_linear_by_lr: bool,
-) -> None:  # fmt: skip
+    temporary: Temporaries,
+    var: Array,
+    accum: Array,
+    linear: Array,
+    grad: Array,
+    *,
+    lr: Any,
+    l1: Any,
+    l2: Any,
+    l2_shrinkage: Any,
+    lr_power: Any,
+    multiply_linear_by_lr: bool,
+) -> None:
     """As Ftrl, with 2 * l2_shrinkage * var added to the gradients that linear adds up."""
     _ftrl(
         temporary,

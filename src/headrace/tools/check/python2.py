@@ -196,17 +196,29 @@ def _parameters(text: str) -> str:
 
 _RULES: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("a print statement", _print),
-    ("except with a comma", _substitute(r"\bexcept\s+([\w.]+|\([^)]*\))\s*,\s*(\w+)\s*:", r"except \1 as \2:")),
-    ("raise with a comma", _substitute(r"\braise\s+([\w.]+)\s*,\s*([^,\n]+)(?:,[^\n]*)?", r"raise \1(\2)")),
-    ("an exec statement", _substitute(r"(?m)^(\s*)exec\s+([^\n(][^\n]*?)\s+in\s+([^\n]+)$", r"\1exec(\2, \3)")),
+    (
+        "except with a comma",
+        _substitute(r"\bexcept\s+([\w.]+|\([^)]*\))\s*,\s*(\w+)\s*:", r"except \1 as \2:"),
+    ),
+    (
+        "raise with a comma",
+        _substitute(r"\braise\s+([\w.]+)\s*,\s*([^,\n]+)(?:,[^\n]*)?", r"raise \1(\2)"),
+    ),
+    (
+        "an exec statement",
+        _substitute(r"(?m)^(\s*)exec\s+([^\n(][^\n]*?)\s+in\s+([^\n]+)$", r"\1exec(\2, \3)"),
+    ),
     ("an exec statement", _substitute(r"(?m)^(\s*)exec\s+([^\n(][^\n]*)$", r"\1exec(\2)")),
     ("backticks", _substitute(r"`([^`]*)`", r"repr(\1)")),
     ("<> for !=", _substitute(r"<>", "!=")),
-    ("an octal number that begins with 0", _substitute(r"(?<![\w.])0([0-7]+)[lL]?(?![\w.])", r"0o\1")),
+    (
+        "an octal number that begins with 0",
+        _substitute(r"(?<![\w.])0([0-7]+)[lL]?(?![\w.])", r"0o\1"),
+    ),
     ("a long number", _substitute(r"(?<![\w.])(\d+|0[xX][0-9a-fA-F]+)[lL]\b", r"\1")),
     ("a ur string", _substitute(r"\b[uU][rR](?=\0)", "r")),
     ("parameters in brackets", _parameters),
-)  # fmt: skip
+)
 
 
 def _blank(lines: list[str], line: int, what: str, found: Parsed) -> None:
