@@ -80,7 +80,9 @@ def floor_name(index: int) -> str:
 def run(row: Row, libraries: Sequence[Library], effort: Effort) -> Outcome:
     """Measure a row; a subject that fails is not run again, and the others are."""
     outcome = Outcome(row)
-    subjects = [library.name for library in libraries]
+    subjects = [
+        library.name for library in libraries if row.tensorflow or library is not TENSORFLOW
+    ]
     subjects += [floor_name(index) for index in range(len(row.floors))]
     for _ in range(effort.runs):
         for subject in subjects:

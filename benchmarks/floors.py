@@ -9,6 +9,7 @@ import collections
 import socket
 import sys
 import threading
+from contextlib import ExitStack
 
 import numpy as np
 
@@ -90,6 +91,31 @@ def _tcp_round_trip(bench: Bench) -> None:
 
             bench.expect(step(), MESSAGE)
             bench.time(step)
+
+
+def _scatter(bench: Bench, count: int) -> None:
+    with ExitStack() as stack:
+        command = [sys.executable, "-m", "benchmarks.echo", "tcp"]
+        servers = [stack.enter_context(process(command)) for _ in range(count)]
+        connections = []
+        for server in servers:
+            address = "127.0.0.1", int(server.first_line(START_WITHIN_S))
+            connection = stack.enter_context(socket.create_connection(address))
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connections.append(connection)
+
+        def step() -> list[bytes]:
+            for connection in connections:
+                connection.sendall(MESSAGE)
+            return [connection.recv(len(MESSAGE)) for connection in connections]
+
+        bench.expect(step(), [MESSAGE] * count)
+        bench.time(step)
+
+
+def scattered(count: int) -> Floor:
+    """A 64-byte message to each of so many processes, and then its reply from each."""
+    return Floor(f"TCP to {count} at once", lambda bench: _scatter(bench, count))
 
 
 def _grpc_round_trip(bench: Bench) -> None:

@@ -181,6 +181,7 @@ class Row:
     at_most: float | None
     of_floor: float | None
     of_package: bool
+    tensorflow: bool
     moves: str
 
     @property
@@ -211,6 +212,7 @@ def row(
     at_most: float | None = None,
     of_floor: float | None = None,
     of_package: bool = False,
+    tensorflow: bool = True,
     moves: str = "",
 ) -> Callable[[RowFunction], RowFunction]:
     """Register the decorated function as a row.
@@ -219,6 +221,7 @@ def row(
     Targets: faster, at least so many times better than TensorFlow; at_most, a figure in `unit`; of_floor, at most so
     many times the first floor.
     of_package: the function is given the Library (libraries.py) instead of its module.
+    tensorflow: false where it is left out.
     moves: what a step of headrace reads and copies of what it is about, where that is more than a few numbers.
     Raises ValueError if the name is taken, naming both places.
     """
@@ -234,6 +237,7 @@ def row(
             at_most,
             of_floor,
             of_package,
+            tensorflow,
             moves,
         )
         if made.name in TABLE:

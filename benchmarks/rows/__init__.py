@@ -6,6 +6,7 @@ from benchmarks.row import TABLE
 from benchmarks.rows import (  # noqa: F401  (they register their rows)
     arithmetic,
     contention,
+    fanout,
     footprint,
     graphs,
     local,
@@ -22,6 +23,7 @@ AREAS = (
     "arithmetic",
     "pipelines",
     "remote",
+    "fanout",
     "transfer",
     "contention",
     "training",

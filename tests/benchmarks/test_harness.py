@@ -40,6 +40,7 @@ def made(**fields: object) -> Row:
         "at_most": None,
         "of_floor": None,
         "of_package": True,
+        "tensorflow": True,
         "moves": "",
     }
     return Row(**{**given, **fields})  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from headrace.run.scope import Scope
 from headrace.serve.connect import local_servers
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc.cancelled_calls import ORDERED, CancelledCalls
+from headrace.serve.rpc.gather import Begun
 from headrace.serve.rpc.methods import Method
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
@@ -48,6 +49,12 @@ class Peer(Protocol):
 
         wait_for_ready: for a server that is not up yet, else that is Unavailable.
         watched: false if the result need not complete before somebody waits for it, or watches it.
+        """
+
+    def begin(self, method: Method, request: Any, scope: Scope) -> Begun | Pending[Any]:
+        """Send a request whose reply this thread will read, with those of others: see serve.rpc.gather.
+
+        Where that is not possible it is a `call`.
         """
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
@@ -141,6 +148,10 @@ class InProcessPeer:
         except RuntimeError as error:  # shut down, or the system has no more threads
             pending.reject(errors.unavailable(f"{method.name} on {self.name}: {error}"))
         return pending
+
+    def begin(self, method: Method, request: Any, scope: Scope) -> Begun | Pending[Any]:
+        """See `Peer`."""
+        return self.call(method, request, scope)
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
         """See `Peer`."""

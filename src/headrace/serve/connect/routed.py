@@ -22,6 +22,7 @@ from headrace.serve.lane.connection import Told
 from headrace.serve.lane.options import lane_options, max_message_bytes
 from headrace.serve.lane.wire import VERSION
 from headrace.serve.rpc.cancelled_calls import cancelled_calls_of
+from headrace.serve.rpc.gather import Begun
 from headrace.serve.rpc.methods import (
     ATTEND_SESSION,
     CREATE_SESSION,
@@ -90,6 +91,16 @@ class RoutedPeer:
         elif not self._asked:
             self._ask()
         return pending
+
+    def begin(self, method: Method, request: Any, scope: Scope) -> Begun | Pending[Any]:
+        """See `Peer`."""
+        lane = self._lane
+        if lane is not None and not self._rpcs.silent:
+            try:
+                return lane.begin(method, request, scope)
+            except Unreachable as error:
+                self._give_up(lane, error)
+        return self.call(method, request, scope)
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
         """See `Peer`."""

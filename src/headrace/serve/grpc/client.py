@@ -25,6 +25,7 @@ from headrace.serve.grpc.server import (
 )
 from headrace.serve.lane.options import max_message_bytes
 from headrace.serve.rpc.cancelled_calls import MOST_BY_GRPC, ORDERED, CancelledCalls, new_number
+from headrace.serve.rpc.gather import Begun
 from headrace.serve.rpc.methods import INLINE, Method
 from headrace.serve.rpc.security import Security, chosen
 from headrace.serve.rpc.status import as_op_error, from_bytes, from_text
@@ -183,6 +184,10 @@ class GrpcPeer:
 
         future.add_done_callback(arrived)
         return pending
+
+    def begin(self, method: Method, request: Any, scope: Scope) -> Begun | Pending[Any]:
+        """See `Peer`."""
+        return self.call(method, request, scope)
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
         """See `Peer`."""

@@ -20,6 +20,7 @@ from headrace.codec.frames import Frame, Kind, pack, whole
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.connect.liveness import OutstandingRpcs
+from headrace.serve.lane.begun import LaneBegun, begin
 from headrace.serve.lane.connect import Connector, Unreachable
 from headrace.serve.lane.connection import Connection, Told, read_limit
 from headrace.serve.lane.event_loop import event_loop
@@ -111,6 +112,10 @@ class LanePeer:
             raise
         call.begin(watched)
         return call
+
+    def begin(self, method: Method, request: Any, scope: Scope) -> LaneBegun | Pending[Any]:
+        """Send a request whose reply this thread will read.  Raises Unreachable."""
+        return begin(self, method, request, scope)
 
     def call_now(self, method: Method, request: Any, scope: Scope, again: bool = True) -> Any:
         """Send a request and wait for the reply.  again: see `call`.  Raises Unreachable.

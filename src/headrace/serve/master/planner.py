@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from headrace.base import errors
-from headrace.base.traits import CONTROL_FLOW
+from headrace.base.traits import CONTROL_FLOW, NEVER_FAILS
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import Importer, graph_def
@@ -25,6 +25,7 @@ from headrace.plan.progress import Progress
 from headrace.plan.prune import Pruned, needed
 from headrace.plan.relay import Stages, relay
 from headrace.plan.structure import all_alive
+from headrace.run.exec.keys import source_task, target_task, task_of
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.connect.cluster_view import ClusterView
@@ -35,6 +36,7 @@ from headrace.serve.master.plans import PartitionHandle, Plan, Signature, tensor
 from headrace.serve.master.worker_sessions import WorkerSessions
 from headrace.serve.observe.placement_log import MASTER, log_placement
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.gather import Gather
 from headrace.serve.rpc.status import again, to_detail
 from headrace.serve.rpc.waiting import follow
 
@@ -208,6 +210,8 @@ class Planner:
             pruned, feeds, fetches, devices = self._placed_nodes(graph, signature, scope)
             incarnations, starts = self._cluster.incarnations(devices.values(), scope)
             self._tell(self._starts.earlier(starts), scope)
+            if not signature[-1]:
+                pruned = _without_meeting_points(pruned, devices)
             parts = partition(pruned, feeds, fetches, devices, incarnations.__getitem__)
             has_control_flow = any(CONTROL_FLOW in op.traits for op in pruned.ops)
             alive = len(parts) == 1 or all_alive(pruned, feeds, devices)
@@ -347,7 +351,6 @@ class Planner:
         alive: what passes between them is never dead.  linked: small values pass over the connections on which the
         parts are asked for.  exact: every node is to run as it is written.
         """
-        asked = []
         options = pb.GraphOptions()
         options.CopyFrom(self._config.graph_options)
         if exact:
@@ -355,49 +358,37 @@ class Planner:
         pushing = self._cluster.pushing(part.task for part in parts)
         with self._lock:
             self._reached.update(part.task for part in parts)
-        for part in parts:
-            others = sorted(pushing - {part.task}) if part.task in pushing else []
-            request = pb.RegisterGraphRequest(
-                session_handle=self._handle,
-                graph_def=part.graph_def,
-                graph_options=options,
-                has_control_flow=has_control_flow,
-                headrace_all_alive=alive,
-                headrace_pushes_to=others,
-                headrace_pushed_by=others,
-                headrace_feed_keys=[*part.feeds.values(), *part.taken],
-                headrace_fetch_keys=[*part.fetches.values(), *part.given],
-                headrace_linked_to=self._own_task if linked and part.task != self._own_task else "",
-                headrace_reported=True,
-                headrace_starts=starts,
-                create_worker_session_called=created,
-                config_proto=self._config,
-            )
-            asked.append(
-                self._cluster.worker(part.task).call(methods.REGISTER_GRAPH, request, scope)
-            )
-        registered: list[PartitionHandle] = []
-        failed: errors.OpError | None = None
-        for part, reply in zip(parts, asked, strict=True):
-            try:
-                handle = reply.wait(scope).graph_handle
-            except errors.OpError as error:
-                failed = failed or errors.detached(error)
-                continue
-            registered.append(
-                PartitionHandle(
-                    part.task,
-                    handle,
-                    {tensor.name: key for tensor, key in part.feeds.items()},
-                    {tensor.name: key for tensor, key in part.fetches.items()},
-                    part.taken,
-                    part.given,
+        same = pb.RegisterGraphRequest(
+            session_handle=self._handle,
+            graph_options=options,
+            has_control_flow=has_control_flow,
+            headrace_all_alive=alive,
+            headrace_reported=True,
+            create_worker_session_called=created,
+            config_proto=self._config,
+        )
+        with Gather(scope, 0.0, first_ends_all=False) as gather:
+            for part in parts:
+                to, by = _neighbours(part) if part.task in pushing else (set(), set())
+                own = pb.RegisterGraphRequest(
+                    graph_def=part.graph_def,
+                    headrace_pushes_to=sorted(to & pushing),
+                    headrace_pushed_by=sorted(by & pushing),
+                    headrace_feed_keys=[*part.feeds.values(), *part.taken],
+                    headrace_fetch_keys=[*part.fetches.values(), *part.given],
+                    headrace_linked_to=self._own_task
+                    if linked and part.task != self._own_task
+                    else "",
+                    headrace_starts={t: starts[t] for t in {part.task, *to} if t in starts},
                 )
-            )
-        if failed is not None:
-            self.deregister(registered)
-            raise errors.copied(failed)
-        return registered
+                own.MergeFrom(same)
+                worker = self._cluster.worker(part.task)
+                gather.add(worker.begin(methods.REGISTER_GRAPH, own, scope))
+            try:
+                return _as_registered(parts, gather.replies())
+            except errors.OpError:
+                self.deregister(_as_registered(parts, gather.found()))
+                raise
 
     def deregister(self, parts: Iterable[PartitionHandle]) -> list[Pending[Any]]:
         """Have the tasks forget them; the replies."""
@@ -445,6 +436,50 @@ class Planner:
                 )
             )
         return asked
+
+
+def _as_registered(
+    parts: Sequence[Partition], replies: Sequence[pb.RegisterGraphResponse | None]
+) -> list[PartitionHandle]:
+    """Those of `parts` that were registered."""
+    return [
+        PartitionHandle(
+            part.task,
+            reply.graph_handle,
+            {tensor.name: key for tensor, key in part.feeds.items()},
+            {tensor.name: key for tensor, key in part.fetches.items()},
+            part.taken,
+            part.given,
+        )
+        for part, reply in zip(parts, replies, strict=True)
+        if reply is not None
+    ]
+
+
+def _neighbours(part: Partition) -> tuple[set[str], set[str]]:
+    """The other tasks that it sends values to, and those that it receives them from."""
+    to, by = set(map(target_task, part.sends)), set(map(source_task, part.receives))
+    return to - {part.task}, by - {part.task}
+
+
+def _without_meeting_points(pruned: Pruned, devices: Mapping[Operation, str]) -> Pruned:
+    """Without nodes that only wait for nodes on several tasks, and that nothing waits for: a step ends when all have.
+
+    An initializer of variables is one; else every task would have to tell its task that it has done its part.
+    """
+    awaited = {before for controls in pruned.controls.values() for before in controls}
+    meeting = {
+        op
+        for op in pruned.ops
+        if not (op.inputs or op.outputs)
+        and NEVER_FAILS in op.traits
+        and op not in awaited
+        and len({task_of(devices[each]) for each in (op, *pruned.controls[op])}) > 1
+    }
+    if not meeting:
+        return pruned
+    left = [op for op in pruned.ops if op not in meeting]
+    return Pruned(left, {op: pruned.controls[op] for op in left})
 
 
 def _raise_lost(tasks: Sequence[str], error: errors.OpError, scope: Scope) -> None:

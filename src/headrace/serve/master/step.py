@@ -22,6 +22,7 @@ from headrace.serve.lane.links import LinkedCall, Links
 from headrace.serve.master.plans import InLine
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.gather import Gather
 from headrace.serve.rpc.waiting import passed_deadline, patient
 
 _PATIENCE_S = 0.025  # past the deadline, for the tasks to say what they were waiting for
@@ -50,10 +51,30 @@ def run_parts(
     step_id = requests[0].step_id
     cluster.outstanding[step_id] = parts, time.monotonic()
     try:
-        with Scope(parent=scope) as step:
-            return _Step(step, linked).run(cluster, own_task, parts, method, requests)
+        if linked or any(part.task == own_task for part in parts):
+            with Scope(parent=scope) as step:
+                return _Step(step, linked).run(cluster, own_task, parts, method, requests)
+        return _run_elsewhere(cluster, parts, method, requests, scope)
     finally:
         del cluster.outstanding[step_id]
+
+
+def _run_elsewhere(
+    cluster: ClusterView, parts: Sequence[OutstandingPart], method: methods.Method, requests: Sequence[Any],
+    scope: Scope,
+) -> list[Any]:  # fmt: skip
+    """As `run_parts`, of other tasks' parts between which nothing passes over the connections of their calls."""
+    worker = cluster.worker
+    with Gather(scope, _PATIENCE_S) as gather:
+        try:
+            for part, request in zip(parts, requests, strict=True):
+                gather.add(worker(part.task).begin(method, request, scope))
+            return gather.replies()
+        except errors.OpError as error:
+            if not passed_deadline(scope):
+                raise
+            failure = errors.detached(_of_the_late(scope, error, gather.failed))
+        raise errors.copied(failure) from failure.__cause__
 
 
 def _run_one(
@@ -158,6 +179,17 @@ def run_line(
     return found
 
 
+def _of_the_late(
+    scope: Scope, error: errors.OpError, failed: Sequence[errors.OpError]
+) -> errors.OpError:
+    """What to report of parts that ran into the deadline: the one that says most.  error: what was raised here."""
+    late_ones = [  # a task that only knows that it was to stop says Cancelled
+        e for e in (error, *failed) if not isinstance(e, errors.CancelledError)
+    ]
+    told = [e for e in late_ones if e.node and RECEIVE not in traits_of(e.op_type)]
+    return (told or late_ones or [scope.deadline_error()])[0]
+
+
 class _Step:
     def __init__(self, scope: Scope, linked: bool) -> None:
         self._scope = scope
@@ -257,11 +289,7 @@ class _Step:
                         pending.wait(late)
             for pending in self._asked.values():  # TensorFlow's tasks know of no deadline
                 pending.abandon(error)
-            late_ones = [  # a task that only knows that it was to stop says Cancelled
-                e for e in (error, *self._failed) if not isinstance(e, errors.CancelledError)
-            ]
-            told = [e for e in late_ones if e.node and RECEIVE not in traits_of(e.op_type)]
-            return (told or late_ones or [self._scope.deadline_error()])[0]
+            return _of_the_late(self._scope, error, self._failed)
         first = self._failed[0] if self._failed else error  # what fails from now on was told to end
         self._end(error)
         return first
