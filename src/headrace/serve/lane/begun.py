@@ -119,7 +119,7 @@ def begin(
     try:
         scope.check()
         connection = peer._take(scope, fresh=not again)
-        if peer._given_up.any and method in ORDERED:
+        if peer._cancelled_calls.any and method in ORDERED:
             told = peer._tell_ahead(connection)
         peer._send(connection, CODECS[method], request, scope, Kind.REQUEST)
     except BaseException as failure:
