@@ -26,7 +26,7 @@ DOCS = sorted(
     ]
 )
 TOP = ("src/", "tests/", "examples/", "benchmarks/", "scripts/", ".ci/")
-COMMANDS = ("serve", "inspect", "top", "demo")
+COMMANDS = ("serve", "inspect", "top", "demo", "explain")
 TARGETS = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 

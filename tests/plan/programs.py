@@ -8,6 +8,7 @@ import numpy as np
 
 from headrace.plan.compile import compile_program
 from headrace.plan.prune import needed
+from headrace.run.exec.instructions import Instruction
 from headrace.run.exec.kernel import Runtime, StepState
 from headrace.run.exec.program import Program, Segment
 from headrace.run.scope import Scope
@@ -27,12 +28,15 @@ def run(program: Program, runtime: Runtime, values: list[Any]) -> list[Any]:
         return program.run(StepState(runtime, scope, 1), values)
 
 
+def instructions(program: Program) -> list[Instruction]:
+    """Those that do not wait."""
+    segments = [item.work for item in program.items if isinstance(item.work, Segment)]
+    return [each for segment in segments for each in segment.code.instructions]
+
+
 def nodes(program: Program) -> list[str]:
     """Names of the nodes that instructions stand for."""
-    return [
-        node.name for item in program.items if isinstance(item.work, Segment)
-        for node in item.work.nodes
-    ]  # fmt: skip
+    return [each.node.name for each in instructions(program)]
 
 
 def together_and_apart(

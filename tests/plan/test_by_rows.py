@@ -11,9 +11,9 @@ import pytest
 import headrace as tf
 from headrace.base.traits import MAY_WAIT, PER_RECORD, STATEFUL
 from headrace.graph.registry import OPS, OpSpec, specs
-from headrace.plan import by_rows as table
 from headrace.plan.binding import bound_kernel, returns_value
-from headrace.plan.by_rows import Node, by_rows
+from headrace.plan.rules import by_rows as table
+from headrace.plan.rules.by_rows import Node, by_rows
 from headrace.run.queues.columns import row
 
 ROWS = 5

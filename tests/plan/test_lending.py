@@ -20,6 +20,7 @@ from headrace.run.exec.kernel import Runtime, StepState
 from headrace.run.exec.keys import key
 from headrace.run.exec.program import Program, Segment
 from headrace.run.exec.rendezvous import Rendezvous
+from headrace.run.exec.straight import Code
 from headrace.run.scope import Scope
 from headrace.run.state.variable import Lease, ResourceVariable, State, Variable
 
@@ -233,9 +234,9 @@ def test_what_was_fed_is_let_go_of_by_the_node_that_uses_it_last(last: str) -> N
     registers[1:3] = [np.ones(SHAPE, np.float32), np.ones(SHAPE, np.float32)]
     fed = weakref.ref(registers[1])
     there = {}
-    for node, instruction in zip(segment.nodes, segment.instructions, strict=True):
-        instruction(registers)
-        there[node.name] = fed() is not None
+    for instruction in segment.code.instructions:
+        Code([instruction]).run(registers)
+        there[instruction.node.name] = fed() is not None
     assert there == ({"once": False} if last == "once" else {"once": True, "again": False})
 
 

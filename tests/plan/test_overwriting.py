@@ -11,9 +11,8 @@ import pytest
 import headrace as tf
 from headrace.graph.registry import OPS, get
 from headrace.plan import check
-from headrace.run.exec import program
-from headrace.run.exec.program import Segment
-from tests.plan.programs import compiled
+from headrace.run.exec import straight
+from tests.plan.programs import compiled, instructions
 
 VALUE = np.linspace(-1, 1, 10).astype(np.float32)
 
@@ -28,13 +27,7 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def overwriting(fetches: list[Any], feeds: list[Any]) -> set[str]:
     """Nodes whose result takes the memory of an input."""
-    return {
-        node.name
-        for item in compiled(fetches, feeds).items
-        if isinstance(item.work, Segment)
-        for node, recipe in zip(item.work.nodes, item.work.recipes, strict=True)
-        if recipe is not None and isinstance(recipe[0], np.ufunc) and len(recipe[1]) > recipe[0].nin
-    }
+    return {each.node.name for each in instructions(compiled(fetches, feeds)) if each.over >= 0}
 
 
 def fed(*shape: int | None) -> Any:
@@ -112,7 +105,7 @@ def test_what_somebody_may_still_look_at_is_left_alone(
 def test_hot_steps_change_neither_what_they_were_fed_nor_what_they_gave(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(program, "HOT", 2)
+    monkeypatch.setattr(straight, "HOT", 2)
     x = fed(10)
     value = x
     for _ in range(10):

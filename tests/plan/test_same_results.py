@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import headrace as tf
 from headrace.plan import check
-from headrace.plan.compile import Compiler
 from headrace.plan.prune import needed
-from headrace.run.exec import program, straight
+from headrace.run.exec import straight
 from headrace.run.exec.program import Segment
+from tests.plan import programs
 
 Recipe = list[tuple[int, int, int, int]]
 """(kind of node, first input, second input, a small number)"""
@@ -129,9 +129,9 @@ def test_random_graphs_give_what_they_give_as_written(
         for session in (quick, plain):
             session.run(built.init)
         patch.setattr(check, "enabled", checked)  # a checked kernel writes into no input
-        # The second run is of rows, the others are compiled part by part.
-        patch.setattr(program, "HOT", 2)
-        patch.setattr(program, "is_worth_it", lambda recipes, count: len(recipes) == count)
+        # From the second run on it is compiled part by part.
+        patch.setattr(straight, "HOT", 2)
+        patch.setattr(straight, "FEWEST", 0)
         patch.setattr(straight, "PART", part)
         for _ in range(5):
             theirs = outcome(plain, fetches, feeds)
@@ -159,11 +159,11 @@ def test_a_traced_step_lists_every_node_that_the_user_wrote(recipe: Recipe) -> N
 
 def instructions(fetches: list[Any], feeds: tuple[Any, ...] = ()) -> list[str]:
     """Names of the nodes that a step runs."""
-    pruned = needed(feeds, fetches, [])
-    devices = dict.fromkeys(pruned.ops, "/job:localhost/replica:0/task:0/device:CPU:0")
-    program = Compiler(pruned, feeds, fetches, devices, {}, np, True).program()
-    works = [item.work for item in program.items]
-    names = [n.name for w in works for n in (w.nodes if isinstance(w, Segment) else [w.node])]
+    works = [item.work for item in programs.compiled(fetches, [*feeds]).items]
+    names = []
+    for work in works:
+        many = work.code.instructions if isinstance(work, Segment) else [work]
+        names += [each.node.name for each in many]
     return list(dict.fromkeys(names))  # a node may take several instructions
 
 
@@ -176,7 +176,7 @@ def graph() -> Any:
 @pytest.mark.usefixtures("graph")
 class TestWhatRunsOnce:
     def test_equal_nodes_run_once_whatever_they_are_called(self) -> None:
-        x = tf.placeholder(tf.float32, [None], name="x")
+        x = tf.placeholder(tf.float32, [3], name="x")  # which is too small to run by blocks
         first = tf.tanh(x * 2.0, name="first")
         second = tf.tanh(x * 2.0, name="second")
         assert instructions([first + second], (x,)) == ["mul", "first", "add"]
@@ -274,9 +274,7 @@ class TestWhatRunsOnce:
         y = x
         for _ in range(50):
             y = tf.tanh(y) * 0.5
-        pruned = needed([x], [y], [])
-        devices = dict.fromkeys(pruned.ops, "")
-        program = Compiler(pruned, [x], [y], devices, {}, np, True).program()
+        program = programs.compiled([y], [x])
         assert len(program.template) < 8  # the step, the feed, 0.5, and a few in turn
 
 

@@ -10,10 +10,8 @@ import pytest
 
 import headrace as tf
 from headrace.ops.linalg import products as linear
-from headrace.plan import updates
-from headrace.plan.compile import compile_program
-from headrace.plan.prune import needed
-from headrace.run.exec.program import Program, Segment
+from headrace.plan.rules import updates
+from tests.plan import programs
 
 Array = np.ndarray[Any, Any]
 
@@ -32,12 +30,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def nodes(targets: list[Any], feeds: list[Any]) -> list[str]:
     """Names of the nodes that instructions stand for."""
-    program = compile_program(needed(feeds, [], targets), feeds, [], devices={}, memos={})
-    assert isinstance(program, Program)
-    return [
-        node.name for item in program.items if isinstance(item.work, Segment)
-        for node in item.work.nodes
-    ]  # fmt: skip
+    return programs.nodes(programs.compiled([], feeds, targets))
 
 
 def random(*shape: int) -> Array:

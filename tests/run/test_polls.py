@@ -12,7 +12,8 @@ import pytest
 
 import headrace as tf
 from headrace.graph import registry
-from headrace.plan.compile import Compiler
+from headrace.plan import compile
+from headrace.plan.ir import Step
 from headrace.run.exec.program import Program, Segment
 from headrace.run.exec.straight import HOT
 
@@ -155,9 +156,9 @@ def looks(program: Program) -> list[str]:
     found = []
     for item in program.items:
         if isinstance(item.work, Segment):
-            for node, work in zip(item.work.nodes, item.work.instructions, strict=True):
-                if work.__name__ == "go_on":
-                    found.append(node.name)
+            for each in item.work.code.instructions:
+                if getattr(each.kernel, "__name__", "") == "go_on":
+                    found.append(each.node.name)
     return found
 
 
@@ -165,13 +166,13 @@ def looks(program: Program) -> list[str]:
 def programs(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
     """What is compiled."""
     made: list[Program] = []
-    program = Compiler.program
+    emit = compile.emit
 
-    def noted(compiler: Compiler) -> Program:
-        made.append(program(compiler))
+    def noted(*versions: Step) -> Program:
+        made.append(emit(*versions))
         return made[-1]
 
-    monkeypatch.setattr(Compiler, "program", noted)
+    monkeypatch.setattr(compile, "emit", noted)
     return made
 
 

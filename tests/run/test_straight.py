@@ -1,4 +1,4 @@
-"""Segments as rows and compiled to straight-line source: the same values and errors as the closures, part by part."""
+"""Code as rows and compiled to straight-line source: the same values and errors, part by part."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.run.exec import instructions as make
-from headrace.run.exec import program, straight
+from headrace.run.exec import instructions as does
+from headrace.run.exec import straight
+from headrace.run.exec.instructions import CALL, MANY, RELEASE, Instruction
 from headrace.run.exec.kernel import NodeInfo
-from headrace.run.exec.program import Segment, run_segment
-from headrace.run.exec.straight import HOT, Part, Recipe
+from headrace.run.exec.straight import HOT, Code, Part
 
 
 class Step:
-    """As much of a step as segments look at."""
+    """As much of a step as errors look at."""
 
-    stats = None
     step_id = 0
 
 
@@ -32,44 +31,40 @@ class Thing:
     """A value whose end can be seen."""
 
 
+def node(number: int = 0) -> NodeInfo:
+    return NodeInfo(f"n{number}", "Add", "/cpu:0", {}, None, {})
+
+
 class Made:
-    """Instructions beside what `Part` wants to know of them."""
+    """Instructions, one after the other."""
 
     def __init__(self) -> None:
-        self.instructions: list[Callable[[list[Any]], None]] = []
-        self.recipes: list[Recipe | None] = []
-        self.inputs: list[tuple[int, ...]] = []
-        self.outputs: list[tuple[int, ...]] = []
+        self.instructions: list[Instruction] = []
 
     def _add(
-        self, work: Any, recipe: Recipe | None, inputs: tuple[int, ...], outputs: tuple[int, ...]
+        self, kernel: Any, inputs: tuple[int, ...], outputs: tuple[int, ...], kind: int
     ) -> Made:
-        self.instructions.append(work)
-        self.recipes.append(recipe)
-        self.inputs.append(inputs)
-        self.outputs.append(outputs)
+        made = Instruction(kernel, inputs, outputs, node(len(self.instructions)), kind)
+        self.instructions.append(made)
         return self
 
     def call(self, kernel: Callable[..., Any], inputs: tuple[int, ...], out: int) -> Made:
-        work = make.call(kernel, inputs, (out,), True)
-        return self._add(work, (kernel, inputs, (out,)), inputs, (out,))
+        return self._add(kernel, inputs, (out,), CALL)
 
     def opaque(self, kernel: Callable[..., Any], inputs: tuple[int, ...], out: int) -> Made:
-        return self._add(make.call(kernel, inputs, (out,), True), None, inputs, (out,))
+        """What does not become a line of source."""
+        return self._add(lambda *values: [kernel(*values)], inputs, (out,), MANY)
 
     def release(self, *registers: int) -> Made:
-        return self._add(make.release(registers), (None, registers, ()), (), ())
+        return self._add(does.release(registers), (), registers, RELEASE)
 
     def part(self, start: int = 0) -> Part:
-        return Part(self.instructions, self.recipes, self.inputs, self.outputs, start)
+        return Part(self.instructions, start)
 
     def both(self, registers: list[Any]) -> tuple[list[Any], list[Any]]:
-        """The registers after the closures (and the rows, which leave the same), and after the compiled part."""
-        before, between, after = registers.copy(), registers.copy(), registers.copy()
-        for work in self.instructions:
-            work(before)
-        straight.run_rows(straight.rows_of(self.instructions, self.recipes), between)
-        assert between == before
+        """The registers after the rows, and after the compiled part."""
+        before, after = registers.copy(), registers.copy()
+        Code(self.instructions).run(before)
         self.part().function(after)
         return before, after
 
@@ -91,9 +86,7 @@ def test_a_register_is_written_for_others_only_if_they_look() -> None:
     assert before == after == [None, 1, 6, 3]
     assert made.release(1).both([None, 1, None, None]) == ([None, None, 6, 3], [None, None, 6, 3])
     lonely = Made().call(plus, (1, 1), 2).call(plus, (2, 1), 2).call(plus, (2, 2), 2)
-    text, _ = lonely.part()._source(
-        lonely.instructions, lonely.recipes, lonely.inputs, lonely.outputs
-    )
+    text, _ = lonely.part()._source(lonely.instructions)
     assert text.count("r[2] =") == 1
 
 
@@ -106,7 +99,7 @@ def test_a_register_that_something_else_writes_is_read_anew() -> None:
 def test_operators_become_signs_and_what_is_read_twice_is_loaded_once() -> None:
     made = Made().call(operator.sub, (1, 2), 3).call(operator.truediv, (3, 2), 3)
     made.call(operator.ge, (3, 1), 4).call(operator.neg, (2,), 5)
-    text, names = made.part()._source(made.instructions, made.recipes, made.inputs, made.outputs)
+    text, names = made.part()._source(made.instructions)
     assert all(made in text for made in ("v3 = v1 - v2", "v3 / v2", "v3 >= v1"))
     assert [*names.values()] == [operator.neg]
     assert text.count("= r[2]") == 1
@@ -188,18 +181,13 @@ def test_a_row_that_fails_is_found(failing: int) -> None:
             raise ValueError("that one")
         return values[0] + 1
 
-    segment = Segment()
+    made = Made()
     for number in range(10):  # the same registers again and again: rows that are equal, but for one
-        inputs = (1, 2) if number != 4 else (1, 2, 2)
-        segment.instructions.append(make.call(kernel, inputs, (1,), True))
-        segment.recipes.append((kernel, inputs, (1,)))
-        segment.inputs.append(inputs)
-        segment.outputs.append((1,))
-        segment.nodes.append(NodeInfo(f"n{number}", "Add", "/cpu:0", {}, None, {}))
-    run_segment(segment, [None, 100, 77], PLAIN)
-    assert segment.rows is not None
+        made.call(kernel, (1, 2) if number != 4 else (1, 2, 2), 1)
+    code = Code(made.instructions)
+    code.run([PLAIN, 100, 77])
     with pytest.raises(tf.errors.OpError, match="that one") as caught:
-        run_segment(segment, [None, 0, 77], PLAIN)
+        code.run([PLAIN, 0, 77])
     assert caught.value.node == f"n{failing}"
 
 
@@ -238,12 +226,12 @@ def test_a_step_that_runs_often_is_compiled_and_still_names_what_fails(
         made.append(Part(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(program, "Part", part)
+    monkeypatch.setattr(straight, "Part", part)
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [None], name="x")
         index = tf.placeholder(tf.int32, [], name="index")
         y = x
-        for _ in range(10):  # which plan.fuse leaves alone
+        for _ in range(10):  # which plan.rules.elementwise leaves alone
             y = tf.gather(tf.tanh(y), [2, 0, 1])
         picked = tf.gather(y, index, name="picked")
         result = tf.negative(picked + 1.0, name="result")
@@ -260,14 +248,9 @@ def test_a_step_that_runs_often_is_compiled_and_still_names_what_fails(
 
 
 def test_a_short_segment_stays_as_it_is() -> None:
-    segment = Segment()
+    made = Made()
     for _ in range(straight.FEWEST - 1):
-        segment.instructions.append(make.call(plus, (1, 1), (2,), True))
-        segment.recipes.append((plus, (1, 1), (2,)))
-        segment.inputs.append((1, 1))
-        segment.outputs.append((2,))
-
-    hot(lambda: run_segment(segment, [None, 1, None], PLAIN))
-    assert segment.rows is None
-    assert segment.parts == []
-    assert segment.runs == HOT + 1
+        made.call(plus, (1, 1), 2)
+    code = Code(made.instructions)
+    hot(lambda: code.run([PLAIN, 1, None]))
+    assert code.parts == []

@@ -75,7 +75,10 @@ def test_without_a_command_the_overview_goes_to_stderr() -> None:
     [
         ("sevre", "there is no command 'sevre'; did you mean 'serve'?"),
         ("dmeo", "there is no command 'dmeo'; did you mean 'demo'?"),
-        ("xyzzy", "there is no command 'xyzzy'; there are check, demo, inspect, run, serve, top."),
+        (
+            "xyzzy",
+            "there is no command 'xyzzy'; there are check, demo, explain, inspect, run, serve, top.",
+        ),
     ],
 )
 def test_an_unknown_command_suggests_its_neighbours(typed: str, hint: str) -> None:

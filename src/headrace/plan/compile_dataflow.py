@@ -30,10 +30,10 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
+from headrace.plan.aliases import aliases_in, references_in
 from headrace.plan.alone import alone
 from headrace.plan.binding import bound_kernel, input_names, returns_value, wants_reference
 from headrace.plan.effort import MUCH, effort
-from headrace.plan.live import live_tensors, references_in
 from headrace.plan.prune import Pruned
 from headrace.run.exec import flow_nodes as does
 from headrace.run.exec.dataflow import POLL_EVERY, DataflowProgram
@@ -66,7 +66,7 @@ def compile_dataflow(
     fed = {tensor: _argument(index, tensor) for index, tensor in enumerate(args)}
     nodes: dict[Operation, Node] = {}
     references = references_in(ops)
-    live = live_tensors(ops, references)
+    live = aliases_in(ops, references)
     repeats = any(
         NEXT_ITERATION in op.traits for op in ops
     )  # and several times of it may be under way

@@ -1,9 +1,8 @@
-"""Effort: how much nodes may have to do, and where a step polls whether it is to go on.
+"""Effort: how much nodes may have to do, and where a step polls.
 
-A segment never waits, so nothing in it hears that the caller has gone or that the time limit has passed.  Where much
-may have been done since the last look, one stands before the next node (`run.exec.instructions.look`); steps of small
-nodes have none.  Nothing is cut short: a step ends before a kernel, and in one only if that polls (`run.exec.polling`).
-Called by: plan.compile, plan.compile_dataflow.
+Nothing is cut short: a step ends before a kernel (`plan.scheduling` says which), and in one only if that polls
+(`run.polling`).
+Called by: plan.scheduling, plan.registers, plan.compile_dataflow.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ def _most(inputs: Sequence[Tensor], outputs: Sequence[Tensor], unknown: int) -> 
 
 
 class Pace:
-    """The looks of a program, segment by segment."""
+    """The polls of a program, segment by segment."""
 
     def __init__(self) -> None:
-        self._done: dict[object, int] = {}  # since the last look, by segment
+        self._done: dict[object, int] = {}  # since the last poll, by segment
 
-    def look_before(self, ops: Iterable[Operation], segment: object, again: bool) -> bool:
-        """Whether to look before these nodes, which come next in the segment and run as one.
+    def poll_before(self, ops: Iterable[Operation], segment: object, again: bool) -> bool:
+        """Whether to poll before these nodes, which come next in the segment and run as one.
 
         again: what comes next may have been done before, and will be again.
         """

@@ -1,6 +1,7 @@
 """Recognise a step that reads a record, computes on it and enqueues it, and make a BatchDequeuer of it.
 
-What it may compute is in plan.by_rows.  Anything else, a control edge, a variable, a second read: no batch dequeuer.
+What it may compute is in plan.rules.by_rows.  Anything else, a control edge, a variable, a second read: no batch
+dequeuer.
 Called by: client.local.  Threads: any.
 """
 
@@ -26,12 +27,11 @@ from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, input_names, returns_value
-from headrace.plan.by_rows import Node, by_rows
 from headrace.plan.prune import Pruned
+from headrace.plan.rules.by_rows import Node, by_rows
 from headrace.run.exec import instructions as make
 from headrace.run.exec.kernel import Memos, NodeInfo
-from headrace.run.exec.program import Instruction
-from headrace.run.queues.batch_dequeuer import BatchDequeuer, Work
+from headrace.run.queues.batch_dequeuer import BatchDequeuer, Handle, Work
 
 
 def compile_pump(
@@ -63,7 +63,7 @@ class _Compiler:
         self._register: dict[Tensor, int] = {}
         self._known: dict[Tensor, Any] = {}
         self._columns: set[Tensor] = set()
-        self._handles: list[Instruction] = []
+        self._handles: list[Handle] = []
         self._handle_tensors: set[Tensor] = set()
         self._work: list[Work] = []
         self._used: set[Tensor] = set()
@@ -116,7 +116,7 @@ class _Compiler:
         elif HANDLE in spec.traits and not op.inputs:
             register = self._new_register(op.outputs[0])
             self._handles.append(
-                make.handle(bound_kernel(op, spec, self._xp), self._info(op), register)
+                (make.handle(bound_kernel(op, spec, self._xp), self._info(op)), register)
             )
             self._handle_tensors.add(op.outputs[0])
         elif READS_ONE in op.traits:

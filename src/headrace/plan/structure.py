@@ -3,7 +3,7 @@
 Every node of a frame gets a *guard*: the decisions (a predicate, and which way) under which it is alive.  A Switch adds
 one, a Merge of both ways takes it away.  Where the nodes of a graph do not fit this, as in graphs that were not built
 by cond and while_loop, `Unstructured` is raised, and the general executor runs them.
-Called by: plan.compile_flow, serve.master.master_session.  Threads: any.
+Called by: plan.nesting, serve.master.master_session.  Threads: any.
 """
 
 from __future__ import annotations

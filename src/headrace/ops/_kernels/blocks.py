@@ -1,7 +1,7 @@
 """Large arrays a block at a time: what is done with a block is done in the cache, and blocks run side by side.
 
 Blocks depend on sizes alone, so results do not depend on who works on them.
-Called by: ops.math.reductions, plan.fuse.  Threads: any.
+Called by: ops.math.reductions, plan.rules.elementwise.  Threads: any.
 """
 
 from __future__ import annotations

@@ -1,23 +1,24 @@
-"""Branches and loops as instructions: blocks of instructions that run under a condition, or again and again.
+"""Branches and loops: kernels that run other code under a condition, or again and again.
 
-Called by: plan.compile_flow (makes them), run.exec.program (runs them like any other).
-Threads: as instructions; all state is in the registers.
-A failing instruction is explained by the innermost block that it is in, which knows its node.
+They take all registers, since what is inside reads and writes there (`NESTED`).
+Called by: plan.emit (makes them), run.straight (runs them like any other).
+Threads: any; all state is in the registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from headrace.base import errors
+from headrace.run.exec.instructions import Kernel, Pick, Registers
 from headrace.run.exec.kernel import NodeInfo
 from headrace.run.exec.outcome import cause, explain
-from headrace.run.exec.program import Instruction, Registers
+from headrace.run.exec.straight import Code
 from headrace.run.state.variable import Variable
 
 Conditions = tuple[tuple[int, bool], ...]
@@ -26,50 +27,24 @@ Conditions = tuple[tuple[int, bool], ...]
 _POLL_EVERY = 64  # iterations between polls of the scope: an endless loop can be cancelled
 
 
-@dataclass(slots=True)
-class Block:
-    """Instructions with, side by side, the node and the input registers of each."""
-
-    instructions: list[Instruction] = field(default_factory=list)
-    nodes: list[NodeInfo] = field(default_factory=list)
-    inputs: list[tuple[int, ...]] = field(default_factory=list)
-
-    def explained(self, error: Exception, instruction: Instruction, r: Registers) -> errors.OpError:
-        """`error` of one of the instructions, with its node's fields."""
-        index = self.instructions.index(instruction)
-        return explain(error, self.nodes[index], [r[i] for i in self.inputs[index]], r[0])
-
-
-def guarded(conditions: Conditions, block: Block) -> Instruction:
-    """Run `block` if all conditions hold."""
-    instructions = block.instructions
+def guarded(conditions: Conditions, code: Code) -> Kernel:
+    """Run `code` if all conditions hold."""
 
     def run(r: Registers) -> None:
         for register, wanted in conditions:
             if r[register] is not wanted:
                 return
-        instruction = None
-        try:
-            for instruction in instructions:
-                instruction(r)
-        except Exception as error:  # every failure of a kernel becomes an error that names its node
-            assert instruction is not None
-            raise block.explained(error, instruction, r) from cause(error)
+        code.run(r)
 
     return run
 
 
-def truth(source: int, target: int) -> Instruction:
-    """registers[target] = whether the bool in registers[source] holds, as a Python bool."""
-
-    def decide(r: Registers) -> None:
-        value = r[source]
-        r[target] = bool(value.require() if isinstance(value, Variable) else value)
-
-    return decide
+def truth(value: Any) -> bool:
+    """Whether a bool holds, as a Python bool."""
+    return bool(value.require() if isinstance(value, Variable) else value)
 
 
-def select(condition: tuple[int, bool], yes: int, no: int, target: int) -> Instruction:
+def select(condition: tuple[int, bool], yes: int, no: int, target: int) -> Kernel:
     """registers[target] = registers[yes] if the condition holds, else registers[no]."""
     register, wanted = condition
 
@@ -79,17 +54,16 @@ def select(condition: tuple[int, bool], yes: int, no: int, target: int) -> Instr
     return choose
 
 
-def which(condition: tuple[int, bool], target: int) -> Instruction:
-    """registers[target] = 0 if the condition holds, else 1: a Merge's second output."""
-    register, wanted = condition
+def which(wanted: bool) -> Kernel:
+    """A kernel of a truth: 0 if it is as wanted, else 1: a Merge's second output."""
 
-    def tell(r: Registers) -> None:
-        r[target] = np.int32(r[register] is not wanted)
+    def tell(truth: bool) -> Any:
+        return np.int32(truth is not wanted)
 
     return tell
 
 
-def required(conditions: Conditions, name: str) -> Instruction:
+def required(conditions: Conditions, name: str) -> Kernel:
     """InvalidArgument unless all conditions hold, under which the fetched tensor `name` has a value."""
 
     def check(r: Registers) -> None:
@@ -101,7 +75,7 @@ def required(conditions: Conditions, name: str) -> Instruction:
     return check
 
 
-def _several(registers: Sequence[int]) -> Callable[[Registers], Any]:
+def _several(registers: Sequence[int]) -> Pick:
     """The values of `registers`, as a sequence."""
     if len(registers) == 1:
         (one,) = registers
@@ -122,43 +96,32 @@ class Loop:
     first: int
     starts: Sequence[int]
     nexts: Sequence[int]
-    head: Block
-    body: Block
-    tail: Block
+    head: Code
+    body: Code
+    tail: Code
 
-    def instruction(self) -> Instruction:
-        """The loop as one instruction."""
+    def kernel(self) -> Kernel:
+        """The loop as one kernel."""
         start, following = _several(self.starts), _several(self.nexts)
         first, end, pred = self.first, self.first + len(self.starts), self.pred
-        head, body, tail = (part.instructions for part in (self.head, self.body, self.tail))
+        head, body, tail, node = self.head, self.body, self.tail, self.node
 
         def run(r: Registers) -> None:
             scope = r[0].scope
             r[first:end] = start(r)
-            instruction = None
-            part = self.head
             count = 0
-            try:
-                while True:
-                    for instruction in head:
-                        instruction(r)
-                    if not r[pred]:
-                        break
-                    part = self.body
-                    for instruction in body:
-                        instruction(r)
-                    part = self.head
-                    r[first:end] = following(r)
-                    count += 1
-                    if not count % _POLL_EVERY:
-                        instruction = None
+            while True:
+                head.run(r)
+                if not r[pred]:
+                    break
+                body.run(r)
+                r[first:end] = following(r)
+                count += 1
+                if not count % _POLL_EVERY:
+                    try:
                         scope.check()
-                part = self.tail
-                for instruction in tail:
-                    instruction(r)
-            except Exception as error:  # as in `guarded`
-                if instruction is None:
-                    raise explain(error, self.node, [], r[0]) from cause(error)
-                raise part.explained(error, instruction, r) from cause(error)
+                    except Exception as error:  # as if the LoopCond had failed
+                        raise explain(error, node, [], r[0]) from cause(error)
+            tail.run(r)
 
         return run

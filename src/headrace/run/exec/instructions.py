@@ -1,125 +1,106 @@
-"""Instructions: closures over registers, one shape per arity because a step is made of them.
+"""Instructions: what a step is made of, and the kernels that are the runtime's own.
 
-Measured per node with a trivial kernel: looking values up by tensor name costs 3 to 4 times a
-closure over register numbers; compiling generated source costs 10 ms per 1,000 nodes at first run.
-Called by: plan.compile.  Threads: any.
+An instruction is a kernel, the registers that it reads and those that it writes.  Register 0 holds the StepState, a
+value like any other: a kernel that wants the step, or a KernelContext, has 0 as its first input.  A list of them runs
+as rows of a few numbers (`row_of`), which one loop executes (`run.straight`).
+
+Measured per node with a trivial kernel: looking values up by tensor name costs 3 to 4 times as much.
+Called by: plan.emit (makes them), run.straight, run.program, run.branches.  Threads: any; they do not change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, Final
 
 import numpy as np
 
-from headrace.run.exec.kernel import KernelContext, NodeInfo
+from headrace.run.exec.kernel import KernelContext, NodeInfo, StepState
 from headrace.run.exec.outcome import stopped
-from headrace.run.exec.program import Instruction, Registers
 from headrace.run.state.variable import Variable
 
+Registers = list[Any]
+Kernel = Callable[..., Any]
+Pick = Callable[[Registers], Sequence[Any]]
 
-def call(
-    kernel: Callable[..., Any], inputs: tuple[int, ...], outputs: tuple[int, ...], single: bool
-) -> Instruction:
-    """registers[outputs] = kernel(registers[inputs]); `single` when the kernel returns the value."""
-    if not single:
-        return _call_many(kernel, inputs, outputs)
-    out = outputs[0]
-    if len(inputs) == 1:
-        (a,) = inputs
-
-        def call1(r: Registers) -> None:
-            r[out] = kernel(r[a])
-
-        return call1
-    if len(inputs) == 2:
-        a, b = inputs
-
-        def call2(r: Registers) -> None:
-            r[out] = kernel(r[a], r[b])
-
-        return call2
-    if len(inputs) == 3:
-        a, b, c = inputs
-
-        def call3(r: Registers) -> None:
-            r[out] = kernel(r[a], r[b], r[c])
-
-        return call3
-
-    def call_n(r: Registers) -> None:
-        r[out] = kernel(*[r[i] for i in inputs])
-
-    return call_n
+CALL: Final = 0
+"""A kernel of the inputs that gives the one output."""
+MANY: Final = 1
+"""A kernel of the inputs that gives a sequence of outputs, or None for none."""
+WHOLE: Final = 2
+"""A function of all registers, which reads its inputs and writes its outputs there."""
+RELEASE: Final = 3
+"""As WHOLE: its outputs are values that nobody wants any more."""
+NESTED: Final = 4
+"""As WHOLE: a branch or a loop, which may write less than its outputs."""
 
 
-def _call_many(
-    kernel: Callable[..., Any], inputs: tuple[int, ...], outputs: tuple[int, ...]
-) -> Instruction:
-    if not outputs:
+@dataclass(slots=True, eq=False)
+class Instruction:
+    """registers[outputs] = kernel(*registers[inputs]), or as its `kind` says.
 
-        def call_none(r: Registers) -> None:
-            kernel(*[r[i] for i in inputs])
+    over: register of an input whose memory the kernel, a ufunc, may take for the result; -1: none.
+    """
 
-        return call_none
+    kernel: Kernel
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    node: NodeInfo
+    kind: int = CALL
+    over: int = -1
+
+    def given(self, r: Registers) -> list[Any]:
+        """The values of its inputs, but for the step."""
+        return [r[register] for register in self.inputs if register]
+
+
+Row = tuple[Kernel, Any, Any, Any]
+"""(kernel, input register, another one or None, output register), or (what is called with all registers, 3 x None)"""
+
+
+def row_of(instruction: Instruction) -> Row:
+    """What the loop executes."""
+    kernel, inputs = instruction.kernel, instruction.inputs
+    kind, count = instruction.kind, len(inputs)
+    if kind == CALL:
+        if count == 2:
+            return kernel, inputs[0], inputs[1], instruction.outputs[0]
+        if count == 1:
+            return kernel, inputs[0], None, instruction.outputs[0]
+    if kind <= MANY:
+        kernel = _spread(kernel, inputs, instruction.outputs, kind == CALL)
+    return kernel, None, None, None
+
+
+def _spread(
+    kernel: Kernel, inputs: tuple[int, ...], outputs: tuple[int, ...], single: bool
+) -> Kernel:
+    """A function of all registers, for any number of inputs and outputs."""
+    pick = picking(inputs)
+    if single:
+        (out,) = outputs
+
+        def call(r: Registers) -> None:
+            r[out] = kernel(*pick(r))
+
+        return call
     store = storing(outputs, single=False)
 
     def call_many(r: Registers) -> None:
-        store(r, kernel(*[r[i] for i in inputs]))
+        store(r, kernel(*pick(r)))
 
     return call_many
 
 
-def with_context(
-    kernel: Callable[..., Any],
-    node: NodeInfo,
-    inputs: tuple[int, ...],
-    outputs: tuple[int, ...],
-    single: bool,
-) -> Instruction:
-    """As `call`, for kernels that want a KernelContext first."""
-    start = starting(kernel, node, inputs)
-    store = storing(outputs, single)
-
-    def call_with_context(r: Registers) -> None:
-        store(r, start(r))
-
-    return call_with_context
-
-
-def handle(kernel: Callable[..., Any], node: NodeInfo, out: int) -> Instruction:
-    """registers[out] = the node's resource, found once and again after any was deleted."""
-    generation = -1
-    resource: Any = None
-
-    def get(r: Registers) -> None:
-        nonlocal generation, resource
-        step = r[0]
-        now = step.runtime.resources.generation
-        if now != generation:
-            resource = kernel(KernelContext(node, step))
-            generation = now
-        r[out] = resource
-
-    return get
-
-
-def starting(
-    kernel: Callable[..., Any], node: NodeInfo, inputs: tuple[int, ...], takes_ctx: bool = True
-) -> Callable[[Registers], Any]:
-    """kernel(context, *registers[inputs]), its result not stored."""
-    if not takes_ctx:
-        if len(inputs) == 1:
-            (a,) = inputs
-            return lambda r: kernel(r[a])
-        if len(inputs) == 2:
-            a, b = inputs
-            return lambda r: kernel(r[a], r[b])
-        return lambda r: kernel(*[r[i] for i in inputs])
+def picking(inputs: Sequence[int]) -> Pick:
+    """A function that takes the values of `inputs` from the registers."""
+    if not inputs:
+        return lambda r: ()
     if len(inputs) == 1:
-        (a,) = inputs
-        return lambda r: kernel(KernelContext(node, r[0]), r[a])
-    return lambda r: kernel(KernelContext(node, r[0]), *[r[i] for i in inputs])
+        return itemgetter(slice(inputs[0], inputs[0] + 1))
+    return itemgetter(*inputs)
 
 
 def storing(outputs: tuple[int, ...], single: bool) -> Callable[[Registers, Any], None]:
@@ -134,24 +115,11 @@ def storing(outputs: tuple[int, ...], single: bool) -> Callable[[Registers, Any]
     count = len(outputs)
     if not count:
         return lambda r, values: None
-    first, end = outputs[0], outputs[0] + count
-    if count == 1:
-
-        def store_first(r: Registers, values: Sequence[Any]) -> None:
-            (r[first],) = values
-
-        return store_first
-    if outputs == tuple(range(first, end)):
-
-        def store_run(r: Registers, values: Sequence[Any]) -> None:
-            if len(values) != count:
-                raise RuntimeError(f"the kernel gave {len(values)} values for {count} outputs")
-            r[first:end] = values
-
-        return store_run
 
     def store_each(r: Registers, values: Sequence[Any]) -> None:
-        for out, value in zip(outputs, values, strict=True):
+        if len(values) != count:
+            raise RuntimeError(f"the kernel gave {len(values)} values for {count} outputs")
+        for out, value in zip(outputs, values):  # noqa: B905 - as many, and quicker
             r[out] = value
 
     return store_each
@@ -164,63 +132,64 @@ def finishing(
     return lambda r, result: store(r, finish(result))
 
 
-def dereference(source: int, target: int) -> Instruction:
-    """registers[target] = the array of the Variable in registers[source], now."""
-
-    def load(r: Registers) -> None:
-        value = r[source]
-        r[target] = value.require() if isinstance(value, Variable) else value
-
-    return load
+# -- kernels of the runtime's own -----------------------------------------------------------------
 
 
-def snapshot(source: int, target: int) -> Instruction:
-    """registers[target] = a copy of the Variable in registers[source], never torn."""
+def in_context(kernel: Kernel, node: NodeInfo) -> Kernel:
+    """A kernel of (step, inputs…), for one that wants a KernelContext first."""
 
-    def load(r: Registers) -> None:
-        value = r[source]
-        r[target] = value.snapshot() if isinstance(value, Variable) else value
+    def call(step: StepState, *inputs: Any) -> Any:
+        return kernel(KernelContext(node, step), *inputs)
 
-    return load
-
-
-def lent(source: int, target: int) -> Instruction:
-    """registers[target] = what the Variable in registers[source] holds now, which no update changes."""
-
-    def load(r: Registers) -> None:
-        value = r[source]
-        r[target] = value.read() if isinstance(value, Variable) else value
-
-    return load
+    return call
 
 
-def copied(source: int, target: int) -> Instruction:
-    """As `snapshot`; an array in registers[source], which may alias a variable, is copied too."""
+def handle(kernel: Kernel, node: NodeInfo) -> Kernel:
+    """A kernel of the step: the node's resource, found once and again after any was deleted."""
+    generation = -1
+    resource: Any = None
 
-    def load(r: Registers) -> None:
-        value = r[source]
-        if isinstance(value, Variable):
-            value = value.snapshot()
-        elif isinstance(value, np.ndarray):
-            value = value.copy()
-        r[target] = value
+    def get(step: StepState) -> Any:
+        nonlocal generation, resource
+        now = step.runtime.resources.generation
+        if now != generation:
+            resource = kernel(KernelContext(node, step))
+            generation = now
+        return resource
 
-    return load
-
-
-def pass_reference(source: int, target: int) -> Instruction:
-    """registers[target] = the reference in registers[source], which must be initialized."""
-
-    def pass_on(r: Registers) -> None:
-        value = r[source]
-        if isinstance(value, Variable):
-            value.require()
-        r[target] = value
-
-    return pass_on
+    return get
 
 
-def look(node: NodeInfo) -> Instruction:
+def dereference(value: Any) -> Any:
+    """The array of a Variable, now."""
+    return value.require() if isinstance(value, Variable) else value
+
+
+def snapshot(value: Any) -> Any:
+    """A copy of what a Variable holds, never torn."""
+    return value.snapshot() if isinstance(value, Variable) else value
+
+
+def lent(value: Any) -> Any:
+    """What a Variable holds now, which no update changes."""
+    return value.read() if isinstance(value, Variable) else value
+
+
+def copied(value: Any) -> Any:
+    """As `snapshot`; an array, which may alias a variable, is copied too."""
+    if isinstance(value, Variable):
+        return value.snapshot()
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def pass_reference(value: Any) -> Any:
+    """The reference, which must be initialized."""
+    if isinstance(value, Variable):
+        value.require()
+    return value
+
+
+def poll(node: NodeInfo) -> Kernel:
     """See whether the step is to go on with `node`.  Raises an error of its own like that of the step's scope."""
 
     def go_on(r: Registers) -> None:
@@ -231,18 +200,11 @@ def look(node: NodeInfo) -> Instruction:
     return go_on
 
 
-def release(registers: tuple[int, ...]) -> Instruction:
+def release(registers: tuple[int, ...]) -> Kernel:
     """Forget values after their last use."""
-    if len(registers) == 1:
-        (a,) = registers
 
-        def release1(r: Registers) -> None:
-            r[a] = None
-
-        return release1
-
-    def release_n(r: Registers) -> None:
+    def forget(r: Registers) -> None:
         for register in registers:
             r[register] = None
 
-    return release_n
+    return forget

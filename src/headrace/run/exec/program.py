@@ -15,12 +15,10 @@ Called by: client (local sessions), serve.worker.worker.  Threads: `run` in any 
 from __future__ import annotations
 
 import queue
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from operator import length_hint
 from typing import Any, Final
 
 from headrace.base import errors
@@ -28,18 +26,10 @@ from headrace.base.traits import CALLS_USER, RECEIVE, SEND
 from headrace.run import long_waits
 from headrace.run.exec import polling
 from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
+from headrace.run.exec.instructions import Instruction, Kernel, Pick, Registers, picking
 from headrace.run.exec.kernel import NodeInfo, StepState
 from headrace.run.exec.outcome import cause, explain, interrupted, leave, lend, lend_all
-from headrace.run.exec.straight import (
-    FEWEST,
-    HOT,
-    Part,
-    Recipe,
-    Row,
-    is_worth_it,
-    rows_of,
-    run_rows,
-)
+from headrace.run.exec.straight import Code
 from headrace.run.exec.worker_pool import let_blas_go
 from headrace.run.pending import Pending
 from headrace.run.uninterrupted import takes
@@ -47,47 +37,40 @@ from headrace.run.uninterrupted import takes
 LONG_WAIT_S = 0.005
 _AT_EASE: Final = nullcontext()
 
-Registers = list[Any]
-Instruction = Callable[[Registers], None]
 
-
-@dataclass(slots=True)
 class Segment:
-    """Instructions with, side by side, the node, the input and the output registers of each.
+    """Instructions that never wait.
 
-    sends_last: nothing but sends comes after its first send.
+    computes: more than finding and loading variables.  sends_last: nothing but sends comes after its first send.
     """
 
-    instructions: list[Instruction] = field(default_factory=list)
-    nodes: list[NodeInfo] = field(default_factory=list)
-    inputs: list[tuple[int, ...]] = field(default_factory=list)
-    outputs: list[tuple[int, ...]] = field(default_factory=list)
-    computes: bool = False  # more than finding and loading variables
-    recipes: list[Recipe | None] = field(
-        default_factory=list
-    )  # beside the instructions, or none at all
-    runs: int = 0
-    changes_after: int = 1  # runs
-    rows: list[Row] | None = None  # from the second run on, if it is worth it
-    parts: list[Part] = field(default_factory=list)  # what is compiled of it, from the start
-    sends_last: bool = False
+    __slots__ = ("code", "computes", "sends_last")
 
-    def look(self) -> None:
-        """It is complete: find out what is said of it."""
-        sends = [SEND in node.traits for node in self.nodes]
+    def __init__(self, instructions: Sequence[Instruction], computes: bool) -> None:
+        self.code = Code(instructions)
+        self.computes = computes
+        sends = [SEND in each.node.traits for each in instructions]
         self.sends_last = all(sends[sends.index(True) :]) if any(sends) else False
 
 
 @dataclass(slots=True)
 class Waiter:
-    """A node that may wait: `start` returns a Pending, or the result; `store` takes the result."""
+    """A node that may wait: its kernel returns a Pending, or the result; `store` takes the result."""
 
     node: NodeInfo
-    start: Callable[[Registers], Any]
-    store: Callable[[Registers, Any], None]
+    kernel: Kernel
     inputs: tuple[int, ...]
+    store: Callable[[Registers, Any], None]
     outputs: tuple[int, ...] = ()
     computes: bool = True
+    pick: Pick = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pick = picking(self.inputs)
+
+    def given(self, r: Registers) -> list[Any]:
+        """The values of its inputs, but for the step."""
+        return [r[register] for register in self.inputs if register]
 
 
 @dataclass(slots=True)
@@ -140,9 +123,6 @@ class Program:
         self._scalars = tuple(scalars)
         self.shares = shares
         self.polls = polls
-        for item in items:
-            if isinstance(item.work, Segment):
-                item.work.look()
         self.may_wait = any(isinstance(item.work, Waiter) for item in items)
         self._flat = (
             items[0].work if len(items) == 1 and isinstance(items[0].work, Segment) else None
@@ -153,10 +133,10 @@ class Program:
             for index, item in enumerate(items)
             if isinstance(item.work, Waiter)
             and item.waits_for == 0
-            and not item.work.inputs
+            and not any(item.work.inputs)
             and CALLS_USER not in item.work.node.traits  # whose control inputs may compute
         ]
-        self._straight: list[_InOrder] | None = None if self._early else _in_order(items)
+        self._straight = None if self._early else _in_order(items)
         self.stays = not self._early and not any(_exchanges(item.work) for item in items)
         """Whether it takes and leaves nothing on the way: a step of it needs no rendezvous."""
 
@@ -194,8 +174,8 @@ class Program:
                 if self.shares:
                     with step.runtime.workers:
                         self._execute(registers, step, waiting)
-                elif self._flat is not None and step.links is None:
-                    run_segment(self._flat, registers, step)
+                elif self._flat is not None and step.links is None and step.stats is None:
+                    self._flat.code.run(registers)
                 else:
                     self._execute(registers, step, waiting)
             finally:
@@ -239,34 +219,19 @@ class Program:
         self, line: list[_InOrder], registers: Registers, step: StepState
     ) -> tuple[int, Pending[Any]] | None:
         """Run the items in their order as far as none has to wait; else which one, and for what."""
-        at = 0
-        instruction = None
-        try:
-            for at, instructions, start, store in line:
-                if start is None:
-                    if isinstance(instructions, Segment):
-                        instruction = None
-                        run_segment(instructions, registers, step)
-                        continue
-                    for instruction in instructions:
-                        instruction(registers)
-                    continue
-                found = start(registers)
+        for at, code, waiter in line:
+            if waiter is None:
+                code.run(registers)
+                continue
+            try:
+                found = waiter.kernel(*waiter.pick(registers))
                 if isinstance(found, Pending):
                     if not found.done:
                         return at, found
                     found = found.result()
-                store(registers, found)
-        except Exception as error:  # every failure of a kernel becomes an error that names its node
-            work = self.items[at].work
-            if isinstance(work, Waiter):
-                node, inputs = work.node, work.inputs
-            elif instruction is None:
-                raise  # it is explained
-            else:
-                index = work.instructions.index(instruction)
-                node, inputs = work.nodes[index], work.inputs[index]
-            raise explain(error, node, [registers[i] for i in inputs], step) from cause(error)
+                waiter.store(registers, found)
+            except Exception as error:  # as in run.straight
+                raise explain(error, waiter.node, waiter.given(registers), step) from cause(error)
         return None
 
     def _begin(self, step: StepState, registers: Registers) -> None:
@@ -274,111 +239,38 @@ class Program:
         devices = [node.device for node, _ in self.preloaded]
         for item in self.items:
             work = item.work
-            nodes = work.nodes if isinstance(work, Segment) else [work.node]
-            devices += [node.device for node in nodes]
+            devices += [node.device for node in _nodes(work)]
         step.stats.begin(devices, self.preloaded, registers)
 
 
-_InOrder = tuple[
-    int,
-    Sequence[Instruction] | Segment,
-    Callable[[Registers], Any] | None,
-    Callable[[Registers, Any], None],
-]
-"""An item: its index; a segment, or its instructions if they are few; how a waiter starts and stores its result."""
+_InOrder = tuple[int, Code, Waiter | None]
+"""An item: its index; a segment's code, or a waiter."""
+_NO_CODE: Final = Code(())
 
 
 def _in_order(items: Sequence[Item]) -> list[_InOrder]:
     return [
-        (at, work if len(work.recipes) >= FEWEST else work.instructions, None, _nowhere)
-        if isinstance(work, Segment)
-        else (at, (), work.start, work.store)
-        for at, work in enumerate(item.work for item in items)
+        (at, item.work.code, None) if isinstance(item.work, Segment) else (at, _NO_CODE, item.work)
+        for at, item in enumerate(items)
     ]
 
 
-def _nowhere(registers: Registers, value: Any) -> None:
-    """Segments store by themselves."""
+def _nodes(work: Segment | Waiter) -> list[NodeInfo]:
+    if isinstance(work, Waiter):
+        return [work.node]
+    return [each.node for each in work.code.instructions]
 
 
 def _exchanges(work: Segment | Waiter) -> bool:
-    nodes = work.nodes if isinstance(work, Segment) else [work.node]
-    return any(SEND in node.traits or RECEIVE in node.traits for node in nodes)
+    return any(SEND in node.traits or RECEIVE in node.traits for node in _nodes(work))
 
 
 def run_segment(segment: Segment, registers: Registers, step: StepState) -> None:
-    """Run a segment's instructions.  Raises OpError with the node's fields."""
+    """Run a segment's instructions, one by one if somebody takes notes.  Raises OpError with the node's fields."""
     if step.stats is not None:
-        step.stats.segment(segment, registers, step)
-        return
-    if segment.parts:
-        _run_parts(segment, registers, step)
-        return
-    if segment.rows is not None:
-        _run_rows(segment, 0, registers, step)
+        step.stats.code(segment.code, registers)
     else:
-        instruction = None
-        try:
-            for instruction in segment.instructions:
-                instruction(registers)
-        except Exception as error:  # every failure of a kernel becomes an error that names its node
-            index = segment.instructions.index(instruction)  # type: ignore[arg-type]
-            raise explain(
-                error, segment.nodes[index], [registers[i] for i in segment.inputs[index]], step
-            ) from cause(error)
-    segment.runs += 1
-    if segment.runs >= segment.changes_after:
-        _make_quicker(segment)
-
-
-def _make_quicker(segment: Segment) -> None:
-    """Make rows of a segment after its first run, if it is worth that; begin to compile it when it has run often."""
-    if segment.rows is not None:
-        _compile_part(segment, [])
-    elif is_worth_it(segment.recipes, len(segment.instructions)):
-        segment.changes_after = HOT
-        segment.rows = rows_of(segment.instructions, segment.recipes)
-    else:
-        segment.changes_after = sys.maxsize
-
-
-def _run_rows(segment: Segment, start: int, registers: Registers, step: StepState) -> None:
-    """As `run_segment`, the instructions from `start` on."""
-    assert segment.rows is not None
-    rows = iter(segment.rows[start:] if start else segment.rows)
-    try:
-        run_rows(rows, registers)
-    except Exception as error:  # as in run_segment
-        index = len(segment.rows) - length_hint(rows) - 1
-        given = [registers[i] for i in segment.inputs[index]]
-        raise explain(error, segment.nodes[index], given, step) from cause(error)
-
-
-def _run_parts(segment: Segment, registers: Registers, step: StepState) -> None:
-    """As `run_segment`, of a segment that is compiled in part or whole; compiles another part."""
-    parts = segment.parts
-    part = parts[0]
-    try:
-        for part in parts:
-            part.function(registers)
-    except Exception as error:  # as in run_segment
-        index, inputs = part.failed(error, registers)
-        raise explain(error, segment.nodes[index], inputs, step) from cause(error)
-    if part.end < len(segment.instructions):
-        _run_rows(segment, part.end, registers, step)
-        _compile_part(segment, parts)
-
-
-def _compile_part(segment: Segment, parts: list[Part]) -> None:
-    """Compile what comes after `parts`."""
-    part = Part(
-        segment.instructions,
-        segment.recipes,
-        segment.inputs,
-        segment.outputs,
-        parts[-1].end if parts else 0,
-    )
-    segment.parts = [*parts, part]
+        segment.code.run(registers)
 
 
 class _Execution:
@@ -517,11 +409,10 @@ class _Execution:
         stats = self._step.stats
         self._started[index] = stats.now() if stats is not None else 0
         try:
-            pending = work.start(self._registers)
-        except Exception as error:  # as for segments
-            raise explain(
-                error, work.node, [self._registers[i] for i in work.inputs], self._step
-            ) from cause(error)
+            pending = work.kernel(*work.pick(self._registers))
+        except Exception as error:  # as in run.straight
+            given = work.given(self._registers)
+            raise explain(error, work.node, given, self._step) from cause(error)
         if not isinstance(pending, Pending):
             pending = Pending.done_with(pending)
         self._outstanding[index] = pending
@@ -540,10 +431,9 @@ class _Execution:
         try:
             result = pending.result()
             work.store(self._registers, result)
-        except Exception as error:  # as for segments
-            raise explain(
-                error, work.node, [self._registers[i] for i in work.inputs], self._step
-            ) from cause(error)
+        except Exception as error:  # as in run.straight
+            given = work.given(self._registers)
+            raise explain(error, work.node, given, self._step) from cause(error)
         stats = self._step.stats
         if stats is not None:
             made = [(i, self._registers[r]) for i, r in enumerate(work.outputs)]

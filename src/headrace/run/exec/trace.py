@@ -23,9 +23,10 @@ import numpy as np
 from headrace.base import dtypes
 from headrace.base.traits import CONST, RECEIVE, SEND, VARIABLE
 from headrace.codec import protos as pb
-from headrace.run.exec.kernel import NodeInfo, StepState
+from headrace.run.exec.instructions import RELEASE
+from headrace.run.exec.kernel import NodeInfo
 from headrace.run.exec.keys import task_of
-from headrace.run.exec.outcome import cause, explain
+from headrace.run.exec.straight import Code
 from headrace.run.state.variable import Variable
 
 ALLOCATOR = "cpu"
@@ -166,28 +167,25 @@ class StatsCollector:
             if thread not in self._threads:
                 self._threads[thread] = threading.current_thread().name
 
-    def segment(self, segment: Any, registers: list[Any], step: StepState) -> None:
-        """Run a segment's instructions and record each node."""
+    def code(self, code: Code, registers: list[Any]) -> None:
+        """Run a segment's instructions and record each node.  Raises what they raise."""
         current: NodeInfo | None = None
         began = ended = 0
         inputs: list[Any] = []
         outputs: list[tuple[int, Any]] = []
-        for index, instruction in enumerate(segment.instructions):
-            node = segment.nodes[index]
-            given = [registers[i] for i in segment.inputs[index]]
+        for each in code.instructions:
+            given = each.given(registers)
             start = self.now()
-            try:
-                instruction(registers)
-            except Exception as error:  # as in run_segment
-                raise explain(error, node, given, step) from cause(error)
+            Code([each]).run(registers)
             end = self.now()
-            if node is not current:
+            if each.node is not current:
                 if current is not None:
                     self.add(current, began, ended, outputs, inputs)
-                current, began, inputs, outputs = node, start, [], []
+                current, began, inputs, outputs = each.node, start, [], []
             ended = end
             inputs += given
-            outputs += [(i, registers[r]) for i, r in enumerate(segment.outputs[index])]
+            if each.kind != RELEASE:
+                outputs += [(i, registers[r]) for i, r in enumerate(each.outputs)]
         if current is not None:
             self.add(current, began, ended, outputs, inputs)
 

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from headrace.run.exec.instructions import Kernel, Registers
 from headrace.run.exec.kernel import StepState
-from headrace.run.exec.program import Instruction, Registers
 from headrace.run.pending import Pending, announce_all
 from headrace.run.queues.columns import Array, row
 from headrace.run.queues.queue import Queue
@@ -32,6 +32,9 @@ Gate = Callable[[Callable[[], int]], int]
 """Calls what it is given, or not, and then gives 0; nobody who would change its mind comes between."""
 
 Column = Array | list[Any]
+
+Handle = tuple[Kernel, int]
+"""What looks a reader or queue up for a step, and the register that it goes to."""
 
 _MOST: Final = 128
 """Records at a time: enough that what is done once for all of them costs nothing, and done within a moment."""
@@ -111,7 +114,7 @@ class BatchDequeuer:
     def __init__(
         self,
         template: Registers,
-        handles: Sequence[Instruction],
+        handles: Sequence[Handle],
         reader: int,
         key: int | None,
         value: int,
@@ -142,8 +145,8 @@ class BatchDequeuer:
             return 0
         registers = self._template.copy()
         registers[0] = step
-        for look_up in self._handles:
-            look_up(registers)
+        for look_up, register in self._handles:
+            registers[register] = look_up(step)
         reader, queue = registers[self._reader], registers[self._queue]
         if not isinstance(reader, Reader) or not isinstance(queue, Queue):
             return 0

@@ -10,7 +10,7 @@ everything was given back leaves the buffer to those who have it: it is never wr
 A result that is made only to be sent can be made in a shared buffer from the beginning (`OutputPool`), which is free
 again when the receivers have let go.
 
-Called by: run.state.variable (moves, updates), plan.sending (results), serve.lane.shared_memory (lends).
+Called by: run.state.variable (moves, updates), plan.rules.send_buffers (results), serve.lane.shared_memory (lends).
 Threads: any; a Borrow is written by one thread at a time.  Source: Linux, memfd_create(2), fcntl(2)
 """
 

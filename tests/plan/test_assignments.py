@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import headrace as tf
 from headrace.ops._kernels import blocks
 from headrace.ops.array import constants
-from headrace.plan import assigned, fuse
+from headrace.plan.rules import assignments, elementwise
 from headrace.run.exec.kernel import Runtime, StepState
 from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.scope import Scope
@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is large here is small elsewhere."""
-    for module in (fuse, blocks, assigned):
+    for module in (elementwise, blocks, assignments):
         if hasattr(module, "BLOCK"):
             monkeypatch.setattr(module, "BLOCK", BLOCK)
         monkeypatch.setattr(module, "LARGE", 3 * BLOCK)

@@ -10,9 +10,7 @@ import pytest
 
 import headrace as tf
 from headrace.graph.registry import OPS
-from headrace.plan.compile import compile_program
-from headrace.plan.prune import needed
-from headrace.run.exec.program import Program, Segment
+from tests.plan import programs
 
 
 @pytest.fixture(autouse=True)
@@ -37,12 +35,7 @@ def gathers(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def nodes(fetches: list[Any], feeds: list[Any], fold: bool = True) -> list[str]:
     """Names of the nodes that instructions stand for, in order."""
-    program = compile_program(
-        needed(feeds, fetches, ()), feeds, fetches, devices={}, memos={}, fold=fold
-    )
-    assert isinstance(program, Program)
-    segments = [item.work for item in program.items if isinstance(item.work, Segment)]
-    return list(dict.fromkeys(node.name for segment in segments for node in segment.nodes))
+    return list(dict.fromkeys(programs.nodes(programs.compiled(fetches, feeds, fold=fold))))
 
 
 def test_a_step_remembers_what_it_made_of_shapes(gathers: list[Any]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import headrace as tf
 from headrace.base import errors
 from headrace.ops._kernels import blocks
-from headrace.plan import fuse
+from headrace.plan.rules import elementwise
 from headrace.run.exec.kernel import Runtime
 from headrace.run.exec.program import Program
 from headrace.run.exec.worker_pool import WorkerPool
@@ -25,7 +25,7 @@ BLOCK = 96
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is large here is small elsewhere."""
-    for module in (fuse, blocks):
+    for module in (elementwise, blocks):
         monkeypatch.setattr(module, "BLOCK", BLOCK)
         monkeypatch.setattr(module, "LARGE", 3 * BLOCK)
     monkeypatch.setattr("headrace.ops.math.reductions.LARGE", 3 * BLOCK)
@@ -137,7 +137,7 @@ def test_large_arrays_go_by_blocks(runtime: Runtime, monkeypatch: pytest.MonkeyP
         counts.append(count)
         blocks.over_blocks(count, work)
 
-    monkeypatch.setattr(fuse, "over_blocks", counted)
+    monkeypatch.setattr(elementwise, "over_blocks", counted)
     x, bias = placeholder(None, 10), placeholder(10)
     y = tf.tanh(x + bias) * 2
     both([y], {x: X.reshape(100, 10), bias: X[:10]}, runtime)
@@ -148,7 +148,7 @@ def test_large_arrays_go_by_blocks(runtime: Runtime, monkeypatch: pytest.MonkeyP
 
 def test_blocks_of_the_real_size(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    size = fuse.LARGE + 4321
+    size = elementwise.LARGE + 4321
     values = np.random.default_rng(1).normal(size=size)
     for kind in (np.float32, np.float64):
         x = tf.placeholder(kind, [None])

@@ -10,7 +10,7 @@ import pytest
 
 import headrace as tf
 from headrace.base import errors
-from headrace.plan import image_gradients, images
+from headrace.plan.rules import convolution_gradients, convolutions
 from headrace.run.exec.kernel import Runtime
 from headrace.run.exec.worker_pool import WorkerPool
 from tests.plan.programs import DEVICE, compiled, nodes, run, together_and_apart
@@ -21,9 +21,9 @@ Array = np.ndarray[Any, Any]
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is large here is small elsewhere, and has several parts."""
-    for module in (images, image_gradients):
+    for module in (convolutions, convolution_gradients):
         monkeypatch.setattr(module, "LARGE", 100)
-    monkeypatch.setattr("headrace.plan.fuse.LARGE", 100)
+    monkeypatch.setattr("headrace.plan.rules.elementwise.LARGE", 100)
     monkeypatch.setattr("headrace.ops._kernels.windows._SMALL", 64)
     monkeypatch.setattr("headrace.ops.nn.pooling._LEAST_BYTES", 64)
     monkeypatch.setattr("headrace.ops._kernels.convolving._ROWS_AT_LEAST", 1)

@@ -1,8 +1,8 @@
-"""Live tensors: those that may be a variable's own array, or look into it, so that an update shows in them.
+"""Aliases: tensors that may be a variable's own array, or look into it, so that an update shows in them.
 
-A reference is no such tensor: it is the variable itself.  What a plain op makes of a reference is live if the op may
+A reference is none: it is the variable itself.  What a plain op makes of a reference is an alias if the op may
 hand on its input's buffer (Reshape, say), and so is what such ops make of that.
-Called by: plan.compile, plan.compile_flow, plan.compile_dataflow.  Threads: any.
+Called by: plan.lifting, plan.compile_dataflow.  Threads: any.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ def references_in(ops: Sequence[Operation]) -> set[Tensor]:
     return found
 
 
-def live_tensors(ops: Sequence[Operation], references: set[Tensor] | None = None) -> set[Tensor]:
-    """The outputs of `ops` that are live.  Loops may go around: it looks until it finds no more.
+def aliases_in(ops: Sequence[Operation], references: set[Tensor] | None = None) -> set[Tensor]:
+    """The outputs of `ops` that are aliases.  Loops may go around: it looks until it finds no more.
 
     references: `references_in(ops)`, if it is known.
     """
     if references is None:
         references = references_in(ops)
-    live: set[Tensor] = set()
+    found: set[Tensor] = set()
     known = -1
-    while references and known != len(live):
-        known = len(live)
+    while references and known != len(found):
+        known = len(found)
         for op in ops:
-            lives = not live.isdisjoint(op.inputs)
+            looks = not found.isdisjoint(op.inputs)
             if _passes(op):
-                live.update(op.outputs if lives else ())
+                found.update(op.outputs if looks else ())
             elif ALIASES in op.traits:
-                live.update(op.outputs if lives or not references.isdisjoint(op.inputs) else ())
-    return live
+                found.update(op.outputs if looks or not references.isdisjoint(op.inputs) else ())
+    return found
 
 
 def _passes(op: Operation) -> bool:

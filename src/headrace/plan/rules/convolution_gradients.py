@@ -1,4 +1,4 @@
-"""Image gradients: what goes back through pooling and an activation is used a few images at a time.
+"""Convolution gradients: what goes back through pooling and an activation is used a few images at a time.
 
 The gradient of a convolution's output, as large as that is, comes from max pooling and relu, and goes into the
 gradients of the bias, of the filter and of the input.  All of them run as one instruction.  Without the input's it is
@@ -7,20 +7,18 @@ turns neither would keep its filter in the cache.  Where relu comes before the p
 was pooled, which is smaller: the largest value of a window is the value of the place that the gradient goes to.
 Parts are those of the filter's gradient, so it and the input's have the bits that they have op by op; the bias's is a
 sum of other parts.
-Not for traced steps, which list every node.
-Called by: plan.compile.  Threads: any.
+Called by: plan.passes.  Threads: any.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
 
 import numpy as np
 
-from headrace.graph.graph import Operation
-from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.blocks import LARGE
 from headrace.ops._kernels.convolving import FilterGradient, input_gradient
 from headrace.ops._kernels.scratch import scratch
@@ -28,7 +26,10 @@ from headrace.ops._kernels.windows import geometry
 from headrace.ops.nn.activations import relu_grad
 from headrace.ops.nn.bias import sum_of_rows
 from headrace.ops.nn.pooling import parts_of_images, pool_windows, to_largest
-from headrace.plan.images import ImageGroup, Search
+from headrace.plan.ir import Facts, Instr
+from headrace.plan.rules.convolutions import careful, match_of, may_join, may_wait
+from headrace.plan.rules.group import Group, Match, Rule
+from headrace.run.exec.instructions import Kernel
 from headrace.run.exec.worker_pool import parallel_for
 
 Array = np.ndarray[Any, Any]
@@ -43,56 +44,67 @@ _TAKES = {
 }  # which input the gradient is
 
 
-class ImageGradients(Search):
-    """Groups with the gradient of a filter."""
+def _match(filter_grad: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
+    """What makes the gradient of the output, and all that use it."""
+    value = filter_grad.inputs[2]
+    users = facts.users(value)
+    if value in facts.results or not all(_takes(user, value, taken) for user in users):
+        return None
+    if len({user.op.type for user in users}) != len(users):
+        return None
+    attrs = filter_grad.op.attrs
+    if any(
+        user.op.type == "Conv2DBackpropInput"
+        and any(user.op.attrs[name] != attrs[name] for name in _ATTRS)
+        for user in users
+    ):
+        return None
+    source = _source(value, facts, taken)
+    if not source:
+        return None
+    root = max(users, key=facts.place.__getitem__)
+    others = [user.outputs[0] for user in users if user is not root]
+    if not all(may_wait(other, root, facts) for other in others):
+        return None
+    return match_of([*source, *users], others, facts, _build)
 
-    around = "Conv2DBackpropFilter"
 
-    def of(self, filter_grad: Operation) -> ImageGroup | None:
-        value = self.first(filter_grad.inputs[2])
-        users = self.users(value)
-        if value in self.returned or not all(self._uses(user, value) for user in users):
-            return None
-        if len({user.type for user in users}) != len(users):
-            return None
-        if any(
-            user.type == "Conv2DBackpropInput"
-            and any(user.attrs[name] != filter_grad.attrs[name] for name in _ATTRS)
-            for user in users
-        ):
-            return None
-        source = self._source(value)
-        if not source:
-            return None
-        members = sorted([*source, *users], key=self.place.__getitem__)
-        root = members[-1]
-        others = [user.outputs[0] for user in users if user is not root]
-        if not all(self.may_wait(tensor, root) for tensor in others):
-            return None
-        return self.group(members, others, Together)
+def _takes(instr: Instr, value: int, taken: AbstractSet[Instr]) -> bool:
+    at = _TAKES.get(instr.op.type)
+    return (
+        at is not None
+        and instr.inputs[at] == value
+        and instr.inputs.count(value) == 1
+        and may_join(instr, taken)
+    )
 
-    def _uses(self, op: Operation, value: Tensor) -> bool:
-        at = _TAKES.get(op.type)
-        given = [self.first(tensor) for tensor in op.inputs]
-        return (
-            at is not None and given[at] is value and given.count(value) == 1 and self.may_join(op)
-        )
 
-    def _source(self, value: Tensor) -> list[Operation]:
-        """ReluGrad, MaxPoolGrad or both, one after the other; empty if `value` comes from elsewhere."""
-        op = value.op
-        if op.type == "MaxPoolGrad" and self.may_join(op):
-            return [op]
-        if op.type != "ReluGrad" or not self.may_join(op):
-            return []
-        dy, features = (self.first(tensor) for tensor in op.inputs)
-        pool = dy.op
-        if (
-            pool.type == "MaxPoolGrad" and self.may_join(pool) and self.users(dy) == [op]
-            and dy not in self.returned and self.first(pool.inputs[0]) is features
-        ):  # fmt: skip
-            return [pool, op]
-        return [op]
+def _source(value: int, facts: Facts, taken: AbstractSet[Instr]) -> list[Instr]:
+    """ReluGrad, MaxPoolGrad or both, one after the other; empty if `value` comes from elsewhere."""
+    instr = facts.maker(value)
+    if instr is None or not may_join(instr, taken):
+        return []
+    if instr.op.type == "MaxPoolGrad":
+        return [instr]
+    if instr.op.type != "ReluGrad":
+        return []
+    dy, features = instr.inputs
+    pool = facts.maker(dy)
+    if (
+        pool is not None and pool.op.type == "MaxPoolGrad" and may_join(pool, taken)
+        and facts.users(dy) == [instr] and dy not in facts.results and pool.inputs[0] == features
+    ):  # fmt: skip
+        return [pool, instr]
+    return [instr]
+
+
+def _build(group: Group) -> Kernel:
+    return group.kernel(careful(Together(group).results))
+
+
+RULE: Final = Rule(
+    "convolution gradients", lambda instr: instr.op.type == "Conv2DBackpropFilter", _match
+)
 
 
 # -- running ----------------------------------------------------------------------------------
@@ -101,17 +113,14 @@ class ImageGradients(Search):
 class Together:
     """A group run a few images at a time."""
 
-    def __init__(self, group: ImageGroup) -> None:
-        by_type = {op.type: op for op in group.ops}
-        places = {tensor: place for place, tensor in enumerate(group.inputs)}
-        self._at = {
-            op.type: [places.get(tensor, -1) for tensor in inputs]
-            for op, inputs in zip(group.ops, group.wiring, strict=True)
-        }
+    def __init__(self, group: Group) -> None:
+        by_type = {member.op.type: member.op for member in group.members}
+        self._at = {member.op.type: group.inputs_of(member) for member in group.members}
         self._attrs = by_type["Conv2DBackpropFilter"].attrs
         pool = by_type.get("MaxPoolGrad")
         self._pool = None if pool is None else pool.attrs
-        self._wanted = [tensor.op.type for tensor in group.outputs]
+        maker = {member.outputs[0]: member.op.type for member in group.members}
+        self._wanted = [maker[value] for value in group.outputs]
 
     def results(self, values: Sequence[Any]) -> list[Any] | None:
         """The group's outputs, or None where it has to run op by op."""

@@ -1,133 +1,68 @@
-"""Fuse: elementwise nodes whose results only each other wants run together, a block of elements at a time.
+"""Elementwise groups: nodes whose results only each other wants run together, a block of elements at a time.
 
 Op by op, every intermediate of a large array goes out to memory and comes back; in a group it stays in the cache, in a
 buffer that the next block uses again, and the blocks are shared by the task's threads.  A group ends in one node, which
 may be the sum or mean of all elements.  Its kernels are those of the nodes, called with blocks, so every element has
-the bits that it has op by op; sums are made of the same blocks (`ops._kernels.blocks`).  What is small, or broadcast in
-another way than a scalar or along the first dimensions, runs op by op. A group may end in an assignment: then its
-result is made in the variable's own memory (`plan.assigned`). Not for traced steps, which list every node.
-Called by: plan.compile.  Threads: any.
+the bits that it has op by op; sums are made of the same blocks (`ops.blocks`).  What is small, or broadcast in another
+way than a scalar or along the first dimensions, runs op by op.
+A group may end in an assignment: then its result is made in the variable's own memory (`plan.rules.assignments`).
+Called by: plan.passes.  Threads: any.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from threading import get_ident
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from headrace.base.traits import ELEMENTWISE, HANDLE, STATEFUL
+from headrace.base.traits import ELEMENTWISE
 from headrace.graph.const_value import folded
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.blocks import BLOCK, LARGE, over_blocks
 from headrace.ops._kernels.scratch import scratch
-from headrace.ops.state.references import ASSIGNS
-from headrace.plan import check
 from headrace.plan.binding import bound_kernel
-from headrace.plan.op_by_op import op_by_op
-from headrace.run.exec.kernel import NodeInfo
-from headrace.run.exec.program import Instruction, Registers
+from headrace.plan.ir import Facts, Instr
+from headrace.plan.rules.group import Group, Match, Rule
+from headrace.run.exec.instructions import Kernel
 
 _SUMS = frozenset(("Sum", "Mean"))
 _FIRST_SLOT = 16  # of scratch memory; kernels number theirs from 0
 _LONE = 4  # blocks at a time of what makes nothing in between
 
 
-class Group:
-    """Nodes that run as one instruction; `ops` in order, the last one gives the result.
-
-    inputs: values that come from outside; target: the reference that the last node assigns to, if it does.
-    """
-
-    def __init__(self, ops: Sequence[Operation], same: Mapping[Tensor, Tensor]) -> None:
-        made = {op.outputs[0] for op in ops}
-        self.ops = ops
-        self.root = ops[-1]
-        self.target: Tensor | None = None
-        self.wiring = [[same.get(t, t) for t in op.inputs] for op in ops]
-        if self.root.type in ASSIGNS:
-            self.target = self.wiring[-1].pop(0)
-        outside = [t for op_inputs in self.wiring for t in op_inputs if t not in made]
-        self.inputs = list(dict.fromkeys(outside))
-        self.sums = self.root.type in _SUMS
+def _match(root: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
+    """The nodes before `root` that only it wants, or what only it wants; itself alone if it is surely large."""
+    sums = root.op.type in _SUMS
+    if sums and not _sums_all(root.op):
+        return None
+    members = wanted_by(root, facts, taken, is_elementwise)
+    if len(members) == 1 and (sums or not is_surely_large(root.op)):
+        return None
+    return Match(members, _build)
 
 
-def groups(
-    ops: Sequence[Operation], controls: Mapping[Operation, Sequence[Operation]], fed: set[Tensor],
-    returned: Iterable[Tensor], same: Mapping[Tensor, Tensor], changing: AbstractSet[Tensor],
-    apart: AbstractSet[Operation],
-) -> list[Group]:  # fmt: skip
-    """The groups among `ops`, which have inputs first.  same: which tensors are others, made before.
-
-    changing: references, and what may alias a variable; a node that reads them joins a group only if nothing that
-    may change a variable stands between it and the group's last node, where the group runs.  apart: nodes that
-    stay out.
-    """
-    if not any(op.type in ASSIGNS or is_elementwise(op) for op in ops):
-        return []
-    users: dict[Tensor, list[Operation]] = {}
-    for op in ops:
-        for tensor in op.inputs:
-            users.setdefault(same.get(tensor, tensor), []).append(op)
-    kept = {control for found in controls.values() for control in found}
-    kept |= {same.get(tensor, tensor).op for tensor in returned}
-    kept |= {tensor.op for tensor in same.values()} | {tensor.op for tensor in same}
-    fits = {
-        op for op in ops
-        if op not in apart and op.outputs and op.outputs[0] not in fed and op.outputs[0] not in same
-        and is_elementwise(op)
-    }  # fmt: skip
-    writers = 0
-    writers_before: dict[Operation, int] = {}
-    for op in ops:
-        writers_before[op] = writers
-        writers += may_write(op)
-    found: list[Group] = []
-    taken: set[Operation] = set()
-    for root in reversed(ops):
-        assigns = _assigns(root, fed, same)
-        if root in taken or not (root in fits or assigns or _sums_all(root, fed, same)):
-            continue
-        members = {root}
-        frontier = [root]
-        while frontier:
-            for tensor in frontier.pop().inputs:
-                maker = same.get(tensor, tensor).op
-                if maker not in fits or maker in kept or maker in members or maker in taken:
-                    continue
-                if assigns and not _never_refuses(maker):
-                    continue
-                if (
-                    writers_before[maker] != writers_before[root]
-                    and not changing.isdisjoint(maker.inputs)
-                ):  # fmt: skip
-                    continue
-                if all(user in members for user in users[maker.outputs[0]]):
-                    members.add(maker)
-                    frontier.append(maker)
-        if len(members) > 1 or ((root in fits or assigns) and _surely_large(root)):
-            taken |= members
-            found.append(Group([op for op in ops if op in members], same))
-    return found
-
-
-def alike(
-    ops: Iterable[Operation], group_of: Mapping[Operation, Any], returned: Iterable[Tensor],
-    same: Mapping[Tensor, Tensor],
-) -> set[Operation]:  # fmt: skip
-    """Nodes that give equal elements, which only groups look at: one in memory will do for those."""
-    found = {op for op in ops if op.spec is not None and op.spec.alike_fn is not None}
-    if found:
-        looked_at = set(returned)
-        for op in ops:
-            if not isinstance(group_of.get(op), Group):
-                looked_at.update(op.inputs)
-        found -= {same.get(tensor, tensor).op for tensor in looked_at}
-    return found
+def wanted_by(
+    root: Instr, facts: Facts, taken: AbstractSet[Instr], joins: Callable[[Operation], bool]
+) -> set[Instr]:
+    """`root` and the nodes before it whose values only it wants, or others among them."""
+    members = {root}
+    frontier = [root]
+    while frontier:
+        for value in frontier.pop().inputs:
+            maker = facts.maker(value)
+            if maker is None or maker in members or maker in taken or value in facts.results:
+                continue
+            if maker.body or maker.op in facts.awaited or not joins(maker.op):
+                continue
+            if facts.may_run_at(maker, root) and members.issuperset(facts.uses(value)):
+                members.add(maker)
+                frontier.append(maker)
+    return members
 
 
 def is_elementwise(op: Operation) -> bool:
@@ -140,47 +75,20 @@ def is_elementwise(op: Operation) -> bool:
     if op.attrs.get("data_format", b"NHWC") != b"NHWC":
         return False
     numbers = all(t._dtype._base.np.kind in "fiub" for t in (*op.inputs, *op.outputs))
-    return numbers and len(op.outputs) == 1 and _maybe_large(op.outputs[0])
+    return numbers and len(op.outputs) == 1 and maybe_large(op.outputs[0])
 
 
-def may_write(op: Operation) -> bool:
-    """Whether the node may change a variable, or lets others do so meanwhile; one that only names it does not."""
-    spec = op.spec
-    if HANDLE in op.traits and not op.inputs:
-        return False
-    return (
-        spec is None
-        or STATEFUL in spec.traits
-        or any(definition.is_ref for definition in spec.inputs)
-    )
-
-
-def _assigns(op: Operation, fed: set[Tensor], same: Mapping[Tensor, Tensor]) -> bool:
-    """Whether the node changes all of a variable of numbers, which may be large."""
-    if op.type not in ASSIGNS or op.outputs[0] in fed or op.outputs[0] in same:
-        return False
-    return op.outputs[0]._dtype._base.np.kind in "fiub" and _maybe_large(op.outputs[0])
-
-
-def _never_refuses(op: Operation) -> bool:
-    """Whether the kernel takes any floats: one that refused some would leave a variable changed in part."""
-    floats = all(t._dtype._base.np.kind == "f" for t in (*op.inputs, *op.outputs))
-    return floats and writes_into(op) is not None
-
-
-def _maybe_large(tensor: Tensor) -> bool:
+def maybe_large(tensor: Tensor) -> bool:
     raw = tensor._raw
     return raw is None or None in raw or math.prod(raw) >= LARGE  # type: ignore[arg-type]
 
 
-def _surely_large(op: Operation) -> bool:
+def is_surely_large(op: Operation) -> bool:
     raw = op.outputs[0]._raw
     return raw is not None and None not in raw and math.prod(raw) >= LARGE  # type: ignore[arg-type]
 
 
-def _sums_all(op: Operation, fed: set[Tensor], same: Mapping[Tensor, Tensor]) -> bool:
-    if op.type not in _SUMS or op.outputs[0] in fed or op.outputs[0] in same:
-        return False
+def _sums_all(op: Operation) -> bool:
     value, axes = op.inputs
     kind = value._dtype._base.np
     if kind.kind != "f" or kind.itemsize < 4 or value._raw is None:
@@ -211,18 +119,15 @@ class Step:
         self.slot = -1  # of scratch memory
 
 
-def steps_of(
-    ops: Iterable[Operation], wiring: Iterable[Sequence[Tensor]], places: dict[Tensor, int]
-) -> list[Step]:
-    """A step for each node; their places follow those of `places`, to which they are added."""
+def steps_of(group: Group, members: Iterable[Instr]) -> list[Step]:
+    """A step for each of these nodes of the group."""
     steps = []
-    for op, inputs in zip(ops, wiring, strict=True):
+    for member in members:
+        op = member.op
         assert op.spec is not None
-        out = op.outputs[0]
-        given = [places[tensor] for tensor in inputs]
-        places[out] = len(places)
-        kernel = bound_kernel(op, op.spec, np)
-        steps.append(Step(kernel, writes_into(op), given, places[out], out._dtype._base.np))
+        kernel, dtype = bound_kernel(op, op.spec, np), op.outputs[0]._dtype._base.np
+        place = group.places[member.outputs[0]]
+        steps.append(Step(kernel, writes_into(op), group.inputs_of(member), place, dtype))
     return steps
 
 
@@ -257,32 +162,25 @@ def _allot(steps: Sequence[Step]) -> None:
         slots[step.output] = (step.slot, step.dtype)
 
 
-def instruction(
-    group: Group, registers: Sequence[int], out: int, nodes: Sequence[NodeInfo]
-) -> Instruction:
-    """registers[out] = the group's result.  registers: of the group's inputs."""
-    places = {tensor: place for place, tensor in enumerate(group.inputs)}
-    steps = steps_of(group.ops, group.wiring, places)
-    blocked = Blocked(steps[:-1] if group.sums else steps, len(group.inputs), group)
-    confirm = None
-    if check.enabled:
-        confirm = check.checked_kernel(lambda value: value, group.root, True)
-    work = [(op, step.kernel, step.inputs) for op, step in zip(group.ops, steps, strict=True)]
-    plain = op_by_op(work, nodes)
+def _build(group: Group) -> Kernel:
+    """The kernel of a group that gives its result."""
+    steps = steps_of(group, group.members)
+    sums = group.root.type in _SUMS
+    blocked = Blocked(steps[:-1] if sums else steps, len(group.inputs), group)
 
-    def run(r: Registers) -> None:
-        values = [r[register] for register in registers]
+    def at_once(values: Sequence[Any]) -> Sequence[Any] | None:
         for value in values:
             if value.size >= LARGE:
                 found = blocked.result(values)
-                if found is None:
-                    break
-                r[out] = found if confirm is None else confirm(found)
-                return
-        plain(values, r[0])
-        r[out] = values[-1]
+                return None if found is None else (found,)
+        return None
 
-    return run
+    return group.kernel(at_once)
+
+
+RULE: Final = Rule(
+    "elementwise", lambda instr: instr.op.type in _SUMS or is_elementwise(instr.op), _match
+)
 
 
 def _call(step: Step) -> tuple[Any, Any, int, int, Sequence[int]]:
@@ -302,10 +200,10 @@ class Blocked:
         self._steps, self._outside = steps, outside
         self._calls = [_call(step) for step in steps]
         self._dtype = group.root.outputs[0]._dtype._base.np
-        self._sums = group.sums
+        self._sums = group.root.type in _SUMS
         self._mean = group.root.type == "Mean"
-        self._keeps = bool(group.sums and group.root.attrs["keep_dims"])
-        self._lone = len(steps) == 1 and not group.sums  # nothing that the cache could keep
+        self._keeps = bool(self._sums and group.root.attrs["keep_dims"])
+        self._lone = len(steps) == 1 and not self._sums  # nothing that the cache could keep
 
     def result(self, values: Sequence[Any]) -> Any:
         """The group's result; None where it has to run op by op."""

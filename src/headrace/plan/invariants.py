@@ -1,0 +1,154 @@
+"""Invariants: what has to hold of a step after each pass.  AssertionError says which pass has done what.
+
+Called by: plan.passes, under HEADRACE_CHECK=1.  Threads: any.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headrace.base.traits import CONTROL_FLOW
+from headrace.plan.ir import (
+    BRANCH,
+    LOAD,
+    LOOP,
+    NODE,
+    POLL,
+    RELEASE,
+    STEP,
+    Instr,
+    Step,
+    instrs,
+)
+from headrace.plan.nesting import Loop
+
+
+def check_values(before: Step, after: Step) -> None:
+    """Each value is made once, and whatever is wanted is made, fed or known."""
+    made = _made(after)
+    for instr in instrs(after.code):
+        for value in instr.inputs:
+            assert value in made, f"{instr.op.name!r} takes value {value}, which nobody makes"
+    for value in after.results:
+        assert value in made, f"value {value} leaves the step, and nobody makes it"
+    assert len(after.results) == len(before.results), "a result is lost"
+
+
+def check_nested(before: Step, after: Step) -> None:
+    """No Switch and no frame is left, and nothing in a branch or a loop waits."""
+    check_values(before, after)
+    for instr in instrs(after.code):
+        flows = instr.what == NODE and CONTROL_FLOW in instr.op.traits
+        assert not flows, f"{instr.op.name!r} is left of a branch or loop"
+        for step in instr.body:
+            for inner in step.code:
+                assert inner.waiter < 0, f"{inner.op.name!r} may wait in a branch or loop"
+
+
+def check_groups(before: Step, after: Step) -> None:
+    """Nodes in groups run there and nowhere else, and nobody else wants what stays in them."""
+    check_values(before, after)
+    alone = {instr.op for instr in after.code if not instr.body}
+    for instr in after.code:
+        if instr.body and instr.what not in (BRANCH, LOOP, "shapes"):
+            (body,) = instr.body
+            inside = {member.op for member in body.code}
+            assert inside.isdisjoint(alone), f"a node of {instr.op.name!r} runs twice"
+            assert len(body.args) == len(instr.inputs), f"{instr.op.name!r} has other inputs inside"
+
+
+def check_loaded(before: Step, after: Step) -> None:
+    """No node gets a reference that it does not take."""
+    check_values(before, after)
+    references = after.values.references
+    for instr in instrs(after.code):
+        if instr.body and instr.what not in (BRANCH, LOOP):
+            for place, value in enumerate(instr.inputs):
+                taken = value not in references or place in instr.refers
+                assert taken, f"{instr.op.name!r} gets a reference unasked"
+
+
+def check_order(before: Step, after: Step) -> None:
+    """Inputs are made before they are used, and by what the user comes after."""
+    check_values(before, after)
+    comes_after: dict[int, frozenset[int]] = {}
+    made = {STEP, *range(1, after.values.num_args + 1), *after.values.constants}
+    for instr in after.code:
+        for value in instr.inputs:
+            assert value in made, f"{instr.op.name!r} stands before what it takes"
+            missing = comes_after.get(value, frozenset()) - instr.after
+            assert not missing, f"{instr.op.name!r} does not wait for {missing}"
+        here = instr.after | ({instr.waiter} if instr.waiter >= 0 else set())
+        comes_after.update(dict.fromkeys(instr.outputs, here))
+        made.update(instr.outputs)
+    others = [instr for instr in after.code if instr.what != POLL]
+    assert len(others) == len([instr for instr in before.code if instr.what != POLL])
+
+
+def check_kernels(before: Step, after: Step) -> None:
+    """Every node has a kernel."""
+    for instr in instrs(after.code):
+        if instr.what in (NODE, LOAD, POLL):
+            assert instr.kernel is not None, f"{instr.op.name!r} has no kernel"
+
+
+def check_registers(before: Step, after: Step) -> None:
+    """Whoever reads a register finds the value that it wants there; nothing is read that has been let go of."""
+    holds: dict[int, int] = {n: n for n in range(before.values.num_args + 1)}
+    assert after.template is not None
+    for register, content in enumerate(after.template):
+        assert content is None or register > before.values.num_args
+    _follow(before.code, after.code, holds, before, after)
+    for value, register in zip(before.results, after.results, strict=True):
+        _expect(holds, register, value, before, after, "the end of the step")
+
+
+def _follow(
+    before: list[Instr], after: list[Instr], holds: dict[int, int], was: Step, now: Step
+) -> None:
+    wanted = iter(before)
+    for instr in after:
+        if instr.what == RELEASE:
+            for register in instr.outputs:
+                del holds[register]
+            continue
+        original = next(wanted)
+        if instr.what in (BRANCH, LOOP):
+            detail = instr.detail
+            if isinstance(detail, Loop):
+                holds.update(zip(detail.variables, original.detail.variables, strict=True))
+            for old, new in zip(original.body, instr.body, strict=True):
+                _follow(old.code, new.code, holds, was, now)
+            continue
+        for register, value in zip(instr.inputs, original.inputs, strict=True):
+            _expect(holds, register, value, was, now, repr(instr.op.name))
+        for register, value in zip(instr.outputs, original.outputs, strict=True):
+            holds[register] = value
+    assert next(wanted, None) is None, "an instruction is lost"
+
+
+def _expect(
+    holds: dict[int, int], register: int, value: int, was: Step, now: Step, who: str
+) -> None:
+    known = was.values.constants.get(value)
+    if register in holds or known is None:
+        found = holds.get(register)
+        assert found == value, f"{who} wants value {value}, and register {register} has {found}"
+        return
+    assert now.template is not None
+    there = now.template[register]
+    assert there is known or np.shape(there) == np.shape(known), f"{who} finds no constant {value}"
+
+
+def _made(step: Step) -> set[int]:
+    made = {STEP, *range(1, step.values.num_args + 1), *step.values.constants}
+    for instr in instrs(step.code):
+        if instr.what in (BRANCH, LOOP):
+            if isinstance(instr.detail, Loop):
+                made.update(instr.detail.variables)
+            continue
+        for value in instr.outputs:
+            twice = value in made and value not in step.values.constants
+            assert not twice, f"{instr.op.name!r} makes value {value}, which was there before"
+            made.add(value)
+    return made

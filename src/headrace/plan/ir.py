@@ -1,0 +1,258 @@
+"""The step IR: what is to be done in a step on one task, between the graph and the program that runs.
+
+A `Step` is a list of `Instr`, inputs before users.  Values are numbers: 0 is the step itself (what a kernel may ask of
+the runtime), then come the arguments, then constants and results, each made once; after the pass `registers` they are
+registers, which are used again.  What is known of a value whatever happens to the instructions is in `Values`: it goes
+from version to version.  `Facts` are of one version, computed once and only if somebody asks.
+Branches, loops and groups have nested steps (`Instr.body`), whose values are numbered as those around them.
+Called by: plan.passes and all that it lists.  Threads: a step belongs to who compiles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from headrace.base.traits import HANDLE, MAY_WAIT, STATEFUL
+from headrace.graph.graph import Operation
+from headrace.graph.tensor import Tensor
+from headrace.plan.infos import Infos
+from headrace.plan.prune import Pruned
+from headrace.run.exec.kernel import Memos
+
+STEP: Final = 0
+"""The value that is the step."""
+
+WAITS: Final = 1
+"""It may have to wait."""
+WRITES: Final = 2
+"""It may change a variable, or lets others do so meanwhile."""
+
+NODE: Final = "node"
+LOAD: Final = "load"
+POLL: Final = "poll"
+RELEASE: Final = "release"
+BRANCH: Final = "branch"
+LOOP: Final = "loop"
+DECIDE: Final = "decide"
+"""truths, Merges and what else branches need"""
+
+NOTHING: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class Instr:
+    """outputs = kernel(*inputs).
+
+    op: the node whose result it gives, or whose errors it raises; nodes: all that it stands for.  after: the waiters
+    that it comes after, by number; waiter: its own number, if it is one.  controls: nodes that it was told to wait for.
+    what: `NODE` or the name of its rule, or what else it is; `kernel` is known from the pass `kernels` on, but for what
+    is no node.  body: nested steps; a group's is its nodes one by one.  over: an input whose memory takes the result.
+    refers: which inputs, by place, a group wants as references.  detail: what its kind knows beside (`plan.nesting`,
+    `plan.rules`).  values: after `registers`, what its outputs were before.
+    """
+
+    op: Operation
+    nodes: Sequence[Operation]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    effects: int = 0
+    device: str = ""
+    controls: Sequence[Operation] = ()
+    after: frozenset[int] = NOTHING
+    waiter: int = -1
+    what: str = NODE
+    kernel: Callable[..., Any] | None = None
+    body: tuple[Step, ...] = ()
+    over: int = -1
+    refers: frozenset[int] = NOTHING
+    detail: Any = None
+    values: tuple[int, ...] = ()
+
+    def changed(self, **fields: Any) -> Instr:
+        """A copy with other fields."""
+        copy = Instr(
+            self.op, self.nodes, self.inputs, self.outputs, self.effects, self.device, self.controls,
+            self.after, self.waiter, self.what, self.kernel, self.body, self.over, self.refers, self.detail,
+            self.values,
+        )  # fmt: skip
+        for name, value in fields.items():
+            setattr(copy, name, value)
+        return copy
+
+
+class Values:
+    """What is known of each value; its number is its place.
+
+    tensors: what it is in the graph.  constants: arrays, by number.  references: values that are variables themselves;
+    aliases: arrays that may be a variable's own, or look into it, so that an update shows in them.  number: of each
+    tensor.
+    """
+
+    def __init__(self, args: Sequence[Tensor]) -> None:
+        self.tensors: list[Tensor | None] = [None, *args]
+        self.number: dict[Tensor, int] = {tensor: at for at, tensor in enumerate(args, 1)}
+        self.num_args = len(args)
+        self.constants: dict[int, Any] = {}
+        self.references: set[int] = set()
+        self.aliases: set[int] = set()
+
+    def new(self, tensor: Tensor | None) -> int:
+        """The number of one more."""
+        self.tensors.append(tensor)
+        return len(self.tensors) - 1
+
+    def tensor(self, value: int) -> Tensor:
+        """What it is in the graph."""
+        found = self.tensors[value]
+        assert found is not None, f"value {value} is no tensor"
+        return found
+
+    def is_fed(self, value: int) -> bool:
+        """Whether it is an argument."""
+        return 0 < value <= self.num_args
+
+    @cached_property
+    def changing(self) -> frozenset[int]:
+        """Values that depend on when one looks.  Not before they are all known."""
+        return frozenset(self.references | self.aliases)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a step is wanted for, the same for all of its versions.
+
+    devices: full device name of each node.  memos: what nodes remember between steps, by node name.  optimize: not for
+    traced steps, which list every node.
+    """
+
+    pruned: Pruned
+    args: Sequence[Tensor]
+    returns: Sequence[Tensor]
+    devices: Mapping[Operation, str]
+    memos: Memos
+    xp: Any = np
+    optimize: bool = True
+
+    @cached_property
+    def infos(self) -> Infos:
+        """Of its nodes."""
+        return Infos(self.pruned, self.devices, self.memos)
+
+
+@dataclass(eq=False)
+class Step:
+    """One version.  results: the values that leave it, as `request.returns`; of a nested step what is wanted of it.
+
+    args: of a group's nested step, the values that stand there for the inputs of the group.  template, num_registers:
+    after `registers`, what they hold at first.  loaded: nodes that are constants, with their values.
+    """
+
+    request: Request
+    values: Values
+    code: list[Instr]
+    results: list[int]
+    args: Sequence[int] = ()
+    template: list[Any] | None = None
+    loaded: list[tuple[Operation, tuple[int, ...]]] = field(default_factory=list)
+    nests: bool = False
+
+    def with_code(self, code: list[Instr], results: list[int] | None = None) -> Step:
+        """The next version."""
+        return Step(
+            self.request, self.values, code, self.results if results is None else results, self.args,
+            self.template, self.loaded, self.nests,
+        )  # fmt: skip
+
+    def nested(self, code: list[Instr], results: Sequence[int], args: Sequence[int] = ()) -> Step:
+        """A step inside."""
+        return Step(self.request, self.values, code, list(results), args)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Of this version."""
+        return Facts(self)
+
+
+class Facts:
+    """Who makes and uses what in one version of a step: the one thing that rules search.
+
+    place: of each instruction.  writers: how many that write come before each.  awaited: nodes that others were told to
+    wait for.  results: as a set.
+    """
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.values = step.values
+        self.results = frozenset(step.results)
+        self.place: dict[Instr, int] = {}
+        self._maker: dict[int, Instr] = {}
+        self._users: dict[int, list[Instr]] = {}
+        self.writers: list[int] = []
+        self.awaited: set[Operation] = set()
+        writers = 0
+        users = self._users
+        for place, instr in enumerate(step.code):
+            self.place[instr] = place
+            self.writers.append(writers)
+            if instr.effects:
+                writers += 1
+            for value in instr.outputs:
+                self._maker[value] = instr
+            for value in instr.inputs:
+                found = users.get(value)
+                if found is None:
+                    users[value] = [instr]
+                else:
+                    found.append(instr)
+            if instr.controls:
+                self.awaited.update(instr.controls)
+
+    def maker(self, value: int) -> Instr | None:
+        """The instruction that gives it; None for arguments and constants."""
+        return self._maker.get(value)
+
+    def uses(self, value: int) -> Sequence[Instr]:
+        """The instructions that take it, each as often as it does."""
+        return self._users.get(value, ())
+
+    def users(self, value: int) -> list[Instr]:
+        """The instructions that take it, each once."""
+        return list(dict.fromkeys(self._users.get(value, ())))
+
+    def is_for_one(self, value: int) -> bool:
+        """Whether it is one input or one result, and nothing else."""
+        count = len(self._users.get(value, ()))
+        if value in self.results:
+            count += self.step.results.count(value)
+        return count == 1
+
+    def may_run_at(self, instr: Instr, root: Instr) -> bool:
+        """Whether what it reads is the same where `root`, which comes later, stands."""
+        apart = self.writers[self.place[instr]] != self.writers[self.place[root]]
+        return not apart or self.values.changing.isdisjoint(instr.inputs)
+
+
+def effects_of(op: Operation) -> int:
+    """What a node does beside giving results; one that only names a variable or queue does nothing."""
+    spec = op.spec
+    if spec is None:
+        return WRITES
+    if HANDLE in spec.traits and not op.inputs:
+        return 0
+    if MAY_WAIT in spec.traits:
+        return WAITS | WRITES
+    return WRITES if STATEFUL in spec.traits or spec.takes_ref else 0
+
+
+def instrs(code: Iterable[Instr]) -> Iterable[Instr]:
+    """All of them, those of branches and loops after what they are in; not those of groups."""
+    for instr in code:
+        yield instr
+        if instr.what in (BRANCH, LOOP):
+            for step in instr.body:
+                yield from instrs(step.code)

@@ -1,0 +1,103 @@
+"""Passes: the one table of what happens to a step between the graph and the program, in order.
+
+A pass makes the next version of a step, or gives back the one that it got.  Under HEADRACE_CHECK=1 each version is
+checked by what stands beside its pass; with HEADRACE_EXPLAIN=1 it is written to stderr (`plan.explain`).
+Called by: plan.compile.  Threads: any; a step belongs to who compiles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from headrace.plan import check, explain, invariants
+from headrace.plan.folding import fold
+from headrace.plan.ir import Request, Step
+from headrace.plan.kernels import bind
+from headrace.plan.lifting import lift
+from headrace.plan.merging import merge
+from headrace.plan.nesting import nest
+from headrace.plan.registers import allot
+from headrace.plan.remembering import remember_shapes
+from headrace.plan.rules.group import apply
+from headrace.plan.rules.table import RULES
+from headrace.plan.scheduling import load, poll, schedule
+
+When = Callable[[Step], bool]
+Check = Callable[[Step, Step], None]
+"""(the version before, the version after) -> AssertionError if the pass has done what it must not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A row of the table.  when: for which steps."""
+
+    name: str
+    run: Callable[[Step], Step]
+    check: Check
+    when: When
+
+
+def _always(step: Step) -> bool:
+    return True
+
+
+def _nests(step: Step) -> bool:
+    return step.nests
+
+
+def _optimized(step: Step) -> bool:
+    """Traced steps list every node; what runs in a branch or a loop is not to leave it."""
+    return step.request.optimize and not step.nests
+
+
+def _together(step: Step) -> bool:
+    """Nodes that run as one do so with NumPy."""
+    return _optimized(step) and step.request.xp is np
+
+
+PASSES: Final[tuple[Pass, ...]] = (
+    Pass("merge", merge, invariants.check_values, _optimized),
+    Pass("fold", fold, invariants.check_values, _always),
+    Pass("nest", nest, invariants.check_nested, _nests),
+    Pass("shapes", remember_shapes, invariants.check_values, _together),
+    *[
+        Pass(
+            rule.name,
+            partial(apply, rule),
+            invariants.check_groups,
+            _always if rule.always else _together,
+        )
+        for rule in RULES
+    ],
+    Pass("load", load, invariants.check_loaded, _always),
+    Pass("schedule", schedule, invariants.check_order, _always),
+    Pass("poll", poll, invariants.check_order, _always),
+    Pass("kernels", bind, invariants.check_kernels, _always),
+    Pass("registers", allot, invariants.check_registers, _always),
+)
+
+
+def versions(request: Request, nests: bool) -> tuple[Step, Step]:
+    """The step as it was before the last pass, with what is known of its values, and after it.
+
+    nests: there are branches or loops.  Raises Unstructured (for the general executor), Unimplemented.
+    """
+    before = step = lift(request, nests)
+    if explain.enabled:
+        explain.begin(step)
+    if check.enabled:
+        invariants.check_values(step, step)
+    for each in PASSES:
+        if not each.when(step):
+            continue
+        before, step = step, each.run(step)
+        if check.enabled:
+            each.check(before, step)
+        if explain.enabled:
+            explain.after(each.name, before, step)
+    return before, step

@@ -1,0 +1,122 @@
+"""Remembering: what follows from the shapes of tensors alone is computed when they change, and else remembered.
+
+Gradients of graphs with an unknown batch ask for shapes again and again: how many elements a mean was made of, along
+which axes a broadcast is to be summed.  All of that is the same in a step as in the one before, as long as shapes are.
+So a node that others want such a value of runs as one instruction with all it is made of: it looks at the shapes of
+the tensors behind it, and gives what it gave for those last time.  The nodes in between do not run at all; one that
+several such values are made of is in all of their groups.
+Called by: plan.passes.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from headrace.base import dtypes
+from headrace.base.traits import OF_SHAPE, SNAPSHOTS, TAKES_REFS
+from headrace.graph.tensor import Tensor
+from headrace.plan.ir import Instr, Step
+from headrace.plan.rules.group import Group, Match, joined, replaced
+from headrace.run.exec.instructions import Kernel
+
+SHAPES: Final = "shapes"
+_REMEMBERED = 1024  # elements; what is larger is made anew
+
+
+def remember_shapes(step: Step) -> Step:
+    """A group for each value that follows from shapes and that something else wants."""
+    if not any(OF_SHAPE in instr.op.traits for instr in step.code):
+        return step
+    values, facts = step.values, step.facts
+    behind: dict[Instr, dict[Instr, None]] = {}  # of each node that follows from shapes
+    asked: dict[Instr, dict[int, None]] = {}
+    wanted: set[Instr | None] = {facts.maker(value) for value in step.results}
+    for instr in step.code:
+        makers = [facts.maker(value) for value in instr.inputs]
+        known = [maker for maker in makers if maker is not None and maker in behind]
+        if not _only_computes(instr):
+            pass
+        elif OF_SHAPE in instr.op.traits and _have_shapes(instr, step):
+            wanted.update(known)
+            behind[instr], asked[instr] = {instr: None}, dict.fromkeys(instr.inputs)
+            continue
+        elif known and all(
+            value in values.constants or maker in behind
+            for value, maker in zip(instr.inputs, makers, strict=True)
+        ):
+            behind[instr] = {each: None for maker in known for each in behind[maker]} | {
+                instr: None
+            }
+            asked[instr] = {each: None for maker in known for each in asked[maker]}
+            continue
+        wanted.update(known)
+    wanted.update(i for i in behind if not any(facts.uses(v) for v in i.outputs))
+    groups = [
+        joined(SHAPES, Match(behind[instr], _remembering(tuple(asked[instr]))), step)
+        for instr in behind
+        if instr in wanted
+    ]
+    return replaced(step, groups, behind.keys()) if behind else step
+
+
+def _have_shapes(instr: Instr, step: Step) -> bool:
+    """Whether the inputs are arrays, not handles, whose shapes do not depend on when one looks."""
+    return step.values.changing.isdisjoint(instr.inputs) and all(
+        step.values.tensor(value)._dtype._base not in (dtypes.resource, dtypes.variant)
+        for value in instr.inputs
+    )
+
+
+def _only_computes(instr: Instr) -> bool:
+    spec = instr.op.spec
+    if spec is None or spec.kernel is None or not spec.foldable or instr.controls:
+        return False
+    if not instr.inputs or not instr.outputs or spec.takes_ctx or spec.takes_ref:
+        return False
+    if TAKES_REFS in spec.traits or SNAPSHOTS in spec.traits:
+        return False
+    return all(_is_number(tensor) for tensor in instr.op.outputs)
+
+
+def _is_number(tensor: Tensor) -> bool:
+    return tensor._dtype._base.np.kind in "biuf"
+
+
+# -- running ----------------------------------------------------------------------------------------------------------
+
+
+def _remembering(asked: tuple[int, ...]) -> Callable[[Group], Kernel]:
+    """asked: the values whose shapes matter."""
+
+    def build(group: Group) -> Kernel:
+        plain, single = group.plain(), len(group.outputs) == 1
+        # The shape of what is made inside follows from the others.
+        looks = [group.places[value] for value in asked if value in group.inputs]
+        last: tuple[Any, Any] | None = None
+
+        def run(step: Any, *values: Any) -> Any:
+            nonlocal last
+            shapes = [values[place].shape for place in looks]
+            before = last
+            if before is not None and before[0] == shapes:
+                return before[1]
+            made = plain(step, values)
+            if sum(value.size for value in made) <= _REMEMBERED:
+                made = [_kept(value) for value in made]
+                last = shapes, made[0] if single else made
+            return made[0] if single else made
+
+        return run
+
+    return build
+
+
+def _kept(value: Any) -> Any:
+    """A value that nobody can change."""
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return value

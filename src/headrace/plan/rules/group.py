@@ -1,0 +1,205 @@
+"""Groups: several nodes that run as one instruction, where the last of them stands; how rules find and make them.
+
+A rule says which nodes a group may begin with, which belong to it, and how it runs at once.  The search, what comes in
+and goes out, and how the nodes run one by one where they cannot run at once, are the same for all.
+Called by: plan.passes, plan.remembering, the rules.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headrace.plan import check
+from headrace.plan.binding import bound_kernel, wants_reference
+from headrace.plan.infos import Infos
+from headrace.plan.ir import NOTHING, Facts, Instr, Step
+from headrace.run.exec.instructions import CALL, MANY, Instruction, Kernel, in_context
+from headrace.run.exec.kernel import NodeInfo
+from headrace.run.exec.straight import Code
+
+Plain = Callable[[Any, Sequence[Any]], Sequence[Any]]
+"""(the step, values of a group's inputs) -> its outputs, made by its nodes one by one; raises what names its node."""
+AtOnce = Callable[[Sequence[Any]], "Sequence[Any] | None"]
+"""Values of a group's inputs -> its outputs, or None where the nodes have to run one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Nodes that are to run as one; the last one in order gives the first output.
+
+    kept: what else others want.  build: (group) -> a kernel of (the step, values of the inputs).
+    """
+
+    members: Collection[Instr]
+    build: Callable[[Group], Kernel]
+    kept: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A row of the table (`plan.rules`).
+
+    begins: whether a group may be found from this node.  match: the group that it belongs to, of nodes that are in none
+    of another (the last argument).  always: also in steps that list every node, and beside branches and loops.
+    """
+
+    name: str
+    begins: Callable[[Instr], bool]
+    match: Callable[[Instr, Facts, AbstractSet[Instr]], Match | None]
+    always: bool = False
+
+
+class Group:
+    """What a rule's `build` has: the group's instruction, its nodes one by one, and where their values stand.
+
+    places: of each value, by number: the inputs of the group come first, then what the nodes give, in order.
+    """
+
+    def __init__(self, instr: Instr, step: Step, infos: Infos) -> None:
+        (body,) = instr.body
+        self.instr = instr
+        self.values = step.values
+        self.members = body.code
+        self.root = body.code[-1].op
+        self.inputs = body.args
+        self.outputs = body.results
+        self.places = {value: place for place, value in enumerate(body.args)}
+        for member in body.code:
+            for value in member.outputs:
+                self.places[value] = len(self.places)
+        self._infos = infos
+
+    def inputs_of(self, member: Instr) -> list[int]:
+        """Places of what a node takes."""
+        return [self.places[value] for value in member.inputs]
+
+    def plain(self) -> Plain:
+        """How the nodes run one by one."""
+        register = {value: place + 1 for value, place in self.places.items()}
+        code = Code(
+            [_instruction(member, register, self._infos(member.op)) for member in self.members]
+        )
+        room = [None] * (len(register) - len(self.inputs))
+        wanted = [register[value] for value in self.outputs]
+
+        def run(step: Any, values: Sequence[Any]) -> Sequence[Any]:
+            registers = [step, *values, *room]
+            code.run(registers)
+            return [registers[at] for at in wanted]
+
+        return run
+
+    def kernel(self, at_once: AtOnce) -> Kernel:
+        """A kernel that runs all at once where that goes, else one by one.  Both give all outputs, or the only one."""
+        plain, single = self.plain(), len(self.outputs) == 1
+        confirm = None
+        if check.enabled:
+            tensors = [self.values.tensor(value) for value in self.outputs]
+            confirm = lambda found: [*map(check.check_value, tensors, found)]  # noqa: E731
+
+        def run(step: Any, *values: Any) -> Any:
+            found = at_once(values)
+            if found is None:
+                found = plain(step, values)
+            elif confirm is not None:
+                confirm(found)
+            return found[0] if single else found
+
+        return run
+
+
+def _instruction(member: Instr, register: dict[int, int], node: NodeInfo) -> Instruction:
+    op = member.op
+    assert op.spec is not None
+    single = op.spec.single_output
+    kernel = bound_kernel(op, op.spec, np)
+    inputs = tuple([register[value] for value in member.inputs])
+    if check.enabled:
+        kernel = check.checked_kernel(kernel, op, single)
+    if op.spec.takes_ctx:
+        kernel, inputs = in_context(kernel, node), (0, *inputs)
+    outputs = tuple([register[value] for value in member.outputs])
+    return Instruction(kernel, inputs, outputs, node, CALL if single else MANY)
+
+
+# -- finding them -----------------------------------------------------------------------------------------------------
+
+
+def apply(rule: Rule, step: Step) -> Step:
+    """The step with the groups that a rule finds, from the last node on."""
+    begins = [
+        instr
+        for instr in step.code
+        if instr.kernel is None and not instr.body and rule.begins(instr)
+    ]
+    if not begins:
+        return step
+    facts = step.facts
+    taken: set[Instr] = set()
+    found = []
+    for instr in reversed(begins):
+        if instr not in taken and (match := rule.match(instr, facts, taken)) is not None:
+            taken.update(match.members)
+            found.append(joined(rule.name, match, step))
+    return replaced(step, found, taken) if found else step
+
+
+def joined(name: str, match: Match, step: Step) -> Instr:
+    """The instruction of a group."""
+    place, references = step.facts.place, step.values.references
+    members = sorted(match.members, key=place.__getitem__)
+    root = members[-1]
+    made = {value for member in members for value in member.outputs}
+    args: dict[tuple[int, bool], int] = {}  # (value, as a reference) -> what it is inside
+    code = []
+    for member in members:
+        spec = member.op.spec
+        wanted: Sequence[bool] = ()
+        if spec is not None and spec.takes_ref and not references.isdisjoint(member.inputs):
+            wanted = wants_reference(member.op, spec)
+        inside = []
+        for at, value in enumerate(member.inputs):
+            if value in made:
+                inside.append(value)
+                continue
+            refers = bool(wanted) and wanted[at]
+            inner = args.get((value, refers))
+            if inner is None:
+                known = any(each == value for each, _ in args)
+                inner = step.values.new(step.values.tensor(value)) if known else value
+                args[value, refers] = inner
+            inside.append(inner)
+        code.append(member.changed(inputs=tuple(inside)))
+    results = [*root.outputs, *[value for value in match.kept if value not in root.outputs]]
+    return Instr(
+        root.op,
+        [op for member in members for op in member.nodes],
+        tuple([value for value, _ in args]),
+        tuple(results),
+        max(member.effects for member in members),
+        root.device,
+        [control for member in members for control in member.controls],
+        root.after,
+        what=name,
+        body=(step.nested(code, results, list(args.values())),),
+        refers=frozenset([at for at, (_, refers) in enumerate(args) if refers]) or NOTHING,
+        detail=match.build,
+    )
+
+
+def replaced(step: Step, groups: Iterable[Instr], gone: AbstractSet[Instr]) -> Step:
+    """The step with `groups`, each where its last node stood, without the nodes that are gone."""
+    at = {group.body[0].code[-1].op: group for group in groups}
+    code = []
+    for instr in step.code:
+        group = at.get(instr.op) if instr.kernel is None else None
+        if group is not None:
+            code.append(group)
+        elif instr not in gone:
+            code.append(instr)
+    return step.with_code(code)

@@ -1,0 +1,30 @@
+"""The table of rules, in the order in which they are applied.
+
+Called by: plan.passes.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from headrace.plan.rules import (
+    assignments,
+    convolution_gradients,
+    convolutions,
+    elementwise,
+    send_buffers,
+    updates,
+)
+from headrace.plan.rules.group import Rule
+
+RULES: Final[tuple[Rule, ...]] = (
+    convolution_gradients.RULE,
+    convolutions.RULE,
+    assignments.RULE,
+    elementwise.RULE,
+    updates.RULE,
+    send_buffers.RULE,
+)
+
+OF_BLOCKS: Final = frozenset((assignments.RULE.name, elementwise.RULE.name))
+"""Groups that look at their inputs by blocks."""
