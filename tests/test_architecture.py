@@ -120,6 +120,103 @@ def test_the_import_check_sees_all_ways_to_import(tmp_path: Path, line: str, bad
     assert bool(upward_imports([path], tmp_path)) == bad
 
 
+STOREYS = [
+    {"cluster", "rpc"},
+    {"lane", "grpc"},
+    {"connect"},
+    {"observe"},
+    {"worker"},
+    {"master"},
+    {"server"},
+]
+"""Of serve, lowest first: imports point down, and those of one storey do not know each other."""
+
+TRANSPORTS = {"lane", "grpc"}
+
+
+def storey(module: str) -> str:
+    """headrace.serve.rpc.messages is in rpc, headrace.serve.server in server; else ""."""
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["headrace", "serve"] and len(parts) > 2 else ""
+
+
+def storeys_left(files: list[Path], src: Path) -> list[str]:
+    """Imports of serve's rooms that point up, sideways, or past `connect` to a transport, wherever they stand."""
+    height = {room: number for number, rooms in enumerate(STOREYS) for room in rooms}
+    found = []
+    for path in files:
+        module = dotted(path, src).removesuffix(".__init__")
+        here = storey(module)
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            for there in filter(None, map(storey, names)):
+                down = not here or height[there] < height[here] or there == here
+                past = there in TRANSPORTS and here not in (*TRANSPORTS, "connect")
+                if not down or past:
+                    found.append(f"{path.relative_to(src)}:{node.lineno} imports {there}")  # type: ignore[attr-defined]
+    return found
+
+
+def test_serve_is_built_in_storeys_and_only_connect_knows_transports() -> None:
+    assert storeys_left(FILES, SRC) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "line", "bad"),
+    [
+        ("serve/rpc", "from headrace.serve.connect import peers", True),
+        ("serve/lane", "from headrace.serve.grpc.client import GrpcPeer", True),
+        ("serve/worker", "def f():\n    from headrace.serve.lane import client", True),
+        ("serve/master", "from headrace.serve import grpc", True),
+        ("serve/connect", "import headrace.serve.server", True),
+        ("client", "import headrace.serve.lane.client", True),
+        ("serve/connect", "from headrace.serve.lane.transport import TRANSPORT", False),
+        ("serve/lane", "from headrace.serve.lane.wire import VERSION", False),
+        ("serve/grpc", "import grpc", False),
+        ("client", "from headrace.serve.connect.peers import connect", False),
+    ],
+)
+def test_the_check_of_storeys_sees_all_ways_to_import(
+    tmp_path: Path, where: str, line: str, bad: bool
+) -> None:
+    path = tmp_path / "headrace" / where / "sample.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(line)
+    assert bool(storeys_left([path], tmp_path)) == bad
+
+
+def circles(src: Path) -> list[list[str]]:
+    """Modules of serve that import each other, directly or not, at whatever level; only for types does not count."""
+    imports: dict[str, set[str]] = {}
+    for path in (src / "headrace/serve").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                node.body = [ast.Pass()]
+        mine = imports.setdefault(dotted(path, src), set())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                mine.update((node.module, *(f"{node.module}.{a.name}" for a in node.names)))
+    found = []
+    for module in sorted(imports):
+        seen, ahead = set[str](), [module]
+        while ahead:
+            new = (imports.get(ahead.pop(), set()) & imports.keys()) - seen
+            seen |= new
+            ahead += new
+        if module in seen:
+            found.append([module, *sorted(seen)])
+    return found
+
+
+def test_no_module_of_serve_imports_itself_by_way_of_others() -> None:
+    assert circles(SRC) == []
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
 def test_every_file_says_what_it_is(path: Path) -> None:
     tree = ast.parse(path.read_text())

@@ -6,6 +6,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from headrace.serve.connect import local_servers
 from headrace.serve.observe import overview
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.ways import ways  # noqa: F401  (a fixture)
+from tests.support.memory_transport import Network
 from tests.waiting_steps import waiting_steps  # noqa: F401  (a fixture)
 
 
@@ -56,6 +58,17 @@ def use_sockets(lane: str) -> Callable[[pytest.MonkeyPatch], None]:
     return use
 
 
+@contextmanager
+def over(transport: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Inside, clients, masters and workers talk over the transport of that name."""
+    if transport == "memory":
+        with Network().used():
+            yield
+    else:
+        TRANSPORTS[transport](monkeypatch)
+        yield
+
+
 JOBS = {"ps": 1, "worker": 2}
 
 TRANSPORTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
@@ -68,11 +81,11 @@ TRANSPORTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 
 
 @pytest.fixture(params=TRANSPORTS)
-def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Name of the transport over which this test's clients, masters and workers talk."""
     name: str = request.param
-    TRANSPORTS[name](monkeypatch)
-    return name
+    with over(name, monkeypatch):
+        yield name
 
 
 @pytest.fixture

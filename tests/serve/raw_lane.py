@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from headrace.codec import protos as pb
 from headrace.codec.frame_parser import Parser
 from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.lane.client import LanePeer
+from headrace.serve.lane.server import LaneServer
 from headrace.serve.lane.unix_socket import address_of
 from headrace.serve.rpc.security import Security
 from tests.serve.clusters import Cluster
@@ -23,6 +25,13 @@ def lane_of(cluster: Cluster) -> pb.LaneAddress:
     found = cluster.servers["ps:0"].worker.lane
     assert found is not None
     return found
+
+
+def shell_of(cluster: Cluster) -> LaneServer:
+    """What listens there."""
+    listener: Any = cluster.servers["ps:0"]._listeners[0]
+    transport: LaneServer = listener._transport
+    return transport
 
 
 def connected(lane: pb.LaneAddress) -> socket.socket:

@@ -21,12 +21,14 @@ from headrace.client import direct
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve.connect.cluster_view import ClusterView
-from headrace.serve.lane.options import direct_steps
+from headrace.serve.connect.transports import direct_steps
+from headrace.serve.lane import transport as lane_transport
 from headrace.serve.master import planner
 from headrace.serve.worker.worker import Worker
 from tests.serve.authority import Authority
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import TRANSPORTS, Background, Blocked
+from tests.serve.raw_lane import shell_of
 from tests.serve.ways import WITHIN_S, Ways
 from tests.waiting_steps import WaitingSteps
 
@@ -414,7 +416,7 @@ def test_a_task_that_cannot_be_reached_costs_one_line_and_nothing_else(
     cluster: Cluster, ways: Ways, program: Program, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(direct, "leads_here", lambda lane: False)
+    monkeypatch.setattr(lane_transport, "has_socket", lambda lane: False)
     caplog.set_level(logging.INFO, "headrace")
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(program.init)
@@ -454,7 +456,7 @@ def test_a_task_whose_connections_have_ended_is_connected_to_again(
     cluster: Cluster, ways: Ways, program: Program
 ) -> None:
     with program.open(cluster, ways) as session:
-        for connection in list(cluster.servers["ps:0"]._lane._connections):  # type: ignore[union-attr]
+        for connection in list(shell_of(cluster)._connections):
             connection.finish()
         assert ways.of(session, program.add) == 2.0
 
@@ -462,10 +464,9 @@ def test_a_task_whose_connections_have_ended_is_connected_to_again(
 def test_a_step_that_may_have_run_is_not_run_again(
     cluster: Cluster, served: Server, ways: Ways, program: Program
 ) -> None:
-    ps = cluster.servers["ps:0"]
 
     def cut() -> None:
-        for connection in list(ps._lane._connections):  # type: ignore[union-attr]
+        for connection in list(shell_of(cluster)._connections):
             connection.cut()
 
     with program.open(cluster, ways) as session:
@@ -591,6 +592,7 @@ def test_a_task_that_is_stopped_gives_a_step_grace(
 CLIENT = """
 import sys, threading
 import headrace as tf
+from headrace.client import direct
 from headrace.client.direct import Task
 found = threading.Event()
 reach = Task._reach

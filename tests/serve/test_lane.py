@@ -46,7 +46,7 @@ from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster, addresses, in_process
 from tests.serve.conftest import TRANSPORTS, Background
 from tests.serve.proxies import before
-from tests.serve.raw_lane import lane_of, lane_peer
+from tests.serve.raw_lane import lane_of, lane_peer, shell_of
 
 Start = Callable[[Callable[[], Any]], Background]
 STATUS = pb.GetStatusRequest()
@@ -582,7 +582,7 @@ def test_what_is_no_frame_closes_its_connection_and_no_other(
 def test_a_connection_that_ends_within_a_frame_leaves_nothing(
     cluster: Cluster, lane: str, bytes_sent: int
 ) -> None:
-    transport = cluster.servers["ps:0"]._lane
+    transport = shell_of(cluster)
     gone = threading.Event()
     forget = transport.forget
     transport.forget = lambda connection: (forget(connection), gone.set())  # type: ignore[method-assign,func-returns-value,assign]
@@ -769,7 +769,7 @@ def test_a_stopped_server_leaves_no_connection_busy_or_parked(
         steps = [background(lambda: session.run(take)) for _ in range(3)]
         blocked.wait(3)
         parked = [raw(cluster, lane) for _ in range(20)]
-        transport = cluster.servers["ps:0"]._lane
+        transport = shell_of(cluster)
         assert len(transport._connections) > 20
         last = when_none_is_left(transport)
         cluster.servers["ps:0"].stop()
@@ -818,8 +818,8 @@ def test_a_call_over_a_connection_that_has_ended_meanwhile_is_made_over_a_new_on
 ) -> None:
     with routed(cluster) as peer:
         status(peer)
-        lane_peer = peer._lane
-        assert lane_peer is not None
+        lane_peer = peer._fast
+        assert isinstance(lane_peer, LanePeer)
         monkeypatch.setattr(lane_peer, "forget", lambda connection: None)  # not yet noticed
         calls: list[Callable[[], Any]] = [
             lambda: status(peer),

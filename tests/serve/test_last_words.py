@@ -14,7 +14,7 @@ from headrace.serve.rpc import methods
 from headrace.serve.rpc.security import Security
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import TRANSPORTS
-from tests.serve.raw_lane import lane_of, lane_peer
+from tests.serve.raw_lane import lane_of, lane_peer, shell_of
 
 Handle = Callable[[Callable[[Any], None]], None]
 
@@ -29,8 +29,7 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def during_calls(cluster: Cluster) -> Handle:
     """during_calls(f) has every method of the lane call f(shell), and answer with a status."""
-    transport = cluster.servers["ps:0"]._lane
-    assert transport is not None
+    transport = shell_of(cluster)
 
     def use(act: Callable[[Any], None]) -> None:
         def handle(request: Any, scope: Scope) -> pb.GetStatusResponse:

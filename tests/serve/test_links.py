@@ -23,11 +23,12 @@ from headrace.run.state.variable import Variable
 from headrace.serve.lane import client as lane_client
 from headrace.serve.lane import server as lane_server
 from headrace.serve.lane.client import LanePeer
-from headrace.serve.lane.links import Link, Links
+from headrace.serve.lane.links import Link
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.wire import NUMBERS, decode_sent, encode_sent
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc.methods import RUN_PART, SEND_TENSOR
+from headrace.serve.rpc.step_channel import StepChannels
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import use_sockets
 
@@ -81,7 +82,7 @@ def test_a_value_is_sent_at_once_or_held_until_something_else_is(
     ends: tuple[End, LaneSocket],
 ) -> None:
     ours, theirs = ends
-    links = Links({TASK: ours})
+    links = StepChannels({TASK: ours})
     assert links.send(TASK, value("a"))
     assert sent(theirs) == ["a"]
     links.holds = True
@@ -153,7 +154,7 @@ def test_there_is_room_again_for_as_much_as_the_other_side_has_taken(
 
 
 def test_nothing_goes_to_a_task_without_a_link(ends: tuple[End, LaneSocket]) -> None:
-    assert not Links({TASK: ends[0]}).send("/job:ps/replica:0/task:1", value("a"))
+    assert not StepChannels({TASK: ends[0]}).send("/job:ps/replica:0/task:1", value("a"))
 
 
 def test_what_comes_before_anybody_takes_it_is_kept(ends: tuple[End, LaneSocket]) -> None:
@@ -181,7 +182,7 @@ def test_values_that_come_in_one_piece_with_the_request_are_not_left_lying(
 
 def test_a_waiting_step_takes_what_comes_over_its_links(ends: tuple[End, LaneSocket]) -> None:
     ours, theirs = ends
-    links, done = Links({TASK: ours}), queue.SimpleQueue[int]()
+    links, done = StepChannels({TASK: ours}), queue.SimpleQueue[int]()
     links.deliver_to(lambda request: done.put(int(request.rendezvous_key)))
     for key in ("3", "4"):
         put(theirs, value(key))
@@ -189,7 +190,7 @@ def test_a_waiting_step_takes_what_comes_over_its_links(ends: tuple[End, LaneSoc
 
 
 def test_a_waiting_step_is_woken_by_other_threads(ends: tuple[End, LaneSocket]) -> None:
-    links, done = Links({TASK: ends[0]}), queue.SimpleQueue[int]()
+    links, done = StepChannels({TASK: ends[0]}), queue.SimpleQueue[int]()
 
     def wake() -> None:
         done.put(7)
@@ -204,7 +205,7 @@ def test_a_waiting_step_is_woken_by_other_threads(ends: tuple[End, LaneSocket]) 
 
 def test_a_waiting_step_gives_up_in_time(ends: tuple[End, LaneSocket]) -> None:
     with pytest.raises(queue.Empty):
-        Links({TASK: ends[0]}).get(queue.SimpleQueue[int](), 0.01)
+        StepChannels({TASK: ends[0]}).get(queue.SimpleQueue[int](), 0.01)
 
 
 @pytest.mark.parametrize(
@@ -244,9 +245,9 @@ def pushes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     tell = LanePeer.tell
 
-    def noting(peer: LanePeer, method: Any, request: m.SendTensorRequest, scope: Scope) -> None:
+    def noting(peer: LanePeer, method: Any, request: m.SendTensorRequest, scope: Scope) -> bool:
         found.append(request.rendezvous_key)
-        tell(peer, method, request, scope)
+        return tell(peer, method, request, scope)
 
     monkeypatch.setattr(LanePeer, "tell", noting)
     return found
@@ -396,7 +397,7 @@ def test_a_value_that_comes_with_a_reply_before_there_is_a_link_is_not_lost(
     with tf.device("/job:worker/task:0"):
         y = x + tf.random_uniform([])
     calls: list[Any] = []
-    original = lane_client.Call.link
+    original = lane_client.Call.channel
 
     def late(call: Any) -> Link:
         calls.append(call)
@@ -407,6 +408,6 @@ def test_a_value_that_comes_with_a_reply_before_there_is_a_link_is_not_lost(
     with tf.Session(cluster.target("worker:0")) as session:
         session.run(y)
         session.run(y)
-        monkeypatch.setattr(lane_client.Call, "link", late)
+        monkeypatch.setattr(lane_client.Call, "channel", late)
         assert 1.0 <= session.run(y, options=tf.RunOptions(timeout_in_ms=20_000)) <= 2.0
     assert calls

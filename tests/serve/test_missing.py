@@ -22,11 +22,12 @@ from headrace.codec import protos as pb
 from headrace.run import long_waits
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect import readiness, unreachable
+from headrace.serve.connect import readiness
 from headrace.serve.connect.cluster_view import _disagree
 from headrace.serve.connect.readiness import ServerReadiness, wait_for_all
 from headrace.serve.connect.routed import RoutedPeer
-from headrace.serve.connect.unreachable import why
+from headrace.serve.grpc import unreachable
+from headrace.serve.grpc.unreachable import why
 from headrace.serve.rpc.methods import GET_STATUS
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security

@@ -14,11 +14,12 @@ import headrace as tf
 from headrace.codec import protos as pb
 from headrace.run import long_waits
 from headrace.run.scope import Scope
-from headrace.serve.connect.peers import Peer, connect
+from headrace.serve.connect.peers import connect
 from headrace.serve.observe import reporter
 from headrace.serve.observe.blocked import BlockedStep, QueueState
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from tests.serve.clusters import in_process
 from tests.serve.conftest import Background

@@ -15,10 +15,11 @@ from headrace.codec import frames
 from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
-from headrace.serve.lane.connect import Unreachable, leads_here
+from headrace.serve.lane.connect import has_socket
 from headrace.serve.lane.wire import NUMBERS, PROOF, OutOfBand, host_id
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.security import Security, security
+from headrace.serve.rpc.transport import Unreachable
 from tests.serve.authority import Authority
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import TRANSPORTS
@@ -287,7 +288,7 @@ def test_a_lane_without_a_socket_for_this_machine_is_not_tried(
     offered: pb.LaneAddress, leads: bool
 ) -> None:
     """Such as that of a server with TLS on another one."""
-    assert leads_here(offered) is leads
+    assert has_socket(offered) is leads
 
 
 def test_over_tls_without_a_lane_nothing_is_complained_about(

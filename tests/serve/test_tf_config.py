@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as tf
-from headrace.serve import tf_config
+from headrace.serve import cluster as tf_config
 from headrace.tools.commands import UsageError
 from headrace.tools.serve import which_task
 

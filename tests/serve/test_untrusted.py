@@ -20,17 +20,17 @@ from headrace.codec.frames import Kind
 from headrace.run.scope import Scope
 from headrace.serve.connect.peers import connect
 from headrace.serve.grpc.server import TOKEN_KEY
-from headrace.serve.lane.connect import Unreachable
 from headrace.serve.lane.wire import METHODS, NUMBERS, PROOF
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
+from headrace.serve.rpc.transport import Unreachable
 from tests.serve.authority import Authority
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import TRANSPORTS
 from tests.serve.proxies import Fate, Proxy
-from tests.serve.raw_lane import connected, frames_from, lane_of, lane_peer
+from tests.serve.raw_lane import connected, frames_from, lane_of, lane_peer, shell_of
 
 SECRET = "correct horse battery staple"
 TOKEN = Security(SECRET).token
@@ -186,8 +186,7 @@ class Handled(dict[int, Any]):
 @pytest.fixture
 def handled(over_lane: Cluster) -> list[int]:
     """Numbers of the methods whose handlers the lane has looked up."""
-    lane = over_lane.servers["ps:0"]._lane
-    assert lane is not None
+    lane = shell_of(over_lane)
     lane.handlers = found = Handled(lane.handlers)
     return found.numbers
 

@@ -12,7 +12,7 @@ import headrace as tf
 from headrace.client import direct
 from headrace.client.direct import Route, Task
 from headrace.run.scope import Scope
-from headrace.serve.lane.client import LanePeer
+from headrace.serve.rpc.transport import Channel
 
 WITHIN_S = 60.0
 
@@ -28,11 +28,11 @@ class Ways:
         monkeypatch.setattr(direct, "_REACH_WITHIN_S", WITHIN_S)  # the machine may be busy
 
         def counting(
-            route: Route, lane: LanePeer, values: Sequence[Any], scope: Scope
+            route: Route, channel: Channel, values: Sequence[Any], scope: Scope
         ) -> list[Any]:
             self.direct += 1
             self._sent.release()
-            return run(route, lane, values, scope)
+            return run(route, channel, values, scope)
 
         def looking(task: Task) -> None:
             reach(task)

@@ -20,18 +20,13 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve.connect.cluster_view import OutstandingParts
-from headrace.serve.connect.liveness import OutstandingRpcs
-from headrace.serve.connect.peers import Peer
-from headrace.serve.grpc.client import GrpcPeer, peer_name
-from headrace.serve.lane.client import LanePeer
-from headrace.serve.lane.connect import leads_here
-from headrace.serve.lane.options import max_message_bytes
-from headrace.serve.lane.wire import VERSION
+from headrace.serve.connect.direct import DirectRoute
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
-from headrace.serve.rpc.cancelled_calls import cancelled_calls_of
+from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
-from headrace.serve.rpc.security import Security, chosen
+from headrace.serve.rpc.security import Security
+from headrace.serve.rpc.transport import Channel
 
 _REACH_WITHIN_S = 5.0
 _AGAIN_AFTER_S = 60.0  # a task that could not be reached
@@ -60,7 +55,7 @@ class Route:
         self._fetches = list(offer.fetch)
         self._as_they_are = self._fetches == list(range(len(self._fetches)))
 
-    def run(self, lane: LanePeer, values: Sequence[Any], scope: Scope) -> list[Any]:
+    def run(self, channel: Channel, values: Sequence[Any], scope: Scope) -> list[Any]:
         """The fetches.  Raises Unreachable and ForgottenStepError, for which nothing was begun; else as a step does."""
         feeds = [values[index] for index in self._feeds] if self._feeds else []
         step_id = _step_ids.getrandbits(56) | 1
@@ -68,7 +63,7 @@ class Route:
         outstanding = self.to.outstanding
         outstanding[step_id] = (self,), time.monotonic()
         try:
-            found: list[Any] = lane.call_now(methods.RUN_DIRECT, request, scope).fetches
+            found: list[Any] = channel.call_now(methods.RUN_DIRECT, request, scope).fetches
         finally:
             del outstanding[step_id]
         if self._as_they_are and len(found) == len(self._fetches):
@@ -77,7 +72,7 @@ class Route:
 
 
 class Task:
-    """One start of a task.  lane: None until it is reached.  closed: there is another start of it, or no session.
+    """One start of a task.  channel: None until it is reached.  closed: there is another start of it, or no session.
 
     outstanding: see `cluster_view.OutstandingParts`.
     settled: the `CancelledCalls.times` of the session's master when a step last went through it to the task: what was
@@ -90,14 +85,12 @@ class Task:
     ) -> None:  # fmt: skip
         """untold: takes the number of each call that was given up, beside the task's name, for the master."""
         self.start = offer.start
-        self.lane: LanePeer | None = None
+        self.channel: Channel | None = None
         self.outstanding: OutstandingParts = {}
         self.settled = 0
         self._untold = untold
-        self._address = offer.address
         self._task = offer.task
-        self._name = peer_name(offer.address, offer.task)
-        self._security = trusting = chosen(security)
+        self._way = DirectRoute(offer.address, offer.task, offer.start, security, self._gave_up)
         self._pool = pool
         self._session = session
         self._lock = threading.Lock()
@@ -105,28 +98,22 @@ class Task:
         self.closed = False
         self._again_at = 0.0
         self._told = False
-        self._reached: LanePeer | None = None  # once; the lane, if nothing has failed since
-
-        def probe(answer_s: float) -> GrpcPeer:
-            return GrpcPeer(offer.address, offer.task, connect_within_s=answer_s, trusting=trusting)
-
-        self._rpcs = OutstandingRpcs(self._name, probe)
 
     @property
     def silent(self) -> bool:
         """Whether it was found not to live, and has not been heard of since."""
-        return self._rpcs.silent
+        return self._way.silent
 
-    def use(self) -> LanePeer | None:
-        """The lane; if there is none, it is looked for, for steps to come."""
-        lane = self.lane
-        if lane is None and not self._reaching:
+    def use(self) -> Channel | None:
+        """The way there; if there is none, it is looked for, for steps to come."""
+        channel = self.channel
+        if channel is None and not self._reaching:
             self._begin()
-        return lane
+        return channel
 
     def leave(self) -> None:
-        """Something went wrong: have it seen whether it is there before the lane is used again."""
-        self.lane = None
+        """Something went wrong: have it seen whether it is there before it is asked again."""
+        self.channel = None
 
     def _begin(self) -> None:
         with self._lock:
@@ -141,44 +128,20 @@ class Task:
     def _reach(self) -> None:
         try:
             with Scope(_REACH_WITHIN_S, self._session) as scope:
-                lane = self._found(scope)
+                channel = self._way.reach(scope)
         except (errors.OpError, OSError) as error:
             self._again_at = time.monotonic() + _AGAIN_AFTER_S
             if not (self._told or self._session.error):
                 self._told = True
-                _log.info("steps on %s go through the session's master: %s", self._name, error)
+                _log.info("steps on %s go through the session's master: %s", self._way.name, error)
         else:
             with self._lock:
                 if not self.closed:
-                    self.lane = lane
+                    self.channel = channel
         finally:
             self._reaching = False
             if self.closed:
                 self.close()
-
-    def _found(self, scope: Scope) -> LanePeer:
-        """Its lane, with a connection.  Raises OpError, Unreachable."""
-        asked = GrpcPeer(self._address, self._task, trusting=self._security)
-        try:
-            status = asked.call(
-                methods.GET_STATUS, pb.GetStatusRequest(), scope, wait_for_ready=True
-            ).wait(scope)
-        finally:
-            asked.close()
-        if all(device.incarnation != self.start for device in status.device_attributes):
-            raise errors.failed_precondition("another server answers there")
-        offered = status.headrace_lane
-        if offered.version != VERSION or not leads_here(offered):
-            raise errors.failed_precondition("it has no lane that leads there")
-        if self._reached is None:
-            host = self._address.rpartition(":")[0]
-            self._reached = LanePeer(
-                offered, host, self._name, max_message_bytes(), self._rpcs, self._security,
-                cancelled_calls=cancelled_calls_of(self._address), gave_up=self._gave_up,
-            )  # fmt: skip
-        self._reached.call_now(methods.GET_STATUS, pb.GetStatusRequest(), scope)
-        self._rpcs.answered()
-        return self._reached
 
     def _gave_up(self, number: int) -> None:
         self._untold[self._task, number] = None
@@ -187,10 +150,8 @@ class Task:
         """Close the connections; those with a step when it has ended."""
         with self._lock:
             self.closed = True
-            self.lane = None
-        if self._reached is not None:
-            self._reached.close()
-        self._rpcs.close()
+            self.channel = None
+        self._way.close()
 
 
 class Tasks:

@@ -12,8 +12,8 @@ import threading
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve.connect.peers import Peer
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 
 _FIRST_S = 4.5  # steps tell after 5 s, and their master may have begun to wait a moment after them

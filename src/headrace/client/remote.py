@@ -31,23 +31,22 @@ from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 from headrace.run.scope import Scope
 from headrace.serve.connect import local_servers
-from headrace.serve.connect.peers import Peer
 from headrace.serve.connect.restart_check import check_restarts
 from headrace.serve.connect.retries import call_with_retries
-from headrace.serve.lane.connect import Unreachable
-from headrace.serve.lane.options import direct_steps
+from headrace.serve.connect.transports import direct_steps
 from headrace.serve.observe.overview import add_outstanding
 from headrace.serve.observe.placement_log import log_placement
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
 from headrace.serve.rpc.status import ForgottenStepError, RestartedError, SessionExpiredError
+from headrace.serve.rpc.transport import Channel, Unreachable
 from headrace.serve.rpc.waiting import follow
 
 if TYPE_CHECKING:
     from headrace.client.direct import Route, Tasks
-    from headrace.serve.lane.client import LanePeer
 
 _INSPECT_WITHIN_S = 10.0
 _CHECK_WITHIN_S = 10.0  # longer than the master asks the task
@@ -188,13 +187,13 @@ class RemoteEngine:
             if route is not None:
                 if route.to.closed:  # the master knows a way to its successor
                     raise ForgottenStepError.of("the task was started anew")
-                lane, direct = route.to.use(), remote.direct
+                channel, direct = route.to.use(), remote.direct
                 settled = route.to.settled == remote.master.cancelled_calls.times
-                if lane is not None and direct is not None and settled:
+                if channel is not None and direct is not None and settled:
                     scope = direct
                     if timeout_ms or route.timeout_ms:
                         scope = limit(timeout_ms or route.timeout_ms, direct)
-                    return self._run_direct(remote, route, lane, values, scope)
+                    return self._run_direct(remote, route, channel, values, scope)
             if timeout_ms or not remote.master.remote:
                 scope = limit(timeout_ms, self._scope)
             request = prepared.request
@@ -222,12 +221,12 @@ class RemoteEngine:
         self,
         remote: RemoteSession,
         route: Route,
-        lane: LanePeer,
+        channel: Channel,
         values: Sequence[Any],
         scope: Scope,
     ) -> list[Any]:
         try:
-            return route.run(lane, values, scope)
+            return route.run(channel, values, scope)
         except Unreachable as error:
             route.to.leave()
             raise ForgottenStepError.of(str(error)) from error

@@ -22,9 +22,9 @@ from headrace.graph.graph import Graph, Operation
 from headrace.graph.graphdef import graph_def
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect.peers import Peer
 from headrace.serve.connect.readiness import wait_for_server
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.status import from_detail
 

@@ -6,7 +6,8 @@ Called by: client.remote, client.reset.  Threads: any.
 from __future__ import annotations
 
 from headrace.base import errors
-from headrace.serve.connect.peers import Peer, connect
+from headrace.serve.connect.peers import connect
+from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
 

@@ -1,15 +1,27 @@
-"""ClusterSpec: which jobs there are, and where their tasks listen.
+"""Which jobs there are, where their tasks listen, and which of them this process is: ClusterSpec and TF_CONFIG.
 
-Called by: users, serve.server, training.  Threads: immutable.
-Source: TF 1.15 python/training/server_lib.py (forms and error classes checked against the oracle).
+TF_CONFIG is a variable of the environment that holds JSON, as schedulers write it for TensorFlow:
+``{"cluster": {job: [address, …]}, "task": {"type": job, "index": 0}}``.  "rpc_layer", "session_master" and
+"environment" may stand beside them, and whatever else its writer had to say.
+Called by: users, serve.server, training, tools.serve.  Threads: immutable, both.
+Source: TF 1.15 python/training/server_lib.py (forms and error classes checked against the oracle),
+python/distribute/cluster_resolver/tfconfig_cluster_resolver.py, for behaviour
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from headrace.codec import protos as pb
+
+VARIABLE = "TF_CONFIG"
+EXAMPLE = '{"cluster": {"ps": ["HOST:PORT"], "worker": ["HOST:PORT"]}, "task": {"type": "worker", "index": 0}}'
+
+_SYNONYMS = {"chief": "master", "master": "chief"}
+_SHOWN = 60  # characters of what is quoted
 
 
 class ClusterSpec:
@@ -41,8 +53,6 @@ class ClusterSpec:
 
         Raises ValueError (it is not set, is not JSON), TypeError (something else than a cluster in it).
         """
-        from headrace.serve.tf_config import required
-
         return cls(required("ClusterSpec.from_tf_config()").cluster)
 
     @property
@@ -146,3 +156,195 @@ def _tasks(job: Any, tasks: Any) -> dict[int, str]:
             ) from None
         found[number] = _text(address, "Task address", f": it is that of job {job!r}, task {index}")
     return found
+
+
+@dataclass(frozen=True)
+class TFConfig:
+    """What TF_CONFIG says; None is what it leaves out."""
+
+    cluster: ClusterSpec
+    task_type: str | None = None
+    task_index: int | None = None
+    rpc_layer: str | None = None
+    session_master: str | None = None
+    environment: str | None = None
+
+    def task(self, job_name: str | None = None, task_index: int | None = None) -> tuple[str, int]:
+        """Job and index of this process; the arguments go before what TF_CONFIG says.
+
+        What nobody says is the only task of the cluster, or of the job, if there is one only.
+        Raises ValueError: not said, or not in the cluster.
+        """
+        given = job_name is not None
+        job = self.task_type if job_name is None else job_name
+        index = task_index
+        if index is None and (not given or job_name == self.task_type):
+            index = self.task_index
+        jobs = self.cluster.jobs
+        if not jobs:
+            raise ValueError(
+                f"{VARIABLE} has no cluster, so there is no task to be; it should look like {EXAMPLE}"
+            )
+        if job is None:
+            if len(jobs) > 1:
+                _fail_for_task(
+                    f'has no task: add "task": {{"type": one of {_listed(jobs)}, "index": 0}}'
+                )
+            job = jobs[0]
+        if job not in jobs:
+            _fail_for_job(job, index, jobs, given)
+        indices = self.cluster.task_indices(job)
+        if index is None:
+            if len(indices) != 1:
+                _fail_for_task(
+                    f"says that this process is a task of job {job!r}, and not which: that job has the tasks "
+                    f'{indices}; add "index" to its "task"'
+                )
+            index = indices[0]
+        if index not in indices:
+            said = "the program asks for" if task_index is not None else f"{VARIABLE} says"
+            raise ValueError(
+                f"{said} /job:{job}/task:{index}, and job {job!r} of the cluster in {VARIABLE} has the tasks "
+                f"{indices}; one of the two is wrong"
+            )
+        return job, index
+
+
+def read(environ: Mapping[str, str] | None = None) -> TFConfig | None:
+    """What the environment says; None without TF_CONFIG, or with an empty one.
+
+    Raises ValueError (no JSON, a value that cannot be), TypeError (a value of another kind).
+    """
+    text = (os.environ if environ is None else environ).get(VARIABLE, "")
+    return parse(text) if text.strip() else None
+
+
+def required(what: str, environ: Mapping[str, str] | None = None) -> TFConfig:
+    """As `read`, for `what`, which cannot do without.  Raises ValueError if it is not set."""
+    found = read(environ)
+    if found is None:
+        raise ValueError(
+            f"{what} takes the cluster from {VARIABLE}, which is not set in this process's environment; "
+            f"say which cluster, or set {VARIABLE}='{EXAMPLE}'"
+        )
+    return found
+
+
+def parse(text: str) -> TFConfig:
+    """What that text says.  Raises ValueError, TypeError; see `read`."""
+    fields = _object(_loaded(text), "the whole")
+    task = _object(fields.get("task", {}), '"task"')
+    return TFConfig(
+        cluster=_cluster(fields.get("cluster", {})),
+        task_type=_string(task.get("type"), 'the "type" of "task"'),
+        task_index=_index(task.get("index")),
+        rpc_layer=_string(fields.get("rpc_layer"), '"rpc_layer"'),
+        session_master=_string(fields.get("session_master"), '"session_master"'),
+        environment=_string(fields.get("environment"), '"environment"'),
+    )
+
+
+def _loaded(text: str) -> Any:
+    import json  # which `import headrace` does without
+
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        near = text[max(error.pos - 20, 0) : error.pos + 20]
+        quotes = " (JSON has double quotes)" if "'" in near else ""
+        raise ValueError(
+            f"{VARIABLE} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}, near {near!r}{quotes}; "
+            f"it should look like {EXAMPLE}"
+        ) from None
+    except RecursionError:
+        raise ValueError(
+            f"{VARIABLE} is nested too deeply; it should look like {EXAMPLE}"
+        ) from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, none of whose names stands there twice, of which one would silently count."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(
+                f"{VARIABLE} has {name!r} twice in one object: {_short(found[name])} and {_short(value)}; "
+                "put the tasks of a job into one list"
+            )
+        found[name] = value
+    return found
+
+
+def _cluster(value: Any) -> ClusterSpec:
+    _object(value, '"cluster"')
+    try:
+        return ClusterSpec(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f'the "cluster" of {VARIABLE} is not one: {error}; it should look like {EXAMPLE}'
+        ) from None
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if value is None and what == '"task"':
+        return {}
+    if not isinstance(value, dict):
+        raise TypeError(
+            f"{what} in {VARIABLE} must be an object in braces, not {_short(value)}; it should look like {EXAMPLE}"
+        )
+    return value
+
+
+def _string(value: Any, what: str) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{what} in {VARIABLE} must be a string, not {_short(value)}")
+    return value
+
+
+def _index(value: Any) -> int | None:
+    """Some schedulers write it as a string."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise TypeError(
+            f'the "index" of "task" in {VARIABLE} must be a number, not {_short(value)}'
+        )
+    try:
+        index = int(value)
+    except (ValueError, OverflowError):
+        index = -1
+    if index < 0 or (isinstance(value, float) and index != value):
+        raise ValueError(
+            f'the "index" of "task" in {VARIABLE} must be a whole number from 0 on, not {_short(value)}'
+        )
+    return index
+
+
+def _fail_for_job(job: str, index: int | None, jobs: list[str], given: bool) -> NoReturn:
+    task = f"/job:{job}" + ("" if index is None else f"/task:{index}")
+    said = "the program asks for" if given else f"{VARIABLE} says that this process is"
+    if job == "evaluator":
+        raise ValueError(
+            f"{said} {task}: an evaluator is no part of the cluster, which has the jobs {_listed(jobs)}, and runs no "
+            "server; evaluate in a local session (tf.Session()) from the checkpoints"
+        )
+    other = _SYNONYMS.get(job)
+    hint = (
+        f"{other!r} is another word for {job!r}: use the same one in both places"
+        if other in jobs
+        else "name the task after one of them, or add the job to the cluster"
+    )
+    raise ValueError(f"{said} {task}, and its cluster has the jobs {_listed(jobs)}; {hint}")
+
+
+def _fail_for_task(problem: str) -> NoReturn:
+    raise ValueError(f"{VARIABLE} {problem}")
+
+
+def _listed(jobs: list[str]) -> str:
+    return ", ".join(repr(job) for job in jobs)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -11,29 +11,27 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.base import errors
 from headrace.base.limits import check_settings as check_limits
 from headrace.codec import protos as pb
 from headrace.run.readers.files import Files, named_roots
 from headrace.run.scope import Scope, wait_until_set
-from headrace.serve.cluster import ClusterSpec
+from headrace.serve.cluster import ClusterSpec, required
 from headrace.serve.connect import local_servers
 from headrace.serve.connect.liveness import frozen_after_s
 from headrace.serve.connect.readiness import connect_timeout_s
-from headrace.serve.lane.options import lane_options, max_message_bytes
+from headrace.serve.connect.transports import transports
 from headrace.serve.master.master import Master
 from headrace.serve.observe.blocked import BlockedStep, of_tasks
 from headrace.serve.rpc.methods import MASTER_METHODS, WORKER_METHODS
+from headrace.serve.rpc.options import max_message_bytes
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security, chosen, is_loopback
-from headrace.serve.tf_config import required
+from headrace.serve.rpc.tcp import addresses_of
+from headrace.serve.rpc.transport import Listener, Serving
 from headrace.serve.worker.worker import Worker
-
-if TYPE_CHECKING:
-    from headrace.serve.grpc.server import GrpcServer
-    from headrace.serve.lane.server import LaneServer
 
 _SWITCH_INTERVAL_S = 0.0002  # so that a request does not wait for long while Python code runs
 _LAST_WORDS_S = 0.5  # for calls that were told to end to say so to their callers
@@ -79,8 +77,7 @@ class Server:
         self._file_roots = None if file_roots is None else list(file_roots)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self._transport: GrpcServer | None = None
-        self._lane: LaneServer | None = None
+        self._listeners: list[Listener] = []  # the main one last
         self._address = ""
         self.master: Master
         self.worker: Worker
@@ -95,13 +92,10 @@ class Server:
                 raise errors.failed_precondition(
                     "the server was stopped; make a new tf.train.Server"
                 )
-            if self._transport is None:
+            if not self._listeners:
                 self._start()
 
     def _start(self) -> None:
-        from headrace.serve.grpc.server import GrpcServer, addresses_of
-        from headrace.serve.lane.server import LaneServer
-
         definition = self._server_def
         job, index = definition.job_name, definition.task_index
         addresses = ClusterSpec(definition.cluster).task_names()
@@ -127,23 +121,12 @@ class Server:
         if sys.getswitchinterval() > _SWITCH_INTERVAL_S:
             sys.setswitchinterval(_SWITCH_INTERVAL_S)
         services = [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)]
-        calls = self.worker.calls
-        self._lane = LaneServer(
-            services, self._pool, self.worker.incarnation, most, trusting, calls
-        )
-        self._open_lane(self._lane, bind, task)  # first: its sockets can be closed again
-        try:
-            transport = GrpcServer(services, self._pool, most, trusting, calls)
-            bound = transport.bind(f"{bind}:{port}")
-        except BaseException as error:
-            self._lane.stop()
-            self._pool.shutdown(wait=False)
-            if isinstance(error, RuntimeError):
-                raise _cannot_listen(task, bind, port) from error
-            raise
-        transport.start()
-        self._address = f"{host}:{bound}"
-        self._transport = transport
+        serving = Serving(
+            services, self._pool, self.worker.incarnation, trusting, self.worker.calls, bind, port,
+            task, most,
+        )  # fmt: skip
+        listener = self._listen(serving)
+        self._address = f"{host}:{listener.port}"
         local_servers.add(self._address, self)
 
     def _files(self, task: str, others_reach_it: bool) -> Files:
@@ -153,24 +136,32 @@ class Server:
             roots = [os.getcwd()]
         return Files(roots, task)
 
-    def _open_lane(self, lane: LaneServer, host: str, task: str) -> None:
-        """Listen for peers of ours; before gRPC does, which tells them where.
+    def _listen(self, serving: Serving) -> Listener:
+        """Listen over all transports, and begin to serve; the main one.  Raises Unknown.
 
-        Where gRPC goes over TLS there is no TCP port beside it that does not.
+        Those beside it first, which it tells of, and which can be closed again.
         """
-        options = lane_options()
-        if not options.on:
-            return
-        port = options.tcp_port if options.tcp and not lane.trusting.tls else None
+        main, beside, _ = transports()
+        bound: list[Listener] = []
         try:
-            self.worker.lane = lane.listen(host.strip("[]"), port, options.unix)
-        except OSError as error:
-            lane.stop()
+            if beside is not None and (listener := beside.listen(serving)) is not None:
+                bound.append(listener)
+                self.worker.lane = listener.offer
+            listener = main.listen(serving)
+            if listener is None:
+                raise errors.failed_precondition("the main transport is off")
+            bound.append(listener)
+        except BaseException as error:
+            for each in bound:
+                each.stop()
             self._pool.shutdown(wait=False)
-            raise errors.unknown(
-                f"could not listen for headrace peers of {task} on {host}:{port}: {error}; another "
-                "HEADRACE_LANE_PORT, or HEADRACE_LANE=off, helps"
-            ) from error
+            if isinstance(error, RuntimeError):
+                raise _cannot_listen(serving.task, serving.host, serving.port) from error
+            raise
+        for each in bound:
+            each.start()
+        self._listeners = bound
+        return listener
 
     @property
     def target(self) -> str:
@@ -202,8 +193,8 @@ class Server:
         with self._lock:
             if self._stopped.is_set():
                 return
-            transport, self._transport = self._transport, None
-            if transport is None:
+            listeners, self._listeners = self._listeners, []
+            if not listeners:
                 self._stopped.set()
                 return
             local_servers.remove(self._address, self)
@@ -216,10 +207,9 @@ class Server:
                     self.worker.drain(ended, draining)
             self.master.close(ended, Scope(_CLOSE_WITHIN_S))
             self.worker.close(ended)
-            if self._lane is not None:
-                self.worker.lane = None  # whoever asks over gRPC is not sent there any more
-                self._lane.stop(_LAST_WORDS_S)
-            transport.stop(_LAST_WORDS_S)
+            self.worker.lane = None  # whoever asks is not sent there any more
+            for each in listeners:
+                each.stop(_LAST_WORDS_S)
             self._pool.shutdown()
             self._stopped.set()
 

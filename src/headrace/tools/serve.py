@@ -21,7 +21,7 @@ from types import FrameType
 
 import headrace as tf
 from headrace.run.scope import wait_until_set
-from headrace.serve.tf_config import required
+from headrace.serve.cluster import required
 from headrace.tools.commands import CommandError, ExitCode, Streams, UsageError, command
 from headrace.tools.lifeline import watch
 from headrace.tools.settings import add_settings, settle

@@ -13,8 +13,7 @@ from typing import Any
 from headrace.base.device import DeviceSpec
 from headrace.client.session import Session
 from headrace.graph.graph import Graph
-from headrace.serve.cluster import ClusterSpec
-from headrace.serve.tf_config import TFConfig, read
+from headrace.serve.cluster import ClusterSpec, TFConfig, read
 
 __all__ = [
     "ClusterResolver",

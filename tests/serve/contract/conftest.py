@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import pytest
 
 from tests.serve.clusters import Cluster, Jobs, in_process
-from tests.serve.conftest import JOBS, TRANSPORTS
+from tests.serve.conftest import JOBS, TRANSPORTS, over
 from tests.serve.proxies import Faults, breaking, dawdling, proxied
 from tests.serve.trials import Trial
 
@@ -43,11 +43,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     fixtures, module = metafunc.fixturenames, metafunc.module.__name__
     if "transport" not in fixtures:
         return
-    transports = list(TRANSPORTS)
+    transports = [*TRANSPORTS, "memory"]
     if "target" in fixtures:
-        transports = ["local", "direct", "grpc"]
+        transports = ["local", "direct", "grpc", "memory"]
     elif "session" in fixtures:
-        transports = ["local", *TRANSPORTS]
+        transports = ["local", *TRANSPORTS, "memory"]
     if "cluster_of" in fixtures:
         number = zlib.crc32(metafunc.function.__name__.encode())
         dawdles, breaks = not module.endswith(ABOUT_TIME), not module.endswith(EXACT)
@@ -63,12 +63,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Name of the transport over which this test's clients, masters and workers talk; "local": there is no cluster."""
     name: str = request.param.partition(" ")[0]
-    if name != "local":
-        TRANSPORTS[name](monkeypatch)
-    return name
+    with nullcontext() if name == "local" else over(name, monkeypatch):
+        yield name
 
 
 @pytest.fixture

@@ -17,11 +17,12 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.exec.keys import key
 from headrace.run.scope import Scope
-from headrace.serve.connect.peers import Peer, connect
+from headrace.serve.connect.peers import connect
 from headrace.serve.connect.routed import RoutedPeer
 from headrace.serve.master.session_reaper import SessionReaper
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.status import ForgottenStepError, RestartedError
 from headrace.serve.worker.worker import Worker

@@ -20,10 +20,11 @@ from headrace.codec import protos as pb
 from headrace.run.exec.keys import task_of
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect.peers import Peer, Peers
+from headrace.serve.connect.peers import Peers
 from headrace.serve.connect.readiness import ServerReadiness, wait_for_all
 from headrace.serve.connect.restart_check import RestartCheck, check_restarts
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.peer import Peer
 
 
 class OutstandingPart(Protocol):

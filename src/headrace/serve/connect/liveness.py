@@ -19,10 +19,11 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
-from headrace.serve.connect.peers import Peer
 from headrace.serve.rpc.env_seconds import seconds_of
 from headrace.serve.rpc.methods import GET_STATUS, Method
+from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.timers import PerProcess, TimerQueue
+from headrace.serve.rpc.transport import Channel, Lost
 
 _FROZEN_AFTER_S = 7.5
 _ASK_AFTER = (
@@ -39,9 +40,6 @@ def frozen_after_s() -> float | None:
     return seconds_of("HEADRACE_FROZEN_AFTER_S", _FROZEN_AFTER_S, "no peer is given up")
 
 
-Lost = Callable[[errors.OpError], object]
-
-
 class OutstandingRpcs:
     """What is outstanding of one peer: calls without a reply, requests that it does not read.
 
@@ -50,7 +48,7 @@ class OutstandingRpcs:
     `calls` without `add` sees to that.
     """
 
-    def __init__(self, name: str, connect: Callable[[float], Peer]) -> None:
+    def __init__(self, name: str, connect: Callable[[float], Channel]) -> None:
         """name: the peer's, for the error.  connect(answer_s): makes a connection to ask for its
         status, which gets that long.
         """
@@ -64,7 +62,7 @@ class OutstandingRpcs:
         self.silent = False
         self.observed = False
         self._closed = whole_s is None
-        self._probe: Peer | None = None
+        self._probe: Channel | None = None
         self._asking = False
 
     def add(self, what: object, lost: Lost) -> None:

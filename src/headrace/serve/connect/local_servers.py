@@ -8,6 +8,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from headrace.serve.connect.transports import calls_local_servers
+
 _LOCAL = frozenset(("localhost", "127.0.0.1", "[::1]", "::1", "0.0.0.0", "[::]"))
 _lock = threading.Lock()
 _servers: dict[str, Any] = {}
@@ -33,6 +35,8 @@ def remove(address: str, server: Any) -> None:
 
 
 def find(address: str) -> Any:
-    """The server at `address` if it is in this process, else None."""
+    """The server at `address` if it is in this process and called without a transport, else None."""
+    if not calls_local_servers():
+        return None
     with _lock:
         return _servers.get(normal(address))

@@ -19,8 +19,8 @@ from typing import Any, Generic, TypeVar
 from headrace.base import errors
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect.peers import Peer
 from headrace.serve.rpc.env_seconds import seconds_of
+from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.status import as_op_error
 from headrace.serve.rpc.waiting import passed_deadline

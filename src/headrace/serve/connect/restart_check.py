@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve.connect.peers import Peer
 from headrace.serve.rpc.methods import GET_STATUS
+from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.waiting import follow
 
 BACK_WITHIN_S = 0.4  # a server that was lost; more than the pause between two attempts to connect

@@ -6,17 +6,15 @@ serve.master.master_session.  Threads: any.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect.peers import Peer
 from headrace.serve.rpc.methods import GET_STATUS, SEND_TENSOR, Method
-
-if TYPE_CHECKING:
-    from headrace.serve.grpc.client import GrpcPeer
+from headrace.serve.rpc.peer import Peer
+from headrace.serve.rpc.transport import Channel
 
 _RECONNECT_WITHIN_S = 1.5  # more than the pause between two attempts to connect
 _INSIST_FOR_S = 60.0
@@ -24,7 +22,7 @@ _MOST_TIMES = 10
 
 
 def call_with_retries(
-    peer: Peer | GrpcPeer, method: Method, request: Any, scope: Scope
+    peer: Peer | Channel, method: Method, request: Any, scope: Scope
 ) -> Pending[Any]:
     """The reply to a call which is made again, as soon as the other side can be reached, if its connection breaks.
 

@@ -13,7 +13,6 @@ from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.run.uninterrupted import changes
-from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.grpc.grpcio import grpc
 from headrace.serve.grpc.server import (
     CALL_KEY,
@@ -23,24 +22,21 @@ from headrace.serve.grpc.server import (
     PATIENCE_KEY,
     TOKEN_KEY,
 )
-from headrace.serve.lane.options import max_message_bytes
 from headrace.serve.rpc.cancelled_calls import MOST_BY_GRPC, ORDERED, CancelledCalls, new_number
 from headrace.serve.rpc.gather import Begun
 from headrace.serve.rpc.methods import INLINE, Method
+from headrace.serve.rpc.options import max_message_bytes
+from headrace.serve.rpc.peer import peer_name
 from headrace.serve.rpc.security import Security, chosen
 from headrace.serve.rpc.status import as_op_error, from_bytes, from_text
 from headrace.serve.rpc.tcp import listens
+from headrace.serve.rpc.transport import Outstanding
 from headrace.serve.rpc.waiting import passed_deadline, patient
 
 _PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
-_CONNECT_WITHIN_S = 2.0  # far away, over TLS, or a packet was lost on the way
+CONNECT_WITHIN_S = 2.0  # far away, over TLS, or a packet was lost on the way
 _CUT_SHORT = "CANCELLED"  # gRPC's own text, where no handler has said anything
 _PATIENCE = ((PATIENCE_KEY, str(_PATIENCE_S)),)
-
-
-def peer_name(address: str, name: str) -> str:
-    """What errors call a peer."""
-    return f"{name} at {address}" if name else address
 
 
 @changes
@@ -53,8 +49,8 @@ class GrpcPeer:
         self,
         address: str,
         name: str = "",
-        rpcs: OutstandingRpcs | None = None,
-        connect_within_s: float = _CONNECT_WITHIN_S,
+        rpcs: Outstanding | None = None,
+        connect_within_s: float = CONNECT_WITHIN_S,
         trusting: Security | None = None,
         cancelled_calls: CancelledCalls | None = None,
     ) -> None:

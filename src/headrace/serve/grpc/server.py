@@ -24,6 +24,8 @@ from headrace.serve.rpc.methods import GIVE_UP, INLINE, Method, parse
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
 from headrace.serve.rpc.status import as_op_error, text_of, to_detail
+from headrace.serve.rpc.step_channel import LENDS
+from headrace.serve.rpc.tcp import addresses_of
 from headrace.serve.rpc.vanished import server_options
 
 DETAIL_KEY = "headrace-error-bin"
@@ -144,27 +146,6 @@ class GrpcServer:
         self._server.stop(grace_s).wait()
 
 
-def addresses_of(host: str) -> list[str]:
-    """The IP addresses of a host name that are this machine's, as gRPC wants them written.
-
-    Raises RuntimeError if there are none.
-    """
-    try:
-        found = socket.getaddrinfo(host.strip("[]") or None, 0, type=socket.SOCK_STREAM)
-    except socket.gaierror as error:
-        raise RuntimeError(f"the host name {host!r} is not known here: {error.strerror}") from None
-    ips = []
-    for family, _, _, _, address in found:
-        ip = f"[{address[0]}]" if family == socket.AF_INET6 else str(address[0])
-        # A hosts file may name ::1 where there is no IPv6.
-        with contextlib.suppress(OSError), socket.socket(family) as probe:
-            probe.bind(address)
-            ips.append(ip)
-    if not ips:
-        raise RuntimeError(f"{host!r} is no address of this machine")
-    return list(dict.fromkeys(ips))
-
-
 def _is_free(ip: str, port: int) -> bool:
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     try:
@@ -209,6 +190,7 @@ def _handler(
 ) -> Callable[[bytes, grpc.ServicerContext], bytes]:
     handle = getattr(service, method.handler)
     ordered = method in ORDERED
+    more = (LENDS,) if getattr(handle, "takes_caller", False) else ()
 
     def serve(data: bytes, context: grpc.ServicerContext) -> bytes:
         stored = False
@@ -226,7 +208,7 @@ def _handler(
                 if ordered:
                     number = numbered.begin(context, scope)
                 scope.check()  # this process may have been stopped, and the caller gone long ago
-                reply = handle(request, scope)
+                reply = handle(request, scope, *more)
                 if isinstance(reply, Pending):
                     reply = reply.wait(scope)
                 try:

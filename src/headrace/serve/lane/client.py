@@ -19,12 +19,11 @@ from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind, pack, whole
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
-from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.lane.begun import LaneBegun, begin
-from headrace.serve.lane.connect import Connector, Unreachable
-from headrace.serve.lane.connection import Connection, Told, read_limit
+from headrace.serve.lane.connect import Connector
+from headrace.serve.lane.connection import Connection, read_limit
 from headrace.serve.lane.event_loop import event_loop
-from headrace.serve.lane.links import CallersLink, Link, LinkedCall
+from headrace.serve.lane.links import CallersLink
 from headrace.serve.lane.socket import NothingSent
 from headrace.serve.lane.wire import CODECS, HANDSHAKE, Codec
 from headrace.serve.rpc import messages as m
@@ -32,6 +31,8 @@ from headrace.serve.rpc.cancelled_calls import ORDERED, CancelledCalls
 from headrace.serve.rpc.methods import GIVE_UP, RUN_KNOWN, Method
 from headrace.serve.rpc.security import Security
 from headrace.serve.rpc.status import as_op_error, from_bytes
+from headrace.serve.rpc.step_channel import ChannelCall
+from headrace.serve.rpc.transport import Outstanding, Told, Unreachable
 from headrace.serve.rpc.waiting import passed_deadline
 
 _CONNECT_WITHIN_S = 5.0
@@ -55,7 +56,7 @@ class LanePeer:
         host: str,
         name: str,
         max_message_bytes: int,
-        rpcs: OutstandingRpcs,
+        rpcs: Outstanding,
         trusting: Security,
         lost: Callable[[Told], object] = lambda told: None,
         cancelled_calls: CancelledCalls | None = None,
@@ -80,7 +81,13 @@ class LanePeer:
         self._most_idle = 1  # that nobody has to look after; more while `_reap` will
 
     def call(
-        self, method: Method, request: Any, scope: Scope, watched: bool = True, again: bool = True
+        self,
+        method: Method,
+        request: Any,
+        scope: Scope,
+        wait_for_ready: bool = False,
+        watched: bool = True,
+        again: bool = True,
     ) -> Pending[Any]:
         """Send a request; the reply comes later.  Abandoning the result cancels the call.
 
@@ -105,7 +112,7 @@ class LanePeer:
         except BaseException as failure:
             self.drop(connection)
             if again and self._had_ended(connection, scope, failure):
-                return self.call(method, request, scope, watched, again=False)
+                return self.call(method, request, scope, watched=watched, again=False)
             self.gave_up(connection, method)
             if isinstance(failure, (OSError, EOFError)):
                 return Pending.failed_with(self.broken(connection, method, scope, failure))
@@ -193,7 +200,7 @@ class LanePeer:
 
     def tell(
         self, method: Method, request: m.SendTensorRequest, scope: Scope, again: bool = True
-    ) -> None:
+    ) -> bool:
         """Send what needs no reply.  Blocks while the other side is behind with reading.
 
         again: see `call`.  Raises Unreachable, Unavailable.
@@ -205,8 +212,7 @@ class LanePeer:
         except (OSError, EOFError) as failure:
             self.drop(connection)
             if again and self._had_ended(connection, scope, failure):
-                self.tell(method, request, scope, again=False)
-                return
+                return self.tell(method, request, scope, again=False)
             raise self.broken(connection, method, scope, failure) from failure
         except BaseException:
             self.drop(connection)
@@ -219,6 +225,7 @@ class LanePeer:
         if len(told) > _MOST_TOLD:
             del told[next(iter(told))]
         self.give_back(connection)
+        return True
 
     def _tell_ahead(self, connection: Connection) -> pb.GiveUpRequest:
         """Have what was given up go ahead of the request that is sent next."""
@@ -402,7 +409,7 @@ def result_of(frame: Frame, method: Method) -> Any:
 _NOBODY, _WATCHED, _IN_PERSON, _OVER = range(4)
 
 
-class Call(LinkedCall):
+class Call(ChannelCall):
     """A call under way, read by the event loop, or by the thread that waits for it."""
 
     __slots__ = (
@@ -437,8 +444,8 @@ class Call(LinkedCall):
         if watched:
             self.watch()
 
-    def link(self) -> Link:
-        """See `LinkedCall`."""
+    def channel(self) -> CallersLink:
+        """See `ChannelCall`."""
         link = CallersLink(self, self._connection.socket)
         with self._turn:
             if self._reader == _NOBODY:
@@ -456,7 +463,7 @@ class Call(LinkedCall):
             self._link.take(frame)
 
     def leave(self) -> None:
-        """See `LinkedCall`."""
+        """See `ChannelCall`."""
         with self._turn:
             if self._reader != _IN_PERSON:
                 return
@@ -464,7 +471,7 @@ class Call(LinkedCall):
         event_loop().arm(self._connection.socket, wants_input=False)
 
     def pump(self) -> None:
-        """See `LinkedCall`."""
+        """See `ChannelCall`."""
         connection = self._connection
         try:
             frame = connection.socket.read_available()

@@ -13,22 +13,18 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind
 from headrace.run.scope import Scope
-from headrace.serve.connect.liveness import OutstandingRpcs
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.unix_socket import address_of
 from headrace.serve.lane.wire import PROOF, UNTRUSTED_BYTES, checked_handshake, host_id
 from headrace.serve.rpc.security import Security, new_nonce
 from headrace.serve.rpc.status import from_bytes
+from headrace.serve.rpc.transport import Outstanding, Unreachable
 
 _CONNECT_WITHIN_S = 5.0
 _CONNECT_PATIENCE_S = 0.01  # past the deadline, so that it has passed
 
 
-class Unreachable(OSError):
-    """No connection can be made: the caller may try another way."""
-
-
-def leads_here(lane: pb.LaneAddress) -> bool:
+def has_socket(lane: pb.LaneAddress) -> bool:
     """Whether there is a socket that a process of this machine can try; not so beside TLS from elsewhere."""
     return bool(lane.tcp_port) or _has_unix(lane)
 
@@ -46,7 +42,7 @@ class Connector:
         host: str,
         name: str,
         max_message_bytes: int,
-        rpcs: OutstandingRpcs,
+        rpcs: Outstanding,
         trusting: Security,
     ) -> None:
         """See `LanePeer`."""

@@ -15,6 +15,7 @@ from headrace.run import long_waits
 from headrace.run.scope import Scope, sleep_limit
 from headrace.serve.lane.event_loop import event_loop
 from headrace.serve.lane.socket import LaneSocket
+from headrace.serve.rpc.transport import Told
 from headrace.serve.rpc.waiting import passed_deadline
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ _CONFIRM_LATE_S = 0.01  # the same after the deadline: it has ended it by itself
 _AN_INSTANT_S = 0.001  # no time at all would be for ever
 
 _REPLY, _ONE_WAY = Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
-
-Told = dict[int, str]
-"""By step, the key of the last value that was sent for it."""
 
 
 class Connection:

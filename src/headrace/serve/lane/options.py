@@ -1,7 +1,6 @@
-"""What the environment says of transports: ``HEADRACE_LANE``, ``HEADRACE_LANE_PORT``, ``HEADRACE_DIRECT``,
-``HEADRACE_MAX_MESSAGE_BYTES``.
+"""What the environment says of the lane: ``HEADRACE_LANE``, ``HEADRACE_LANE_PORT``.
 
-Called by: serve.server, serve.lane.client, serve.master.master, client.remote.
+Called by: serve.lane.transport.
 """
 
 from __future__ import annotations
@@ -12,32 +11,7 @@ from dataclasses import dataclass
 from headrace.base import errors
 from headrace.serve.lane import event_loop
 
-_MAX_MESSAGE_BYTES = 1 << 34
 _KINDS = {"": "unix tcp", "on": "unix tcp", "unix": "unix", "tcp": "tcp", "off": ""}
-
-
-def max_message_bytes() -> int:
-    """The most that one message may hold: ``HEADRACE_MAX_MESSAGE_BYTES``, else 16 GiB (gRPC itself: 2).
-
-    Raises InvalidArgument.
-    """
-    text = os.environ.get("HEADRACE_MAX_MESSAGE_BYTES", "").strip() or str(_MAX_MESSAGE_BYTES)
-    if not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise errors.invalid_argument(
-            f"HEADRACE_MAX_MESSAGE_BYTES={text!r} is not a number of bytes above 0"
-        )
-    return int(text)
-
-
-def direct_steps() -> bool:
-    """Whether clients ask tasks for steps without their master: ``HEADRACE_DIRECT``, on or off.
-
-    Not without a lane.  Raises InvalidArgument.
-    """
-    text = os.environ.get("HEADRACE_DIRECT", "").strip().lower() or "on"
-    if text not in ("on", "off"):
-        raise errors.invalid_argument(f"HEADRACE_DIRECT={text!r} is not understood: say on or off")
-    return text == "on" and lane_options().on
 
 
 @dataclass(frozen=True, slots=True)

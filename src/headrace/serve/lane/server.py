@@ -28,7 +28,7 @@ from headrace.codec.frames import Frame, Kind, whole
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.lane.event_loop import event_loop
-from headrace.serve.lane.links import Deliver, Link
+from headrace.serve.lane.links import Link
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.unix_socket import address_of
 from headrace.serve.lane.wire import (
@@ -42,10 +42,11 @@ from headrace.serve.lane.wire import (
 )
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc.cancelled_calls import Calls, new_number
-from headrace.serve.rpc.methods import RUN_PART, Method
+from headrace.serve.rpc.methods import Method
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import NONCE_BYTES, Security, new_nonce
 from headrace.serve.rpc.status import as_op_error, to_detail
+from headrace.serve.rpc.step_channel import Deliver
 
 _SOON_S = 0.02  # within which the next call of a busy client comes
 _LINGER_S = 1.0
@@ -176,14 +177,14 @@ class LaneServer:
 
 
 class _Handler(NamedTuple):
-    """What answers a method.  in_place: see `LaneSocket.send_frame`.  links: it may want one of the connection."""
+    """What answers a method.  in_place: see `LaneSocket.send_frame`.  takes_caller: it is told of the connection."""
 
     name: str
     decode: Callable[[bytes, list[Any]], Any]
-    handle: Callable[[Any, Scope], Any]
+    handle: Callable[..., Any]
     encode: Callable[[Any], tuple[bytes, Sequence[Any]]]
     in_place: bool
-    links: bool
+    takes_caller: bool
 
     @classmethod
     def of(cls, method: Method, handle: Callable[[Any, Scope], Any]) -> _Handler:
@@ -191,7 +192,7 @@ class _Handler(NamedTuple):
         codec = CODECS[method]
         return cls(
             method.name, codec.decode_request, handle, codec.encode_reply,
-            codec.in_place, method is RUN_PART,
+            codec.in_place, getattr(handle, "takes_caller", False),
         )  # fmt: skip
 
 
@@ -230,7 +231,9 @@ class _Accepting:
 
 
 class _Connection:
-    """One connection, served."""
+    """One connection, served; the `rpc.step_channel.Caller` of its calls."""
+
+    lends = True
 
     def __init__(self, transport: LaneServer, lane: LaneSocket) -> None:
         self._transport = transport
@@ -369,7 +372,7 @@ class _Connection:
             found = self._handlers.get(number)
             if found is None:
                 raise errors.unimplemented(f"the lane has no method number {number}")
-            what, decode, handle, encode, in_place, links = found
+            what, decode, handle, encode, in_place, takes_caller = found
             scope = self._scope = Scope(timeout_us / 1e6) if timeout_us else self._fresh
             if self._gone:
                 scope.cancel(errors.cancelled("the caller is gone"))
@@ -380,9 +383,7 @@ class _Connection:
                 frame.values.clear()
             request = decode(header, values)
             del values
-            if links:
-                request.link = self._link
-            reply = handle(request, scope)
+            reply = handle(request, scope, self) if takes_caller else handle(request, scope)
             del request
             if isinstance(reply, Pending):
                 reply = reply.wait(scope)
@@ -409,8 +410,8 @@ class _Connection:
                 m.release(reply)
         self._fresh = Scope()
 
-    def _link(self) -> Link:
-        """This end, for the call that begins."""
+    def channel(self) -> Link:
+        """See `rpc.step_channel.Caller`."""
         link = self._own_link
         if link is None:
             link = self._own_link = _CalledLink(self, self._lane)

@@ -141,7 +141,7 @@ def _decode_run_part(data: bytes, values: list[Any]) -> m.RunPartRequest:
     if len(data) < 8:
         raise errors.invalid_argument(f"{len(data)} bytes are no request to run a partition")
     (number,) = _number(data)
-    return m.RunPartRequest(data[8:].decode("utf-8", "replace"), number, values, True)
+    return m.RunPartRequest(data[8:].decode("utf-8", "replace"), number, values)
 
 
 def _decode_run_direct(data: bytes, values: list[Any]) -> m.RunDirectRequest:

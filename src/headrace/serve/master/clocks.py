@@ -16,8 +16,8 @@ from headrace.codec import protos as pb
 from headrace.run.exec.trace import shift
 from headrace.run.scope import Scope
 from headrace.serve.connect.cluster_view import ClusterView
-from headrace.serve.connect.peers import Peer
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.peer import Peer
 
 _ROUND_TRIPS = 5  # the quickest counts
 _WITHIN_S = 2.0

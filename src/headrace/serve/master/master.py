@@ -20,13 +20,14 @@ from headrace.run.scope import Scope
 from headrace.serve.cluster import ClusterSpec
 from headrace.serve.connect.cluster_view import ClusterView
 from headrace.serve.connect.local_servers import normal
-from headrace.serve.connect.peers import Peers, gives_pending
-from headrace.serve.lane.options import direct_steps
+from headrace.serve.connect.peers import Peers
+from headrace.serve.connect.transports import direct_steps
 from headrace.serve.master.master_session import MasterSession
 from headrace.serve.master.session_reaper import SessionReaper
 from headrace.serve.observe.overview import overview
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.peer import gives_pending
 from headrace.serve.rpc.status import again, to_detail
 from headrace.serve.worker.worker import Worker
 

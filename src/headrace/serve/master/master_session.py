@@ -298,24 +298,24 @@ class MasterSession:
                 cluster, own = self.cluster, self.own_task
                 values = run_line(cluster, own, line, step_id, feeds, takes_leases, scope)
             else:
-                requests = bound.requests(step_id, feeds, takes_leases)
-                values = self._run_bound(bound, requests, scope)
+                requests = bound.requests(step_id, feeds)
+                values = self._run_bound(bound, requests, scope, takes_leases)
         except BaseException as error:
             self._failed(plan, step_id, error, scope)
             raise
         return m.ValuesReply(bound.fetches(values))
 
     def _run_bound(
-        self, bound: BoundPlan, requests: Sequence[m.RunPartRequest], scope: Scope
+        self, bound: BoundPlan, requests: Sequence[m.RunPartRequest], scope: Scope, lends: bool
     ) -> list[list[Any]]:
         """The values of the parts."""
         plan = bound.plan
         whom, how = (self.cluster, self.own_task, plan.parts), methods.RUN_PART
         replies: list[m.ValuesReply]
         if plan.stages is not None:
-            replies = relay_parts(*whom, plan.stages, how, requests, bound.pass_on, scope)
+            replies = relay_parts(*whom, plan.stages, how, requests, bound.pass_on, scope, lends)
         else:
-            replies = run_parts(*whom, how, requests, scope, plan.linked)
+            replies = run_parts(*whom, how, requests, scope, plan.linked, lends)
         return [reply.fetches for reply in replies]
 
     def _run_partial(self, request: m.RunStepRequest, scope: Scope) -> m.RunStepReply:

@@ -144,14 +144,12 @@ class BoundPlan:
         count = len(self.plan.parts[index].fetches)
         return index if self._places == [(index, place) for place in range(count)] else -1
 
-    def requests(
-        self, step_id: int, feeds: Sequence[Any], takes_leases: bool
-    ) -> list[m.RunPartRequest]:
+    def requests(self, step_id: int, feeds: Sequence[Any]) -> list[m.RunPartRequest]:
         """What the parts are asked to do in a step."""
         requests = []
         for handle, taken in self._asks:
             fed = [feeds[index] for index in taken] if taken else []
-            requests.append(m.RunPartRequest(handle, step_id, fed, takes_leases))
+            requests.append(m.RunPartRequest(handle, step_id, fed))
         return requests
 
     def pass_on(

@@ -18,11 +18,11 @@ from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.state.variable import Lease, release
 from headrace.serve.connect.cluster_view import ClusterView, OutstandingPart
-from headrace.serve.lane.links import LinkedCall, Links
 from headrace.serve.master.plans import InLine
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.gather import Gather
+from headrace.serve.rpc.step_channel import ChannelCall, StepChannels
 from headrace.serve.rpc.waiting import passed_deadline, patient
 
 _PATIENCE_S = 0.025  # past the deadline, for the tasks to say what they were waiting for
@@ -37,23 +37,25 @@ def run_parts(
     requests: Sequence[Any],
     scope: Scope,
     linked: bool = False,
+    lends: bool = False,
 ) -> list[Any]:
     """The replies of `parts` to their `requests`, of RunGraph or RunPart, in order.
 
     linked: values may pass over the connections on which parts are asked for.
+    lends: values of the own one, if that is asked for by RunPart, may be leases.
     Raises the first error of any of them; of several that ran into the deadline the one that says
     most.
     """
     if not parts:  # everything was fed, or nothing asked for
         return []
     if len(parts) == 1 and scope.deadline is None:
-        return [_run_one(cluster, own_task, parts, method, requests[0], scope)]
+        return [_run_one(cluster, own_task, parts, method, requests[0], scope, lends)]
     step_id = requests[0].step_id
     cluster.outstanding[step_id] = parts, time.monotonic()
     try:
         if linked or any(part.task == own_task for part in parts):
             with Scope(parent=scope) as step:
-                return _Step(step, linked).run(cluster, own_task, parts, method, requests)
+                return _Step(step, linked, lends).run(cluster, own_task, parts, method, requests)
         return _run_elsewhere(cluster, parts, method, requests, scope)
     finally:
         del cluster.outstanding[step_id]
@@ -79,18 +81,30 @@ def _run_elsewhere(
 
 def _run_one(
     cluster: ClusterView, own_task: str, parts: Sequence[OutstandingPart], method: methods.Method, request: Any,
-    scope: Scope,
+    scope: Scope, lends: bool,
 ) -> Any:  # fmt: skip
     """As `run_parts`, the reply of the only part, without a deadline."""
     task = parts[0].task
     if task == own_task:  # which can tell itself what it waits for
-        return cluster.worker(task).call_now(method, request, scope)
+        return _run_own(cluster, own_task, method, request, scope, lends, None)
     outstanding, step_id = cluster.outstanding, request.step_id
     outstanding[step_id] = parts, time.monotonic()
     try:
         return cluster.worker(task).call_now(method, request, scope)
     finally:
         del outstanding[step_id]
+
+
+def _run_own(
+    cluster: ClusterView, own_task: str, method: methods.Method, request: Any, scope: Scope,
+    lends: bool, channels: StepChannels | None,
+) -> Any:  # fmt: skip
+    """The reply of the master's own part."""
+    if method is not methods.RUN_PART:
+        return cluster.worker(own_task).call_now(method, request, scope)
+    handle, step_id, feeds = request.graph_handle, request.step_id, request.feeds
+    values = cluster.own_worker.run_own_part(handle, feeds, step_id, scope, lends, channels)
+    return m.ValuesReply(values)
 
 
 def relay_parts(
@@ -102,6 +116,7 @@ def relay_parts(
     requests: Sequence[Any],
     pass_on: Callable[[Sequence[int], Sequence[Any], Sequence[int], Sequence[Any]], None],
     scope: Scope,
+    lends: bool = False,
 ) -> list[Any]:
     """As `run_parts`, of parts that run in `stages`, by their indices.
 
@@ -119,10 +134,11 @@ def relay_parts(
             if len(now) == 1 and scope.deadline is None:
                 (index,) = now
                 one = (parts[index],)
-                replies[index] = _run_one(cluster, own_task, one, method, requests[index], scope)
+                request = requests[index]
+                replies[index] = _run_one(cluster, own_task, one, method, request, scope, lends)
             else:
                 asked = [parts[i] for i in now], method, [requests[i] for i in now]
-                found = run_parts(cluster, own_task, *asked, scope)
+                found = run_parts(cluster, own_task, *asked, scope, lends=lends)
                 for index, reply in zip(now, found, strict=True):
                     replies[index] = reply
             before = now
@@ -158,7 +174,7 @@ def run_line(
             if task == own_task:  # which can tell itself what it waits for
                 values = cluster.own_worker.run_own_part(handle, fed, step_id, scope, takes_leases)
             else:
-                request = m.RunPartRequest(handle, step_id, fed, takes_leases)
+                request = m.RunPartRequest(handle, step_id, fed)
                 outstanding = cluster.outstanding
                 outstanding[step_id] = parts, time.monotonic()
                 try:
@@ -191,9 +207,10 @@ def _of_the_late(
 
 
 class _Step:
-    def __init__(self, scope: Scope, linked: bool) -> None:
+    def __init__(self, scope: Scope, linked: bool, lends: bool) -> None:
         self._scope = scope
         self._linked = linked
+        self._lends = lends
         self._failed: list[errors.OpError] = []
         self._asked: dict[int, Pending[Any]] = {}
 
@@ -218,15 +235,14 @@ class _Step:
                 pending.on_done(self._note)
             if own is not None:
                 self._scope.on_long_wait = self._watch
-                worker = cluster.worker(own_task)
-                links = self._links(parts) if self._linked else None
-                if links is not None:
-                    requests[own].links = links
+                channels = self._channels(parts) if self._linked else None
                 try:
-                    replies[own] = worker.call_now(method, requests[own], self._scope)
+                    replies[own] = _run_own(
+                        cluster, own_task, method, requests[own], self._scope, self._lends, channels
+                    )
                 finally:
-                    if links is not None:
-                        links.flush()
+                    if channels is not None:
+                        channels.flush()
                         self._leave()
             if len(self._asked) > 1:
                 self._watch()
@@ -247,18 +263,18 @@ class _Step:
                 self._drop(replies.values())
         return [replies[index] for index in range(len(parts))]
 
-    def _links(self, parts: Sequence[OutstandingPart]) -> Links | None:
-        """Links to the parts that can be reached by one; their replies are read while the own part waits."""
-        links = {
-            parts[index].task: call.link()
+    def _channels(self, parts: Sequence[OutstandingPart]) -> StepChannels | None:
+        """To the parts that can be reached by one; their replies are read while the own part waits."""
+        channels = {
+            parts[index].task: call.channel()
             for index, call in self._asked.items()
-            if isinstance(call, LinkedCall)
+            if isinstance(call, ChannelCall)
         }
-        return Links(links) if links else None
+        return StepChannels(channels) if channels else None
 
     def _leave(self) -> None:
         for call in self._asked.values():
-            if isinstance(call, LinkedCall):
+            if isinstance(call, ChannelCall):
                 call.leave()
 
     def _drop(self, replies: Iterable[m.RunGraphReply]) -> None:

@@ -19,9 +19,9 @@ from headrace.run.exec.keys import task_of
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.connect.cluster_view import ClusterView, OutstandingParts
-from headrace.serve.connect.peers import Peer
 from headrace.serve.observe.similar_queues import MOST, may_mean_another, similar_queues
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.peer import Peer
 
 _ANSWER_WITHIN_S = 3.0
 

@@ -10,15 +10,12 @@ on their way and when they never will be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.codec import protos as pb
 from headrace.run.state import variable
-
-if TYPE_CHECKING:
-    from headrace.serve.lane.links import Link, Links
 
 Named = list[tuple[str, Any]]
 """(name, value) pairs."""
@@ -171,18 +168,11 @@ class RunKnownRequest:
 
 @dataclass(slots=True)
 class RunPartRequest:
-    """Run a partition that ends its step on the task; `feeds` in the order of its registration.
-
-    Never on the wire: link, which makes a link of the connection on which it came, if that can carry values; links,
-    those of the step, if it is the master's own partition.
-    """
+    """Run a partition that ends its step on the task; `feeds` in the order of its registration."""
 
     graph_handle: str
     step_id: int
     feeds: list[Any]
-    takes_leases: bool = False
-    link: Callable[[], Link] | None = None
-    links: Links | None = None
 
 
 @dataclass(slots=True)

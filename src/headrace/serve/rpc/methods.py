@@ -321,7 +321,7 @@ def _encode_run_part(r: m.RunPartRequest, t: Tensors) -> bytes:
 
 
 def _decode_run_part(data: bytes, t: Tensors) -> m.RunPartRequest:
-    return m.RunPartRequest(*_decode_brief(data, t), takes_leases=True)
+    return m.RunPartRequest(*_decode_brief(data, t))
 
 
 def _encode_run_direct(r: m.RunDirectRequest, t: Tensors) -> bytes:

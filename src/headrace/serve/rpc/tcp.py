@@ -1,7 +1,7 @@
-"""Plain TCP connections to ``host:port``, to see whether somebody is there.
+"""TCP addresses, and plain connections to ``host:port``, to see whether somebody is there.
 
-Called by: serve.grpc.client, serve.connect.routed, serve.connect.unreachable.  Threads: any; each attempt is bounded,
-but a resolver may take its time.
+Called by: serve.grpc, serve.connect.routed, serve.grpc.unreachable, serve.server.  Threads: any; each attempt is
+bounded, but a resolver may take its time.
 """
 
 from __future__ import annotations
@@ -47,3 +47,24 @@ def listens(address: str, scope: Scope) -> bool:
             connected(*at, scope).close()
             return True
     return False
+
+
+def addresses_of(host: str) -> list[str]:
+    """The IP addresses of a host name that are this machine's, an IPv6 one in brackets.
+
+    Raises RuntimeError if there are none.
+    """
+    try:
+        found = socket.getaddrinfo(host.strip("[]") or None, 0, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise RuntimeError(f"the host name {host!r} is not known here: {error.strerror}") from None
+    ips = []
+    for family, _, _, _, address in found:
+        ip = f"[{address[0]}]" if family == socket.AF_INET6 else str(address[0])
+        # A hosts file may name ::1 where there is no IPv6.
+        with contextlib.suppress(OSError), socket.socket(family) as probe:
+            probe.bind(address)
+            ips.append(ip)
+    if not ips:
+        raise RuntimeError(f"{host!r} is no address of this machine")
+    return list(dict.fromkeys(ips))

@@ -25,7 +25,7 @@ class TimerQueue(Generic[Thing]):
     """See the module header.  Times are those of the monotonic clock."""
 
     def __init__(self, name: str, check: Callable[[Thing], float | None]) -> None:
-        """name: the thread's.  look(thing): when to check it again; None: no more, unless somebody asks anew."""
+        """name: the thread's.  check(thing): when to check it again; None: no more, unless somebody asks anew."""
         self._name = name
         self._check = check
         self._changed = threading.Condition()  # reentrant: who is collected may ask to be forgotten

@@ -192,6 +192,15 @@ class Registered:
             raise errors.invalid_argument(f"the partition has no fetch with the key {unknown[0]!r}")
 
 
+def check_start(request: pb.RegisterGraphRequest, incarnation: int, task: str) -> None:
+    """Raises Aborted if the master takes a task with that incarnation for another start of it."""
+    starts = request.headrace_starts
+    if starts and incarnation not in starts.values():
+        raise errors.aborted(
+            f"the partition is for another start of {task}, which has been restarted since"
+        )
+
+
 def unknown(handle: str, task: str) -> errors.OpError:
     """The error for a handle under which a task has nothing."""
     return errors.aborted(

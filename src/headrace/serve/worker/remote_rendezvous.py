@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.base import errors
 from headrace.run.exec.keys import source_task, target_task
@@ -24,15 +24,12 @@ from headrace.run.exec.worker_pool import let_blas_go
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.state.variable import Lease, release
-from headrace.serve.connect.peers import Peer
 from headrace.serve.connect.retries import RetriedCall
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc.methods import RECV_TENSOR, SEND_TENSOR
+from headrace.serve.rpc.peer import Peer
+from headrace.serve.rpc.step_channel import StepChannels
 from headrace.serve.worker.worker_session import WorkerSession
-
-if TYPE_CHECKING:
-    from headrace.serve.lane.links import Links
-
 
 _MOST_ON_THE_WAY = 16 << 20  # bytes that a partition has sent by calls without an answer yet
 _CALL_BYTES = 4096  # what a call takes beside its value
@@ -130,7 +127,7 @@ class RemoteRendezvous:
         session: WorkerSession,
         routes: Routes,
         scope: Scope,
-        links: Links | None,
+        links: StepChannels | None,
     ) -> None:
         """rendezvous: None for a partition that receives nothing, and sends only to tasks that it pushes to.
 

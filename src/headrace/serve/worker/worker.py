@@ -30,20 +30,21 @@ from headrace.run.pending import Pending
 from headrace.run.readers.files import ANYWHERE, Files
 from headrace.run.scope import Scope
 from headrace.run.state.variable import release
-from headrace.serve.connect.peers import Peers, gives_pending
-from headrace.serve.lane.links import Links
+from headrace.serve.connect.peers import Peers
 from headrace.serve.observe.blocked import of_tasks
 from headrace.serve.observe.inspection import task_state
 from headrace.serve.observe.legacy_clients import LegacyClient
 from headrace.serve.observe.step_log import Logged
 from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.peer import gives_pending
 from headrace.serve.rpc.security import Security
 from headrace.serve.rpc.status import ForgottenStepError, again, from_bytes, from_detail, to_detail
+from headrace.serve.rpc.step_channel import Caller, StepChannels, takes_caller
 from headrace.serve.worker import unclaimed
 from headrace.serve.worker.cancels_calls import CancelsCalls
 from headrace.serve.worker.ended_steps import EndedSteps, over
 from headrace.serve.worker.no_collectives import NoCollectives
-from headrace.serve.worker.registered import Registered, unknown
+from headrace.serve.worker.registered import Registered, check_start, unknown
 from headrace.serve.worker.remote_rendezvous import RemoteRendezvous, StepRendezvous
 from headrace.serve.worker.worker_session import Steps, WorkerSession
 
@@ -185,7 +186,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
 
         Raises NotFound (unknown op), InvalidArgument, Unimplemented, Aborted (unknown session; another start is meant).
         """
-        self._check_start(request)
+        check_start(request, self.incarnation, self.task)
         session = self._session(request.session_handle, request.create_worker_session_called)
         registered = Registered(request, session)
         if not request.headrace_reported and session.legacy_client is None:
@@ -197,14 +198,6 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         with self._lock:
             self._graphs[handle] = registered
         return pb.RegisterGraphResponse(graph_handle=handle)
-
-    def _check_start(self, request: pb.RegisterGraphRequest) -> None:
-        """Raises Aborted if the master takes this for another start of the task."""
-        starts = request.headrace_starts
-        if starts and self.incarnation not in starts.values():
-            raise errors.aborted(
-                f"the partition is for another start of {self.task}, which has been restarted since"
-            )
 
     def deregister_graph(
         self, request: pb.DeregisterGraphRequest, scope: Scope
@@ -242,7 +235,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
 
     def _run_whole(
         self, registered: Registered, kind: Steps, args: list[Any], step_id: int, scope: Scope,
-        lends: bool, traced: bool = False, links: Links | None = None,
+        lends: bool, traced: bool = False, links: StepChannels | None = None,
     ) -> tuple[list[Any], StatsCollector | None]:  # fmt: skip
         """Run a partition from beginning to end; its values, and what is known of its nodes."""
         scope.check()
@@ -260,28 +253,34 @@ class Worker(CancelsCalls, Logged, NoCollectives):
                 self._log.add(step_id, stats.proto())
         return values, stats
 
-    def run_part(self, request: m.RunPartRequest, scope: Scope) -> m.ValuesReply:
+    @takes_caller
+    def run_part(
+        self, request: m.RunPartRequest, scope: Scope, caller: Caller | None = None
+    ) -> m.ValuesReply:
         """As `run_graph` with all feeds and fetches in order, and no statistics; ends the step."""
         registered = self._graphs.get(request.graph_handle)
         if registered is None:
             raise unknown(request.graph_handle, self.task)
-        links = request.links
-        if registered.linked_to and request.link is not None:
-            links = Links({registered.linked_to: request.link()})
-        kind, feeds, lends = registered.steps, request.feeds, request.takes_leases
+        links, lends = None, False
+        if caller is not None:
+            lends = caller.lends
+            if registered.linked_to and (channel := caller.channel()) is not None:
+                links = StepChannels({registered.linked_to: channel})
+        kind, feeds = registered.steps, request.feeds
         return m.ValuesReply(
             self._run_once(registered, kind, feeds, request.step_id, scope, lends, links)
         )
 
     def run_own_part(
-        self, handle: str, feeds: list[Any], step_id: int, scope: Scope, takes_leases: bool
-    ) -> list[Any]:
-        """As `run_part` without links, for a master of this task: the fetches."""
+        self, handle: str, feeds: list[Any], step_id: int, scope: Scope, lends: bool,
+        links: StepChannels | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """As `run_part`, for a master of this task: the fetches."""
         registered = self._graphs.get(handle)
         if registered is None:
             raise unknown(handle, self.task)
         kind = registered.steps
-        return self._run_once(registered, kind, feeds, step_id, scope, takes_leases, None)
+        return self._run_once(registered, kind, feeds, step_id, scope, lends, links)
 
     def run_direct(self, request: m.RunDirectRequest, scope: Scope) -> m.ValuesReply:
         """As `run_part`, of a partition that is a whole step, for the client of its session.
@@ -316,7 +315,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
 
     def _run_once(
         self, registered: Registered, kind: Steps, feeds: list[Any], step_id: int, scope: Scope,
-        lends: bool, links: Links | None,
+        lends: bool, links: StepChannels | None,
     ) -> list[Any]:  # fmt: skip
         """Run a partition that ends its step on this task: its feeds and fetches in order.
 
@@ -395,7 +394,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
     def _run(
         self, registered: Registered, kind: Steps, program: Compiled, args: list[Any], step_id: int,
         rendezvous: StepRendezvous, running: Scope, stats: StatsCollector | None, lends: bool = False,
-        links: Links | None = None,
+        links: StepChannels | None = None,
     ) -> list[Any]:  # fmt: skip
         session = kind.session
         if session.legacy_client is not None:

@@ -13,10 +13,11 @@ from typing import Any
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve.connect.peers import Peer, connect
+from headrace.serve.connect.peers import connect
 from headrace.serve.observe.blocked import BlockedStep, of_tasks
 from headrace.serve.observe.overview import answer
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.tools.commands import CommandError, UsageError
 

@@ -1,7 +1,7 @@
 """Why a server does not answer, in words, found out by trying.
 
 What time may mend is said; that the two sides do not believe each other is raised, so that nobody waits for it.
-Called by: serve.connect.routed.  Threads: any; each attempt to connect is bounded, but a resolver may take its time.
+Called by: serve.grpc.transport.  Threads: any; each attempt to connect is bounded, but a resolver may take its time.
 """
 
 from __future__ import annotations

@@ -1,0 +1,90 @@
+"""The lane, as a transport beside gRPC.
+
+Called by: serve.connect.transports.
+"""
+
+from __future__ import annotations
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.run.scope import Scope
+from headrace.serve.lane.client import LanePeer
+from headrace.serve.lane.connect import has_socket
+from headrace.serve.lane.options import LaneOptions, lane_options
+from headrace.serve.lane.server import LaneServer
+from headrace.serve.lane.wire import VERSION
+from headrace.serve.rpc.options import max_message_bytes
+from headrace.serve.rpc.security import Security
+from headrace.serve.rpc.transport import Destination, Serving
+
+
+class _Lane:
+    """A `Transport`."""
+
+    @property
+    def on(self) -> bool:
+        """See `Transport`."""
+        return lane_options().on
+
+    def leads_to(self, offer: pb.LaneAddress) -> bool:
+        """See `Transport`.  Peers of another version do not speak it."""
+        return offer.version == VERSION and has_socket(offer) and lane_options().on
+
+    def connect(self, to: Destination) -> LanePeer:
+        """See `Transport`."""
+        assert to.offer is not None
+        assert to.outstanding is not None
+        host = to.address.rpartition(":")[0]
+        return LanePeer(
+            to.offer, host, to.name, max_message_bytes(), to.outstanding, to.security, to.lost,
+            to.cancelled_calls, to.gave_up,
+        )  # fmt: skip
+
+    def listens(self, address: str, scope: Scope) -> bool:
+        """See `Transport`.  It listens at no address."""
+        return False
+
+    def why_silent(self, address: str, security: Security, scope: Scope) -> str:
+        """See `Transport`."""
+        return ""
+
+    def listen(self, serving: Serving) -> _Listener | None:
+        """See `Transport`.
+
+        Where gRPC goes over TLS there is no TCP port beside it that does not.
+        """
+        options = lane_options()
+        return _Listener(serving, options) if options.on else None
+
+
+class _Listener:
+    """A `Listener`."""
+
+    offer: pb.LaneAddress | None
+
+    def __init__(self, serving: Serving, options: LaneOptions) -> None:
+        """Raises Unknown: it cannot be bound."""
+        self._transport = LaneServer(
+            serving.services, serving.pool, serving.start, serving.max_message_bytes,
+            serving.security, serving.calls,
+        )  # fmt: skip
+        port = options.tcp_port if options.tcp and not serving.security.tls else None
+        try:
+            self.offer = self._transport.listen(serving.host.strip("[]"), port, options.unix)
+        except OSError as error:
+            self._transport.stop()
+            raise errors.unknown(
+                f"could not listen for headrace peers of {serving.task} on {serving.host}:{port}: {error}; another "
+                "HEADRACE_LANE_PORT, or HEADRACE_LANE=off, helps"
+            ) from error
+        self.port = self.offer.tcp_port
+
+    def start(self) -> None:
+        """See `Listener`.  It has begun: nobody knows of it before the server says so."""
+
+    def stop(self, last_words_s: float = 0.0) -> None:
+        """See `Listener`."""
+        self._transport.stop(last_words_s)
+
+
+TRANSPORT = _Lane()
