@@ -22,7 +22,7 @@ COPIED = ("src", "tests", "benchmarks", "scripts", "docs", "pyproject.toml")
 WITHIN_S = 100
 _STEP = re.compile(
     r"^(\d+)\. In `([^`]+)`(?:, as a new file `([^`]+)`|[^`\n]*?, (after|before) `([^`]+)`)[^`\n]*:\n\n"
-    r"```python\n(.*?)^```$",
+    r"```(?:python|text)\n(.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 

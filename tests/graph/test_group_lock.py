@@ -244,15 +244,34 @@ def test_ctrl_c_at_any_instruction_of_a_wait_leaves_it_free(ctrl_c: None, lock: 
     assert free(lock)
 
 
+class Awaited(Scope):
+    """Tells when somebody waits with it."""
+
+    __slots__ = ("begun",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = threading.Event()
+
+    def on_cancel(self, callback: Callable[[], object]) -> Callable[[], object]:
+        self.begun.set()
+        return super().on_cancel(callback)
+
+
 def test_ctrl_c_ends_a_wait_without_a_deadline(ctrl_c: None, lock: GroupLock) -> None:
-    main = threading.main_thread().ident
+    main, scope = threading.main_thread().ident, Awaited()
     assert main is not None
+
+    def press() -> None:
+        assert scope.begun.wait(WITHIN_S)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    presser = threading.Thread(target=press)
     with held_elsewhere(lambda: lock.group(BUILDERS)):
-        waiter = threading.Timer(SOON_S, lambda: signal.pthread_kill(main, signal.SIGINT))
-        waiter.start()
-        with pytest.raises(KeyboardInterrupt), lock.group(SESSIONS):
+        presser.start()
+        with pytest.raises(KeyboardInterrupt), lock.group(SESSIONS, scope):
             pytest.fail("two groups hold it")
-        waiter.join()
+        presser.join()
     assert free(lock)
 
 
