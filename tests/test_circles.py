@@ -21,8 +21,6 @@ FOLDERS = sorted(
 CORES = {
     "graph": "tensors, operations and graphs are made of each other: the one core that ARCHITECTURE shows",
     "library": "tf.Variable(...) makes what the variable scope in force says, and scopes make variables",
-    "plan": "a branch is compiled as a step, and a step has branches",
-    "serve": "a peer of gRPC goes over to the lane, and asks over gRPC again",
 }
 """Folders that have one, and why."""
 
