@@ -12,7 +12,7 @@ import pytest
 
 import headrace as tf
 from headrace.run.exec import instructions as does
-from headrace.run.exec import straight
+from headrace.run.exec import outcome, straight
 from headrace.run.exec.instructions import CALL, MANY, RELEASE, Instruction
 from headrace.run.exec.kernel import NodeInfo
 from headrace.run.exec.straight import HOT, Code, Part
@@ -101,7 +101,7 @@ def test_operators_become_signs_and_what_is_read_twice_is_loaded_once() -> None:
     made.call(operator.ge, (3, 1), 4).call(operator.neg, (2,), 5)
     text, names = made.part()._source(made.instructions)
     assert all(made in text for made in ("v3 = v1 - v2", "v3 / v2", "v3 >= v1"))
-    assert [*names.values()] == [operator.neg]
+    assert [kernel for name, kernel in names.items() if name != "failed"] == [operator.neg]
     assert text.count("= r[2]") == 1
     before, after = made.both([None, 9, 2, None, None, None])
     assert before == after == [None, 9, 2, 3.5, False, -2]
@@ -152,7 +152,9 @@ def test_a_value_whose_register_is_used_again_is_gone_too() -> None:
 
 
 @pytest.mark.parametrize("failing", range(6))
-def test_the_failing_instruction_and_its_inputs_are_found(failing: int) -> None:
+def test_the_failing_instruction_and_its_inputs_are_found(
+    failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def kernel(*values: int) -> int:
         if values[0] == failing:
             raise ValueError("that one")
@@ -162,16 +164,19 @@ def test_the_failing_instruction_and_its_inputs_are_found(failing: int) -> None:
     for number in range(6):  # registers in turn, an opaque one between, several parts
         add = made.opaque if number == 3 else made.call
         add(kernel, (1 + number % 2, 3), 1 + (number + 1) % 2)
-    registers: list[Any] = [None, 0, None, 77]
+    registers: list[Any] = [PLAIN, 0, None, 77]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(straight, "PART", 4)
         parts = [made.part(), made.part(4)]
     which = int(failing >= parts[0].end)
     if which:
         parts[0].function(registers)
-    with pytest.raises(ValueError, match="that one") as caught:
+    shown: list[list[Any]] = []
+    monkeypatch.setattr(outcome, "_describe", lambda value: shown.append(value) or "")
+    with pytest.raises(tf.errors.OpError, match="that one") as caught:
         parts[which].function(registers)
-    assert parts[which].failed(caught.value, registers) == (failing, [failing, 77])
+    assert caught.value.node == f"n{failing}"
+    assert shown == [failing, 77]
 
 
 @pytest.mark.parametrize("failing", range(10))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from headrace.base.traits import HANDLE, POLLS, SHARES
 from headrace.plan import check
 from headrace.plan.binding import SCALAR_KINDS
-from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, Instr, Step
+from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, Instr, Step, instrs
 from headrace.plan.nesting import Loop, Required, Select
 from headrace.plan.registers import is_fresh
 from headrace.plan.remembering import SHAPES
@@ -18,7 +18,10 @@ from headrace.run.exec import branches
 from headrace.run.exec import instructions as does
 from headrace.run.exec.instructions import CALL, MANY, NESTED, WHOLE, Instruction
 from headrace.run.exec.program import Item, Program, Return, Segment, Waiter
-from headrace.run.exec.straight import Code
+from headrace.run.exec.straight import FEWEST_INSIDE, Code
+
+_ALONE = frozenset((BRANCH, LOOP, SHAPES))
+"""What has other instructions inside, and does not spread work over threads by itself."""
 
 
 def emit(step: Step, before: Step) -> Program:
@@ -41,9 +44,10 @@ def emit(step: Step, before: Step) -> Program:
         if tensor._raw == () and tensor._dtype._base.np.kind in SCALAR_KINDS
     ]  # fmt: skip
     assert step.template is not None
-    kinds = [instr.op.traits for instr in step.code if instr.what == NODE]
+    everything = list(instrs(step.code))
+    kinds = [instr.op.traits for instr in everything if instr.what == NODE]
     shares = any(SHARES in traits for traits in kinds)
-    shares = shares or any(instr.body and instr.what != SHAPES for instr in step.code)
+    shares = shares or any(each.body and each.what not in _ALONE for each in everything)
     return Program(
         step.template, len(request.args), _items(step), returns,
         [(infos(op), registers) for op, registers in step.loaded], scalars,
@@ -89,7 +93,7 @@ def _computes(instr: Instr) -> bool:
 
 
 def _code(code: Iterable[Instr], step: Step) -> Code:
-    return Code([_instruction(instr, step) for instr in code])
+    return Code([_instruction(instr, step) for instr in code], FEWEST_INSIDE)
 
 
 def _instruction(instr: Instr, step: Step) -> Instruction:

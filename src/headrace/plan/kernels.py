@@ -66,7 +66,8 @@ def _bind(instr: Instr, facts: Facts, infos: Infos) -> None:
         if check.enabled:
             kernel = check.checked_kernel(kernel, op, spec.single_output)
     if spec.takes_ctx:
-        kernel, instr.inputs = does.in_context(kernel, infos(op)), (STEP, *instr.inputs)
+        kernel = does.in_context(kernel, infos(op), len(instr.inputs))
+        instr.inputs = (STEP, *instr.inputs)
     instr.kernel = kernel
 
 

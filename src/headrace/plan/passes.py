@@ -7,9 +7,9 @@ Called by: plan.compile.  Threads: any; a step belongs to who compiles it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import numpy as np
@@ -27,7 +27,8 @@ from headrace.plan.rules.group import apply
 from headrace.plan.rules.table import RULES
 from headrace.plan.scheduling import load, poll, schedule
 
-When = Callable[[Step], bool]
+When = Callable[[bool, bool, bool], bool]
+"""(nodes may be left out or run together, with NumPy, there are branches or loops) -> whether the pass applies."""
 Check = Callable[[Step, Step], None]
 """(the version before, the version after) -> AssertionError if the pass has done what it must not."""
 
@@ -42,22 +43,22 @@ class Pass:
     when: When
 
 
-def _always(step: Step) -> bool:
+def _always(optimize: bool, numpy: bool, nests: bool) -> bool:
     return True
 
 
-def _nests(step: Step) -> bool:
-    return step.nests
+def _nests(optimize: bool, numpy: bool, nests: bool) -> bool:
+    return nests
 
 
-def _optimized(step: Step) -> bool:
+def _optimized(optimize: bool, numpy: bool, nests: bool) -> bool:
     """Traced steps list every node; what runs in a branch or a loop is not to leave it."""
-    return step.request.optimize and not step.nests
+    return optimize and not nests
 
 
-def _together(step: Step) -> bool:
+def _together(optimize: bool, numpy: bool, nests: bool) -> bool:
     """Nodes that run as one do so with NumPy."""
-    return _optimized(step) and step.request.xp is np
+    return optimize and numpy and not nests
 
 
 PASSES: Final[tuple[Pass, ...]] = (
@@ -82,6 +83,12 @@ PASSES: Final[tuple[Pass, ...]] = (
 )
 
 
+@cache
+def _of(optimize: bool, numpy: bool, nests: bool) -> Sequence[Pass]:
+    """The passes for steps of a kind."""
+    return [each for each in PASSES if each.when(optimize, numpy, nests)]
+
+
 def versions(request: Request, nests: bool) -> tuple[Step, Step]:
     """The step as it was before the last pass, with what is known of its values, and after it.
 
@@ -92,9 +99,7 @@ def versions(request: Request, nests: bool) -> tuple[Step, Step]:
         explain.begin(step)
     if check.enabled:
         invariants.check_values(step, step)
-    for each in PASSES:
-        if not each.when(step):
-            continue
+    for each in _of(request.optimize, request.xp is np, nests):
         before, step = step, each.run(step)
         if check.enabled:
             each.check(before, step)

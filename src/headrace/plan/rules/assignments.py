@@ -94,7 +94,7 @@ def _build(group: Group) -> Kernel:
     return group.kernel(change)
 
 
-RULE: Final = Rule("assignment", lambda instr: instr.op.type in ASSIGNS, _match)
+RULE: Final = Rule("assignment", ASSIGNS, _match)
 
 
 def _copied(value: Any, out: Any) -> Any:

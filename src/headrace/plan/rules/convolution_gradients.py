@@ -102,9 +102,7 @@ def _build(group: Group) -> Kernel:
     return group.kernel(careful(Together(group).results))
 
 
-RULE: Final = Rule(
-    "convolution gradients", lambda instr: instr.op.type == "Conv2DBackpropFilter", _match
-)
+RULE: Final = Rule("convolution gradients", ("Conv2DBackpropFilter",), _match)
 
 
 # -- running ----------------------------------------------------------------------------------

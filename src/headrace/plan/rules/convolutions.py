@@ -108,7 +108,7 @@ def _build(group: Group) -> Kernel:
     return group.kernel(careful(_Together(group).results))
 
 
-RULE: Final = Rule("convolution", lambda instr: instr.op.type == "Conv2D", _match)
+RULE: Final = Rule("convolution", ("Conv2D",), _match)
 
 
 # -- running ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ Called by: plan.passes.  Threads: any.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from threading import get_ident
 from typing import Any, Final
@@ -38,7 +38,7 @@ _LONE = 4  # blocks at a time of what makes nothing in between
 def _match(root: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
     """The nodes before `root` that only it wants, or what only it wants; itself alone if it is surely large."""
     sums = root.op.type in _SUMS
-    if sums and not _sums_all(root.op):
+    if not (_sums_all(root.op) if sums else is_elementwise(root.op)):
         return None
     members = wanted_by(root, facts, taken, is_elementwise)
     if len(members) == 1 and (sums or not is_surely_large(root.op)):
@@ -178,9 +178,14 @@ def _build(group: Group) -> Kernel:
     return group.kernel(at_once)
 
 
-RULE: Final = Rule(
-    "elementwise", lambda instr: instr.op.type in _SUMS or is_elementwise(instr.op), _match
-)
+class _Any(Container[str]):
+    """All types of ops: `_match` looks at more than that."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+RULE: Final = Rule("elementwise", _Any(), _match)
 
 
 def _call(step: Step) -> tuple[Any, Any, int, int, Sequence[int]]:

@@ -7,7 +7,7 @@ Called by: plan.passes, plan.remembering, the rules.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
@@ -44,12 +44,13 @@ class Match:
 class Rule:
     """A row of the table (`plan.rules`).
 
-    begins: whether a group may be found from this node.  match: the group that it belongs to, of nodes that are in none
-    of another (the last argument).  always: also in steps that list every node, and beside branches and loops.
+    begins: the op types of nodes from which a group may be found.  match: the group that it belongs to, of nodes that
+    are in none of another (the last argument).  always: also in steps that list every node, and beside branches and
+    loops.
     """
 
     name: str
-    begins: Callable[[Instr], bool]
+    begins: Container[str]
     match: Callable[[Instr, Facts, AbstractSet[Instr]], Match | None]
     always: bool = False
 
@@ -122,7 +123,7 @@ def _instruction(member: Instr, register: dict[int, int], node: NodeInfo) -> Ins
     if check.enabled:
         kernel = check.checked_kernel(kernel, op, single)
     if op.spec.takes_ctx:
-        kernel, inputs = in_context(kernel, node), (0, *inputs)
+        kernel, inputs = in_context(kernel, node, len(inputs)), (0, *inputs)
     outputs = tuple([register[value] for value in member.outputs])
     return Instruction(kernel, inputs, outputs, node, CALL if single else MANY)
 
@@ -135,7 +136,7 @@ def apply(rule: Rule, step: Step) -> Step:
     begins = [
         instr
         for instr in step.code
-        if instr.kernel is None and not instr.body and rule.begins(instr)
+        if instr.op.type in rule.begins and instr.kernel is None and not instr.body
     ]
     if not begins:
         return step

@@ -35,9 +35,7 @@ def _match(product: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | N
     return Match((product,), _build) if facts.step.request.xp is np else None
 
 
-RULE: Final = Rule(
-    "send buffer", lambda instr: instr.op.type == "MatMul" and AVAILABLE, _match, always=True
-)
+RULE: Final = Rule("send buffer", ("MatMul",) if AVAILABLE else (), _match, always=True)
 
 
 def _build(group: Group) -> Kernel:

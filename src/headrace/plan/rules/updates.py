@@ -45,7 +45,7 @@ def _is_worth_it(product: Tensor) -> bool:
     return math.prod(raw) >= _FEWEST  # type: ignore[arg-type]
 
 
-RULE: Final = Rule("update", lambda instr: instr.op.type in DENSE, _match)
+RULE: Final = Rule("update", DENSE, _match)
 
 
 def _build(group: Group) -> Kernel:

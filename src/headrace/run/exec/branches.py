@@ -29,6 +29,14 @@ _POLL_EVERY = 64  # iterations between polls of the scope: an endless loop can b
 
 def guarded(conditions: Conditions, code: Code) -> Kernel:
     """Run `code` if all conditions hold."""
+    if len(conditions) == 1:
+        ((register, wanted),) = conditions
+
+        def run_if(r: Registers) -> None:
+            if r[register] is wanted:
+                code.run(r)
+
+        return run_if
 
     def run(r: Registers) -> None:
         for register, wanted in conditions:

@@ -115,6 +115,13 @@ def storing(outputs: tuple[int, ...], single: bool) -> Callable[[Registers, Any]
     count = len(outputs)
     if not count:
         return lambda r, values: None
+    if count == 1:
+        (first,) = outputs
+
+        def store_first(r: Registers, values: Sequence[Any]) -> None:
+            (r[first],) = values
+
+        return store_first
 
     def store_each(r: Registers, values: Sequence[Any]) -> None:
         if len(values) != count:
@@ -135,13 +142,16 @@ def finishing(
 # -- kernels of the runtime's own -----------------------------------------------------------------
 
 
-def in_context(kernel: Kernel, node: NodeInfo) -> Kernel:
-    """A kernel of (step, inputs…), for one that wants a KernelContext first."""
+def in_context(kernel: Kernel, node: NodeInfo, count: int) -> Kernel:
+    """A kernel of (step, as many inputs), for one that wants a KernelContext first."""
 
     def call(step: StepState, *inputs: Any) -> Any:
         return kernel(KernelContext(node, step), *inputs)
 
-    return call
+    def call_with_one(step: StepState, value: Any) -> Any:
+        return kernel(KernelContext(node, step), value)
+
+    return call_with_one if count == 1 else call
 
 
 def handle(kernel: Kernel, node: NodeInfo) -> Kernel:

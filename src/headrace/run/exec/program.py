@@ -219,18 +219,22 @@ class Program:
         self, line: list[_InOrder], registers: Registers, step: StepState
     ) -> tuple[int, Pending[Any]] | None:
         """Run the items in their order as far as none has to wait; else which one, and for what."""
-        for at, code, waiter in line:
-            if waiter is None:
-                code.run(registers)
+        for at, work, kernel, first, second, store in line:
+            if store is None:
+                work.run(registers)  # type: ignore[union-attr]
                 continue
             try:
-                found = waiter.kernel(*waiter.pick(registers))
+                if second is not None:
+                    found = kernel(registers[first], registers[second])
+                else:
+                    found = kernel(*work.pick(registers))  # type: ignore[union-attr]
                 if isinstance(found, Pending):
                     if not found.done:
                         return at, found
                     found = found.result()
-                waiter.store(registers, found)
-            except Exception as error:  # as in run.straight
+                store(registers, found)
+            except Exception as error:  # as in run.exec.straight
+                waiter: Any = work
                 raise explain(error, waiter.node, waiter.given(registers), step) from cause(error)
         return None
 
@@ -243,16 +247,22 @@ class Program:
         step.stats.begin(devices, self.preloaded, registers)
 
 
-_InOrder = tuple[int, Code, Waiter | None]
-"""An item: its index; a segment's code, or a waiter."""
-_NO_CODE: Final = Code(())
+_InOrder = tuple[int, Code | Waiter, Kernel, Any, Any, Callable[[Registers, Any], None] | None]
+"""An item: its index; a segment's code; or a waiter, its kernel, the two registers that this takes, if it takes two,
+and where its result goes.
+"""
 
 
 def _in_order(items: Sequence[Item]) -> list[_InOrder]:
-    return [
-        (at, item.work.code, None) if isinstance(item.work, Segment) else (at, _NO_CODE, item.work)
-        for at, item in enumerate(items)
-    ]
+    line: list[_InOrder] = []
+    for at, item in enumerate(items):
+        work = item.work
+        if isinstance(work, Segment):
+            line.append((at, work.code, len, None, None, None))
+        else:
+            first, second = work.inputs if len(work.inputs) == 2 else (None, None)
+            line.append((at, work, work.kernel, first, second, work.store))
+    return line
 
 
 def _nodes(work: Segment | Waiter) -> list[NodeInfo]:
@@ -410,7 +420,7 @@ class _Execution:
         self._started[index] = stats.now() if stats is not None else 0
         try:
             pending = work.kernel(*work.pick(self._registers))
-        except Exception as error:  # as in run.straight
+        except Exception as error:  # as in run.exec.straight
             given = work.given(self._registers)
             raise explain(error, work.node, given, self._step) from cause(error)
         if not isinstance(pending, Pending):
@@ -431,7 +441,7 @@ class _Execution:
         try:
             result = pending.result()
             work.store(self._registers, result)
-        except Exception as error:  # as in run.straight
+        except Exception as error:  # as in run.exec.straight
             given = work.given(self._registers)
             raise explain(error, work.node, given, self._step) from cause(error)
         stats = self._step.stats

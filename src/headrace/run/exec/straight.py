@@ -15,7 +15,6 @@ same part do so for nothing.
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Callable, Sequence
 from operator import length_hint
 from types import CodeType
@@ -27,6 +26,9 @@ from headrace.run.exec.outcome import cause, explain
 HOT = 128
 PART = 500
 FEWEST = 8  # instructions; fewer gain nothing
+FEWEST_INSIDE = 2  # of a branch or a loop, which may run many times in a step
+
+Run = Callable[[Registers], None]
 
 _SIGNS: dict[Callable[..., Any], str] = {
     operator.add: "+",
@@ -41,24 +43,61 @@ _SIGNS: dict[Callable[..., Any], str] = {
 
 
 class Code:
-    """See the module header."""
+    """See the module header.  run: executes all of it; raises OpError with the fields of the node that failed."""
 
-    __slots__ = ("_changes_after", "_rows", "_runs", "instructions", "parts", "rest")
+    __slots__ = ("instructions", "parts", "run")
 
-    def __init__(self, instructions: Sequence[Instruction]) -> None:
+    def __init__(self, instructions: Sequence[Instruction], fewest: int | None = None) -> None:
+        """fewest: as many instructions are worth compiling; `FEWEST`, if it is not said."""
         self.instructions = instructions
-        self._rows = [row_of(each) for each in instructions]
-        self._runs = 0
-        self._changes_after = HOT if is_worth_it(instructions) else sys.maxsize
         self.parts: list[Part] = []  # what is compiled of it, from the start
-        self.rest: Code | None = None  # what comes after them
+        by_rows = _by_rows(instructions)
+        self.run: Run = by_rows
+        if is_worth_it(instructions, FEWEST if fewest is None else fewest):
+            self.run = self._counting(by_rows)
 
-    def run(self, r: Registers) -> None:
-        """Execute all of it.  Raises OpError with the fields of the node that failed."""
-        if self.parts:
-            self._run_parts(self.parts, r)
-            return
-        rows = iter(self._rows)
+    def _counting(self, by_rows: Run) -> Run:
+        """Until it is hot."""
+        runs = 0
+
+        def run(r: Registers) -> None:
+            nonlocal runs
+            by_rows(r)
+            runs += 1
+            if runs >= HOT:
+                self._compile_after([])
+
+        return run
+
+    def _compile_after(self, parts: Sequence[Part]) -> None:
+        """Compile what comes after `parts`."""
+        part = Part(self.instructions, parts[-1].end if parts else 0)
+        self.parts = [*parts, part]
+        self.run = self._by_parts(self.parts)
+
+    def _by_parts(self, parts: Sequence[Part]) -> Run:
+        end = parts[-1].end
+        if end == len(self.instructions) and len(parts) == 1:
+            return parts[0].function
+        rest = _by_rows(self.instructions[end:])
+
+        def run(r: Registers) -> None:
+            for part in parts:
+                part.function(r)
+            rest(r)
+            if part.end < len(self.instructions):
+                self._compile_after(parts)
+
+        return run
+
+
+def _by_rows(instructions: Sequence[Instruction]) -> Run:
+    """The loop that executes instructions."""
+    executed = [row_of(each) for each in instructions]
+    count = len(executed)
+
+    def run(r: Registers) -> None:
+        rows = iter(executed)
         try:
             for kernel, first, second, out in rows:
                 if second is not None:
@@ -68,50 +107,28 @@ class Code:
                 else:
                     kernel(r)
         except Exception as error:  # every failure of a kernel becomes an error that names its node
-            failed = self.instructions[len(self._rows) - length_hint(rows) - 1]
+            failed = instructions[count - length_hint(rows) - 1]
             raise explain(error, failed.node, failed.given(r), r[0]) from cause(error)
-        self._runs += 1
-        if self._runs >= self._changes_after:
-            self._compile_after([])
 
-    def _run_parts(self, parts: Sequence[Part], r: Registers) -> None:
-        part = parts[0]
-        try:
-            for part in parts:
-                part.function(r)
-        except Exception as error:  # as in `run`
-            index, given = part.failed(error, r)
-            node = self.instructions[index].node
-            raise explain(error, node, given, r[0]) from cause(error)
-        if part.end < len(self.instructions):
-            rest = self.rest
-            if rest is None or len(rest.instructions) != len(self.instructions) - part.end:
-                rest = Code(self.instructions[part.end :])  # another thread has been quicker
-            rest.run(r)
-            self._compile_after(parts)
-
-    def _compile_after(self, parts: Sequence[Part]) -> None:
-        """Compile what comes after `parts`."""
-        part = Part(self.instructions, parts[-1].end if parts else 0)
-        self.rest = Code(self.instructions[part.end :])
-        self.parts = [*parts, part]
+    return run
 
 
-def is_worth_it(instructions: Sequence[Instruction]) -> bool:
-    """Whether enough of the instructions would become lines, all of which say what they write."""
-    if len(instructions) < FEWEST:
+def is_worth_it(instructions: Sequence[Instruction], fewest: int) -> bool:
+    """Whether as many of the instructions would become lines, and all of them say what they write."""
+    if len(instructions) < fewest:
         return False
     kinds = [each.kind for each in instructions]
-    return NESTED not in kinds and kinds.count(CALL) + kinds.count(RELEASE) >= FEWEST
+    return NESTED not in kinds and kinds.count(CALL) + kinds.count(RELEASE) >= fewest
 
 
 class Part:
-    """Instructions `start` to `end` of a code as one function of the registers."""
+    """Instructions `start` to `end` of a code as one function of the registers, which raises as `Code.run`."""
 
-    __slots__ = ("_code", "_given", "end", "function", "start")
+    __slots__ = ("_code", "_given", "_instructions", "end", "function", "start")
 
     def __init__(self, instructions: Sequence[Instruction], start: int) -> None:
         """instructions: all of the code."""
+        self._instructions = instructions
         self.start = start
         self.end = min(start + PART, len(instructions))
         self._given: list[list[str | int]] = []  # where the inputs of each instruction stand
@@ -122,16 +139,16 @@ class Part:
 
     def _source(self, instructions: Sequence[Instruction]) -> tuple[str, dict[str, Any]]:
         kept = self._kept(instructions)
-        names: dict[str, Any] = {}
+        names: dict[str, Any] = {"failed": self._failed}
         kernels: dict[int, str] = {}
         local: set[int] = set()
-        lines = ["def part(r):"]
+        lines = ["def part(r):", " try:"]
         for index in range(self.start, self.end):
             each = instructions[index]
             if each.kind == RELEASE:
                 self._given.append([])
                 targets = [f"r[{n}] = " + (f"v{n} = " if n in local else "") for n in each.outputs]
-                lines.append(f" {''.join(targets)}None")
+                lines.append(f"  {''.join(targets)}None")
                 local.difference_update(each.outputs)
                 continue
             if each.kind != CALL:
@@ -141,7 +158,7 @@ class Part:
                 stale = [n for n in each.outputs if n in local]
                 local.difference_update(stale)
                 forget = "".join(f"; v{n} = None" for n in stale)
-                lines.append(f" {name}(r){forget}")
+                lines.append(f"  {name}(r){forget}")
                 continue
             loads = [f"v{n} = r[{n}]; " for n in dict.fromkeys(each.inputs) if n not in local]
             local.update(each.inputs)
@@ -156,9 +173,10 @@ class Part:
                 names[name] = each.kernel
                 into = [f"v{each.over}"] if each.over >= 0 else []
                 made = f"{name}({', '.join([*given, *into])})"
-            lines.append(f" {''.join(loads)}v{out} = {keep}{made}")
+            lines.append(f"  {''.join(loads)}v{out} = {keep}{made}")
             local.add(out)
-        return "\n".join([*lines, ""]), names
+        lines += [" except Exception as error:", "  failed(error, r)", ""]
+        return "\n".join(lines), names
 
     def _kept(self, instructions: Sequence[Instruction]) -> set[int]:
         """Instructions whose result something else than this part's lines may look at."""
@@ -182,14 +200,15 @@ class Part:
                 opaque.update(each.inputs)
         return kept
 
-    def failed(self, error: BaseException, registers: Registers) -> tuple[int, list[Any]]:
-        """The instruction that raised `error` in `function`, and its inputs."""
+    def _failed(self, error: Exception, r: Registers) -> None:
+        """Raise what an instruction of `function` raised as an error that names its node."""
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code is not self._code:
             trace = trace.tb_next
         assert trace is not None, "the error comes from another function"
-        number = trace.tb_lineno - 2
+        number = trace.tb_lineno - 3
         found = trace.tb_frame.f_locals
-        given = self._given[number]
-        values = [found.get(n) if isinstance(n, str) else registers[n] for n in given]
-        return self.start + number, values
+        places = self._given[number]
+        given = [found.get(n) if isinstance(n, str) else r[n] for n in places]
+        node = self._instructions[self.start + number].node
+        raise explain(error, node, given, r[0]) from cause(error)
