@@ -119,10 +119,12 @@ class Network:
         """A server is gone without a word: nobody listens there, and all calls to it have lost their connection."""
         with self.lock:
             listener = self._listeners.pop(local_servers.normal(address))
-            self._beside.pop(listener.serving.start, None)
+            beside = self._beside.pop(listener.serving.start, None)
             self._frozen.add(listener.serving.start)
-            calls = list(listener.calls)
-            listener.calls.clear()
+            calls: list[_Call] = []
+            for each in filter(None, (listener, beside)):
+                calls += each.calls
+                each.calls.clear()
         for call in calls:
             call.broken()
 

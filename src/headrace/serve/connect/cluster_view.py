@@ -202,7 +202,7 @@ class ClusterView:
             )
         for name, there in status.headrace_addresses.items():
             here = self._peers.addresses.get(name)
-            if here is not None and _disagree(here, there):
+            if here is not None and here != there and _disagree(here, there):
                 return f"what answers there is of another cluster, in which {name} is at {there}, not at {here}"
         return ""
 

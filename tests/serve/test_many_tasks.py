@@ -1,0 +1,124 @@
+"""A cluster of many tasks over the transport of memory: who has to do with a task, and who has not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import headrace as tf
+from headrace.base import errors
+from tests.support.memory_transport import Network
+
+TASKS = 48
+FEW = 3
+SPEC = {
+    "ps": [f"127.0.0.1:{30_000 + task}" for task in range(TASKS)],
+    "worker": ["127.0.0.1:29000", "127.0.0.1:29001"],
+}
+SOON_S = 20.0
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    network = Network(0.0002)
+    with network.used():
+        servers = [
+            tf.train.Server(SPEC, job_name=job, task_index=index)
+            for job, addresses in SPEC.items()
+            for index in range(len(addresses))
+        ]
+        try:
+            with tf.Graph().as_default():
+                yield network
+        finally:
+            for server in servers:
+                server.stop()
+
+
+def session_of(worker: int) -> tf.Session:
+    return tf.Session(f"grpc://{SPEC['worker'][worker]}")
+
+
+def variables(tasks: range) -> list[Any]:
+    found = []
+    for task in tasks:
+        with tf.device(f"/job:ps/task:{task}"):
+            found.append(tf.Variable(float(task)))
+    return found
+
+
+def queue_of(task: int) -> tf.FIFOQueue:
+    with tf.device(f"/job:ps/task:{task}"):
+        return tf.FIFOQueue(1, tf.int32, [], shared_name=f"queue of {task}")
+
+
+def test_there_are_connections_to_those_only_whom_steps_need(network: Network) -> None:
+    few, many = variables(range(FEW)), variables(range(TASKS))
+    with session_of(0) as session:
+        session.run([each.initializer for each in few])
+        assert session.run(few) == [*range(FEW)]
+        of_few = network.connections
+        assert of_few <= 2 * (
+            FEW + 2
+        )  # at its address and beside it; the worker's own, and its client's
+        session.run([each.initializer for each in many])
+        assert session.run(many) == [*range(TASKS)]
+        assert network.connections <= of_few + 2 * (TASKS - FEW)
+
+
+def test_nothing_is_sent_while_nothing_is_asked(network: Network) -> None:
+    found = variables(range(TASKS))
+    with session_of(0) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(found)
+        session.run(found)
+        network.reset_counts()
+        assert not threading.Event().wait(0.3)
+        assert not network.messages
+
+
+def test_the_death_of_a_task_is_noticed_by_those_who_use_it_and_by_no_others(
+    network: Network,
+) -> None:
+    doomed, spared = queue_of(TASKS - 1), queue_of(0)
+    kept, put, size = spared.dequeue(), spared.enqueue(7), doomed.size()
+    found: list[Any] = []
+    with session_of(0) as one, session_of(1) as two:
+        assert one.run(size) == 0
+        two.run(put)
+        assert two.run(kept) == 7
+        step = threading.Thread(target=lambda: found.append(two.run(kept)))
+        step.start()
+        network.kill(SPEC["ps"][TASKS - 1])
+        with pytest.raises((errors.UnavailableError, errors.AbortedError)):
+            one.run(size)
+        two.run(put)
+        step.join(SOON_S)
+        assert found == [7]
+
+
+def test_whoever_waits_for_a_task_that_dies_is_told(network: Network) -> None:
+    with tf.device("/job:ps/task:0"):
+        begun = queue_of(0)
+        with tf.control_dependencies([begun.enqueue(1)]):
+            told = tf.constant(1)
+    with tf.device(f"/job:ps/task:{TASKS - 1}"), tf.control_dependencies([told.op]):
+        waits = queue_of(TASKS - 1).dequeue()
+    failed: list[errors.OpError] = []
+
+    def wait(session: tf.Session) -> None:
+        try:
+            session.run([waits, told])
+        except errors.OpError as error:
+            failed.append(error)
+
+    with session_of(0) as one, session_of(1) as two:
+        step = threading.Thread(target=wait, args=(one,))
+        step.start()
+        assert two.run(begun.dequeue()) == 1  # the step is under way
+        network.kill(SPEC["ps"][TASKS - 1])
+        step.join(SOON_S)
+        assert isinstance(failed[0], (errors.UnavailableError, errors.AbortedError))
