@@ -14,23 +14,19 @@ Source: the execution rules of TF 1.15's core/common_runtime/executor.cc, restat
 
 from __future__ import annotations
 
-import queue
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from headrace.base import errors
-from headrace.run import long_waits
 from headrace.run.exec import polling
 from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
 from headrace.run.exec.flow_nodes import DEAD, Kind, Node, Outputs
 from headrace.run.exec.kernel import NodeInfo, StepState
 from headrace.run.exec.keys import child_frame
 from headrace.run.exec.outcome import cause, explain, interrupted, leave, lend_all, stopped
-from headrace.run.exec.program import LONG_WAIT_S
-from headrace.run.exec.worker_pool import let_blas_go
+from headrace.run.exec.waiting import Waiting
 from headrace.run.pending import Pending
 from headrace.run.uninterrupted import takes
 
@@ -147,14 +143,11 @@ class DataflowProgram:
             restore_warnings(was)
 
 
-class _Execution:
+class _Execution(Waiting):
     def __init__(self, program: DataflowProgram, step: StepState) -> None:
+        super().__init__(step)
         self._program = program
-        self.step = self._step = step
         self._ready: deque[tuple[Node, _Iteration, list[Any], bool]] = deque()
-        self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._links = step.links
-        self._waited_long = False
         self._outstanding: dict[int, tuple[Node, _Iteration, Pending[Any], int]] = {}
         self._ended: dict[int, int] = {}  # of traced steps, by ticket
         self._next_ticket = 0
@@ -177,9 +170,9 @@ class _Execution:
                 self._enqueue(node, root, [], False)
             self._work()
             while self._outstanding:
-                self._complete(self._wait())
+                self._complete(self._next())
                 while self._outstanding and not self._done.empty():
-                    self._complete(self._wait())
+                    self._complete(self._next())
                 self._work()
         except BaseException as error:
             self._abandon(error)
@@ -295,47 +288,9 @@ class _Execution:
             pending.on_done(lambda _: self._ended.__setitem__(ticket, stats.now()))
         pending.on_done(partial(self._put, ticket))
 
-    def _put(self, ticket: int, _: object = None) -> None:
-        self._done.put(ticket)
-        if self._links is not None:
-            self._links.wake()
-
     def waits(self) -> list[tuple[NodeInfo, Pending[Any]]]:
         """See `long_waits.Waiting`."""
         return [(node.info, pending) for node, _, pending, _ in self._outstanding.copy().values()]
-
-    def _wait(self) -> int:
-        done, scope = self._done, self._step.scope
-        if not done.empty():  # this thread alone takes what is put there
-            if (ticket := done.get_nowait()) >= 0:
-                return ticket
-            if (error := scope.error) is not None:
-                raise self._given_up(error) from error
-        let_blas_go()
-        since, poll_s = time.monotonic(), long_waits.first_poll_s
-        long_waits.waiting[self] = None
-        try:
-            while True:
-                ticket = -1
-                patient = self._waited_long or scope.on_long_wait is None
-                try:
-                    limit_s = long_waits.sleep_limit(scope, poll_s) if patient else LONG_WAIT_S
-                    if self._links is None:
-                        ticket = self._done.get(timeout=limit_s)
-                    else:
-                        ticket = self._links.get(self._done, limit_s)
-                except queue.Empty:
-                    if not patient and scope.on_long_wait is not None:
-                        self._waited_long = True
-                        scope.on_long_wait()
-                    poll_s = long_waits.tell(scope, since, poll_s)
-                if ticket >= 0:
-                    return ticket
-                error = scope.error
-                if error is not None:
-                    raise self._given_up(error) from error
-        finally:
-            del long_waits.waiting[self]
 
     def _given_up(self, error: errors.OpError) -> errors.OpError:
         """The scope's error, naming what this step was waiting for."""
@@ -361,16 +316,7 @@ class _Execution:
 
     @takes
     def _abandon(self, error: BaseException) -> None:
-        reason = (
-            error
-            if isinstance(error, errors.OpError)
-            else errors.cancelled("the step was interrupted")
-        )
-        long_waits.waiting.pop(self, None)  # a Ctrl-C may have come just before `_wait` did that
-        for _, _, pending, _ in self._outstanding.values():
-            pending.abandon(reason)
-        if self._step.rendezvous is not None:
-            self._step.rendezvous.abort(reason)
+        self._abandon_all([pending for _, _, pending, _ in self._outstanding.values()], error)
 
     # -- moving values ------------------------------------------------------------------------
 

@@ -14,8 +14,6 @@ Called by: client (local sessions), serve.worker.worker.  Threads: `run` in any 
 
 from __future__ import annotations
 
-import queue
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -23,18 +21,16 @@ from typing import Any, Final
 
 from headrace.base import errors
 from headrace.base.traits import CALLS_USER, RECEIVE, SEND
-from headrace.run import long_waits
 from headrace.run.exec import polling
 from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
 from headrace.run.exec.instructions import Instruction, Kernel, Pick, Registers, picking
 from headrace.run.exec.kernel import NodeInfo, StepState
 from headrace.run.exec.outcome import cause, explain, interrupted, leave, lend, lend_all
 from headrace.run.exec.straight import Code
-from headrace.run.exec.worker_pool import let_blas_go
+from headrace.run.exec.waiting import Waiting
 from headrace.run.pending import Pending
 from headrace.run.uninterrupted import takes
 
-LONG_WAIT_S = 0.005
 _AT_EASE: Final = nullcontext()
 
 
@@ -283,20 +279,17 @@ def run_segment(segment: Segment, registers: Registers, step: StepState) -> None
         segment.code.run(registers)
 
 
-class _Execution:
+class _Execution(Waiting):
     """One run of a program that has waiters."""
 
     def __init__(self, program: Program, registers: Registers, step: StepState) -> None:
+        super().__init__(step)
         self._items = program.items
         self._early = program._early
         self._registers = registers
-        self.step = self._step = step
         self._left = [item.waits_for for item in program.items]
         self._outstanding: dict[int, Pending[Any]] = {}
-        self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._links = step.links
         self._started: dict[int, int] = {}
-        self._waited_long = False
         self._end_times: dict[int, int] = {}  # of traced steps
 
     @takes
@@ -327,11 +320,6 @@ class _Execution:
         self._outstanding[stop] = waits_for
         waits_for.on_done(lambda _: self._put(stop))
 
-    def _put(self, index: int) -> None:
-        self._done.put(index)
-        if self._links is not None:
-            self._links.wake()
-
     def waits(self) -> list[tuple[NodeInfo, Pending[Any]]]:
         """See `long_waits.Waiting`."""
         return [
@@ -339,40 +327,7 @@ class _Execution:
             for index, pending in self._outstanding.copy().items()
         ]
 
-    def _next(self) -> int:
-        done, scope = self._done, self._step.scope
-        if not done.empty():  # this thread alone takes what is put there
-            if (index := done.get_nowait()) >= 0:
-                return index
-            if (error := scope.error) is not None:
-                raise self._ended(error)
-        let_blas_go()
-        since, poll_s = time.monotonic(), long_waits.first_poll_s
-        long_waits.waiting[self] = None
-        try:
-            while True:
-                index = -1
-                patient = self._waited_long or scope.on_long_wait is None
-                try:
-                    limit_s = long_waits.sleep_limit(scope, poll_s) if patient else LONG_WAIT_S
-                    if self._links is None:
-                        index = self._done.get(timeout=limit_s)
-                    else:
-                        index = self._links.get(self._done, limit_s)
-                except queue.Empty:
-                    if not patient and scope.on_long_wait is not None:
-                        self._waited_long = True
-                        scope.on_long_wait()
-                    poll_s = long_waits.tell(scope, since, poll_s)
-                if index >= 0:
-                    return index
-                error = scope.error
-                if error is not None:
-                    raise self._ended(error)
-        finally:
-            del long_waits.waiting[self]
-
-    def _ended(self, error: errors.OpError) -> errors.OpError:
+    def _given_up(self, error: errors.OpError) -> errors.OpError:
         """The scope's error, naming what this step was waiting for."""
         waits = [
             f"{self._items[i].work.node.op} {self._items[i].work.node.name!r} ({info})"  # type: ignore[union-attr]
@@ -385,7 +340,6 @@ class _Execution:
             begin = interrupted(error, self._outstanding[first].wait_info)
             text = f"{begin}; the step was waiting in {'; '.join(waits[:4])}"
         found = errors.make(error.error_code, text)
-        found.__cause__ = error
         if first is not None:
             node = self._items[first].work.node
             found.with_context(
@@ -457,14 +411,4 @@ class _Execution:
 
     @takes
     def _abandon(self, error: BaseException) -> None:
-        reason = (
-            error
-            if isinstance(error, errors.OpError)
-            else errors.cancelled("the step was interrupted")
-        )
-        long_waits.waiting.pop(self, None)  # a Ctrl-C may have come just before `_wait` did that
-        for pending in self._outstanding.values():
-            pending.abandon(reason)
-        rendezvous = self._step.rendezvous
-        if rendezvous is not None:
-            rendezvous.abort(reason)
+        self._abandon_all(self._outstanding.values(), error)
