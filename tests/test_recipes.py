@@ -139,3 +139,41 @@ def test_cases_that_are_left_out_are_demanded(copy: Path) -> None:
         "test_every_op_of_these_families_has_a_case",
         "test_every_gradient_has_a_case",
     }
+
+
+# -- a rule ---------------------------------------------------------------------------------------
+
+
+def test_a_rule_is_made_by_its_recipe(copy: Path) -> None:
+    steps = recipe("A rule")
+    for step in steps:
+        do(step, copy)
+    files = ["tests/plan/test_multiply_add.py", "tests/plan/test_explain.py"]
+    found = outcomes(copy, files, "")
+    assert found["FAILED"] == []
+    assert len([name for name in found["PASSED"] if "sum_is_made" in name]) == 3
+    (copy / steps[0].path).write_text(steps[0].code.replace("found += added", "found -= added"))
+    assert len(outcomes(copy, files[:1], "")["FAILED"]) == 3
+
+
+# -- a transport ----------------------------------------------------------------------------------
+
+TRANSPORT_SEEN = """
+import headrace as tf
+from headrace.serve.connect.transports import using
+from headrace.serve.tally import TRANSPORT, TRANSPORTS
+with using(TRANSPORTS), tf.Graph().as_default():
+    with tf.train.Server.create_local_server() as server, tf.Session(server.target) as session:
+        print(session.run(tf.constant(1) + 1), TRANSPORT.calls["CreateSession"])
+"""
+
+
+def test_a_transport_is_made_by_its_recipe(copy: Path) -> None:
+    for step in recipe("A transport"):
+        do(step, copy)
+    seen = run(copy, "-c", TRANSPORT_SEEN)
+    assert seen.stdout == "2 1\n", seen.stderr
+    contract = ["pipelines", "sessions", "errors"]
+    found = outcomes(copy, [f"tests/serve/contract/test_{name}.py" for name in contract], "tally")
+    assert found["FAILED"] == []
+    assert len(found["PASSED"]) > 10
