@@ -179,11 +179,12 @@ def test_the_limit_for_repeated_values_is_the_callers() -> None:
         tensors.decode(proto, max_fill_bytes=4095)
 
 
-def test_the_tensors_of_one_message_share_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensors, "MAX_FILL_BYTES", 10_000)
+def test_the_tensors_of_one_message_share_the_limit() -> None:
     few = message(pb.DT_FLOAT, [1024], float_val=[1])
     whole = message(pb.DT_FLOAT, [1024], tensor_content=bytes(4096))
-    assert [v.sum() for v in tensors.decode_all([few, whole, whole, whole, few])] == [
+    assert [
+        v.sum() for v in tensors.decode_all([few, whole, whole, whole, few], max_fill_bytes=10_000)
+    ] == [
         1024,
         0,
         0,
@@ -191,7 +192,7 @@ def test_the_tensors_of_one_message_share_the_limit(monkeypatch: pytest.MonkeyPa
         1024,
     ]
     with pytest.raises(errors.InvalidArgumentError, match="limit for repeated values is 18"):
-        tensors.decode_all([few, few, few])
+        tensors.decode_all([few, few, few], max_fill_bytes=10_000)
 
 
 @given(st.binary(max_size=60))

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.training import queue_runner
 
 
 @pytest.fixture(autouse=True)
@@ -154,7 +153,6 @@ class Losing:
             return run(session, fetches, *args, **options)
 
         monkeypatch.setattr(tf.Session, "run", losing)
-        monkeypatch.setattr(queue_runner, "_CLOSE_PAUSE_S", 0.0)
 
 
 def test_closing_is_tried_again_when_a_connection_breaks(monkeypatch: Any) -> None:
@@ -162,6 +160,7 @@ def test_closing_is_tried_again_when_a_connection_breaks(monkeypatch: Any) -> No
     queue, enqueue = counted(3)
     runner = tf.train.QueueRunner(queue, [enqueue])
     element = queue.dequeue()
+    runner.close_pause_s = 0.0
     lost = Losing(monkeypatch, runner.close_op, 2)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -176,7 +175,7 @@ def test_a_queue_that_cannot_be_closed_is_given_up_aloud(monkeypatch: Any, caplo
     queue, enqueue = counted(0)
     runner = tf.train.QueueRunner(queue, [enqueue])
     Losing(monkeypatch, runner.close_op, 1)
-    monkeypatch.setattr(queue_runner, "_CLOSE_WITHIN_S", -1.0)
+    runner.close_within_s = -1.0
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for thread in runner.create_threads(session, start=True):

@@ -121,11 +121,14 @@ def decode(
 
 
 def decode_all(
-    protos: Iterable[pb.TensorProto], *, writable: bool = False
+    protos: Iterable[pb.TensorProto],
+    *,
+    writable: bool = False,
+    max_fill_bytes: int = MAX_FILL_BYTES,
 ) -> list[np.ndarray[Any, Any]]:
-    """`decode` for the tensors of one message, whose repetitions together stay within MAX_FILL_BYTES."""
+    """`decode` for the tensors of one message, whose repetitions together stay within `max_fill_bytes`."""
     values = []
-    left = MAX_FILL_BYTES
+    left = max_fill_bytes
     for proto in protos:
         value = decode(proto, writable=writable, max_fill_bytes=left)
         left -= max(0, value.nbytes - proto.ByteSize())

@@ -34,12 +34,14 @@ log = logging.getLogger("headrace")
 _DEFAULT_CLOSED: tuple[type[errors.OpError], ...] = (errors.OutOfRangeError,)
 
 
-_CLOSE_WITHIN_S = 2.0  # in which it is tried again
-_CLOSE_PAUSE_S = 0.3  # more than the pause between two attempts to connect
-
-
 class QueueRunner:
-    """Enqueue ops of one queue and how to close it."""
+    """Enqueue ops of one queue and how to close it.
+
+    close_within_s: how long closing is tried again where connections break; close_pause_s: after what pause.
+    """
+
+    close_within_s = 2.0
+    close_pause_s = 0.3  # more than the pause between two attempts to connect
 
     def __init__(
         self,
@@ -229,7 +231,7 @@ class QueueRunner:
         if reason is not None:
             detail = to_detail(_as_op_error(reason))
             options = pb.RunOptions(headrace_close_reason=detail.SerializeToString())
-        until = time.monotonic() + _CLOSE_WITHIN_S
+        until = time.monotonic() + self.close_within_s
         while True:
             try:
                 sess.run(close_op) if options is None else sess.run(close_op, options=options)
@@ -238,7 +240,7 @@ class QueueRunner:
                 if time.monotonic() > until:
                     log.warning("%s could not be closed: %s", self.name, error)
                     return
-                threading.Event().wait(_CLOSE_PAUSE_S)  # for the connection to come back
+                threading.Event().wait(self.close_pause_s)  # for the connection to come back
             except Exception as error:  # somebody else has closed it, or the session
                 log.debug("ignored while closing %s: %s", self.name, error)
                 return
