@@ -173,7 +173,6 @@ def tensor_messages(rng: Random) -> dict[str, tuple[Any, Any]]:
         ),
         "RunKnown": (m.RunKnownRequest(word, number, values), m.ValuesReply(values)),
         "RunPart": (m.RunPartRequest(word, number, values), m.ValuesReply(values)),
-        "RunDirect": (m.RunDirectRequest(word, number, values), m.ValuesReply(values)),
     }  # fmt: skip
 
 

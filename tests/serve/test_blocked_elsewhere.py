@@ -56,7 +56,6 @@ def deaf_ps(monkeypatch: pytest.MonkeyPatch) -> Deaf:
     """Before the servers are made, which bind their methods."""
     deaf = Deaf()
     deaf.put_before("run_part", monkeypatch, PS)
-    deaf.put_before("run_direct", monkeypatch, PS)
     deaf.put_before("inspect", monkeypatch, PS)
     return deaf
 

@@ -43,18 +43,19 @@ class Server:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.after: Callable[[], object] = lambda: None  # a direct step has run
         self.ending = threading.Event()
-        run, wait = Worker.run_direct, Worker._wait_for_steps
+        run, wait = Worker.run, Worker._wait_for_steps
 
-        def running(worker: Worker, request: Any, scope: Scope) -> Any:
-            reply = run(worker, request, scope)
-            self.after()
-            return reply
+        def running(worker: Worker, *given: Any) -> Any:
+            values = run(worker, *given)
+            if given[-1] is True:
+                self.after()
+            return values
 
         def waiting(worker: Worker, session: Any, scope: Scope) -> None:
             self.ending.set()
             wait(worker, session, scope)
 
-        monkeypatch.setattr(Worker, "run_direct", running)
+        monkeypatch.setattr(Worker, "run", running)
         monkeypatch.setattr(Worker, "_wait_for_steps", waiting)
 
 

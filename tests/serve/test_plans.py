@@ -10,13 +10,15 @@ import pytest
 
 from headrace.base import errors
 from headrace.plan.relay import Stages
+from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.state.variable import Lease
 from headrace.serve.connect.cluster_view import OutstandingParts
 from headrace.serve.master.plans import BoundPlan, PartitionHandle, Plan
-from headrace.serve.master.step import relay_parts, run_line, run_parts
+from headrace.serve.master.step import run_stages
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.step_channel import Caller
 
 
 def part(
@@ -55,18 +57,10 @@ def test_fetches_come_in_the_order_in_which_they_were_named(
     parts: list[PartitionHandle], stages: Stages | None, fetches: str, whole: bool
 ) -> None:
     bound = BoundPlan(Plan(parts, stages=stages), "ab", fetches)
-    requests = bound.requests(1, ["A", "B"], True)
-    replies = []
-    for each in parts:
-        made = [np.array(name) for name in each.fetches]
-        replies.append(m.ValuesReply([*made, *(np.array("relayed") for _ in each.given)]))
-    if stages is not None:
-        before, now = stages
-        bound.pass_on(before, replies, now, requests)
-        assert "".join(map(str, requests[now[0]].feeds[1:])) == "relayed"
-    found = bound.fetches([reply.fetches for reply in replies])
+    replies = [[np.array(name) for name in each.fetches] for each in parts]
+    found = bound.fetches(replies)
     assert "".join(map(str, found)) == fetches
-    assert any(found is reply.fetches for reply in replies) == whole
+    assert any(found is reply for reply in replies) == whole
 
 
 def test_a_step_without_parts_has_no_fetches() -> None:
@@ -77,9 +71,9 @@ def test_a_step_without_parts_has_no_fetches() -> None:
 def test_each_part_gets_its_feeds(feeds: str) -> None:
     bound = BoundPlan(Plan(TWO), feeds, "yz")
     values: list[Any] = list(feeds.upper())
-    first, second = bound.requests(7, values, True)
-    assert (first.feeds, second.feeds) == (["A"], ["B"])
-    assert (first.step_id, second.step_id) == (7, 7)
+    ((alone, stage),) = bound.stages
+    assert alone is None
+    assert [[values[place] for place in ask.feeds] for ask in stage] == [["A"], ["B"]]
 
 
 # -- parts that run one after the other --------------------------------------------------------------
@@ -109,14 +103,28 @@ class Tasks:
         asked = self.parts[request.graph_handle]
         if asked.task != self.own:
             assert [*self.outstanding[request.step_id][0]] == [asked]
-        return m.ValuesReply(
-            self.run_own_part(
-                request.graph_handle, request.feeds, request.step_id, scope, request.takes_leases
-            )
-        )
+        return m.ValuesReply(self.run(request.graph_handle, request.feeds, request.step_id, scope))
 
-    def run_own_part(
-        self, handle: str, feeds: list[Any], step_id: int, scope: Scope, takes_leases: bool
+    def begin(
+        self, method: methods.Method, request: m.RunPartRequest, scope: Scope
+    ) -> Pending[Any]:
+        return self.call(method, request, scope)
+
+    def call(
+        self, method: methods.Method, request: m.RunPartRequest, scope: Scope, watched: bool = True
+    ) -> Pending[Any]:
+        try:
+            return Pending.done_with(self.call_now(method, request, scope))
+        except errors.OpError as error:
+            return Pending.failed_with(error)
+
+    def run(
+        self,
+        handle: str,
+        feeds: list[Any],
+        step_id: int,
+        scope: Scope,
+        caller: Caller | None = None,
     ) -> list[Any]:
         self.asked.append((handle, step_id, [str(value) for value in feeds]))
         if handle == self._failing:
@@ -145,21 +153,12 @@ LINES: list[tuple[list[PartitionHandle], Stages | None, str]] = [
 ]
 
 
-def in_line(cluster: Any, bound: BoundPlan) -> list[list[Any]]:
-    assert bound.line is not None
-    return run_line(cluster, cluster.own, bound.line, 7, ["A", "B"], True, Scope())
+def without_a_deadline(cluster: Any, bound: BoundPlan) -> list[list[Any]]:
+    return run_stages(cluster, cluster.own, bound, 7, ["A", "B"], True, Scope())
 
 
-def as_others_run(cluster: Any, bound: BoundPlan) -> list[list[Any]]:
-    requests, plan = bound.requests(7, ["A", "B"], True), bound.plan
-    whom = cluster, cluster.own, plan.parts
-    if plan.stages is None:
-        replies = run_parts(*whom, methods.RUN_PART, requests, Scope())
-    else:
-        replies = relay_parts(
-            *whom, plan.stages, methods.RUN_PART, requests, bound.pass_on, Scope()
-        )
-    return [reply.fetches for reply in replies]
+def with_a_deadline(cluster: Any, bound: BoundPlan) -> list[list[Any]]:
+    return run_stages(cluster, cluster.own, bound, 7, ["A", "B"], True, Scope(60.0))
 
 
 @pytest.mark.parametrize(("parts", "stages", "own"), LINES)
@@ -167,7 +166,7 @@ def test_parts_in_line_are_asked_and_give_as_those_of_other_plans(
     parts: list[PartitionHandle], stages: Stages | None, own: str
 ) -> None:
     found: list[tuple[list[Asked], list[list[str]]]] = []
-    for run in (in_line, as_others_run):
+    for run in (without_a_deadline, with_a_deadline):
         names = "".join(name for part in parts for name in part.fetches)
         cluster = Tasks(parts, own)
         values = run(cluster, BoundPlan(Plan(parts, stages=stages), "ab", names))
@@ -179,7 +178,7 @@ def test_parts_in_line_are_asked_and_give_as_those_of_other_plans(
     assert len(found[0][0]) == len(parts)
 
 
-@pytest.mark.parametrize("run", [in_line, as_others_run])
+@pytest.mark.parametrize("run", [without_a_deadline, with_a_deadline])
 @pytest.mark.parametrize("failing", ["first", "worker", "last"])
 def test_nothing_stays_leased_when_a_part_fails(
     failing: str, run: Callable[[Any, BoundPlan], Any]
@@ -195,6 +194,9 @@ def test_nothing_stays_leased_when_a_part_fails(
             _ = lease.array
 
 
-def test_parts_that_run_at_the_same_time_are_in_no_line() -> None:
-    assert BoundPlan(Plan(TWO), "ab", "xyz").line is None
-    assert BoundPlan(Plan([*TWO, ALONE[0]], stages=((0, 1), (2,))), "ab", "x").line is None
+def test_parts_that_run_at_the_same_time_are_a_stage() -> None:
+    def stages(plan: Plan) -> list[list[int]]:
+        return [[ask.number for ask in stage] for _, stage in BoundPlan(plan, "ab", "x").stages]
+
+    assert stages(Plan(TWO)) == [[0, 1]]
+    assert stages(Plan([*TWO, ALONE[0]], stages=((0, 1), (2,)))) == [[0, 1], [2]]

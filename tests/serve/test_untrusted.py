@@ -247,7 +247,6 @@ REQUESTS: dict[str, Any] = {
     "RunCallable": m.RunCallableRequest("s", 1, []),
     "RunGraph": m.RunGraphRequest("g", 1, [], []),
     "RunPart": m.RunPartRequest("g", 1, []),
-    "RunDirect": m.RunDirectRequest("g", 1, []),
     "RecvTensor": m.RecvTensorRequest(1, "k"),
     "SendTensor": m.SendTensorRequest(1, "k", np.float32(1)),
 }

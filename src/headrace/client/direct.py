@@ -59,15 +59,15 @@ class Route:
         """The fetches.  Raises Unreachable and ForgottenStepError, for which nothing was begun; else as a step does."""
         feeds = [values[index] for index in self._feeds] if self._feeds else []
         step_id = _step_ids.getrandbits(56) | 1
-        request = m.RunDirectRequest(self._handle, step_id, feeds)
+        request = m.RunPartRequest(self._handle, step_id, feeds, True)
         outstanding = self.to.outstanding
         outstanding[step_id] = (self,), time.monotonic()
         try:
-            found: list[Any] = channel.call_now(methods.RUN_DIRECT, request, scope).fetches
+            found: list[Any] = channel.call_now(methods.RUN_PART, request, scope)
         finally:
             del outstanding[step_id]
         if self._as_they_are and len(found) == len(self._fetches):
-            return found
+            return [*found]
         return [found[index] for index in self._fetches]
 
 

@@ -206,7 +206,7 @@ class RemoteEngine:
         except (errors.AbortedError, errors.UnavailableError) as error:
             self._check_restarted(remote, error, scope)
             raise
-        return done.fetches
+        return [*done]
 
     def _ask(
         self, remote: RemoteSession, method: methods.Method, request: Any, scope: Scope

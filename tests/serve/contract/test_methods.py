@@ -662,7 +662,7 @@ def test_a_step_that_has_been_named_is_run_by_number(ask: Asker, graph: tf.Graph
     number = ask(methods.RUN_STEP, named).signature
     assert ask(methods.RUN_STEP, named).signature == number
     known = m.RunKnownRequest(handle, number, [np.float32(2)])
-    assert ask(methods.RUN_KNOWN, known).fetches == [3.0, 2.0, 3.0]
+    assert ask(methods.RUN_KNOWN, known) == [3.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize("feeds", [[], [1.0, 2.0]])
@@ -732,7 +732,7 @@ def in_order() -> pb.RegisterGraphRequest:
 def test_a_partition_is_run_for_the_whole_of_a_step(ask: Asker, cluster: Cluster) -> None:
     handle = ask(methods.REGISTER_GRAPH, in_order()).graph_handle
     reply = ask(methods.RUN_PART, m.RunPartRequest(handle, 31, [np.float32(3)]))
-    assert reply.fetches == [6.0]
+    assert reply == [6.0]
     assert not cluster.servers["ps:0"].worker._steps
 
 
@@ -746,17 +746,17 @@ def test_a_partition_gets_as_many_feeds_as_it_takes(ask: Asker) -> None:
 
 def test_a_step_is_run_for_the_sessions_client(ask: Asker, cluster: Cluster) -> None:
     handle = ask(methods.REGISTER_GRAPH, in_order()).graph_handle
-    assert ask(methods.RUN_DIRECT, m.RunDirectRequest(handle, 41, [np.float32(3)])).fetches == [6.0]
+    assert ask(methods.RUN_PART, m.RunPartRequest(handle, 41, [np.float32(3)], True)) == [6.0]
     ask(methods.LOGGING, pb.LoggingRequest(enable_rpc_logging=True))
-    assert ask(methods.RUN_DIRECT, m.RunDirectRequest(handle, 42, [np.float32(3)])).fetches == [6.0]
+    assert ask(methods.RUN_PART, m.RunPartRequest(handle, 42, [np.float32(3)], True)) == [6.0]
     assert logged_steps(ask, pb.LoggingRequest(disable_rpc_logging=True, fetch_step_id=[42]))
     worker = cluster.servers["ps:0"].worker
     assert not worker._steps
     assert not worker._running
     with pytest.raises(errors.InvalidArgumentError, match="takes 1 feeds; 0 came"):
-        ask(methods.RUN_DIRECT, m.RunDirectRequest(handle, 43, []))
+        ask(methods.RUN_PART, m.RunPartRequest(handle, 43, [], True))
     with pytest.raises(ForgottenStepError, match="does not know the step any more"):
-        ask(methods.RUN_DIRECT, m.RunDirectRequest("nothing", 44, []))
+        ask(methods.RUN_PART, m.RunPartRequest("nothing", 44, [], True))
 
 
 def test_a_partition_for_another_start_of_the_task_is_refused(ask: Asker) -> None:
@@ -764,7 +764,7 @@ def test_a_partition_for_another_start_of_the_task_is_refused(ask: Asker) -> Non
     request = in_order()
     request.headrace_starts["/job:ps/replica:0/task:0"] = device.incarnation
     handle = ask(methods.REGISTER_GRAPH, request).graph_handle
-    assert ask(methods.RUN_PART, m.RunPartRequest(handle, 61, [np.float32(3)])).fetches == [6.0]
+    assert ask(methods.RUN_PART, m.RunPartRequest(handle, 61, [np.float32(3)])) == [6.0]
     request.headrace_starts["/job:ps/replica:0/task:0"] = device.incarnation - 1
     with pytest.raises(errors.AbortedError, match="another start of /job:ps/replica:0/task:0"):
         ask(methods.REGISTER_GRAPH, request)
@@ -811,9 +811,9 @@ def test_steps_of_a_session_that_ends_are_refused_with_the_reason(ask: Asker) ->
         ending = pb.EndDirectRequest(session_handle=session, reason=reason)
         assert ask(methods.END_DIRECT, ending) == pb.EndDirectResponse()
     with pytest.raises(errors.UnavailableError, match="the server was stopped"):
-        ask(methods.RUN_DIRECT, m.RunDirectRequest(handle, 51, [np.float32(3)]))
+        ask(methods.RUN_PART, m.RunPartRequest(handle, 51, [np.float32(3)], True))
     reply = ask(methods.RUN_PART, m.RunPartRequest(handle, 52, [np.float32(3)]))
-    assert reply.fetches == [6.0]  # their master still may
+    assert reply == [6.0]  # their master still may
 
 
 def test_what_was_given_up_ends_and_is_refused_if_it_comes_later(

@@ -21,19 +21,19 @@ ROWS = 300  # times as many columns: large enough for memory that both sides sha
 def stages(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """Of every step that was run in stages, how many parts each had."""
     found: list[list[int]] = []
-    relay_parts, run_line = step.relay_parts, step.run_line
+    relay_parts, run_stages = step.relay_parts, step.run_stages
 
     def noting(*given: Any) -> list[Any]:
         found.append([len(stage) for stage in given[3]])
         return relay_parts(*given)
 
-    def noting_line(*given: Any) -> list[Any]:
-        if len(given[2]) > 1:
-            found.append([1] * len(given[2]))
-        return run_line(*given)
+    def noting_stages(*given: Any) -> list[Any]:
+        if len(given[2].stages) > 1:
+            found.append([len(stage) for _, stage in given[2].stages])
+        return run_stages(*given)
 
     monkeypatch.setattr("headrace.serve.master.master_session.relay_parts", noting)
-    monkeypatch.setattr("headrace.serve.master.master_session.run_line", noting_line)
+    monkeypatch.setattr("headrace.serve.master.master_session.run_stages", noting_stages)
     return found
 
 

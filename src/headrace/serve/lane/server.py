@@ -46,7 +46,7 @@ from headrace.serve.rpc.methods import Method
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import NONCE_BYTES, Security, new_nonce
 from headrace.serve.rpc.status import as_op_error, to_detail
-from headrace.serve.rpc.step_channel import Deliver
+from headrace.serve.rpc.step_channel import Deliver, StepChannels
 
 _SOON_S = 0.02  # within which the next call of a busy client comes
 _LINGER_S = 1.0
@@ -234,6 +234,7 @@ class _Connection:
     """One connection, served; the `rpc.step_channel.Caller` of its calls."""
 
     lends = True
+    channels: StepChannels | None = None
 
     def __init__(self, transport: LaneServer, lane: LaneSocket) -> None:
         self._transport = transport

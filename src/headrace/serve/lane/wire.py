@@ -22,7 +22,6 @@ from headrace.codec.frames import Frame, Kind
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc.methods import (
     MASTER_METHODS,
-    RUN_DIRECT,
     RUN_KNOWN,
     RUN_PART,
     SEND_TENSOR,
@@ -36,7 +35,7 @@ NUMBERS = {method.path: number for number, method in enumerate(METHODS)}
 BETWEEN_TASKS = range(len(MASTER_METHODS), len(METHODS))
 """Numbers of methods whose caller is a task, which only reads the values that it is sent."""
 
-_REVISION = "4"  # of messages that are not protobuf's, see serve.rpc.methods
+_REVISION = "5"  # of messages that are not protobuf's, see serve.rpc.methods
 VERSION = (frames.VERSION << 32) | zlib.crc32(" ".join([_REVISION, *NUMBERS]).encode())
 """Of frames, messages and the table of methods; peers of different versions talk gRPC."""
 
@@ -109,6 +108,8 @@ _MOST_KNOWN = 256  # requests that are remembered
 
 _NUMBER: Final = Struct("<Q")  # of 8 bytes
 _number: Final = _NUMBER.unpack_from
+_PART: Final = Struct("<Q?")  # the step, whether its client asks for it by itself
+_part: Final = _PART.unpack_from
 _SENT: Final = Struct("<QBI")  # the step, whether it is dead, how many were taken
 
 
@@ -133,26 +134,21 @@ def _run_known_again(data: bytes) -> m.RunKnownRequest:
     return _run_known(data, [])
 
 
-def _encode_run_part(request: m.RunPartRequest | m.RunDirectRequest) -> tuple[bytes, Sequence[Any]]:
-    return _NUMBER.pack(request.step_id) + request.graph_handle.encode(), request.feeds
+def _encode_run_part(request: m.RunPartRequest) -> tuple[bytes, Sequence[Any]]:
+    return _PART.pack(
+        request.step_id, request.direct
+    ) + request.graph_handle.encode(), request.feeds
 
 
 def _decode_run_part(data: bytes, values: list[Any]) -> m.RunPartRequest:
-    if len(data) < 8:
+    if len(data) < 9:
         raise errors.invalid_argument(f"{len(data)} bytes are no request to run a partition")
-    (number,) = _number(data)
-    return m.RunPartRequest(data[8:].decode("utf-8", "replace"), number, values)
-
-
-def _decode_run_direct(data: bytes, values: list[Any]) -> m.RunDirectRequest:
-    if len(data) < 8:
-        raise errors.invalid_argument(f"{len(data)} bytes are no request to run a step")
-    (number,) = _number(data)
-    return m.RunDirectRequest(data[8:].decode("utf-8", "replace"), number, values, True)
+    number, direct = _part(data)
+    return m.RunPartRequest(data[9:].decode("utf-8", "replace"), number, values, direct)
 
 
 def _encode_values(reply: m.ValuesReply) -> tuple[bytes, Sequence[Any]]:
-    return b"", reply.fetches
+    return b"", reply
 
 
 def _decode_values(data: bytes, values: list[Any]) -> m.ValuesReply:
@@ -188,7 +184,6 @@ _BRIEF: Final[dict[Method, tuple[Any, Any, Any, Any]]] = {
     SEND_TENSOR: (
         encode_sent, decode_sent, _encode_message, lambda data, _: parse(pb.SendTensorResponse, data),
     ),
-    RUN_DIRECT: (_encode_run_part, _decode_run_direct, _encode_values, _decode_values),
 }  # fmt: skip
 
 CODECS: Final = {

@@ -31,8 +31,8 @@ from headrace.serve.master.clocks import to_one_clock
 from headrace.serve.master.lru import LruTable
 from headrace.serve.master.partials import Partials
 from headrace.serve.master.planner import Planner
-from headrace.serve.master.plans import BoundPlan, Plan, PreparedSignature, tensor_name
-from headrace.serve.master.step import relay_parts, run_line, run_parts
+from headrace.serve.master.plans import Plan, PreparedSignature, tensor_name
+from headrace.serve.master.step import relay_parts, run_parts, run_stages
 from headrace.serve.observe.blocked import BlockedStep, of_tasks
 from headrace.serve.observe.legacy_clients import LegacyClient
 from headrace.serve.observe.overview import overview
@@ -274,7 +274,10 @@ class MasterSession:
         try:
             if self._closed is not None:
                 self._check_open()
-            self._leaving.go_first(scope)
+            if self._leaving.any:
+                self._leaving.go_first(scope)
+            else:
+                scope.check()
             return self._run_numbered(prepared, request, scope)
         finally:
             self._leave(token)
@@ -292,31 +295,13 @@ class MasterSession:
             found, _ = self._run_plan(plan, named, None, scope, request.takes_leases)
             return m.ValuesReply([found[name] for name in prepared.fetches])
         step_id = self._random_bits(56) | 1
-        feeds, takes_leases, line = request.feeds, request.takes_leases, bound.line
+        feeds, lends = request.feeds, request.takes_leases
         try:
-            if line is not None and scope.deadline is None:
-                cluster, own = self.cluster, self.own_task
-                values = run_line(cluster, own, line, step_id, feeds, takes_leases, scope)
-            else:
-                requests = bound.requests(step_id, feeds)
-                values = self._run_bound(bound, requests, scope, takes_leases)
+            values = run_stages(self.cluster, self.own_task, bound, step_id, feeds, lends, scope)
         except BaseException as error:
             self._failed(plan, step_id, error, scope)
             raise
         return m.ValuesReply(bound.fetches(values))
-
-    def _run_bound(
-        self, bound: BoundPlan, requests: Sequence[m.RunPartRequest], scope: Scope, lends: bool
-    ) -> list[list[Any]]:
-        """The values of the parts."""
-        plan = bound.plan
-        whom, how = (self.cluster, self.own_task, plan.parts), methods.RUN_PART
-        replies: list[m.ValuesReply]
-        if plan.stages is not None:
-            replies = relay_parts(*whom, plan.stages, how, requests, bound.pass_on, scope, lends)
-        else:
-            replies = run_parts(*whom, how, requests, scope, plan.linked, lends)
-        return [reply.fetches for reply in replies]
 
     def _run_partial(self, request: m.RunStepRequest, scope: Scope) -> m.RunStepReply:
         feeds = {tensor_name(name): value for name, value in request.feeds}

@@ -83,28 +83,34 @@ def _own(value: Any) -> Any:
     return value.detach() if isinstance(value, Lease) else value
 
 
-class InLine(NamedTuple):
-    """A part that runs alone, after the one before it and before the next.
+class Ask(NamedTuple):
+    """What a part of a plan is asked to do in every step.
 
-    number: among all parts.  feeds: indices of its own among those of the step.  given: how many of its values, the
-    last ones, are fed to the next part, as the last of its feeds.  parts: itself, as what is outstanding.
+    number: among all parts.  feeds: indices of its own among those of the step.  taken, given: how many of the values
+    of the stage before it are fed to it, as the last of its feeds, and how many of its values, the last ones, are fed
+    to the next stage.  parts: itself, as what is outstanding.
     """
 
     number: int
     task: str
     graph_handle: str
     feeds: Sequence[int]
+    taken: int
     given: int
     parts: Sequence[PartitionHandle]
+
+
+Stage = tuple[Ask | None, Sequence[Ask]]
+"""Parts that run together; before them the part itself, if it is alone."""
 
 
 class BoundPlan:
     """A plan, bound to the order in which feeds and fetches were named.
 
-    line: its parts, in their order, if they run one at a time; else None.
+    stages: what its parts are asked, stage by stage.
     """
 
-    __slots__ = ("_asks", "_places", "_whole", "line", "plan")
+    __slots__ = ("_places", "_whole", "plan", "stages")
 
     def __init__(self, plan: Plan, feeds: Sequence[str], fetches: Sequence[str]) -> None:
         self.plan = plan
@@ -114,27 +120,20 @@ class BoundPlan:
             for index, part in enumerate(plan.parts)
             for place, name in enumerate(part.fetches)
         }
-        self._asks = [
-            (part.graph_handle, [fed[name] for name in part.feeds]) for part in plan.parts
-        ]
+        asks = [
+            Ask(
+                index, part.task, part.graph_handle, [fed[name] for name in part.feeds],
+                len(part.taken), len(part.given), (part,),
+            )
+            for index, part in enumerate(plan.parts)
+        ]  # fmt: skip
+        together = plan.stages if plan.stages is not None else [range(len(asks))]
+        self.stages: list[Stage] = []
+        for indices in together:
+            stage = [asks[index] for index in indices]
+            self.stages.append((stage[0] if len(stage) == 1 else None, stage))
         self._places = [made[name] for name in fetches]
         self._whole = self._one_reply()
-        self.line = self._in_line()
-
-    def _in_line(self) -> list[InLine] | None:
-        parts, stages = self.plan.parts, self.plan.stages
-        if stages is None:
-            stages = [[index] for index in range(len(parts))]
-            if len(parts) > 1:
-                return None
-        if any(len(stage) != 1 for stage in stages):
-            return None
-        line = []
-        for (index,) in stages:
-            part = parts[index]
-            handle, feeds = self._asks[index]
-            line.append(InLine(index, part.task, handle, feeds, len(part.given), (part,)))
-        return line
 
     def _one_reply(self) -> int:
         """The index of the part whose reply has the fetches as they were named, and nothing else; -1: there is none."""
@@ -144,35 +143,6 @@ class BoundPlan:
         count = len(self.plan.parts[index].fetches)
         return index if self._places == [(index, place) for place in range(count)] else -1
 
-    def requests(self, step_id: int, feeds: Sequence[Any]) -> list[m.RunPartRequest]:
-        """What the parts are asked to do in a step."""
-        requests = []
-        for handle, taken in self._asks:
-            fed = [feeds[index] for index in taken] if taken else []
-            requests.append(m.RunPartRequest(handle, step_id, fed))
-        return requests
-
-    def pass_on(
-        self, before: Sequence[int], replies: Sequence[Any], now: Sequence[int], requests: Sequence[Any]
-    ) -> None:  # fmt: skip
-        """As `Plan.pass_on`, of values in order: the last ones."""
-        parts = self.plan.parts
-        passed: list[Any] = []
-        for index in before:
-            fetches = replies[index].fetches
-            count = len(fetches) - len(parts[index].given)
-            for value in fetches[count:]:
-                passed.append(value.detach() if value.__class__ is Lease else value)
-            del fetches[count:]
-        if len(now) == 1:
-            requests[now[0]].feeds += passed
-            return
-        first = 0
-        for index in now:
-            last = first + len(parts[index].taken)
-            requests[index].feeds += passed[first:last]
-            first = last
-
     def fetches(self, values: Sequence[list[Any]]) -> list[Any]:
         """The fetches, of the values that the parts have given."""
         if self._whole >= 0:
@@ -181,8 +151,10 @@ class BoundPlan:
 
     def direct(self) -> pb.DirectStep:
         """What a client needs to know to ask the plan's one part for it by itself: which, and what goes where."""
+        ((ask, _),) = self.stages
+        assert ask is not None
         return pb.DirectStep(
-            graph_handle=self._asks[0][0], feed=self._asks[0][1],
+            graph_handle=ask.graph_handle, feed=ask.feeds,
             fetch=[place for _, place in self._places],
         )  # fmt: skip
 

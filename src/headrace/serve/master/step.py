@@ -18,11 +18,11 @@ from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.state.variable import Lease, release
 from headrace.serve.connect.cluster_view import ClusterView, OutstandingPart
-from headrace.serve.master.plans import InLine
+from headrace.serve.master.plans import Ask, BoundPlan
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.gather import Gather
-from headrace.serve.rpc.step_channel import ChannelCall, StepChannels
+from headrace.serve.rpc.step_channel import LENDS, PLAIN, ChannelCall, PlainCaller, StepChannels
 from headrace.serve.rpc.waiting import passed_deadline, patient
 
 _PATIENCE_S = 0.025  # past the deadline, for the tasks to say what they were waiting for
@@ -103,8 +103,8 @@ def _run_own(
     if method is not methods.RUN_PART:
         return cluster.worker(own_task).call_now(method, request, scope)
     handle, step_id, feeds = request.graph_handle, request.step_id, request.feeds
-    values = cluster.own_worker.run_own_part(handle, feeds, step_id, scope, lends, channels)
-    return m.ValuesReply(values)
+    caller = PlainCaller(lends, channels)
+    return cluster.own_worker.run(handle, feeds, step_id, scope, caller)
 
 
 def relay_parts(
@@ -116,9 +116,8 @@ def relay_parts(
     requests: Sequence[Any],
     pass_on: Callable[[Sequence[int], Sequence[Any], Sequence[int], Sequence[Any]], None],
     scope: Scope,
-    lends: bool = False,
 ) -> list[Any]:
-    """As `run_parts`, of parts that run in `stages`, by their indices.
+    """As `run_parts` by RunGraph, of parts that run in `stages`, by their indices.
 
     pass_on(before, replies, now, requests): takes the values out of the replies of a stage's parts that the next one's
     requests need.
@@ -135,10 +134,10 @@ def relay_parts(
                 (index,) = now
                 one = (parts[index],)
                 request = requests[index]
-                replies[index] = _run_one(cluster, own_task, one, method, request, scope, lends)
+                replies[index] = _run_one(cluster, own_task, one, method, request, scope, False)
             else:
                 asked = [parts[i] for i in now], method, [requests[i] for i in now]
-                found = run_parts(cluster, own_task, *asked, scope, lends=lends)
+                found = run_parts(cluster, own_task, *asked, scope)
                 for index, reply in zip(now, found, strict=True):
                     replies[index] = reply
             before = now
@@ -149,36 +148,45 @@ def relay_parts(
     return replies
 
 
-def run_line(
+def run_stages(
     cluster: ClusterView,
     own_task: str,
-    line: Sequence[InLine],
+    bound: BoundPlan,
     step_id: int,
     feeds: Sequence[Any],
-    takes_leases: bool,
+    lends: bool,
     scope: Scope,
 ) -> list[list[Any]]:
-    """The values of parts that run one after the other, by RunPart, without a deadline: what `relay_parts` gives.
+    """The values of all parts of a plan, by RunPart, one stage after the other.
 
-    Most steps are of one such part or two, and every instruction of them counts: nothing is done here for several at
-    once.
+    lends: values may be leases.
+    Most steps are of one part or two that run one after the other, and every instruction of those counts: without a
+    deadline they are asked for right here.
     """
-    found: list[list[Any]] = [_NONE] * len(line)
+    found: list[list[Any]] = [_NONE] * len(bound.plan.parts)
     passed: list[Any] = []
+    limited = scope.deadline is not None
     try:
-        for number, task, handle, own_feeds, given, parts in line:
+        for alone, stage in bound.stages:
+            if alone is None or limited:
+                passed = _run_together(
+                    cluster, own_task, bound, stage, step_id, feeds, passed, found, lends, scope
+                )
+                continue
+            number, task, handle, own_feeds, _, given, parts = alone
             fed = [feeds[place] for place in own_feeds] if own_feeds else []
             if passed:
                 fed += passed
                 passed = []
             if task == own_task:  # which can tell itself what it waits for
-                values = cluster.own_worker.run_own_part(handle, fed, step_id, scope, takes_leases)
+                caller = LENDS if lends else PLAIN
+                values = cluster.own_worker.run(handle, fed, step_id, scope, caller)
             else:
                 request = m.RunPartRequest(handle, step_id, fed)
                 outstanding = cluster.outstanding
                 outstanding[step_id] = parts, time.monotonic()
                 try:
-                    values = cluster.worker(task).call_now(methods.RUN_PART, request, scope).fetches
+                    values = cluster.worker(task).call_now(methods.RUN_PART, request, scope)
                 finally:
                     del outstanding[step_id]
             found[number] = values
@@ -193,6 +201,30 @@ def run_line(
             release(values)
         raise
     return found
+
+
+def _run_together(
+    cluster: ClusterView, own_task: str, bound: BoundPlan, stage: Sequence[Ask], step_id: int,
+    feeds: Sequence[Any], passed: list[Any], found: list[list[Any]], lends: bool, scope: Scope,
+) -> list[Any]:  # fmt: skip
+    """Run the parts of a stage; what they give to the next one.  passed: what the stage before has given."""
+    requests = []
+    first = 0
+    for ask in stage:
+        last = first + ask.taken
+        fed = [*(feeds[place] for place in ask.feeds), *passed[first:last]]
+        requests.append(m.RunPartRequest(ask.graph_handle, step_id, fed))
+        first = last
+    parts, linked = [ask.parts[0] for ask in stage], bound.plan.linked
+    replies = run_parts(cluster, own_task, parts, methods.RUN_PART, requests, scope, linked, lends)
+    given: list[Any] = []
+    for ask, values in zip(stage, replies, strict=True):
+        found[ask.number] = values
+    for ask, values in zip(stage, replies, strict=True):
+        count = len(values) - ask.given
+        given += [v.detach() if v.__class__ is Lease else v for v in values[count:]]
+        del values[count:]
+    return given
 
 
 def _of_the_late(

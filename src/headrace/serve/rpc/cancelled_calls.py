@@ -25,7 +25,7 @@ from headrace.run.scope import Scope
 from headrace.serve.rpc import methods
 
 ORDERED: Final = frozenset((
-    methods.RUN_STEP, methods.RUN_KNOWN, methods.RUN_CALLABLE, methods.RUN_GRAPH, methods.RUN_PART, methods.RUN_DIRECT,
+    methods.RUN_STEP, methods.RUN_KNOWN, methods.RUN_CALLABLE, methods.RUN_GRAPH, methods.RUN_PART,
 ))  # fmt: skip
 """The methods whose calls run steps: what was given up of them is kept, and told ahead of the next of them."""
 

@@ -39,7 +39,7 @@ def release(reply: Any) -> None:
                 value.release()
 
 
-def forget_values(request: RunGraphRequest | RunPartRequest | RunDirectRequest) -> None:
+def forget_values(request: RunGraphRequest | RunPartRequest) -> None:
     """Let go of what was fed: it may lie in memory that its sender waits for."""
     if isinstance(request, RunGraphRequest):
         request.send = []
@@ -67,7 +67,7 @@ class RunStepReply(Reply):
     """Values of the fetches by name, and the metadata if it was asked for.
 
     signature: a number for the request's names, for RunKnown; 0 for none.  direct: the task that may be asked for the
-    step by RunDirect.  starts: incarnations of the tasks that took part, if the client is to know them.
+    step by RunPart.  starts: incarnations of the tasks that took part, if the client is to know them.
     """
 
     tensors: Named
@@ -168,32 +168,25 @@ class RunKnownRequest:
 
 @dataclass(slots=True)
 class RunPartRequest:
-    """Run a partition that ends its step on the task; `feeds` in the order of its registration."""
+    """Run a partition that ends its step on the task; `feeds` in the order of its registration.
+
+    direct: it is a whole step, and the client of its session asks for it by itself.
+    """
 
     graph_handle: str
     step_id: int
     feeds: list[Any]
+    direct: bool = False
 
 
-@dataclass(slots=True)
-class RunDirectRequest:
-    """Run a partition that is a whole step, for the client of its session; `feeds` in the order of its registration."""
+class ValuesReply(list[Any], Reply):
+    """Values of all fetches, in order.  A list, since one is made for every step and every part."""
 
-    graph_handle: str
-    step_id: int
-    feeds: list[Any]
-    takes_leases: bool = False
-
-
-@dataclass(slots=True)
-class ValuesReply(Reply):
-    """Values of all fetches, in order."""
-
-    fetches: list[Any]
+    __slots__ = ()
 
     def values(self) -> Iterable[Any]:
         """See `Reply`."""
-        return self.fetches
+        return self
 
 
 @dataclass(slots=True)

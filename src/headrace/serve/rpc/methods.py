@@ -24,6 +24,7 @@ from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import status
 
 _MOST_INLINE = (1 << 31) - 1
+_DIRECT = 1  # in the place of a request's number, which such a request has not
 
 
 class Tensors(Protocol):
@@ -317,23 +318,22 @@ def _decode_run_known(data: bytes, t: Tensors) -> m.RunKnownRequest:
 
 
 def _encode_run_part(r: m.RunPartRequest, t: Tensors) -> bytes:
-    return _encode_brief(r.graph_handle, r.step_id, r.feeds, t)
+    return _encode_brief(r.graph_handle, r.step_id, r.feeds, t, r.direct)
 
 
 def _decode_run_part(data: bytes, t: Tensors) -> m.RunPartRequest:
-    return m.RunPartRequest(*_decode_brief(data, t))
+    proto = parse(pb.RunCallableRequest, data)
+    return m.RunPartRequest(
+        proto.session_handle, proto.handle, t.get(proto.feed), proto.request_id == _DIRECT
+    )
 
 
-def _encode_run_direct(r: m.RunDirectRequest, t: Tensors) -> bytes:
-    return _encode_brief(r.graph_handle, r.step_id, r.feeds, t)
-
-
-def _decode_run_direct(data: bytes, t: Tensors) -> m.RunDirectRequest:
-    return m.RunDirectRequest(*_decode_brief(data, t), takes_leases=True)
-
-
-def _encode_brief(handle: str, number: int, feeds: list[Any], t: Tensors) -> bytes:
-    proto = pb.RunCallableRequest(session_handle=handle, handle=number)
+def _encode_brief(
+    handle: str, number: int, feeds: list[Any], t: Tensors, direct: bool = False
+) -> bytes:
+    proto = pb.RunCallableRequest(
+        session_handle=handle, handle=number, request_id=_DIRECT if direct else 0
+    )
     for value in feeds:
         t.put(value, proto.feed.add())
     return serialized(proto)
@@ -346,7 +346,7 @@ def _decode_brief(data: bytes, t: Tensors) -> tuple[str, int, list[Any]]:
 
 def _encode_values(r: m.ValuesReply, t: Tensors) -> bytes:
     proto = pb.RunCallableResponse()
-    for value in r.fetches:
+    for value in r:
         t.put(value, proto.fetch.add())
     return serialized(proto)
 
@@ -456,10 +456,6 @@ RUN_PART = Method(
     _WORKER, "RunPart", "run_part", _encode_run_part, _decode_run_part,
     _encode_values, _decode_values,
 )  # fmt: skip
-RUN_DIRECT = Method(
-    _WORKER, "RunDirect", "run_direct", _encode_run_direct, _decode_run_direct,
-    _encode_values, _decode_values,
-)  # fmt: skip
 END_DIRECT = _plain(_WORKER, "EndDirect", "end_direct", pb.EndDirectRequest, pb.EndDirectResponse)
 GIVE_UP = _plain(_WORKER, "GiveUp", "give_up", pb.GiveUpRequest, pb.GiveUpResponse)
 GIVE_UP_ELSEWHERE = _plain(
@@ -500,5 +496,5 @@ WORKER_METHODS = (
     GET_STATUS, CREATE_WORKER_SESSION, DELETE_WORKER_SESSION, REGISTER_GRAPH, DEREGISTER_GRAPH, RUN_GRAPH,
     CLEANUP_GRAPH, CLEANUP_ALL, RECV_TENSOR, MARK_RECV_FINISHED, LOGGING, TRACING, RECV_BUF,
     GET_STEP_SEQUENCE, COMPLETE_GROUP, COMPLETE_INSTANCE, SEND_TENSOR, PUSHES_LOST, RUN_PART, INSPECT_TASK,
-    RUN_DIRECT, END_DIRECT, GIVE_UP,
+    END_DIRECT, GIVE_UP,
 )  # fmt: skip

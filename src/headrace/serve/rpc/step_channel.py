@@ -70,9 +70,11 @@ class Caller(Protocol):
     """What a handler that `takes_caller` is told of whoever called, beside the request.
 
     lends: values of the reply may be leases: it is made into bytes, or the caller releases them.
+    channels: those of the step, if it is the caller's own part of it.
     """
 
     lends: bool
+    channels: StepChannels | None
 
     def channel(self) -> StepChannel | None:
         """This end, for the call that begins, if values can pass beside it."""
@@ -81,15 +83,19 @@ class Caller(Protocol):
 class PlainCaller:
     """A caller to whom no values pass beside the reply."""
 
-    __slots__ = ("lends",)
+    __slots__ = ("channels", "lends")
 
-    def __init__(self, lends: bool) -> None:
+    def __init__(self, lends: bool, channels: StepChannels | None = None) -> None:
         self.lends = lends
+        self.channels = channels
 
     def channel(self) -> StepChannel | None:
         """See `Caller`."""
         return None
 
+
+PLAIN = PlainCaller(False)
+"""Any caller of this process."""
 
 LENDS = PlainCaller(True)
 """Any caller over a transport without channels whose replies are made into bytes."""
@@ -98,7 +104,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 def takes_caller(handler: Handler) -> Handler:
-    """Decorator: the handler takes a `Caller`, or None, beside request and scope."""
+    """Decorator: the handler takes a `Caller` beside request and scope; `PLAIN` if there is none."""
     handler.takes_caller = True  # type: ignore[attr-defined]
     return handler
 

@@ -24,6 +24,7 @@ from headrace.run.exec.keys import key, task_of, tensor_name
 from headrace.run.exec.trace import StatsCollector
 from headrace.run.state import handles
 from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.status import ForgottenStepError
 from headrace.serve.worker.remote_rendezvous import Routes
 from headrace.serve.worker.worker_session import Steps, WorkerSession
 
@@ -201,8 +202,10 @@ def check_start(request: pb.RegisterGraphRequest, incarnation: int, task: str) -
         )
 
 
-def unknown(handle: str, task: str) -> errors.OpError:
-    """The error for a handle under which a task has nothing."""
+def unknown(handle: str, task: str, direct: bool = False) -> errors.OpError:
+    """The error for a handle under which a task has nothing.  direct: the client asks, who can say the step's names."""
+    if direct:
+        return ForgottenStepError.of(f"{task} does not know the step any more")
     return errors.aborted(
         f"graph handle {handle!r} is not registered on {task}: the task has been restarted since, "
         "or the session was closed; make a new session"

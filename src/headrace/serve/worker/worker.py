@@ -36,10 +36,11 @@ from headrace.serve.observe.inspection import task_state
 from headrace.serve.observe.legacy_clients import LegacyClient
 from headrace.serve.observe.step_log import Logged
 from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.messages import ValuesReply
 from headrace.serve.rpc.peer import gives_pending
 from headrace.serve.rpc.security import Security
-from headrace.serve.rpc.status import ForgottenStepError, again, from_bytes, from_detail, to_detail
-from headrace.serve.rpc.step_channel import Caller, StepChannels, takes_caller
+from headrace.serve.rpc.status import again, from_bytes, from_detail, to_detail
+from headrace.serve.rpc.step_channel import PLAIN, Caller, StepChannels, takes_caller
 from headrace.serve.worker import unclaimed
 from headrace.serve.worker.cancels_calls import CancelsCalls
 from headrace.serve.worker.ended_steps import EndedSteps, over
@@ -235,7 +236,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
 
     def _run_whole(
         self, registered: Registered, kind: Steps, args: list[Any], step_id: int, scope: Scope,
-        lends: bool, traced: bool = False, links: StepChannels | None = None,
+        lends: bool, traced: bool = False, channels: StepChannels | None = None,
     ) -> tuple[list[Any], StatsCollector | None]:  # fmt: skip
         """Run a partition from beginning to end; its values, and what is known of its nodes."""
         scope.check()
@@ -244,9 +245,9 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         stats = StatsCollector(self.clock_ns) if traced or logged else None
         try:
             with Scope(parent=scope) as running:
-                values = self._run(
-                    registered, kind, registered.program, args, step_id, rendezvous, running, stats,
-                    lends, links,
+                values = self._run_in(
+                    rendezvous, registered, registered.program, kind, args, step_id, running, stats,
+                    lends, channels,
                 )  # fmt: skip
         finally:
             if logged and stats is not None:
@@ -255,45 +256,45 @@ class Worker(CancelsCalls, Logged, NoCollectives):
 
     @takes_caller
     def run_part(
-        self, request: m.RunPartRequest, scope: Scope, caller: Caller | None = None
+        self, request: m.RunPartRequest, scope: Scope, caller: Caller = PLAIN
     ) -> m.ValuesReply:
-        """As `run_graph` with all feeds and fetches in order, and no statistics; ends the step."""
-        registered = self._graphs.get(request.graph_handle)
-        if registered is None:
-            raise unknown(request.graph_handle, self.task)
-        links, lends = None, False
-        if caller is not None:
-            lends = caller.lends
-            if registered.linked_to and (channel := caller.channel()) is not None:
-                links = StepChannels({registered.linked_to: channel})
-        kind, feeds = registered.steps, request.feeds
-        return m.ValuesReply(
-            self._run_once(registered, kind, feeds, request.step_id, scope, lends, links)
+        """As `run`, for whoever asks by a message."""
+        return ValuesReply(
+            self.run(
+                request.graph_handle, request.feeds, request.step_id, scope, caller, request.direct
+            )
         )
 
-    def run_own_part(
-        self, handle: str, feeds: list[Any], step_id: int, scope: Scope, lends: bool,
-        links: StepChannels | None = None,
+    def run(
+        self, handle: str, feeds: list[Any], step_id: int, scope: Scope, caller: Caller = PLAIN,
+        direct: bool = False,
     ) -> list[Any]:  # fmt: skip
-        """As `run_part`, for a master of this task: the fetches."""
+        """Run a partition that ends its step on this task: its fetches, of its feeds, in order.
+
+        feeds: is emptied: what was fed may lie in memory that its sender waits for.  direct: see `RunPartRequest`.
+        Raises what its nodes raise, Aborted if it is not known; of a direct step that is ForgottenStepError.
+        """
         registered = self._graphs.get(handle)
         if registered is None:
-            raise unknown(handle, self.task)
-        kind = registered.steps
-        return self._run_once(registered, kind, feeds, step_id, scope, lends, links)
-
-    def run_direct(self, request: m.RunDirectRequest, scope: Scope) -> m.ValuesReply:
-        """As `run_part`, of a partition that is a whole step, for the client of its session.
-
-        Raises ForgottenStepError if the partition is not known, or not any more.
-        """
-        registered = self._graphs.get(request.graph_handle)
-        if registered is None:
-            raise ForgottenStepError.of(f"{self.task} does not know the step any more")
-        kind, feeds, lends = registered.direct, request.feeds, request.takes_leases
-        return m.ValuesReply(
-            self._run_once(registered, kind, feeds, request.step_id, scope, lends, None)
-        )
+            raise unknown(handle, self.task, direct)
+        channels = caller.channels
+        if registered.linked_to and (channel := caller.channel()) is not None:
+            channels = StepChannels({registered.linked_to: channel})
+        kind = registered.direct if direct else registered.steps
+        args = feeds
+        if feeds or registered.args:
+            args = registered.arguments_in_order(feeds)
+            if args is not feeds:
+                feeds.clear()
+        if registered.alone and (self._log.off or not self._log.recording):
+            # It receives nothing: it needs no rendezvous, no scope of its own.
+            values = self._enter(registered, kind, args, step_id, scope, caller.lends, channels)
+        else:
+            values, _ = self._run_whole(
+                registered, kind, args, step_id, scope, caller.lends, channels=channels
+            )
+            self._leave_step(registered, step_id)
+        return values if registered.as_they_are else registered.fetches_in_order(values)
 
     def end_direct(self, request: pb.EndDirectRequest, scope: Scope) -> pb.EndDirectResponse:
         """Refuse steps that a session's client asks for itself; returns when none of the session's runs."""
@@ -313,41 +314,39 @@ class Worker(CancelsCalls, Logged, NoCollectives):
             "the session's steps to end",
         )
 
-    def _run_once(
-        self, registered: Registered, kind: Steps, feeds: list[Any], step_id: int, scope: Scope,
-        lends: bool, links: StepChannels | None,
+    def _enter(
+        self, registered: Registered, kind: Steps, args: list[Any], step_id: int, scope: Scope,
+        lends: bool, channels: StepChannels | None, rendezvous: StepRendezvous | None = None,
+        stats: StatsCollector | None = None, program: Compiled | None = None,
     ) -> list[Any]:  # fmt: skip
-        """Run a partition that ends its step on this task: its feeds and fetches in order.
+        """The one way into a step: it is booked, runs and is over; its values.
 
-        feeds: is emptied: what was fed may lie in memory that its sender waits for.
+        args: is emptied.  scope: its own, or that of its call.  rendezvous: None if it receives nothing.
+        program: None for that of whole steps.
         """
-        args = feeds
-        if feeds or registered.args:
-            args = registered.arguments_in_order(feeds)
-            if args is not feeds:
-                feeds.clear()
-        if not registered.alone or not (self._log.off or not self._log.recording):
-            values, _ = self._run_whole(registered, kind, args, step_id, scope, lends, links=links)
-            self._leave_step(registered, step_id)
-            return registered.fetches_in_order(values)
-        session = kind.session  # it receives nothing: it needs no rendezvous, no scope of its own
+        session = kind.session
         running = self._running
         running[scope] = kind  # from now on, who ends the session ends this
         try:
-            if self._turns_away is not None:
+            if self._turns_away is not None and (rendezvous is None or self._closed is not None):
                 raise again(self._turns_away)
             if kind.direct and session.direct_over is not None:
                 raise from_detail(session.direct_over)
-            session.leaving.go_first(scope)
-            view = None
-            if registered.sends:
-                view = RemoteRendezvous(None, step_id, session, registered.routes, scope, links)
+            if session.leaving.any:
+                session.leaving.go_first(scope)
             else:
-                links = None
+                scope.check()
+            view = None
+            if rendezvous is not None or registered.sends:
+                routes = registered.routes
+                view = RemoteRendezvous(rendezvous, step_id, session, routes, scope, channels)
+            else:
+                channels = None
             step = StepState(
-                session.runtime, scope, step_id, view, None, session.handle, lends, links
+                session.runtime, scope, step_id, view, stats, session.handle, lends, channels
             )
-            program = registered.program
+            if program is None:
+                program = registered.program
             if args and isinstance(program, Program):
                 values = program.run(step, args, spent=args)
             else:
@@ -360,7 +359,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
                 session.leaving.left(scope)
             if self._awaited:
                 self._tell_idle()
-        return values if registered.as_they_are else registered.fetches_in_order(values)
+        return values
 
     def _tell_idle(self) -> None:
         with self._lock:
@@ -380,8 +379,8 @@ class Worker(CancelsCalls, Logged, NoCollectives):
 
                 def run() -> None:
                     with Scope() as running:
-                        kind, how = registered.steps, (step_id, rendezvous, running, stats)
-                        self._run(registered, kind, program, [], *how)
+                        what = registered, program, registered.steps, list[Any]()
+                        self._run_in(rendezvous, *what, step_id, running, stats)
 
                 started = PartialRun(rendezvous.local, run, self.pool.submit, rendezvous.abort)
                 rendezvous.partials[request.graph_handle] = started, stats
@@ -391,35 +390,28 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         recv = list(zip(request.recv_keys, values, strict=True))
         return registered.reply(request, recv, stats if last else None)
 
-    def _run(
-        self, registered: Registered, kind: Steps, program: Compiled, args: list[Any], step_id: int,
-        rendezvous: StepRendezvous, running: Scope, stats: StatsCollector | None, lends: bool = False,
-        links: StepChannels | None = None,
+    def _run_in(
+        self, rendezvous: StepRendezvous, registered: Registered, program: Compiled, kind: Steps,
+        args: list[Any], step_id: int, running: Scope, stats: StatsCollector | None,
+        lends: bool = False, channels: StepChannels | None = None,
     ) -> list[Any]:  # fmt: skip
-        session = kind.session
-        if session.legacy_client is not None:
-            session.legacy_client.watch(running)
+        """As `_enter`, of a partition to which values come, or which is recorded: its failure ends the step here."""
+        if kind.session.legacy_client is not None:
+            kind.session.legacy_client.watch(running)
         with self._lock:
             self._check_open()
-            self._running[running] = kind
             rendezvous.partitions += 1
             rendezvous.started = True
         unregister = rendezvous.scope.on_cancel(
             lambda: running.cancel(rendezvous.scope.error or over(step_id))
         )
         try:
-            if kind.direct and session.direct_over is not None:
-                raise from_detail(session.direct_over)
-            session.leaving.go_first(running)
-            if links is not None:
-                links.deliver_to(rendezvous.deliver)
-            view = RemoteRendezvous(rendezvous, step_id, session, registered.routes, running, links)
-            step = StepState(
-                session.runtime, running, step_id, view, stats, session.handle, lends, links
-            )
-            values = program.run(step, args)
-            view.finish(running, values)
-            return values
+            if channels is not None:
+                channels.deliver_to(rendezvous.deliver)
+            return self._enter(
+                registered, kind, args, step_id, running, lends, channels, rendezvous, stats,
+                program,
+            )  # fmt: skip
         except errors.OpError as error:
             self._end_step(step_id, error)
             if self._closed is not None and isinstance(error, errors.CancelledError):
@@ -431,10 +423,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         finally:
             unregister()
             with self._lock:
-                del self._running[running]
                 rendezvous.partitions -= 1
-                self._idle.notify_all()
-            session.leaving.left(running)
 
     def _rendezvous(self, step_id: int) -> StepRendezvous:
         """The rendezvous of a step.  Raises the step's error if it has ended."""
