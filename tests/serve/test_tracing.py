@@ -49,6 +49,21 @@ def test_every_level_traces_every_task_that_took_part(cluster: Cluster, level: s
     assert {"_SOURCE", "RecvTensor", "add", "total"} <= set(nodes(stats, WORKER))
 
 
+def test_what_is_loaded_for_a_node_is_no_output_of_it() -> None:
+    variable, metadata = (
+        tf.Variable(np.ones([4, 3], np.float32), use_resource=False),
+        tf.RunMetadata(),
+    )
+    product = tf.matmul(np.ones([2, 4], np.float32), variable._ref(), name="product")
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        session.run(product, options=options, run_metadata=metadata)
+    (device,) = {found.device for found in metadata.step_stats.dev_stats}
+    (output,) = nodes(metadata.step_stats, device)["product"].output
+    assert [dim.size for dim in output.tensor_description.shape.dim] == [2, 3]
+
+
 def test_a_transfer_tells_its_bytes_and_both_ends(cluster: Cluster) -> None:
     transfer = nodes(traced(cluster), WORKER)["RecvTensor"]
     amount, rate, edge, *ends = transfer.timeline_label.split(" ")

@@ -184,8 +184,8 @@ class StatsCollector:
                 current, began, inputs, outputs = each.node, start, [], []
             ended = end
             inputs += given
-            if each.kind != RELEASE:
-                outputs += [(i, registers[r]) for i, r in enumerate(each.outputs)]
+            if each.kind != RELEASE:  # the last is the node's own, after what it loads
+                outputs = [(i, registers[r]) for i, r in enumerate(each.outputs)]
         if current is not None:
             self.add(current, began, ended, outputs, inputs)
 
