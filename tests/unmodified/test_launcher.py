@@ -419,6 +419,7 @@ def test_usual_checks_of_versions_accept_it(tmp_path: Path) -> None:
         assert tf.__version__.startswith("1.") and tf.__version__ >= "1.12" and float(tf.__version__[:3]) < 2
         assert re.fullmatch(r"(\\d+)\\.(\\d+)(\\.(\\d+))?([ab](\\d+))?", tf.__version__)  # distutils' StrictVersion
         assert tf.version.VERSION == tf.__version__ == importlib.metadata.version("tensorflow")
+        assert importlib.metadata.version("tensorflow-gpu") == tf.__version__
         assert importlib.util.find_spec("tensorflow") is not None
         assert tf.version.GRAPH_DEF_VERSION == tf.GRAPH_DEF_VERSION
         print(tf.version.headrace)

@@ -13,8 +13,8 @@ from typing import Never
 class Distribution(importlib.metadata.Distribution):
     """Name and version; no files."""
 
-    def __init__(self, version: str) -> None:
-        self._text = f"Metadata-Version: 2.1\nName: tensorflow\nVersion: {version}\nSummary: headrace stands for it.\n"
+    def __init__(self, name: str, version: str) -> None:
+        self._text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: headrace stands for it.\n"
 
     def read_text(self, filename: str) -> str | None:
         return self._text if filename == "METADATA" else None

@@ -52,10 +52,15 @@ class TensorflowFinder(MetaPathFinder):
 
     def find_distributions(self, context: Any = None) -> Iterator[Any]:
         """Its metadata, for programs that ask importlib for the version of "tensorflow"."""
-        if getattr(context, "name", None) == "tensorflow":
+        name = getattr(context, "name", None)
+        if name in _DISTRIBUTIONS:
             from headrace.unmodified.distribution import Distribution
 
-            yield Distribution(VERSION)
+            yield Distribution(name, VERSION)
+
+
+_DISTRIBUTIONS = ("tensorflow", "tensorflow-gpu", "tensorflow_gpu", "tensorflow-cpu")
+"""Under which TensorFlow 1.15 was installed; programs ask for the version of each."""
 
 
 class NamesOfNamespaces(MetaPathFinder):
