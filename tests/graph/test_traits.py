@@ -28,15 +28,9 @@ ALLOWED = {
     "graph/custom_gradient.py": "whose gradient is replaced, and the one question about a variable that reads none",
     "graph/graph_util.py": "TensorFlow's list of what remove_training_nodes removes",
     "graph/handles.py": "the one op that gives several handles, whose attrs are lists",
-    "library/variables/variables.py": "the slice whose update is asked for",
-    "plan/by_rows.py": "a table of rules, one an op",
-    "plan/fuse.py": "a rewrite rule names what it rewrites",
-    "plan/image_gradients.py": "a rewrite rule names what it rewrites",
-    "plan/images.py": "a rewrite rule names what it rewrites",
+    "library/variables/variables.py": "a slice of a variable can be assigned to",
     "plan/rules": "a rewrite rule names what it rewrites",
     "plan/partition.py": "makes the nodes of that name",
-    "plan/sending.py": "a rewrite rule names what it rewrites",
-    "plan/updates.py": "a rewrite rule names what it rewrites",
     "run/exec/outcome.py": "phrases of errors that single ops have",
     "serve/observe/causes.py": "the kind of a queue, as its task reports it",
     "tools/report/step.py": "colours for the names in a trace, whichever runtime wrote it",
@@ -85,7 +79,7 @@ def test_ops_are_known_by_their_traits_and_not_by_tables_of_their_names() -> Non
     assert beside == {}, "say it by a trait in the blocks of these ops (headrace.base.traits)"
 
 
-@pytest.mark.parametrize("place", [place for place in ALLOWED if (SOURCE / place).is_file()])
+@pytest.mark.parametrize("place", [place for place in ALLOWED if place.endswith(".py")])
 def test_what_is_allowed_is_still_needed(place: str) -> None:
     assert list(tables_in(ast.parse((SOURCE / place).read_text())))
 
