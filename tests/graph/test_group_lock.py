@@ -244,7 +244,7 @@ def test_ctrl_c_at_any_instruction_of_a_wait_leaves_it_free(ctrl_c: None, lock: 
     assert free(lock)
 
 
-class Awaited(Scope):
+class ServerReadiness(Scope):
     """Tells when somebody waits with it."""
 
     __slots__ = ("begun",)
@@ -259,7 +259,7 @@ class Awaited(Scope):
 
 
 def test_ctrl_c_ends_a_wait_without_a_deadline(ctrl_c: None, lock: GroupLock) -> None:
-    main, scope = threading.main_thread().ident, Awaited()
+    main, scope = threading.main_thread().ident, ServerReadiness()
     assert main is not None
 
     def press() -> None:

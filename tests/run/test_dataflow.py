@@ -322,8 +322,8 @@ def test_no_more_iterations_are_under_way_than_may_be(general: Any, parallel: in
     assert general(total) == sum(range(9))
 
 
-class NotedLinks:
-    """Links that note what is asked of them."""
+class NotedChannels:
+    """Channels that note what is asked of them."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -345,20 +345,20 @@ def test_what_was_sent_leaves_before_something_is_computed(graph: tf.Graph) -> N
     )
     with tf.control_dependencies([sent]):
         y = tf.tanh(tf.identity(x))
-    links = NotedLinks()
+    channels = NotedChannels()
 
     class Sending(Rendezvous):
         def send(self, key: str, value: Any, dead: bool = False) -> None:
-            links.asked.append("send")
+            channels.asked.append("send")
 
     pruned = needed([x], [y], [], exact=True)
     devices = dict.fromkeys(pruned.ops, "/job:a")
     program = compile_program(pruned, [x], [y], devices=devices, memos={}, dataflow=True)
     with Scope() as scope:
-        step = StepState(Runtime("/job:a"), scope, 1, Sending(), None, "", False, links)
+        step = StepState(Runtime("/job:a"), scope, 1, Sending(), None, "", False, channels)
         assert program.run(step, [np.float32(0.5)]) == [np.tanh(np.float32(0.5))]
-    assert links.holds
-    assert links.asked[links.asked.index("send") + 1] == "flush"
+    assert channels.holds
+    assert channels.asked[channels.asked.index("send") + 1] == "flush"
 
 
 def test_a_branch_that_is_not_taken_does_not_wait(general: Any) -> None:

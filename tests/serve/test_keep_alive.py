@@ -43,7 +43,7 @@ def master() -> Master:
 
 @pytest.fixture
 def remote(master: Master, graph: tf.Graph) -> Iterator[RemoteSession]:
-    """A session's link, attended."""
+    """A session on its master, kept alive."""
     pool = GrowingPool("test")
     remote = RemoteSession(master, "grpc://nowhere:1", graph, tf.ConfigProto(), Scope(), pool)  # type: ignore[arg-type]
     remote._create([])

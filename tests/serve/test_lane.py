@@ -712,8 +712,8 @@ def test_a_dequeue_that_was_given_up_has_ended_before_the_caller_goes_on(
     with tf.Session(cluster.target("worker:0")) as session, routed(cluster, "worker:0") as peer:
         session.run(size)
         (held,) = cluster.servers["worker:0"].worker.runtime.resources.all()
-        link = session._engine._current
-        request = methods.m.RunStepRequest(link.handle, [], [take.name], [])
+        remote = session._engine._current
+        request = methods.m.RunStepRequest(remote.handle, [], [take.name], [])
         for number in range(10):
             scope = Scope()
 

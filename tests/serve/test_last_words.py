@@ -28,7 +28,7 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def during_calls(cluster: Cluster) -> Handle:
-    """during_calls(f) has every method of the lane call f(shell), and answer with a status."""
+    """during_calls(f) has every method of the lane call f(transport), and answer with a status."""
     transport = shell_of(cluster)
 
     def use(act: Callable[[Any], None]) -> None:

@@ -11,7 +11,7 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect.liveness import OutstandingRpcs, Revived
+from headrace.serve.connect.liveness import OutstandingRpcs, ResumedCall
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.methods import Method
 
@@ -40,13 +40,13 @@ def peer() -> Peer:
 
 
 @pytest.fixture
-def call(peer: Peer) -> Iterator[Revived]:
+def call(peer: Peer) -> Iterator[ResumedCall]:
     rpcs = OutstandingRpcs("/job:ps", lambda answer_s: peer)  # type: ignore[arg-type,return-value]
-    yield Revived(peer, rpcs, methods.RUN_STEP, None, Scope())  # type: ignore[arg-type]
+    yield ResumedCall(peer, rpcs, methods.RUN_STEP, None, Scope())  # type: ignore[arg-type]
     rpcs.close()
 
 
-def test_it_is_made_when_the_peer_has_answered(peer: Peer, call: Revived) -> None:
+def test_it_is_made_when_the_peer_has_answered(peer: Peer, call: ResumedCall) -> None:
     ((method, status),) = peer.calls
     assert method is methods.GET_STATUS
     status.resolve(pb.GetStatusResponse())
@@ -56,14 +56,14 @@ def test_it_is_made_when_the_peer_has_answered(peer: Peer, call: Revived) -> Non
     assert call.result() == "done"
 
 
-def test_who_gives_up_before_the_answer_makes_no_call(peer: Peer, call: Revived) -> None:
+def test_who_gives_up_before_the_answer_makes_no_call(peer: Peer, call: ResumedCall) -> None:
     assert call.abandon(TOO_LATE)
     assert call.error is TOO_LATE
     assert peer.calls[0][1].error is not None
     assert len(peer.calls) == 1
 
 
-def test_who_gives_up_the_call_gets_an_error_of_their_own(peer: Peer, call: Revived) -> None:
+def test_who_gives_up_the_call_gets_an_error_of_their_own(peer: Peer, call: ResumedCall) -> None:
     peer.calls[0][1].resolve(pb.GetStatusResponse())
     assert call.abandon(TOO_LATE)
     assert call.error is TOO_LATE

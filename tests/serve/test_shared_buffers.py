@@ -41,7 +41,7 @@ def variable(number: Any = 1, shape: tuple[int, ...] = SHAPE) -> Variable:
     return made
 
 
-class Link:
+class Connection:
     """Both ends of a connection."""
 
     def __init__(self, max_bytes: int = 1 << 30) -> None:
@@ -89,7 +89,7 @@ class Lending(RuleBasedStateMachine):
         super().__init__()
         self.values: list[Any] = []
         self.held: list[Variable] = []
-        self.links = [Link(), Link()]
+        self.connections = [Connection(), Connection()]
         self.looking: list[tuple[int, Any, Any, Any]] = []  # variable, array there, here, as it was
         self.closed: list[
             Any
@@ -100,9 +100,9 @@ class Lending(RuleBasedStateMachine):
         self.values = [np.full(SHAPE, number), np.full(SHAPE, number + 1)]
         self.held = [variable(number), variable(number + 1)]
 
-    @rule(which=PLACES, link=PLACES)
-    def lend(self, which: int, link: int) -> None:
-        got = self.links[link].send(self.held[which])
+    @rule(which=PLACES, connection=PLACES)
+    def lend(self, which: int, connection: int) -> None:
+        got = self.connections[connection].send(self.held[which])
         if got is not None:
             self.looking.append((which, got, self.held[which].array, self.values[which]))
 
@@ -111,11 +111,11 @@ class Lending(RuleBasedStateMachine):
     def look_away(self, data: st.DataObject) -> None:
         self.looking.pop(data.draw(st.integers(0, len(self.looking) - 1)))
 
-    @rule(link=PLACES)
-    def connect_anew(self, link: int) -> None:
+    @rule(connection=PLACES)
+    def connect_anew(self, connection: int) -> None:
         before = [held.buffer and held.buffer.is_lent for held in self.held]
-        self.links[link].close()
-        self.links[link] = Link()
+        self.connections[connection].close()
+        self.connections[connection] = Connection()
         assert [held.buffer and held.buffer.is_lent for held in self.held] == before
         self.closed += [held.buffer for held in self.held if held.buffer and held.buffer.is_lost]
 
@@ -170,8 +170,8 @@ class Lending(RuleBasedStateMachine):
             assert not there.flags.writeable
 
     def teardown(self) -> None:
-        for link in self.links:
-            link.close()
+        for connection in self.connections:
+            connection.close()
 
 
 TestLending = Lending.TestCase
@@ -182,34 +182,34 @@ TestLending.settings = settings(max_examples=25, stateful_step_count=25, deadlin
 
 
 def test_a_variable_that_is_sent_again_is_not_copied() -> None:
-    held, link = variable(), Link()
-    assert link.send(held) is None
-    first = link.send(held)
+    held, connection = variable(), Connection()
+    assert connection.send(held) is None
+    first = connection.send(held)
     buffer = held.buffer
-    second = link.send(held)
+    second = connection.send(held)
     assert place(first) == place(second)
     assert held.buffer is buffer
     add(held)
     assert held.buffer is not buffer
     assert first[0, 0] == second[0, 0] == 1
-    assert link.send(held)[0, 0] == 2
+    assert connection.send(held)[0, 0] == 2
 
 
 def test_homes_take_turns() -> None:
-    held, link = variable(), Link()
-    got = link.warm(held)
+    held, connection = variable(), Connection()
+    got = connection.warm(held)
     places = set()
     for number in range(2, 8):
         add(held)
-        got = link.send(held)
+        got = connection.send(held)
         assert got[0, 0] == number
         places.add((place(held.array), place(got)))
     assert len(places) == 2, "the one that is looked at, and the one that comes next"
 
 
 def test_an_update_waits_for_the_last_of_several_that_look() -> None:
-    held, link = variable(), Link()
-    got = [link.warm(held), link.send(held), link.send(held)]
+    held, connection = variable(), Connection()
+    got = [connection.warm(held), connection.send(held), connection.send(held)]
     before = held.array
     assert before is not None
     got.pop()
@@ -252,75 +252,75 @@ def test_what_has_changed_since_does_not_move() -> None:
 
 
 def test_tables_of_which_rows_are_updated_are_not_lent() -> None:
-    held, link = variable(), Link()
-    got = link.warm(held)
+    held, connection = variable(), Connection()
+    got = connection.warm(held)
     kernel = OPS["ScatterUpdate"].kernel
     assert kernel is not None
     kernel(np, held, np.int32([3]), np.float32(5))
     assert np.all(got == 1)
-    assert link.send(held) is None
-    assert link.send(held) is None
+    assert connection.send(held) is None
+    assert connection.send(held) is None
 
 
 @pytest.mark.parametrize("dtype", [dtypes.bool, dtypes.string])
 def test_what_is_never_lent(dtype: Any) -> None:
     held = Variable("v", dtype, (9,))
     held.assign(np.zeros(9, bool) if dtype is dtypes.bool else np.full(9, b"x", object))
-    link = Link()
-    assert [link.send(held) for _ in range(3)] == [None] * 3
+    connection = Connection()
+    assert [connection.send(held) for _ in range(3)] == [None] * 3
 
 
 def test_a_connection_that_ends_with_something_out_spoils_the_home() -> None:
-    held, link = variable(), Link()
-    got = link.warm(held)
-    link.close()
+    held, connection = variable(), Connection()
+    got = connection.warm(held)
+    connection.close()
     first = held.array
     add(held)
     assert held.array is not first
     assert np.all(got == 1)
-    second, link = held.array, Link()
+    second, connection = held.array, Connection()
     del got
-    assert link.send(held) is not None  # and looks away at once
-    link.close()
+    assert connection.send(held) is not None  # and looks away at once
+    connection.close()
     add(held)
     assert held.array is second
 
 
 def test_variables_outlive_what_was_lent_of_them() -> None:
-    held, link = variable(), Link()
-    got = link.warm(held)
+    held, connection = variable(), Connection()
+    got = connection.warm(held)
     del held
     gc.collect()
     assert np.all(got == 1)
 
 
 def test_memory_of_variables_that_are_gone_makes_room_on_both_sides() -> None:
-    link = Link(2 * SIZE)
+    connection = Connection(2 * SIZE)
     for number in range(5):
         held = variable(number)
         if not number:
-            link.send(held)
-        assert np.all(link.send(held) == number)
+            connection.send(held)
+        assert np.all(connection.send(held) == number)
         del held
     one, two, three = variable(1), variable(2), variable(3)
-    assert link.send(one) is not None
-    assert link.send(two) is not None
-    assert link.send(three) is None, "there is no room for a third"
+    assert connection.send(one) is not None
+    assert connection.send(two) is not None
+    assert connection.send(three) is None, "there is no room for a third"
     add(two)
-    assert np.all(link.send(one) == 1)
+    assert np.all(connection.send(one) == 1)
 
 
 def test_no_more_homes_are_kept_than_are_used() -> None:
-    held, links = variable(), [Link() for _ in range(6)]
-    links[0].send(held)
+    held, connections = variable(), [Connection() for _ in range(6)]
+    connections[0].send(held)
     kept = []
-    for link in links:
-        link.lender._comes_again(SIZE)
-        kept.append(link.send(held))
+    for connection in connections:
+        connection.lender._comes_again(SIZE)
+        kept.append(connection.send(held))
         add(held)
     assert [got[0, 0] for got in kept] == [1, 2, 3, 4, 5, 6]
     kept.clear()
-    kept.append(links[0].send(held))
+    kept.append(connections[0].send(held))
     add(held)
     assert held._buffers is not None
     assert len(held._buffers._all) <= 4
@@ -331,12 +331,12 @@ def test_without_memory_for_a_home_nothing_moves(monkeypatch: pytest.MonkeyPatch
     def none_left(fd: int, offset: int, size: int) -> None:
         raise OSError(28, "no space left")
 
-    held, other, link = variable(), variable(), Link()
-    assert link.warm(other) is not None
-    kept = link.send(other)
+    held, other, connection = variable(), variable(), Connection()
+    assert connection.warm(other) is not None
+    kept = connection.send(other)
     monkeypatch.setattr(os, "posix_fallocate", none_left)
     before = held.array
-    assert [link.send(held) for _ in range(3)] == [None] * 3
+    assert [connection.send(held) for _ in range(3)] == [None] * 3
     assert held.array is before
     add(other)
     assert other.buffer is None
@@ -355,26 +355,26 @@ def result(pool: OutputPool, number: float) -> Any:
     return made
 
 
-def lent(link: Link, made: Any) -> Any:
+def lent(connection: Connection, made: Any) -> Any:
     """It at the other end."""
     buffer = shared_buffers.buffer_of(made)
     assert buffer is not None
-    found = link.lender.lend_buffer(buffer, made)
+    found = connection.lender.lend_buffer(buffer, made)
     assert found is not None
-    for fd in link.lender.descriptors():
-        link.borrower.accept(fd)
-    return link.borrower.array(found.number, found.dtype, found.shape)
+    for fd in connection.lender.descriptors():
+        connection.borrower.accept(fd)
+    return connection.borrower.array(found.number, found.dtype, found.shape)
 
 
 def test_a_result_has_the_memory_of_the_one_before_when_nobody_looks_at_that() -> None:
-    pool, link = OutputPool(), Link()
+    pool, connection = OutputPool(), Connection()
     first = result(pool, 1)
     where = place(first)
-    got = lent(link, first)
+    got = lent(connection, first)
     del first
     second = result(pool, 2)
     assert place(second) != where, "the receiver still has it"
-    again = lent(link, second)
+    again = lent(connection, second)
     assert got.min() == got.max() == 1
     assert again.min() == again.max() == 2
     del got
@@ -385,10 +385,10 @@ def test_a_result_has_the_memory_of_the_one_before_when_nobody_looks_at_that() -
 
 
 def test_results_that_are_kept_take_other_memory_in_the_end() -> None:
-    pool, link = OutputPool(), Link()
+    pool, connection = OutputPool(), Connection()
     kept = []
     while (made := result(pool, len(kept))) is not None:
-        kept.append(lent(link, made))
+        kept.append(lent(connection, made))
         del made
     assert len(kept) == 8
     assert [got.max() for got in kept] == list(range(8))
@@ -397,24 +397,24 @@ def test_results_that_are_kept_take_other_memory_in_the_end() -> None:
 
 
 def test_results_that_are_not_lent_take_other_memory_for_a_while() -> None:
-    pool, link = OutputPool(), Link()
+    pool, connection = OutputPool(), Connection()
     assert result(pool, 1) is not None
     pause = 0
     while (made := result(pool, 2)) is None:
         pause += 1
     assert pause > 9
-    lent(link, made)
+    lent(connection, made)
     del made
-    assert all(lent(link, result(pool, number)).max() == number for number in range(9))
+    assert all(lent(connection, result(pool, number)).max() == number for number in range(9))
 
 
 def test_memory_of_results_goes_with_the_connection() -> None:
-    pool, link = OutputPool(), Link()
+    pool, connection = OutputPool(), Connection()
     made = result(pool, 1)
-    got, buffer = lent(link, made), weakref.ref(shared_buffers.buffer_of(made))  # type: ignore[arg-type]
+    got, buffer = lent(connection, made), weakref.ref(shared_buffers.buffer_of(made))  # type: ignore[arg-type]
     del made
     assert buffer() is not None
-    link.close()
+    connection.close()
     assert buffer() is None
     assert got.max() == 1
 
@@ -453,8 +453,8 @@ def board() -> int:
 
 
 def test_nobody_else_can_write_to_a_home() -> None:
-    held, link = variable(), Link()
-    got = link.warm(held)
+    held, connection = variable(), Connection()
+    got = connection.warm(held)
     with pytest.raises(ValueError, match="WRITEABLE"):
         got.flags.writeable = True
     assert held.buffer is not None
@@ -490,8 +490,8 @@ def test_no_more_homes_than_the_board_has_places_for(monkeypatch: pytest.MonkeyP
     with pytest.raises(errors.InvalidArgumentError, match="not one of a sealed memory file"):
         Borrower(1 << 30).accept(sealed(32, SEALS | shared_memory._FINAL))
     monkeypatch.setattr(shared_memory, "BOARD", BOARD)
-    link, kept = Link(), [variable(number) for number in range(3)]
-    link.send(kept[0])
-    assert [link.send(held) is not None for held in kept] == [True, True, False]
+    connection, kept = Connection(), [variable(number) for number in range(3)]
+    connection.send(kept[0])
+    assert [connection.send(held) is not None for held in kept] == [True, True, False]
     with pytest.raises(errors.InvalidArgumentError, match="no board"):
-        link.borrower.accept(sealed(SIZE, SEALS | READ_ONLY))
+        connection.borrower.accept(sealed(SIZE, SEALS | READ_ONLY))

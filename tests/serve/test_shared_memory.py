@@ -50,7 +50,7 @@ def no_descriptor_is_left() -> Iterator[None]:
     assert set(os.listdir("/proc/self/fd")) <= before
 
 
-class Link:
+class Connection:
     """Both ends, and what would be a socket between them."""
 
     def __init__(self, max_bytes: int = 1 << 30) -> None:
@@ -74,7 +74,7 @@ class Link:
 def test_every_plain_dtype_arrives_writable(dtype: Any) -> None:
     value = np.random.default_rng(1).bytes(64 * 30 * dtype.np.itemsize)
     sent = np.frombuffer(value, dtype.np).reshape(30, 64)
-    got = Link().warm(sent)
+    got = Connection().warm(sent)
     assert identical(got, sent)
     assert got.flags.writeable
     assert got.flags.c_contiguous
@@ -82,7 +82,7 @@ def test_every_plain_dtype_arrives_writable(dtype: Any) -> None:
 
 def test_other_layouts_arrive_in_order() -> None:
     for value in (VALUE.T, VALUE[::-1, ::2], np.broadcast_to(VALUE[0], (7, 1000)), np.array(3.5)):
-        assert identical(Link().warm(value), np.ascontiguousarray(value).reshape(value.shape))
+        assert identical(Connection().warm(value), np.ascontiguousarray(value).reshape(value.shape))
 
 
 @pytest.mark.parametrize(
@@ -91,65 +91,68 @@ def test_other_layouts_arrive_in_order() -> None:
     ids=["bools", "strings", "another byte order", "no element"],
 )
 def test_what_is_not_lent(value: Any) -> None:
-    link = Link()
-    assert [link.send(value) for _ in range(3)] == [None] * 3
+    connection = Connection()
+    assert [connection.send(value) for _ in range(3)] == [None] * 3
 
 
 def test_memory_is_set_up_for_sizes_that_come_again() -> None:
-    link = Link()
-    assert link.send(VALUE) is None
-    assert link.send(VALUE[:100]) is None
-    assert identical(link.send(VALUE), VALUE)
-    assert link.send(VALUE[:90]) is not None, "smaller ones use what there is"
+    connection = Connection()
+    assert connection.send(VALUE) is None
+    assert connection.send(VALUE[:100]) is None
+    assert identical(connection.send(VALUE), VALUE)
+    assert connection.send(VALUE[:90]) is not None, "smaller ones use what there is"
 
 
 def test_a_segment_is_used_again_when_the_last_view_of_its_array_is_gone() -> None:
-    link = Link(max_bytes=SEGMENT)
-    got = link.warm(VALUE)
+    connection = Connection(max_bytes=SEGMENT)
+    got = connection.warm(VALUE)
     place = got.ctypes.data
     view = got[3:5].T
     del got
-    assert link.send(VALUE) is None, "it is in use, and there is no room for another"
+    assert connection.send(VALUE) is None, "it is in use, and there is no room for another"
     assert identical(view, VALUE[3:5].T)
     del view
-    again = link.send(VALUE + 1)
+    again = connection.send(VALUE + 1)
     assert again.ctypes.data == place
     assert identical(again, VALUE + 1)
 
 
 def test_two_that_are_in_use_are_two() -> None:
-    link = Link()
-    first = link.warm(VALUE)
-    second = link.send(VALUE + 1)
+    connection = Connection()
+    first = connection.warm(VALUE)
+    second = connection.send(VALUE + 1)
     first += 5
     assert identical(second, VALUE + 1)
     assert identical(first, VALUE + 5)
 
 
 def test_who_keeps_all_that_comes_gets_the_rest_through_the_socket() -> None:
-    link, value = Link(), np.arange(9_000, dtype=np.float32)
-    link.send(value)
-    kept = [link.send(value + number) for number in range(2 * SEGMENTS)]
+    connection, value = Connection(), np.arange(9_000, dtype=np.float32)
+    connection.send(value)
+    kept = [connection.send(value + number) for number in range(2 * SEGMENTS)]
     assert [each is None for each in kept] == [False] * SEGMENTS + [True] * SEGMENTS
     assert all(each[0] == number for number, each in enumerate(kept[:SEGMENTS]))
     kept.clear()
-    assert link.send(value) is not None
+    assert connection.send(value) is not None
 
 
 def test_the_smallest_segment_that_will_do_is_taken() -> None:
-    link = Link()
-    large, small = link.warm(np.zeros(GRAIN * 4, np.uint8)), link.warm(np.zeros(GRAIN, np.uint8))
+    connection = Connection()
+    large, small = (
+        connection.warm(np.zeros(GRAIN * 4, np.uint8)),
+        connection.warm(np.zeros(GRAIN, np.uint8)),
+    )
     places = large.ctypes.data, small.ctypes.data
     del large, small
-    got = link.send(np.ones(100, np.uint8)), link.send(np.ones(200, np.uint8))
+    got = connection.send(np.ones(100, np.uint8)), connection.send(np.ones(200, np.uint8))
     assert [each.ctypes.data for each in got] == [*reversed(places)]
 
 
 def test_arrays_outlive_both_ends() -> None:
-    link = Link()
-    got = link.warm(VALUE)
-    link.lender.close()
-    del link
+    connection = Connection()
+    got = connection.warm(VALUE)
+    connection.lender.close()
+    del connection
     gc.collect()
     assert identical(got, VALUE)
 
@@ -164,9 +167,9 @@ def test_a_closed_lender_lends_nothing_and_leaves_no_descriptor() -> None:
 
 
 def test_a_fork_does_not_give_back_what_its_parent_uses(monkeypatch: pytest.MonkeyPatch) -> None:
-    link = Link()
-    got = link.warm(VALUE)
-    state = link.lender._segments[1].state
+    connection = Connection()
+    got = connection.warm(VALUE)
+    state = connection.lender._segments[1].state
     assert state[0] == LENT
     with monkeypatch.context() as patched:
         patched.setattr(os, "getpid", lambda: 1)
@@ -182,8 +185,8 @@ def test_a_system_without_memory_left_sends_through_the_socket(
         raise OSError(28, "no space left")
 
     monkeypatch.setattr(os, "posix_fallocate", none_left)
-    link = Link()
-    assert [link.send(VALUE) for _ in range(3)] == [None] * 3
+    connection = Connection()
+    assert [connection.send(VALUE) for _ in range(3)] == [None] * 3
 
 
 # -- what is refused ------------------------------------------------------------------------------
@@ -231,14 +234,14 @@ def test_segments_beyond_the_limit_are_refused_and_closed() -> None:
 
 
 def test_a_segment_cannot_shrink() -> None:
-    link = Link()
-    lent = [link.lender.lend(VALUE) for _ in range(2)][1]
-    (fd,) = link.lender.descriptors()
+    connection = Connection()
+    lent = [connection.lender.lend(VALUE) for _ in range(2)][1]
+    (fd,) = connection.lender.descriptors()
     assert lent is not None
     for size in (0, PAGE, SEGMENT + 1):
         with pytest.raises(PermissionError):
             os.ftruncate(fd, size)
-    link.borrower.accept(fd)
+    connection.borrower.accept(fd)
 
 
 @pytest.mark.parametrize(
@@ -253,19 +256,19 @@ def test_a_segment_cannot_shrink() -> None:
 def test_a_tensor_that_is_not_there_is_refused(
     number: int, shape: tuple[int, ...], said: str
 ) -> None:
-    link = Link()
-    link.warm(VALUE)
+    connection = Connection()
+    connection.warm(VALUE)
     with pytest.raises(errors.InvalidArgumentError, match=said):
-        link.borrower.array(number, np.dtype(np.float64), shape)
+        connection.borrower.array(number, np.dtype(np.float64), shape)
 
 
 def test_a_segment_whose_tensor_is_in_use_is_not_given_out_again() -> None:
-    link = Link()
-    got = link.warm(VALUE)
+    connection = Connection()
+    got = connection.warm(VALUE)
     with pytest.raises(errors.InvalidArgumentError, match="while it was in use"):
-        link.borrower.array(1, got.dtype, got.shape)
+        connection.borrower.array(1, got.dtype, got.shape)
     del got
-    assert link.borrower.array(1, VALUE.dtype, VALUE.shape).shape == VALUE.shape
+    assert connection.borrower.array(1, VALUE.dtype, VALUE.shape).shape == VALUE.shape
 
 
 # -- two processes --------------------------------------------------------------------------------

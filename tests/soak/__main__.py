@@ -132,7 +132,7 @@ def contract(seed: int) -> None:
 
 def scripts() -> None:
     """All scripts of the interop matrix over every transport, of which the tests take two each."""
-    say("scripts over every shell")
+    say("scripts over every transport")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "tests/serve/test_scripts.py"],
         env={**os.environ, "HEADRACE_TEST_SHELLS": "all"}, check=False,

@@ -701,7 +701,7 @@ class _Call(ChannelCall):
         """See `ChannelCall`."""
         return self.ends()[0]
 
-    def pump(self) -> None:
+    def receive(self) -> None:
         """See `ChannelCall`.  What comes is delivered by itself."""
 
     def leave(self) -> None:
@@ -770,7 +770,7 @@ class _End:
     def flush(self) -> None:
         """See `StepChannel`.  Nothing is held."""
 
-    def pump(self) -> None:
+    def receive(self) -> None:
         """See `StepChannel`.  Nothing needs it."""
 
     def fileno(self) -> int:

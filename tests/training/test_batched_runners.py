@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.plan.pump import compile_pump
+from headrace.plan.batch_dequeuer import compile_batch_dequeuer
 from headrace.run.queues.batch_dequeuer import BatchDequeuer
 
 WAIT_S = 60.0
@@ -309,7 +309,7 @@ def dequeuer_of(build: Callable[[Any, Any], list[Any]]) -> BatchDequeuer | None:
     components = build(reader, reader.read(names).value)
     queue = tf.FIFOQueue(9, [tensor.dtype for tensor in components])
     target = queue.enqueue(components)
-    return compile_pump(needed((), (), [target]), target, {}, {})
+    return compile_batch_dequeuer(needed((), (), [target]), target, {}, {})
 
 
 @pytest.mark.parametrize(

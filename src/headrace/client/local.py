@@ -146,11 +146,13 @@ class LocalEngine:
 
     def batch_dequeuer(self, target: Operation) -> BatchFunction | None:
         """See `Engine.batch_dequeuer`."""
-        from headrace.plan.pump import compile_pump
+        from headrace.plan.batch_dequeuer import compile_batch_dequeuer
 
         with self._limited() as scope, self._graph._session_run_lock(scope):
             pruned = needed((), (), [target])
-            batch_dequeuer = compile_pump(pruned, target, self._place(pruned.ops), self._memos)
+            batch_dequeuer = compile_batch_dequeuer(
+                pruned, target, self._place(pruned.ops), self._memos
+            )
         if batch_dequeuer is None:
             return None
 

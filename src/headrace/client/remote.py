@@ -141,7 +141,7 @@ class RemoteEngine:
             is_plain = metadata is None and not (options and asks_for_more(options))
             if is_plain and prepared is not None and prepared.valid is self._valid:
                 return plain(values, options)
-            with self._in_flight, self._limited(options) as scope, self._minding(remote, scope):
+            with self._in_flight, self._limited(options) as scope, self._guarded(remote, scope):
                 remote.ship(scope)
                 sent = self._sent_options(options, scope)
                 log_now = self._logs_placement and not logged
@@ -301,7 +301,7 @@ class RemoteEngine:
     ) -> str:
         """See `Engine.begin_partial`."""
         remote = self._remote()
-        with self._in_flight, self._limited(None) as scope, self._minding(remote, scope):
+        with self._in_flight, self._limited(None) as scope, self._guarded(remote, scope):
             remote.ship(scope)
             request = pb.PartialRunSetupRequest(
                 session_handle=remote.handle,
@@ -318,7 +318,7 @@ class RemoteEngine:
     ) -> list[Any]:
         """See `Engine.partial_step`."""
         remote = self._remote()
-        with self._in_flight, self._limited(None) as scope, self._minding(remote, scope):
+        with self._in_flight, self._limited(None) as scope, self._guarded(remote, scope):
             remote.ship(scope)
             request = m.RunStepRequest(
                 remote.handle, list(feeds.items()), list(fetches), [],
@@ -342,7 +342,7 @@ class RemoteEngine:
             nonlocal number, remote
             current = self._remote()
             if current is not remote:  # at first, and when the master has been restarted
-                with self._minding(current, scope):
+                with self._guarded(current, scope):
                     current.ship(scope)
                     making = pb.MakeCallableRequest(session_handle=current.handle, options=options)
                     number = current.master.call_now(methods.MAKE_CALLABLE, making, scope).handle
@@ -362,7 +362,7 @@ class RemoteEngine:
                 scope.check()
                 current = make(scope)
                 request = m.RunCallableRequest(current.handle, number, list(values))
-                with self._minding(current, scope):
+                with self._guarded(current, scope):
                     reply: m.RunCallableReply = self._ask(
                         current, methods.RUN_CALLABLE, request, scope
                     )
@@ -400,9 +400,9 @@ class RemoteEngine:
         if starts and self._current is remote:
             self._starts.update(starts)
 
-    def _minding(self, remote: RemoteSession, scope: Scope) -> _Minding:
+    def _guarded(self, remote: RemoteSession, scope: Scope) -> _RestartGuard:
         """Around a call: see `_check_restarted`."""
-        return _Minding(self, remote, scope)
+        return _RestartGuard(self, remote, scope)
 
     def _check_restarted(self, remote: RemoteSession, error: errors.OpError, scope: Scope) -> None:
         """If `error` came of the master's having been restarted, or having given the session up, raise Aborted
@@ -496,7 +496,7 @@ class RemoteEngine:
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """The devices of the cluster."""
         remote = self._remote()
-        with self._in_flight, self._limited(None) as scope, self._minding(remote, scope):
+        with self._in_flight, self._limited(None) as scope, self._guarded(remote, scope):
             remote.open(scope)  # whatever is wrong with the graph is none of its business
             request = pb.ListDevicesRequest(session_handle=remote.handle)
             reply = remote.master.call_now(methods.LIST_DEVICES, request, scope)
@@ -559,7 +559,7 @@ class _PreparedStep:
     route: Route | None
 
 
-class _Minding:
+class _RestartGuard:
     """A context manager; a generator would cost every step some microseconds."""
 
     __slots__ = ("_engine", "_remote", "_scope")

@@ -59,7 +59,7 @@ _BEGINNINGS: Final[dict[tuple[Any, ...], tuple[bytes, bytes]]] = {}
 those with a NumPy scalar by the same and its class, of those with one elsewhere by the same and that.
 """
 
-Chunk: TypeAlias = bytes | memoryview
+BytesLike: TypeAlias = bytes | memoryview
 
 
 class Kind(IntEnum):
@@ -118,7 +118,7 @@ def pack(
     header: bytes = b"",
     values: Sequence[Array | np.generic | ExternalTensor] = (),
     timeout_us: int = 0,
-) -> list[Chunk]:
+) -> list[BytesLike]:
     """The frame's bytes, in order, none of the parts empty.
 
     Large contiguous arrays are not copied: they must not change until the parts have been sent.  Elements of object
@@ -133,14 +133,14 @@ def pack(
             _remember(_PREFIXES, (kind, method, len(header)), prefix)
         return [prefix + header]
     table = []
-    data: list[Chunk] = []
+    data: list[BytesLike] = []
     for value in values:
         if isinstance(value, ExternalTensor):
             table.append(_external(value))
             continue
         entry = _SMALL.get((value.dtype, value.shape))
         if entry is not None:
-            chunk: Chunk = value.tobytes()
+            chunk: BytesLike = value.tobytes()
         else:
             entry, chunk = _described(value)
             in_one = in_one and len(chunk) < LARGE
@@ -207,11 +207,11 @@ def _remember(forms: dict[Any, Any], form: Any, begins: Any) -> None:
     forms[form] = begins
 
 
-def _described(value: Array | np.generic) -> tuple[bytes, Chunk]:
+def _described(value: Array | np.generic) -> tuple[bytes, BytesLike]:
     """The line in the table, and the bytes.  Raises InvalidArgument for what no tensor holds."""
     number = _NUMBERS.get(value.dtype)
     small = number is not None and value.nbytes < LARGE
-    chunk: Chunk
+    chunk: BytesLike
     if number is None:
         number, chunk = _unusual(value)
     else:
@@ -231,10 +231,10 @@ def _external(value: ExternalTensor) -> bytes:
     return ENTRY.pack(number, rank, 0, value.number, nbytes) + SIZES[rank].pack(*value.shape)
 
 
-def _joined(pieces: list[Chunk]) -> list[Chunk]:
+def _joined(pieces: list[BytesLike]) -> list[BytesLike]:
     """The same bytes, small neighbours in one part."""
-    parts: list[Chunk] = []
-    small: list[Chunk] = []
+    parts: list[BytesLike] = []
+    small: list[BytesLike] = []
     for piece in pieces:
         if len(piece) < LARGE:
             small.append(piece)
@@ -252,7 +252,7 @@ def _bytes_of(value: Array | np.generic) -> memoryview:
     return np.ascontiguousarray(value).reshape(-1).view(_BYTES).data
 
 
-def _unusual(value: Array | np.generic) -> tuple[int, Chunk]:
+def _unusual(value: Array | np.generic) -> tuple[int, BytesLike]:
     """(number of the dtype, bytes): bools, objects, other byte orders.  Raises InvalidArgument for other dtypes."""
     kind = value.dtype.kind
     if kind == "b":
@@ -270,7 +270,7 @@ def _unusual(value: Array | np.generic) -> tuple[int, Chunk]:
     return dtype.as_datatype_enum, _bytes_of(value.astype(dtype.np))
 
 
-def _from_bools(value: Array | np.generic) -> Chunk:
+def _from_bools(value: Array | np.generic) -> BytesLike:
     """0 and 1; NumPy takes any byte for True."""
     if value.nbytes < LARGE:
         content = value.tobytes()

@@ -1,4 +1,4 @@
-"""Aliases: tensors that may be a variable's own array, or look into it, so that an update shows in them.
+"""Aliases: tensors that may be a variable's own array, or a view of it, so that an update shows in them.
 
 A reference is none: it is the variable itself.  What a plain op makes of a reference is an alias if the op may
 hand on its input's buffer (Reshape, say), and so is what such ops make of that.

@@ -2,7 +2,7 @@
 
 `enabled` is read when a plan is compiled.  A checked kernel's outputs must have the dtypes that the
 node declares and shapes that fit its static shapes: a kernel or a shape function that is wrong
-fails at the node, not three nodes later.  They must not look into inputs, unless the op says so.
+fails at the node, not three nodes later.  They must not alias inputs, unless the op says so.
 Called by: plan.compile.  Switched on by: the environment variable HEADRACE_CHECK=1, tests.
 """
 

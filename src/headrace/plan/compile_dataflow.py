@@ -31,9 +31,9 @@ from headrace.graph.registry import OpSpec
 from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.aliases import aliases_in, references_in
-from headrace.plan.alone import alone
 from headrace.plan.binding import bound_kernel, input_names, returns_value, wants_reference
-from headrace.plan.effort import MUCH, effort
+from headrace.plan.cost_model import MUCH, cost
+from headrace.plan.inline_callbacks import inline_callbacks
 from headrace.plan.prune import Pruned
 from headrace.run.exec import flow_nodes as does
 from headrace.run.exec.dataflow import POLL_EVERY, DataflowProgram
@@ -70,7 +70,7 @@ def compile_dataflow(
     repeats = any(
         NEXT_ITERATION in op.traits for op in ops
     )  # and several times of it may be under way
-    may_stay = set() if repeats else alone(ops, pruned.controls)
+    may_stay = set() if repeats else inline_callbacks(ops, pruned.controls)
     for op in ops:
         info = NodeInfo(
             op.name, op.type, devices.get(op, op.device), op.attrs, op._where,
@@ -122,7 +122,7 @@ def _node(
     fire = _fire(op, kind, info, references, live, xp)
     node = Node(index, info, kind, len(op.inputs), 0, len(op.outputs), fire)
     if kind is Kind.NORMAL:
-        amount = effort(op)
+        amount = cost(op)
         node.cost += min(amount, MUCH) * POLL_EVERY // MUCH
         node.may_take_long = bool(amount)
     if kind is Kind.ENTER:

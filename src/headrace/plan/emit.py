@@ -11,9 +11,9 @@ from headrace.base.traits import HANDLE, POLLS, SHARES
 from headrace.plan import check
 from headrace.plan.binding import SCALAR_KINDS
 from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, Instr, Step, instrs
+from headrace.plan.memoization import SHAPES
 from headrace.plan.nesting import Loop, Required, Select
 from headrace.plan.registers import is_fresh
-from headrace.plan.remembering import SHAPES
 from headrace.run.exec import branches
 from headrace.run.exec import instructions as does
 from headrace.run.exec.instructions import CALL, MANY, NESTED, WHOLE, Instruction

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from headrace.graph.graph import Operation
-from headrace.plan.alone import alone
 from headrace.plan.binding import input_names
+from headrace.plan.inline_callbacks import inline_callbacks
 from headrace.plan.prune import Pruned
 from headrace.run.exec.kernel import Memos, NodeInfo
 
@@ -21,7 +21,7 @@ class Infos:
     def __init__(self, pruned: Pruned, devices: Mapping[Operation, str], memos: Memos) -> None:
         self._controls = pruned.controls
         self._devices, self._memos = devices, memos
-        self._alone = alone(pruned.ops, pruned.controls)
+        self._inline = inline_callbacks(pruned.ops, pruned.controls)
         self._known: dict[Operation, NodeInfo] = {}
 
     def __call__(self, op: Operation) -> NodeInfo:
@@ -32,6 +32,6 @@ class Infos:
             found = self._known[op] = NodeInfo(
                 op.name, op.type, self._devices.get(op, op.device), op.attrs, op._where,
                 self._memos.setdefault(op.name, {}) if remembers else {},
-                partial(input_names, op, self._controls.get(op, ())), op in self._alone, op.traits,
+                partial(input_names, op, self._controls.get(op, ())), op in self._inline, op.traits,
             )  # fmt: skip
         return found

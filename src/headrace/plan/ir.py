@@ -89,7 +89,7 @@ class Values:
     """What is known of each value; its number is its place.
 
     tensors: what it is in the graph.  constants: arrays, by number.  references: values that are variables themselves;
-    aliases: arrays that may be a variable's own, or look into it, so that an update shows in them.  number: of each
+    aliases: arrays that may be a variable's own, or a view of it, so that an update shows in them.  number: of each
     tensor.
     """
 

@@ -19,10 +19,10 @@ from headrace.plan.folding import fold
 from headrace.plan.ir import Request, Step
 from headrace.plan.kernels import bind
 from headrace.plan.lifting import lift
+from headrace.plan.memoization import memoize_shapes
 from headrace.plan.merging import merge
 from headrace.plan.nesting import nest
 from headrace.plan.registers import allot
-from headrace.plan.remembering import remember_shapes
 from headrace.plan.rules.group import apply
 from headrace.plan.rules.table import RULES
 from headrace.plan.scheduling import load, poll, schedule
@@ -65,7 +65,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("merge", merge, invariants.check_values, _optimized),
     Pass("fold", fold, invariants.check_values, _always),
     Pass("nest", nest, invariants.check_nested, _nests),
-    Pass("shapes", remember_shapes, invariants.check_values, _together),
+    Pass("shapes", memoize_shapes, invariants.check_values, _together),
     *[
         Pass(
             rule.name,

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from headrace.base.traits import KEEPS_INPUTS, KEEPS_REFS, SNAPSHOTS, TAKES_REFS
 from headrace.plan.binding import wants_reference
-from headrace.plan.effort import Pace
+from headrace.plan.cost_model import PollSchedule
 from headrace.plan.ir import BRANCH, LOAD, LOOP, NODE, NOTHING, POLL, WAITS, Instr, Step
 from headrace.run.exec import instructions as does
 from headrace.run.exec.instructions import Kernel
@@ -107,11 +107,11 @@ def schedule(step: Step) -> Step:
 
 def poll(step: Step) -> Step:
     """Polls where much may have been done since the last one."""
-    polled, found = _polled(step.code, Pace(), False)
+    polled, found = _polled(step.code, PollSchedule(), False)
     return step.with_code(polled) if found else step
 
 
-def _polled(code: Iterable[Instr], pace: Pace, again: bool) -> tuple[list[Instr], bool]:
+def _polled(code: Iterable[Instr], schedule: PollSchedule, again: bool) -> tuple[list[Instr], bool]:
     """again: it may have run before, and will again.  Also whether there are any."""
     made: list[Instr] = []
     found = False
@@ -123,7 +123,7 @@ def _polled(code: Iterable[Instr], pace: Pace, again: bool) -> tuple[list[Instr]
             inner = again or instr.what == LOOP
             bodies = []
             for body in instr.body:
-                polled, any_inside = _polled(body.code, pace, inner)
+                polled, any_inside = _polled(body.code, schedule, inner)
                 bodies.append(body.with_code(polled))
                 found = found or any_inside
             instr = instr.changed(body=tuple(bodies))
@@ -131,7 +131,7 @@ def _polled(code: Iterable[Instr], pace: Pace, again: bool) -> tuple[list[Instr]
         else:
             if instr.kernel is None and instr.waiter < 0:
                 ops = [each.op for each in instr.body[0].code] if instr.body else (instr.op,)
-                if instr.what != "shapes" and pace.poll_before(ops, instr.after, again):
+                if instr.what != "shapes" and schedule.poll_before(ops, instr.after, again):
                     found = True
                     at = len(made) - loads
                     made.insert(

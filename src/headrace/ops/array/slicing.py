@@ -251,7 +251,7 @@ def _known_slice(op: Operation, known: Sequence[Any]) -> Callable[..., Any] | No
 
 
 def strided_slice_rows(op: Operation, begin: Any, end: Any, strides: Any) -> Callable[..., Any]:
-    """The kernel of a node whose vectors are known, for input [n, ...]: see plan.rules.by_rows."""
+    """The kernel of a node whose vectors are known, for input [n, ...]: see plan.rules.batching_rules."""
     begin, end = np.append(0, begin), np.append(0, end)  # of axis 0 all, says the mask
     strides = np.append(1, strides)
     from_start, to_end, ellipsis, new, shrink = _mask_attrs(op).values()

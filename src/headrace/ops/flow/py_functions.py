@@ -97,7 +97,7 @@ def _called(ctx: KernelContext, *input: Any, token: bytes, Tout: Sequence[DType]
     def call() -> list[Any]:
         return _results(input, token, Tout)
 
-    if ctx.node.alone and step.rendezvous is None and step.scope.deadline is None:
+    if ctx.node.inline and step.rendezvous is None and step.scope.deadline is None:
         return scopes.called_apart(call)
     return step.runtime.workers.callbacks.call(call, ctx.node.name)
 

@@ -329,7 +329,7 @@ def decode_csv_op(
 
 
 def decode_csv_rows(op: Operation, defaults: Sequence[Any]) -> Callable[..., list[Any]] | None:
-    """The kernel of a node whose defaults are known, for records [n]: see plan.rules.by_rows.
+    """The kernel of a node whose defaults are known, for records [n]: see plan.rules.batching_rules.
 
     It raises whatever it meets first and asks no reader where that stands.
     """

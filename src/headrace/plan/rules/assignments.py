@@ -81,7 +81,7 @@ def _build(group: Group) -> Kernel:
             if before is None or before.shape != shape or before.size < LARGE:
                 return None
             row = row_of([*others, before], shape)
-            if row is None or any(_looks_elsewhere(value, before) for value in others):
+            if row is None or any(_reads_elsewhere(value, before) for value in others):
                 return None
 
             def rewritten(old: Array, new: Array) -> None:
@@ -102,7 +102,7 @@ def _copied(value: Any, out: Any) -> Any:
     return out
 
 
-def _looks_elsewhere(value: Any, array: Array) -> bool:
+def _reads_elsewhere(value: Any, array: Array) -> bool:
     """Whether a value has elements in the memory of `array` at other places than their own."""
     if value is array or not isinstance(value, np.ndarray):
         return False

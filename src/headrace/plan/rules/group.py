@@ -2,7 +2,7 @@
 
 A rule says which nodes a group may begin with, which belong to it, and how it runs at once.  The search, what comes in
 and goes out, and how the nodes run one by one where they cannot run at once, are the same for all.
-Called by: plan.passes, plan.remembering, the rules.  Threads: any.
+Called by: plan.passes, plan.memoization, the rules.  Threads: any.
 """
 
 from __future__ import annotations

@@ -158,8 +158,8 @@ class _Execution(Waiting):
     def run(self, args: Sequence[Any]) -> list[Any]:
         unregister = self._step.scope.on_cancel(lambda: self._put(-1))
         root = _Frame("", None, 0, 1).iterations[0]
-        if self._links is not None:
-            self._links.holds = True
+        if self._channels is not None:
+            self._channels.holds = True
         try:
             if self._step.stats is not None:
                 real = (node for node in self._program.nodes if node.kind is not Kind.ARGUMENT)
@@ -210,7 +210,7 @@ class _Execution(Waiting):
 
     def _work(self) -> None:
         """Run what is ready, and what becomes ready by that."""
-        step, links = self._step, self._links
+        step, channels = self._step, self._channels
         ready, traced = self._ready, step.stats is not None
         deliver = self._deliver
         left = POLL_EVERY
@@ -220,8 +220,8 @@ class _Execution(Waiting):
             if left < 0:
                 left = POLL_EVERY - node.cost
                 self._poll(node)
-            if node.may_take_long and links is not None:
-                links.flush()
+            if node.may_take_long and channels is not None:
+                channels.flush()
             if dead and node.kind is Kind.SEND:
                 inputs = [DEAD]
             if dead and node.kind is not Kind.SEND:

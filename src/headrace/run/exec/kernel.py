@@ -51,7 +51,17 @@ class NodeInfo:
     `memo` belongs to the node in one compiled session: random generators, counters, caches.
     """
 
-    __slots__ = ("_built_at", "_inputs", "alone", "attrs", "device", "memo", "name", "op", "traits")
+    __slots__ = (
+        "_built_at",
+        "_inputs",
+        "inline",
+        "attrs",
+        "device",
+        "memo",
+        "name",
+        "op",
+        "traits",
+    )
 
     def __init__(
         self,
@@ -62,12 +72,12 @@ class NodeInfo:
         built_at: tuple[str, int] | str | None,
         memo: dict[str, Any],
         inputs: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
-        alone: bool = False,
+        inline: bool = False,
         traits: Traits = NONE,
     ) -> None:
         """built_at: file and line, as a pair or as text.  inputs: their names, or what gives them; only traces ask.
 
-        alone: nothing else of its step could begin or end while it runs (`plan.alone`).  traits: the op's.
+        inline: nothing else of its step could begin or end while it runs (`plan.inline_callbacks`).  traits: the op's.
         """
         self.name = name
         self.op = op
@@ -76,7 +86,7 @@ class NodeInfo:
         self._built_at = built_at
         self.memo = memo
         self._inputs = inputs
-        self.alone = alone
+        self.inline = inline
         self.traits = traits
 
     @property
@@ -105,7 +115,7 @@ class RendezvousLike(Protocol):
         """End it for everyone."""
 
 
-class Links(Protocol):
+class Channels(Protocol):
     """Connections of a step that nobody but its own thread reads, while it waits.
 
     holds: what the step sends now may wait for what it sends next, or for `flush`.
@@ -130,7 +140,7 @@ class StepState:
     `lends`: whoever gets the results only reads them, and releases the leases among them.
     """
 
-    __slots__ = ("lends", "links", "owner", "rendezvous", "runtime", "scope", "stats", "step_id")
+    __slots__ = ("lends", "channels", "owner", "rendezvous", "runtime", "scope", "stats", "step_id")
 
     def __init__(
         self,
@@ -141,7 +151,7 @@ class StepState:
         stats: Any = None,
         owner: str = "",
         lends: bool = False,
-        links: Links | None = None,
+        channels: Channels | None = None,
     ) -> None:
         self.runtime = runtime
         self.scope = scope
@@ -150,7 +160,7 @@ class StepState:
         self.stats = stats
         self.owner = owner
         self.lends = lends
-        self.links = links
+        self.channels = channels
 
 
 class KernelContext:

@@ -1,8 +1,8 @@
 """Polling: how a long kernel learns that its step is to end.
 
-A step polls its scope before a kernel, never in one (`plan.effort`).  A kernel whose work is not bounded by the size
-of its arrays (`POLLS` among its traits) calls `poll` between pieces of it.  The program that runs such kernels makes
-its step's scope the current one of the thread; where there is none, `poll` does nothing.
+A step polls its scope before a kernel, never in one (`plan.cost_model`).  A kernel whose work is not bounded by the
+size of its arrays (`POLLS` among its traits) calls `poll` between pieces of it.  The program that runs such kernels
+makes its step's scope the current one of the thread; where there is none, `poll` does nothing.
 Called by: run.exec.program, run.exec.dataflow (`current`, `use`), ops (`poll`).  Threads: each has a scope of its own.
 """
 

@@ -170,7 +170,7 @@ class Program:
                 if self.shares:
                     with step.runtime.workers:
                         self._execute(registers, step, waiting)
-                elif self._flat is not None and step.links is None and step.stats is None:
+                elif self._flat is not None and step.channels is None and step.stats is None:
                     self._flat.code.run(registers)
                 else:
                     self._execute(registers, step, waiting)
@@ -193,8 +193,8 @@ class Program:
         self, registers: Registers, step: StepState, waiting: AbstractContextManager[object]
     ) -> None:
         if self._flat is not None:
-            if step.links is not None:
-                step.links.holds = self._flat.sends_last
+            if step.channels is not None:
+                step.channels.holds = self._flat.sends_last
             run_segment(self._flat, registers, step)
         elif self._straight is None or step.stats is not None:
             with waiting:
@@ -357,9 +357,9 @@ class _Execution(Waiting):
             position += 1
             work = self._items[index].work
             if isinstance(work, Segment):
-                if self._links is not None:
-                    self._links.flush()
-                    self._links.holds = work.sends_last
+                if self._channels is not None:
+                    self._channels.flush()
+                    self._channels.holds = work.sends_last
                 run_segment(work, self._registers, self._step)
             elif index not in self._started and self._start(index, work):
                 more = self._finish(index)

@@ -28,7 +28,7 @@ class Waiting:
     def __init__(self, step: StepState) -> None:
         self.step = self._step = step
         self._done: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._links = step.links
+        self._channels = step.channels
         self._waited_long = False
 
     def waits(self) -> list[tuple[NodeInfo, Pending[Any]]]:
@@ -41,8 +41,8 @@ class Waiting:
 
     def _put(self, number: int, _: object = None) -> None:
         self._done.put(number)
-        if self._links is not None:
-            self._links.wake()
+        if self._channels is not None:
+            self._channels.wake()
 
     def _next(self) -> int:
         """The number of one that is done.  Raises the scope's error."""
@@ -61,10 +61,10 @@ class Waiting:
                 patient = self._waited_long or scope.on_long_wait is None
                 try:
                     limit_s = long_waits.sleep_limit(scope, poll_s) if patient else LONG_WAIT_S
-                    if self._links is None:
+                    if self._channels is None:
                         number = done.get(timeout=limit_s)
                     else:
-                        number = self._links.get(done, limit_s)
+                        number = self._channels.get(done, limit_s)
                 except queue.Empty:
                     if not patient and scope.on_long_wait is not None:
                         self._waited_long = True

@@ -7,7 +7,7 @@ or fail, nothing is done: the caller then runs that step by itself.
 
 Registers are those of run.exec.program, but that what varies from record to record is a *column*: an array with a
 record along axis 0, or a list with one value for each.
-Called by: client.local, for the threads of queue runners.  Made by: plan.pump.
+Called by: client.local, for the threads of queue runners.  Made by: plan.batch_dequeuer.
 Threads: any.  Locks, in this order: the reader's, whatever `gate` takes, the queue's; callbacks run outside of all.
 """
 

@@ -162,7 +162,7 @@ class OutstandingRpcs:
             lost(failed)
 
 
-class Revived(Pending[Any]):
+class ResumedCall(Pending[Any]):
     """The reply to a call to a peer that was silent: made when it has answered a question.
 
     A peer that does not live is sent nothing that it might do when it does again.
@@ -173,7 +173,7 @@ class Revived(Pending[Any]):
     def __init__(
         self, peer: Peer, rpcs: OutstandingRpcs, method: Method, request: Any, scope: Scope
     ) -> None:
-        super().__init__(WaitInfo(method.name, peer.name), Revived._withdrawn)  # type: ignore[arg-type]
+        super().__init__(WaitInfo(method.name, peer.name), ResumedCall._withdrawn)  # type: ignore[arg-type]
         self._rpcs = rpcs
         self._scope = scope
         self._gave_up = False

@@ -12,7 +12,7 @@ from headrace.codec import protos as pb
 from headrace.run.exec.keys import source_task
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.connect.liveness import OutstandingRpcs, Revived
+from headrace.serve.connect.liveness import OutstandingRpcs, ResumedCall
 from headrace.serve.connect.retries import call_with_retries
 from headrace.serve.connect.transports import transports
 from headrace.serve.rpc.cancelled_calls import cancelled_calls_of
@@ -74,7 +74,7 @@ class RoutedPeer:
         """See `Peer`."""
         silent = self._rpcs.silent
         if silent and not wait_for_ready:
-            return Revived(self, self._rpcs, method, request, scope)
+            return ResumedCall(self, self._rpcs, method, request, scope)
         # The one would keep a connection; who waits for the server to be ready may have an old one.
         fast = None if method is ATTEND_SESSION or wait_for_ready else self._fast
         if not silent and fast is not None:

@@ -20,10 +20,10 @@ from headrace.codec.frames import Frame, Kind, pack, whole
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.lane.begun import LaneBegun, begin
+from headrace.serve.lane.channels import CallersChannel
 from headrace.serve.lane.connect import Connector
 from headrace.serve.lane.connection import Connection, read_limit
 from headrace.serve.lane.event_loop import event_loop
-from headrace.serve.lane.links import CallersLink
 from headrace.serve.lane.socket import NothingSent
 from headrace.serve.lane.wire import CODECS, HANDSHAKE, Codec
 from headrace.serve.rpc import messages as m
@@ -413,7 +413,7 @@ class Call(ChannelCall):
     """A call under way, read by the event loop, or by the thread that waits for it."""
 
     __slots__ = (
-        "_connection", "_early", "_link", "_method", "_peer", "_reader", "_scope", "_turn", "_unregister",
+        "_connection", "_early", "_channel", "_method", "_peer", "_reader", "_scope", "_turn", "_unregister",
         "told",
     )  # fmt: skip
 
@@ -427,8 +427,8 @@ class Call(ChannelCall):
         self._scope = scope
         self._turn = threading.Lock()
         self._reader = _NOBODY
-        self._link: CallersLink | None = None
-        self._early: list[Frame] = []  # values that came before there was a link
+        self._channel: CallersChannel | None = None
+        self._early: list[Frame] = []  # values that came before there was a channel
         self._unregister: Any = None
         self.told: pb.GiveUpRequest | None = None  # what went ahead of the request
 
@@ -444,23 +444,23 @@ class Call(ChannelCall):
         if watched:
             self.watch()
 
-    def channel(self) -> CallersLink:
+    def channel(self) -> CallersChannel:
         """See `ChannelCall`."""
-        link = CallersLink(self, self._connection.socket)
+        channel = CallersChannel(self, self._connection.socket)
         with self._turn:
             if self._reader == _NOBODY:
                 self._reader = _IN_PERSON
-            early, self._early, self._link = self._early, [], link
+            early, self._early, self._channel = self._early, [], channel
         for frame in early:
-            link.take(frame)
-        return link
+            channel.take(frame)
+        return channel
 
     def passed(self, frame: Frame) -> None:
         """A value has come before the reply."""
-        if self._link is None:
+        if self._channel is None:
             self._early.append(frame)
         else:
-            self._link.take(frame)
+            self._channel.take(frame)
 
     def leave(self) -> None:
         """See `ChannelCall`."""
@@ -470,7 +470,7 @@ class Call(ChannelCall):
             self._reader = _NOBODY
         event_loop().arm(self._connection.socket, wants_input=False)
 
-    def pump(self) -> None:
+    def receive(self) -> None:
         """See `ChannelCall`."""
         connection = self._connection
         try:

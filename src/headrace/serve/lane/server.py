@@ -27,8 +27,8 @@ from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind, whole
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
+from headrace.serve.lane.channels import LaneChannel
 from headrace.serve.lane.event_loop import event_loop
-from headrace.serve.lane.links import Link
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.unix_socket import address_of
 from headrace.serve.lane.wire import (
@@ -248,7 +248,7 @@ class _Connection:
         self._finishing = False
         self._scope: Scope | None = None
         self._fresh = Scope()  # the next call's, if that has no deadline: made while nobody waits
-        self._own_link: _CalledLink | None = None
+        self._own_channel: _CalledChannel | None = None
         self._number = new_number()
 
     def begin(self) -> None:
@@ -411,14 +411,14 @@ class _Connection:
                 m.release(reply)
         self._fresh = Scope()
 
-    def channel(self) -> Link:
+    def channel(self) -> LaneChannel:
         """See `rpc.step_channel.Caller`."""
-        link = self._own_link
-        if link is None:
-            link = self._own_link = _CalledLink(self, self._lane)
+        channel = self._own_channel
+        if channel is None:
+            channel = self._own_channel = _CalledChannel(self, self._lane)
         else:
-            link.renew()
-        return link
+            channel.renew()
+        return channel
 
     def give_up(self) -> bool:
         """Its caller has; what comes on it is refused.  Whether a call is under way."""
@@ -468,8 +468,8 @@ class _Connection:
         self._transport.forget(self)
 
 
-class _CalledLink(Link):
-    """The called task's end of a link."""
+class _CalledChannel(LaneChannel):
+    """The called task's end of a channel."""
 
     __slots__ = ("_connection", "_lane")
 
@@ -479,13 +479,13 @@ class _CalledLink(Link):
         self._lane = lane
 
     def deliver_to(self, deliver: Deliver) -> None:
-        """See `Link`.  Values may have come in one piece with the request."""
+        """See `LaneChannel`.  Values may have come in one piece with the request."""
         super().deliver_to(deliver)
         while (frame := self._lane.read_ahead()) is not None:
             self.take(frame)
 
-    def pump(self) -> None:
-        """See `Link`."""
+    def receive(self) -> None:
+        """See `LaneChannel`."""
         try:
             frame = self._lane.read_available()
             while frame is not None:

@@ -146,7 +146,7 @@ class RecvTensorReply(Reply):
 class SendTensorRequest:
     """A value for a partition of the receiving task, which need not have been started yet.
 
-    taken: over a link, how many values of the call its sender has taken until now.
+    taken: over a step channel, how many values of the call its sender has taken until now.
     """
 
     step_id: int

@@ -41,11 +41,11 @@ class StepChannel(Protocol):
     def flush(self) -> None:
         """Send what is held.  Raises OSError."""
 
-    def pump(self) -> None:
+    def receive(self) -> None:
         """Take what has come.  Something has, or the other side has gone; then the step is cancelled."""
 
     def fileno(self) -> int:
-        """What says that there is something to pump; -1 if what comes is delivered by itself."""
+        """What says that there is something to receive; -1 if what comes is delivered by itself."""
 
 
 class ChannelCall(Pending[Any]):
@@ -57,7 +57,7 @@ class ChannelCall(Pending[Any]):
         """The caller's end.  From now on this thread reads, until `leave`."""
         raise NotImplementedError
 
-    def pump(self) -> None:
+    def receive(self) -> None:
         """Take the values that have come, and the reply; for the thread that has the channel."""
         raise NotImplementedError
 
@@ -205,7 +205,7 @@ class StepChannels:
             if fd == self._waker:
                 os.eventfd_read(fd)
             else:
-                self._open[fd].pump()
+                self._open[fd].receive()
 
     def _begin_to_poll(self) -> select.poll:
         poll = self._poll = select.poll()

@@ -29,7 +29,7 @@ from headrace.serve.worker.remote_rendezvous import Routes
 from headrace.serve.worker.worker_session import Steps, WorkerSession
 
 
-class Registered:
+class RegisteredPartition:
     """See the module header.
 
     args and returns: position by rendezvous key of the feeds and fetches of `program`.  as_they_are: that is the order

@@ -117,7 +117,7 @@ class RemoteRendezvous:
     """A step's rendezvous as one partition sees it: values pass to and from other tasks too."""
 
     __slots__ = (
-        "_rendezvous", "_links", "_on_the_way", "_scope", "_sent", "_session", "_routes", "_step_id",
+        "_rendezvous", "_channels", "_on_the_way", "_scope", "_sent", "_session", "_routes", "_step_id",
     )  # fmt: skip
 
     def __init__(
@@ -127,7 +127,7 @@ class RemoteRendezvous:
         session: WorkerSession,
         routes: Routes,
         scope: Scope,
-        links: StepChannels | None,
+        channels: StepChannels | None,
     ) -> None:
         """rendezvous: None for a partition that receives nothing, and sends only to tasks that it pushes to.
 
@@ -138,7 +138,7 @@ class RemoteRendezvous:
         self._scope = scope
         self._session = session
         self._routes = routes
-        self._links = links
+        self._channels = channels
         self._sent: deque[tuple[RetriedCall, int]] = deque()  # over gRPC, with their sizes
         self._on_the_way = 0
 
@@ -158,7 +158,7 @@ class RemoteRendezvous:
 
     def _push(self, task: str, request: m.SendTensorRequest) -> None:
         value = request.value
-        if self._links is not None and self._links.send(task, request):
+        if self._channels is not None and self._channels.send(task, request):
             release((value,))
             return
         peer = self._session.peers.get(task)

@@ -45,7 +45,7 @@ from headrace.serve.worker import unclaimed
 from headrace.serve.worker.cancels_calls import CancelsCalls
 from headrace.serve.worker.ended_steps import EndedSteps, over
 from headrace.serve.worker.no_collectives import NoCollectives
-from headrace.serve.worker.registered import Registered, check_start, unknown
+from headrace.serve.worker.registered import RegisteredPartition, check_start, unknown
 from headrace.serve.worker.remote_rendezvous import RemoteRendezvous, StepRendezvous
 from headrace.serve.worker.worker_session import Steps, WorkerSession
 
@@ -81,7 +81,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         self._lock = threading.Lock()
         Logged.__init__(self)
         CancelsCalls.__init__(self)
-        self._graphs: dict[str, Registered] = {}
+        self._graphs: dict[str, RegisteredPartition] = {}
         self._steps: dict[int, StepRendezvous] = {}
         self._sessions: dict[str, WorkerSession] = {}
         self._ended_steps = EndedSteps()
@@ -189,7 +189,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         """
         check_start(request, self.incarnation, self.task)
         session = self._session(request.session_handle, request.create_worker_session_called)
-        registered = Registered(request, session)
+        registered = RegisteredPartition(request, session)
         if not request.headrace_reported and session.legacy_client is None:
             asked = pb.InspectRequest(session_handle=session.handle, blocked_only=True)
             session.legacy_client = LegacyClient(
@@ -235,7 +235,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         return registered.reply(request, recv, stats if request.record_timeline else None)
 
     def _run_whole(
-        self, registered: Registered, kind: Steps, args: list[Any], step_id: int, scope: Scope,
+        self, registered: RegisteredPartition, kind: Steps, args: list[Any], step_id: int, scope: Scope,
         lends: bool, traced: bool = False, channels: StepChannels | None = None,
     ) -> tuple[list[Any], StatsCollector | None]:  # fmt: skip
         """Run a partition from beginning to end; its values, and what is known of its nodes."""
@@ -315,7 +315,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         )
 
     def _enter(
-        self, registered: Registered, kind: Steps, args: list[Any], step_id: int, scope: Scope,
+        self, registered: RegisteredPartition, kind: Steps, args: list[Any], step_id: int, scope: Scope,
         lends: bool, channels: StepChannels | None, rendezvous: StepRendezvous | None = None,
         stats: StatsCollector | None = None, program: Compiled | None = None,
     ) -> list[Any]:  # fmt: skip
@@ -366,7 +366,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
             self._idle.notify_all()
 
     def _run_partial(
-        self, registered: Registered, request: m.RunGraphRequest, scope: Scope
+        self, registered: RegisteredPartition, request: m.RunGraphRequest, scope: Scope
     ) -> m.RunGraphReply:
         """Feed and fetch what is named; the first of a step's requests starts the partition."""
         registered.check_feeds(request.send)
@@ -391,7 +391,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         return registered.reply(request, recv, stats if last else None)
 
     def _run_in(
-        self, rendezvous: StepRendezvous, registered: Registered, program: Compiled, kind: Steps,
+        self, rendezvous: StepRendezvous, registered: RegisteredPartition, program: Compiled, kind: Steps,
         args: list[Any], step_id: int, running: Scope, stats: StatsCollector | None,
         lends: bool = False, channels: StepChannels | None = None,
     ) -> list[Any]:  # fmt: skip
@@ -454,7 +454,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
             rendezvous.abort(error or over(step_id))
         return rendezvous
 
-    def _leave_step(self, registered: Registered, step_id: int) -> None:
+    def _leave_step(self, registered: RegisteredPartition, step_id: int) -> None:
         """A partition has run that ends its step here, but for another one that exchanges nothing either."""
         if not registered.alone:
             self._end_step(step_id, None)

@@ -1,4 +1,4 @@
-"""Remembering: what follows from the shapes of tensors alone is computed when they change, and else remembered.
+"""Memoization: what follows from the shapes of tensors alone is computed when they change, and else remembered.
 
 Gradients of graphs with an unknown batch ask for shapes again and again: how many elements a mean was made of, along
 which axes a broadcast is to be summed.  All of that is the same in a step as in the one before, as long as shapes are.
@@ -23,10 +23,10 @@ from headrace.plan.rules.group import Group, Match, joined, replaced
 from headrace.run.exec.instructions import Kernel
 
 SHAPES: Final = "shapes"
-_REMEMBERED = 1024  # elements; what is larger is made anew
+_MOST_MEMOIZED = 1024  # elements; what is larger is made anew
 
 
-def remember_shapes(step: Step) -> Step:
+def memoize_shapes(step: Step) -> Step:
     """A group for each value that follows from shapes and that something else wants."""
     if not any(OF_SHAPE in instr.op.traits for instr in step.code):
         return step
@@ -55,7 +55,7 @@ def remember_shapes(step: Step) -> Step:
         wanted.update(known)
     wanted.update(i for i in behind if not any(facts.uses(v) for v in i.outputs))
     groups = [
-        joined(SHAPES, Match(behind[instr], _remembering(tuple(asked[instr]))), step)
+        joined(SHAPES, Match(behind[instr], _memoized(tuple(asked[instr]))), step)
         for instr in behind
         if instr in wanted
     ]
@@ -88,7 +88,7 @@ def _is_number(tensor: Tensor) -> bool:
 # -- running ----------------------------------------------------------------------------------------------------------
 
 
-def _remembering(asked: tuple[int, ...]) -> Callable[[Group], Kernel]:
+def _memoized(asked: tuple[int, ...]) -> Callable[[Group], Kernel]:
     """asked: the values whose shapes matter."""
 
     def build(group: Group) -> Kernel:
@@ -104,7 +104,7 @@ def _remembering(asked: tuple[int, ...]) -> Callable[[Group], Kernel]:
             if before is not None and before[0] == shapes:
                 return before[1]
             made = plain(step, values)
-            if sum(value.size for value in made) <= _REMEMBERED:
+            if sum(value.size for value in made) <= _MOST_MEMOIZED:
                 made = [_kept(value) for value in made]
                 last = shapes, made[0] if single else made
             return made[0] if single else made

@@ -1,6 +1,6 @@
 """Recognise a step that reads a record, computes on it and enqueues it, and make a BatchDequeuer of it.
 
-What it may compute is in plan.rules.by_rows.  Anything else, a control edge, a variable, a second read: no batch
+What it may compute is in plan.rules.batching_rules.  Anything else, a control edge, a variable, a second read: no batch
 dequeuer.
 Called by: client.local.  Threads: any.
 """
@@ -28,13 +28,13 @@ from headrace.graph.tensor import Tensor
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, input_names, returns_value
 from headrace.plan.prune import Pruned
-from headrace.plan.rules.by_rows import Node, by_rows
+from headrace.plan.rules.batching_rules import Node, batched
 from headrace.run.exec import instructions as make
 from headrace.run.exec.kernel import Memos, NodeInfo
 from headrace.run.queues.batch_dequeuer import BatchDequeuer, Handle, Work
 
 
-def compile_pump(
+def compile_batch_dequeuer(
     pruned: Pruned,
     target: Operation,
     devices: Mapping[Operation, str],
@@ -154,7 +154,7 @@ class _Compiler:
         kernel: Callable[..., Any] | None = bound_kernel(op, spec, self._xp)
         ranks = [None if tensor._raw is None else len(tensor._raw) for tensor in op.inputs]
         known = [self._known.get(tensor) for tensor in op.inputs]
-        together = by_rows(Node(op, bound_kernel(op, spec, self._xp), rows, known, ranks))
+        together = batched(Node(op, bound_kernel(op, spec, self._xp), rows, known, ranks))
         if spec.takes_ctx:  # a kernel that asks a reader would wait for its lock
             kernel = None
             if together is None:

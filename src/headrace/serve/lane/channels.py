@@ -1,10 +1,11 @@
-"""Links: the lane's step channels, see serve.rpc.step_channel.
+"""The lane's step channels, see serve.rpc.step_channel.
 
-A link takes no more than the system holds for a reader that does not read, until it hears what has been taken, which
+A channel takes no more than the system holds for a reader that does not read, until it hears what has been taken, which
 every value says that comes back: small values, and those that lie in memory that both sides share.  Everything else is
 pushed, over connections that are always being read.  So two tasks that send each other large values never wait for each
 other.
-Called by: serve.lane.client, serve.lane.server (the two kinds of Link).  Threads: a link is the step's own thread's.
+Called by: serve.lane.client, serve.lane.server (the two kinds of LaneChannel).  Threads: a channel is the step's own
+thread's.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _ROOM = (
 _OVERHEAD = 512  # what the system needs for a message beside its bytes
 
 
-class Link:
+class LaneChannel:
     """One end of a connection during one call: a `StepChannel`."""
 
     __slots__ = ("_deliver", "_early", "_left", "_sizes", "_socket", "_taken", "_taken_there")
@@ -54,7 +55,7 @@ class Link:
         """Whether the call has ended: nothing more passes."""
         return False
 
-    def pump(self) -> None:
+    def receive(self) -> None:
         """Take what has come.  Something has, or the other side has gone; then the step is cancelled."""
         raise NotImplementedError
 
@@ -131,8 +132,8 @@ class Link:
             self._left += self._sizes.popleft()
 
 
-class CallersLink(Link):
-    """The caller's end of a link."""
+class CallersChannel(LaneChannel):
+    """The caller's end of a channel."""
 
     __slots__ = ("_call",)
 
@@ -142,9 +143,9 @@ class CallersLink(Link):
 
     @property
     def over(self) -> bool:
-        """See `Link`."""
+        """See `LaneChannel`."""
         return self._call.done
 
-    def pump(self) -> None:
-        """See `Link`."""
-        self._call.pump()
+    def receive(self) -> None:
+        """See `LaneChannel`."""
+        self._call.receive()

@@ -12,8 +12,8 @@ import headrace as tf
 from headrace.base.traits import MAY_WAIT, PER_RECORD, STATEFUL
 from headrace.graph.registry import OPS, OpSpec, specs
 from headrace.plan.binding import bound_kernel, returns_value
-from headrace.plan.rules import by_rows as table
-from headrace.plan.rules.by_rows import Node, by_rows
+from headrace.plan.rules import batching_rules as table
+from headrace.plan.rules.batching_rules import Node, batched
 from headrace.run.queues.columns import row
 
 ROWS = 5
@@ -134,7 +134,7 @@ def _comes_from(source: Any, tensor: Any) -> bool:
 @pytest.mark.parametrize(("kind", "rows", "build"), CASES)
 def test_together_is_one_by_one(kind: str, rows: Any, build: Build) -> None:
     made = node(kind, rows, build)
-    together = by_rows(made)
+    together = batched(made)
     assert together is not None
     found = together(
         *[rows if varies else value for varies, value in zip(made.rows, made.known, strict=True)]
@@ -158,7 +158,7 @@ def test_together_is_one_by_one(kind: str, rows: Any, build: Build) -> None:
 
 @pytest.mark.parametrize(("kind", "rows", "build"), ONE_BY_ONE)
 def test_what_could_come_out_otherwise_goes_one_by_one(kind: str, rows: Any, build: Build) -> None:
-    assert by_rows(node(kind, rows, build)) is None
+    assert batched(node(kind, rows, build)) is None
 
 
 def test_every_rule_has_a_case() -> None:

@@ -22,8 +22,8 @@ from headrace.run.scope import Scope
 from headrace.run.state.variable import Variable
 from headrace.serve.lane import client as lane_client
 from headrace.serve.lane import server as lane_server
+from headrace.serve.lane.channels import LaneChannel
 from headrace.serve.lane.client import LanePeer
-from headrace.serve.lane.links import Link
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.wire import NUMBERS, decode_sent, encode_sent
 from headrace.serve.rpc import messages as m
@@ -36,12 +36,12 @@ TASK = "/job:ps/replica:0/task:0"
 WITHIN_S = 30.0
 
 
-class End(Link):
-    """A link that hands on what comes, and notes its end."""
+class End(LaneChannel):
+    """A channel that hands on what comes, and notes its end."""
 
     ended = False
 
-    def pump(self) -> None:
+    def receive(self) -> None:
         try:
             frame = self._socket.read_available()
             while frame is not None:
@@ -54,7 +54,7 @@ class End(Link):
 
 @pytest.fixture
 def ends() -> Iterator[tuple[End, LaneSocket]]:
-    """A link, and the socket at the other end."""
+    """A channel, and the socket at the other end."""
     ours, theirs = (LaneSocket(sock, 1 << 20) for sock in socket.socketpair())
     yield End(ours), theirs
     ours.close()
@@ -82,15 +82,15 @@ def test_a_value_is_sent_at_once_or_held_until_something_else_is(
     ends: tuple[End, LaneSocket],
 ) -> None:
     ours, theirs = ends
-    links = StepChannels({TASK: ours})
-    assert links.send(TASK, value("a"))
+    channels = StepChannels({TASK: ours})
+    assert channels.send(TASK, value("a"))
     assert sent(theirs) == ["a"]
-    links.holds = True
-    assert links.send(TASK, value("b"))
+    channels.holds = True
+    assert channels.send(TASK, value("b"))
     assert sent(theirs) == []
-    links.flush()
+    channels.flush()
     assert sent(theirs) == ["b"]
-    links.send(TASK, value("c"))
+    channels.send(TASK, value("c"))
     ours._socket.send_frame(Kind.ONE_WAY, NUMBERS[SEND_TENSOR.path], bytes(8) + b"\1\0\0\0\0d")
     assert sent(theirs) == ["c", "d"]
 
@@ -147,10 +147,10 @@ def test_there_is_room_again_for_as_much_as_the_other_side_has_taken(
     ours.deliver_to(lambda request: None)
     for _ in range(5):
         assert [ours.send(value("a", large), hold=False) for _ in range(5)] == [True] * 4 + [False]
-        there.pump()
+        there.receive()
         assert not ours.send(value("b", large), hold=False)  # nobody has said so yet
         assert there.send(value("back"), hold=False)
-        ours.pump()
+        ours.receive()
 
 
 def test_nothing_goes_to_a_task_without_a_link(ends: tuple[End, LaneSocket]) -> None:
@@ -160,7 +160,7 @@ def test_nothing_goes_to_a_task_without_a_link(ends: tuple[End, LaneSocket]) -> 
 def test_what_comes_before_anybody_takes_it_is_kept(ends: tuple[End, LaneSocket]) -> None:
     ours, theirs = ends
     put(theirs, value("a"))
-    ours.pump()
+    ours.receive()
     found: list[m.SendTensorRequest] = []
     ours.deliver_to(found.append)
     assert [request.rendezvous_key for request in found] == ["a"]
@@ -176,30 +176,30 @@ def test_values_that_come_in_one_piece_with_the_request_are_not_left_lying(
     assert request is not None
     assert request.header == b"request"
     found: list[m.SendTensorRequest] = []
-    lane_server._CalledLink(cast(Any, None), called).deliver_to(found.append)
+    lane_server._CalledChannel(cast(Any, None), called).deliver_to(found.append)
     assert [request.rendezvous_key for request in found] == ["a"]
 
 
 def test_a_waiting_step_takes_what_comes_over_its_links(ends: tuple[End, LaneSocket]) -> None:
     ours, theirs = ends
-    links, done = StepChannels({TASK: ours}), queue.SimpleQueue[int]()
-    links.deliver_to(lambda request: done.put(int(request.rendezvous_key)))
+    channels, done = StepChannels({TASK: ours}), queue.SimpleQueue[int]()
+    channels.deliver_to(lambda request: done.put(int(request.rendezvous_key)))
     for key in ("3", "4"):
         put(theirs, value(key))
-    assert [links.get(done, WITHIN_S) for _ in range(2)] == [3, 4]
+    assert [channels.get(done, WITHIN_S) for _ in range(2)] == [3, 4]
 
 
 def test_a_waiting_step_is_woken_by_other_threads(ends: tuple[End, LaneSocket]) -> None:
-    links, done = StepChannels({TASK: ends[0]}), queue.SimpleQueue[int]()
+    channels, done = StepChannels({TASK: ends[0]}), queue.SimpleQueue[int]()
 
     def wake() -> None:
         done.put(7)
-        links.wake()
+        channels.wake()
 
     for _ in range(50):
         thread = threading.Thread(target=wake)
         thread.start()
-        assert links.get(done, WITHIN_S) == 7
+        assert channels.get(done, WITHIN_S) == 7
         thread.join()
 
 
@@ -226,7 +226,7 @@ def test_what_is_no_value_is_refused(ends: tuple[End, LaneSocket], frame: list[A
     ours, theirs = ends
     theirs.send(frame)
     with pytest.raises(tf.errors.InvalidArgumentError):
-        ours.pump()
+        ours.receive()
 
 
 # -- whole steps ----------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ def test_a_value_that_comes_with_a_reply_before_there_is_a_link_is_not_lost(
     calls: list[Any] = []
     original = lane_client.Call.channel
 
-    def late(call: Any) -> Link:
+    def late(call: Any) -> LaneChannel:
         calls.append(call)
         while not call.done:  # as if it had been armed for input
             call.event()

@@ -13,7 +13,7 @@ from headrace.base.traits import CALLS_USER, MAY_WAIT
 from headrace.graph.graph import Operation
 
 
-def alone(
+def inline_callbacks(
     ops: Sequence[Operation], controls: Mapping[Operation, Sequence[Operation]]
 ) -> set[Operation]:
     """Those of `ops` (a whole program, inputs before users) that run a user's function and may keep the thread."""

@@ -1,4 +1,4 @@
-"""Effort: how much nodes may have to do, and where a step polls.
+"""Cost model: how much nodes may have to do, and where a step polls.
 
 Nothing is cut short: a step ends before a kernel (`plan.scheduling` says which), and in one only if that polls
 (`run.polling`).
@@ -21,7 +21,7 @@ _UNKNOWN_RANK = 1 << 12
 _HARDLY_ANYTHING = frozenset((ALIASES, HANDLE, OF_SHAPE, AT_ONCE))
 
 
-def effort(op: Operation) -> int:
+def cost(op: Operation) -> int:
     """Elements that the node looks at or makes, some more where each is worked on several times; 0: hardly anything."""
     spec = op.spec
     if spec is None or not _HARDLY_ANYTHING.isdisjoint(op.traits):
@@ -48,7 +48,7 @@ def _most(inputs: Sequence[Tensor], outputs: Sequence[Tensor], unknown: int) -> 
     return most
 
 
-class Pace:
+class PollSchedule:
     """The polls of a program, segment by segment."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Pace:
 
         again: what comes next may have been done before, and will be again.
         """
-        comes = max(map(effort, ops), default=0)
+        comes = max(map(cost, ops), default=0)
         if not comes:
             return False
         done = self._done.get(segment, 0)

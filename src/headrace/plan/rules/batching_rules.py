@@ -1,11 +1,11 @@
-"""By rows: how a node's work is done for many elements at once, one along axis 0 each.
+"""Batching rules: how a node's work is done for many elements at once, one along axis 0 each.
 
 A rule makes, for one node, a function of its inputs: those that vary from element to element stacked along a new axis
 0 ("rows"), the others as they are.  It gives the outputs stacked, exactly what the kernel makes of every element by
 itself, or raises, whatever; then somebody goes element by element.  A node whose op has no rule but is in `EACH` has
 its kernel called for every element.  No other op is run for many elements: kernels that take long or let other threads
 run, that remember something or draw random numbers, or that reach state.
-Called by: plan.pump.  Threads: rules when a plan is made, what they give in any step's thread.
+Called by: plan.batch_dequeuer.  Threads: rules when a plan is made, what they give in any step's thread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from headrace.ops.io.csv import decode_csv_rows
 from headrace.ops.io.examples import parse_example_rows
 
 Array = np.ndarray[Any, Any]
-ByRows = Callable[..., Any]
+Batched = Callable[..., Any]
 """Inputs, rows or not, to the output or the sequence of outputs, all of them rows."""
 
 
@@ -37,7 +37,7 @@ class Node:
     ranks: Sequence[int | None]
 
 
-Rule = Callable[[Node], "ByRows | None"]
+Rule = Callable[[Node], "Batched | None"]
 """None: not for this node."""
 
 
@@ -45,12 +45,12 @@ def _first_only(node: Node) -> bool:
     return node.rows[0] and not any(node.rows[1:])
 
 
-def _same(node: Node) -> ByRows:
+def _same(node: Node) -> Batched:
     """Element by element of one array: the kernel does not mind another axis."""
     return node.kernel
 
 
-def _cast(node: Node) -> ByRows | None:
+def _cast(node: Node) -> Batched | None:
     """Floats to integers, where C leaves much open, go one by one."""
     source, target = node.op.inputs[0].dtype, node.op.outputs[0].dtype
     if source.is_floating and target.is_integer:
@@ -58,7 +58,7 @@ def _cast(node: Node) -> ByRows | None:
     return node.kernel
 
 
-def _aligned(node: Node) -> ByRows | None:
+def _aligned(node: Node) -> Batched | None:
     """Two arrays that are broadcast: rows of one rank, or rows and something of no higher one."""
     a, b = node.ranks
     if a is None or b is None:
@@ -68,7 +68,7 @@ def _aligned(node: Node) -> ByRows | None:
     return node.kernel if (a >= b) == node.rows[0] or a == b else None
 
 
-def _packed(node: Node) -> ByRows | None:
+def _packed(node: Node) -> Batched | None:
     axis, rank = node.op.attrs["axis"], node.ranks[0]
     if rank is None or not -rank - 1 <= axis <= rank:
         return None
@@ -87,7 +87,7 @@ def _packed(node: Node) -> ByRows | None:
     return pack
 
 
-def _expanded(node: Node) -> ByRows | None:
+def _expanded(node: Node) -> Batched | None:
     rank = node.ranks[0]
     if not _first_only(node) or rank is None or np.size(node.known[1]) != 1:
         return None
@@ -98,7 +98,7 @@ def _expanded(node: Node) -> ByRows | None:
     return lambda values, _: np.expand_dims(values, place)
 
 
-def _reshaped(node: Node) -> ByRows | None:
+def _reshaped(node: Node) -> Batched | None:
     if not _first_only(node) or np.ndim(node.known[1]) != 1:
         return None
     shape = tuple(int(size) for size in node.known[1])
@@ -107,7 +107,7 @@ def _reshaped(node: Node) -> ByRows | None:
     return lambda values, _: values.reshape(len(values), *shape)
 
 
-def _transposed(node: Node) -> ByRows | None:
+def _transposed(node: Node) -> Batched | None:
     rank = node.ranks[0]
     if not _first_only(node) or np.ndim(node.known[1]) != 1:
         return None
@@ -118,7 +118,7 @@ def _transposed(node: Node) -> ByRows | None:
     return lambda values, _: values.transpose(places)
 
 
-def _sliced(node: Node) -> ByRows | None:
+def _sliced(node: Node) -> Batched | None:
     """Slice with begin and size that are known; nothing may be out of bounds."""
     if not _first_only(node) or np.ndim(node.known[1]) != 1 or np.ndim(node.known[2]) != 1:
         return None
@@ -138,20 +138,20 @@ def _sliced(node: Node) -> ByRows | None:
     return cut
 
 
-def _strided(node: Node) -> ByRows | None:
+def _strided(node: Node) -> Batched | None:
     if not _first_only(node) or any(np.ndim(vector) != 1 for vector in node.known[1:]):
         return None
     begin, end, strides = node.known[1:]
     return strided_slice_rows(node.op, begin, end, strides)
 
 
-def _csv(node: Node) -> ByRows | None:
+def _csv(node: Node) -> Batched | None:
     if not _first_only(node) or node.ranks[0] != 0:
         return None
     return decode_csv_rows(node.op, node.known[1:])
 
 
-def _example(node: Node) -> ByRows | None:
+def _example(node: Node) -> Batched | None:
     if not _first_only(node) or node.ranks[0] != 0:
         return None
     return parse_example_rows(node.op, node.known[1:])
@@ -176,7 +176,7 @@ _RULES |= dict.fromkeys(
 )
 
 
-def by_rows(node: Node) -> ByRows | None:
+def batched(node: Node) -> Batched | None:
     """How the node's work is done for many elements; None: with its kernel, one by one."""
     rule = _RULES.get(node.op.type)
     return None if rule is None else rule(node)
