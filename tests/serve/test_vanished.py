@@ -26,7 +26,7 @@ SERVER = """
 import sys, threading
 import headrace as tf
 from headrace.serve.master import session_reaper
-from headrace.serve.master import Master
+from headrace.serve.master.master import Master
 session_reaper._GONE_AFTER_S = 0.2
 closed, close = threading.Semaphore(0), Master._close_unused
 Master._close_unused = lambda *args: (close(*args), closed.release())
