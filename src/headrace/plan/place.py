@@ -252,8 +252,15 @@ class _Placer:
     def _first(self, spec: DeviceSpec) -> str | None:
         key = (spec.to_string(), self._soft)
         if key not in self._choices:
-            self._choices[key] = next((d for d in self._devices if spec.matches(_spec(d))), None)
+            self._choices[key] = self._matching(spec)
         return self._choices[key]
+
+    def _matching(self, spec: DeviceSpec) -> str | None:
+        # By no generator: what is raised while one that is not at its end goes away, as by Ctrl-C, Python drops.
+        for device in self._devices:
+            if spec.matches(_spec(device)):
+                return device
+        return None
 
     def _is_generator(self, op: Operation) -> bool:
         if op.inputs or len(op.outputs) != 1 or op.outputs[0]._dtype._is_ref_dtype:
