@@ -54,9 +54,12 @@ def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         wait_for_threads(leaks, SOON_S)
         leaks = new_since(before)
     if leaks:
-        gc.collect()  # unreferenced owners stop their threads, some in one more; it takes longer than most tests
-        wait_for_threads(new_since(before), GRACE_S)
-        leaks = new_since(before)
+        gc.collect()  # unreferenced owners stop their threads; it takes longer than most tests
+        leaks, waited = new_since(before), set[tuple[object, str]]()
+        while leaks - waited:  # some end in a thread of their own, which begins meanwhile
+            waited |= leaks
+            wait_for_threads(leaks, GRACE_S)
+            leaks = new_since(before)
     if leaks:
         names = "\n  ".join(sorted(text for _, text in leaks))
         pytest.fail(f"{request.node.name} left behind:\n  {names}", pytrace=False)
