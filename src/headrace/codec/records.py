@@ -31,12 +31,16 @@ _INFLATED_BYTES: Final = 1 << 20
 _WINDOW: Final = {ZLIB: zlib.MAX_WBITS, GZIP: zlib.MAX_WBITS + 16}
 
 
+def masked(crc: int) -> int:
+    """A CRC-32C as files have it."""
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+
+
 def masked_crc(data: bytes) -> int:
     """The checksum of `data` as files have it."""
     from google_crc32c import value  # takes its time to load
 
-    crc: int = value(data)
-    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+    return masked(value(data))
 
 
 def framed(record: bytes) -> bytes:

@@ -1,0 +1,287 @@
+"""Tensor bundles: the bytes of checkpoints (format V2), an index that is a sorted table and shards of plain data.
+
+``PREFIX.index`` has a `BundleHeaderProto` under the empty key and a `BundleEntryProto` for each tensor: type, shape,
+and where in which shard its bytes are, with their masked CRC-32C.  ``PREFIX.data-00000-of-00002`` is the bytes of
+tensors, one behind the other: numbers as they lie in memory, little-endian; strings as their lengths (varints), a
+checksum of the lengths, and then their bytes.  A tensor that was saved in parts has an entry with the whole shape and
+the parts' places instead of data, and an entry of its own for each part (`codec.ordered`).
+No I/O here: a `Writer` hands on pieces for a shard, a `Reader` asks for ranges of shards.
+Called by: ops.io.checkpoints, training.checkpoints.  Threads: a Writer one; a Reader any, one at a time.
+Source: TF 1.15 core/util/tensor_bundle/tensor_bundle.cc and core/protobuf/tensor_bundle.proto, for the format
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from headrace.base import dtypes, errors
+from headrace.codec import protos as pb
+from headrace.codec import sorted_table
+from headrace.codec.ordered import WHOLE, Extent, slice_key
+from headrace.codec.records import masked
+from headrace.codec.tensors import shape_to_proto
+from headrace.codec.varints import packed, unpacked
+
+Array = np.ndarray[Any, Any]
+Buffer = bytes | np.ndarray[Any, np.dtype[np.uint8]]
+"""Bytes, or an array of them, which is as good for files and checksums."""
+
+VERSION: Final = 1
+"""Of the format, as TensorFlow writes it."""
+
+HEADER_KEY: Final = b""
+_NO_DATA: Final = (dtypes.resource, dtypes.variant)
+_LENGTHS_CHECK: Final = struct.Struct("<I")
+_MOST_SHORT: Final = 0xFFFFFFFF
+
+
+def index_name(prefix: str) -> str:
+    """The file of the index."""
+    return f"{prefix}.index"
+
+
+def shard_name(prefix: str, shard: int, count: int) -> str:
+    """The file of a shard's data."""
+    return f"{prefix}.data-{shard:05d}-of-{count:05d}"
+
+
+# -- values to bytes ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A tensor's bytes in a shard."""
+
+    pieces: list[Buffer]
+    size: int
+    crc: int
+
+
+def encoded(value: Array, dtype: dtypes.DType) -> Encoded:
+    """The bytes of a tensor; without a copy where `value` is contiguous.
+
+    Raises Unimplemented for types that are no data (resources, variants).
+    """
+    if dtype is dtypes.string:
+        return _encoded_strings(value)
+    if dtype in _NO_DATA:
+        raise errors.unimplemented(
+            f"tensors of type {dtype.name} have no place in a checkpoint; save what they stand for"
+        )
+    content = np.ascontiguousarray(_little_endian(value)).reshape(-1).view(np.uint8)
+    return Encoded([content], content.nbytes, masked(_crc(0, content)))
+
+
+def _little_endian(value: Array) -> Array:
+    if sys.byteorder == "big":
+        return value.byteswap()
+    return value
+
+
+def _crc(crc: int, content: Buffer) -> int:
+    """The CRC-32C of what had `crc` and `content` behind it."""
+    from google_crc32c import extend  # takes its time to load
+
+    found: int = extend(crc, content)
+    return found
+
+
+def _encoded_strings(value: Array) -> Encoded:
+    strings = [bytes(each) for each in value.reshape(-1)]
+    lengths, crc = b"".join(packed(len(each)) for each in strings), _length_crc(map(len, strings))
+    check = _LENGTHS_CHECK.pack(masked(crc))
+    content = b"".join(strings)
+    crc = _crc(_crc(crc, check), content)
+    return Encoded([lengths, check, content], len(lengths) + len(check) + len(content), masked(crc))
+
+
+def _length_crc(lengths: Iterable[int]) -> int:
+    """Of lengths as numbers of four bytes, of eight where four are too few."""
+    return _crc(
+        0,
+        b"".join(each.to_bytes(4 if each <= _MOST_SHORT else 8, "little") for each in lengths),
+    )
+
+
+# -- bytes to values ------------------------------------------------------------------------------
+
+
+def decoded(content: bytes, dtype: dtypes.DType, sizes: tuple[int, ...]) -> Array:
+    """The tensor, an array of its own.  Raises ValueError for bytes that do not fit, Unimplemented for its type."""
+    if dtype is dtypes.string:
+        return _decoded_strings(content, sizes)
+    if dtype in _NO_DATA:
+        raise errors.unimplemented(
+            f"tensors of type {dtype.name} cannot be restored from a checkpoint"
+        )
+    kind = np.dtype(dtype.as_numpy_dtype)
+    count = _count(sizes)
+    if len(content) != count * kind.itemsize:
+        raise ValueError(f"{len(content)} bytes are no {count} elements of {kind.itemsize}")
+    raw = np.frombuffer(bytearray(content), np.uint8)
+    if kind == np.bool_ and raw.size and raw.max() > 1:
+        raise ValueError("a bool is 0 or 1")
+    return _little_endian(raw.view(kind)).reshape(sizes)
+
+
+def _count(sizes: Sequence[int]) -> int:
+    count = 1
+    for size in sizes:
+        count *= size
+    return count
+
+
+def _decoded_strings(content: bytes, sizes: tuple[int, ...]) -> Array:
+    count, at, lengths = _count(sizes), 0, []
+    for _ in range(count):
+        length, at = unpacked(content, at)
+        lengths.append(length)
+    check = _LENGTHS_CHECK.pack(masked(_length_crc(lengths)))
+    if content[at : at + len(check)] != check:
+        raise ValueError("the checksum of the strings' lengths does not fit")
+    at += len(check)
+    if at + sum(lengths) != len(content):
+        raise ValueError(f"{len(content) - at} bytes are no strings of {sum(lengths)} together")
+    found = np.empty(count, object)
+    for place, length in enumerate(lengths):
+        found[place] = content[at : at + length]
+        at += length
+    return found.reshape(sizes)
+
+
+def content_crc(entry: pb.BundleEntryProto, content: bytes) -> int:
+    """What the entry's checksum should be, of the bytes that were read."""
+    if entry.dtype != pb.DT_STRING:
+        return masked(_crc(0, content))
+    at, lengths = 0, []
+    for _ in range(_count(_sizes(entry.shape))):
+        length, at = unpacked(content, at)
+        lengths.append(length)
+    return masked(_crc(_length_crc(lengths), content[at:]))
+
+
+def _sizes(shape: pb.TensorShapeProto) -> tuple[int, ...]:
+    return tuple(dim.size for dim in shape.dim)
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+
+def extents_of(proto: pb.TensorSliceProto) -> tuple[Extent, ...]:
+    """(start, length) of each dimension; a length that is not said is the whole."""
+    return tuple(
+        (each.start, each.length if each.HasField("length") else WHOLE) for each in proto.extent
+    )
+
+
+def slice_proto(extents: Sequence[Extent]) -> pb.TensorSliceProto:
+    """The message of a part."""
+    found = pb.TensorSliceProto()
+    for start, length in extents:
+        each = found.extent.add()
+        if length != WHOLE:
+            each.start, each.length = start, length
+    return found
+
+
+def ranges(extents: Sequence[Extent], sizes: Sequence[int]) -> tuple[slice, ...]:
+    """A part of a tensor of `sizes`, as an index."""
+    return tuple(
+        slice(0, size) if length == WHOLE else slice(start, start + length)
+        for (start, length), size in zip(extents, sizes, strict=True)
+    )
+
+
+# -- bundles --------------------------------------------------------------------------------------
+
+
+class Writer:
+    """One shard and its index, as it is written."""
+
+    def __init__(self, write: Callable[[Buffer], object]) -> None:
+        """write: takes the next bytes of the shard."""
+        self._write = write
+        self._offset = 0
+        self._entries: dict[bytes, pb.BundleEntryProto] = {}
+
+    def add(self, name: str, value: Array, dtype: dtypes.DType) -> None:
+        """A tensor.  Raises InvalidArgument if the name was there before, Unimplemented for its type."""
+        self._claim(name.encode(), f"tensor {name!r}")
+        self._entries[name.encode()] = self._stored(value, dtype)
+
+    def add_slice(
+        self,
+        name: str,
+        sizes: Sequence[int],
+        extents: Sequence[Extent],
+        value: Array,
+        dtype: dtypes.DType,
+    ) -> None:
+        """A part of a tensor of `sizes`; several calls make the whole.
+
+        Raises InvalidArgument: the parts do not agree on shape and type, or one comes twice.
+        """
+        key = name.encode()
+        whole = self._entries.get(key)
+        shape = shape_to_proto(tuple(sizes))
+        if whole is None:
+            if not name:
+                self._claim(key, "a part")
+            whole = self._entries[key] = pb.BundleEntryProto(dtype=_number(dtype), shape=shape)
+        elif not whole.slices:
+            raise errors.invalid_argument(
+                f"tensor {name!r} is in the checkpoint as a whole, and a part of it comes"
+            )
+        elif whole.dtype != dtype.as_datatype_enum or whole.shape != shape:
+            raise errors.invalid_argument(
+                f"parts of {name!r} do not agree: one is of {list(_sizes(whole.shape))}, another of {list(sizes)} "
+                f"{dtype.name}"
+            )
+        part = slice_key(name, extents)
+        self._claim(part, f"part {list(extents)} of {name!r}")
+        whole.slices.append(slice_proto(extents))
+        self._entries[part] = self._stored(value, dtype)
+
+    def index(self, shards: int = 1) -> Iterator[bytes]:
+        """The index of all that was added, in pieces."""
+        return written(self._entries, shards)
+
+    def _claim(self, key: bytes, what: str) -> None:
+        if not key or key in self._entries:
+            raise errors.invalid_argument(
+                f"{what} needs a name"
+                if not key
+                else f"Adding duplicate key: {what} is in the checkpoint already"
+            )
+
+    def _stored(self, value: Array, dtype: dtypes.DType) -> pb.BundleEntryProto:
+        data = encoded(value, dtype)
+        entry = pb.BundleEntryProto(
+            dtype=_number(dtype),
+            shape=shape_to_proto(np.shape(value)),
+            offset=self._offset,
+            size=data.size,
+            crc32c=data.crc,
+        )
+        for piece in data.pieces:
+            self._write(piece)
+        self._offset += data.size
+        return entry
+
+
+def _number(dtype: dtypes.DType) -> Any:
+    return dtype.as_datatype_enum
+
+
+def written(entries: dict[bytes, pb.BundleEntryProto], shards: int) -> Iterator[bytes]:
+    """An index, in pieces."""
+    header = pb.BundleHeaderProto(num_shards=shards, version=pb.VersionDef(producer=VERSION))
+    rows = [(HEADER_KEY, header.SerializeToString())]
+    rows += [(key, entries[key].SerializeToString()) for key in sorted(entries)]
+    return sorted_table.written(rows)
