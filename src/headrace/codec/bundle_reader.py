@@ -2,7 +2,7 @@
 
 A tensor that was saved in parts is put together from those that a wanted part meets, however it was cut then.
 No I/O here: a `Reader` asks for ranges of the index and of shards.
-Called by: ops.io.checkpoints, training.checkpoints.  Threads: any, one at a time.
+Called by: nobody yet; for the ops that save and restore.  Threads: any, one at a time.
 Source: TF 1.15 core/util/tensor_bundle/tensor_bundle.cc, for the format; phrases of errors as of 2.21
 """
 

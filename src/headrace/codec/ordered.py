@@ -2,7 +2,7 @@
 
 A part's key is 0, the tensor's name, its rank, and (start, length) of each dimension; the whole of a dimension has
 start 0 and length -1.  Names end with 00 01; 00 within one is 00 FF, and FF is FF 00.
-Called by: codec.tensor_bundle, codec.slice_files.  Pure.
+Called by: codec.tensor_bundle.  Pure.
 Source: TF 1.15 core/lib/strings/ordered_code.cc and core/util/saved_tensor_slice_util.cc, for the format
 """
 

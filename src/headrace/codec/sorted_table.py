@@ -6,7 +6,7 @@ entries, then the places of those that do not lean on the key before them (*rest
 the length of what its key shares with the key before, of the rest of the key and of the value, then both.  Each block
 is followed by its compression and a masked CRC-32C.
 No I/O here: a writer gives pieces to whoever asks, a `Table` asks for the bytes of a range.
-Called by: codec.tensor_bundle, codec.slice_files.  Threads: a Table any, if its `read` allows it; a writer one.
+Called by: codec.tensor_bundle.  Threads: a Table any, if its `read` allows it; a writer one.
 Source: TF 1.15 core/lib/io/{table_builder,format,block}.cc and LevelDB's doc/table_format.md, for the format
 """
 

@@ -6,7 +6,7 @@ tensors, one behind the other: numbers as they lie in memory, little-endian; str
 checksum of the lengths, and then their bytes.  A tensor that was saved in parts has an entry with the whole shape and
 the parts' places instead of data, and an entry of its own for each part (`codec.ordered`).
 No I/O here: a `Writer` hands on pieces for a shard, a `Reader` asks for ranges of shards.
-Called by: ops.io.checkpoints, training.checkpoints.  Threads: a Writer one; a Reader any, one at a time.
+Called by: nobody yet; for the ops that save and restore.  Threads: a Writer one; a Reader any, one at a time.
 Source: TF 1.15 core/util/tensor_bundle/tensor_bundle.cc and core/protobuf/tensor_bundle.proto, for the format
 """
 
