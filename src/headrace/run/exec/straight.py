@@ -95,6 +95,8 @@ def _by_rows(instructions: Sequence[Instruction]) -> Run:
     """The loop that executes instructions."""
     executed = [row_of(each) for each in instructions]
     count = len(executed)
+    if count == 1 and executed[0][2] is not None:
+        return _alone(instructions[0])
 
     def run(r: Registers) -> None:
         rows = iter(executed)
@@ -109,6 +111,19 @@ def _by_rows(instructions: Sequence[Instruction]) -> Run:
         except Exception as error:  # every failure of a kernel becomes an error that names its node
             failed = instructions[count - length_hint(rows) - 1]
             raise explain(error, failed.node, failed.given(r), r[0]) from cause(error)
+
+    return run
+
+
+def _alone(instruction: Instruction) -> Run:
+    """The only one, of two inputs, which needs no loop: so are conditions and bodies of many loops."""
+    kernel, first, second, out = row_of(instruction)
+
+    def run(r: Registers) -> None:
+        try:
+            r[out] = kernel(r[first], r[second])
+        except Exception as error:  # every failure of a kernel becomes an error that names its node
+            raise explain(error, instruction.node, instruction.given(r), r[0]) from cause(error)
 
     return run
 
