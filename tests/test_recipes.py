@@ -74,8 +74,15 @@ def copy(tmp_path: Path) -> Path:
 
 
 def run(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python there; what it says."""
-    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    """Run Python there; what it says.
+
+    What is compiled is not kept: a file that changes within a second, and not in size, would be taken for the old one.
+    """
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(root / "src"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     return subprocess.run(
         [sys.executable, *words],
         cwd=root,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -96,9 +97,13 @@ class AtLine:
 def interrupted(
     call: Callable[[], object], line: int, where: Where = interrupts.is_changing
 ) -> bool:
-    """Call it with a Ctrl-C at that line; False if it has fewer.  It is heard."""
+    """Call it with a Ctrl-C at that line; False if it has fewer.  It is heard.
+
+    The collector is off: what Python raises in its callbacks (hypothesis has one) is told to nobody.
+    """
     at = AtLine(line, where)
     before = sys.gettrace()
+    gc.disable()
     try:
         sys.settrace(at)
         try:
@@ -110,6 +115,8 @@ def interrupted(
             pytest.fail("nobody was interrupted")
     except KeyboardInterrupt:
         assert at.came
+    finally:
+        gc.enable()
     return at.came
 
 
