@@ -38,13 +38,13 @@ def _most(inputs: Sequence[Tensor], outputs: Sequence[Tensor], unknown: int) -> 
     most = 1
     for tensor in (*inputs, *outputs):
         raw = tensor._raw
-        size = 1
-        if raw is None:
-            size = unknown
-        elif raw:
+        if raw:
+            size = 1
             for dimension in raw:
                 size *= _UNKNOWN if dimension is None else dimension
-        most = max(most, size)
+            most = max(most, size)
+        elif raw is None:
+            most = max(most, unknown)
     return most
 
 

@@ -5,14 +5,14 @@ Called by: plan.compile.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from headrace.base.traits import HANDLE, POLLS, SHARES
 from headrace.plan import check
 from headrace.plan.binding import SCALAR_KINDS
 from headrace.plan.ir import BRANCH, LOOP, NODE, POLL, RELEASE, Instr, Step, instrs
 from headrace.plan.memoization import SHAPES
-from headrace.plan.nesting import Loop, Required, Select
+from headrace.plan.nesting import Conditions, Loop, Required, Select
 from headrace.plan.registers import is_fresh
 from headrace.run.exec import branches
 from headrace.run.exec import instructions as does
@@ -26,31 +26,30 @@ _ALONE = frozenset((BRANCH, LOOP, SHAPES))
 
 def emit(step: Step, before: Step) -> Program:
     """The program.  before: the step as it was before `registers`."""
-    request, infos = step.request, step.request.infos
+    request, infos, registers = step.request, step.request.infos, step.registers
     facts, aliases = before.facts, before.values.aliases
     returns = [
         Return(
-            register,
-            not is_fresh(value, facts) or before.results.count(value) > 1,
+            registers[value],
+            not is_fresh(value, facts) or step.results.count(value) > 1,
             value in aliases,
             infos(tensor.op),
         )
-        for register, value, tensor in zip(
-            step.results, before.results, request.returns, strict=True
-        )
+        for value, tensor in zip(step.results, request.returns, strict=True)
     ]
     scalars = [
         place for place, tensor in enumerate(request.args, 1)
         if tensor._raw == () and tensor._dtype._base.np.kind in SCALAR_KINDS
     ]  # fmt: skip
-    assert step.template is not None
-    everything = list(instrs(step.code))
-    kinds = [instr.op.traits for instr in everything if instr.what == NODE]
+    everything = [*instrs(step.code)] if step.nests else step.code
+    kinds = {instr.op.traits for instr in everything if instr.what == NODE}
     shares = any(SHARES in traits for traits in kinds)
     shares = shares or any(each.body and each.what not in _ALONE for each in everything)
+    preloaded = [
+        (infos(op), tuple([registers[value] for value in values])) for op, values in step.loaded
+    ]
     return Program(
-        step.template, len(request.args), _items(step), returns,
-        [(infos(op), registers) for op, registers in step.loaded], scalars,
+        [*step.template], len(request.args), _items(step), returns, preloaded, scalars,
         shares, any(POLLS in traits for traits in kinds),
     )  # fmt: skip
 
@@ -82,7 +81,7 @@ def _items(step: Step) -> list[Item]:
 
 
 def _segment(code: list[Instr], step: Step) -> Segment:
-    return Segment([_instruction(instr, step) for instr in code], any(map(_computes, code)))
+    return Segment(_instructions(code, step), any(map(_computes, code)))
 
 
 def _computes(instr: Instr) -> bool:
@@ -93,44 +92,68 @@ def _computes(instr: Instr) -> bool:
 
 
 def _code(code: Iterable[Instr], step: Step) -> Code:
-    return Code([_instruction(instr, step) for instr in code], FEWEST_INSIDE)
+    return Code(_instructions(code, step), FEWEST_INSIDE)
 
 
-def _instruction(instr: Instr, step: Step) -> Instruction:
-    inputs, outputs = instr.inputs, instr.outputs
-    node, kernel = step.request.infos(instr.op), instr.kernel
-    kind = CALL
-    if instr.what == BRANCH:
-        kernel, kind = (
-            branches.guarded(tuple(instr.detail), _code(instr.body[0].code, step)),
-            NESTED,
+def _instructions(code: Iterable[Instr], step: Step) -> list[Instruction]:
+    infos, register = step.request.infos, step.registers
+    made = []
+    for instr in code:
+        kernel, kind, over = instr.kernel, CALL, instr.over
+        if instr.what != NODE:
+            kernel, kind = _of_runtime(instr, step)
+        elif not instr.op.spec.single_output:  # type: ignore[union-attr]
+            kind = MANY
+        assert kernel is not None
+        made.append(
+            Instruction(
+                kernel,
+                tuple([register[value] for value in instr.inputs]),
+                tuple([register[value] for value in instr.outputs]),
+                infos(instr.op),
+                kind,
+                over if over < 0 else register[over],
+            )
         )
-    elif instr.what == LOOP:
-        kernel, kind = _loop(instr, step), NESTED
-    elif instr.what == RELEASE:
-        kernel, kind = does.release(outputs), does.RELEASE
-    elif isinstance(instr.detail, Select):
-        condition = inputs[0], instr.detail.way
-        kernel, kind = branches.select(condition, inputs[1], inputs[2], outputs[0]), WHOLE
-    elif isinstance(instr.detail, Required):
-        kernel = branches.required(tuple(instr.detail.conditions), instr.detail.name)
-        kind = WHOLE
-    elif instr.what == POLL:
-        kind = WHOLE
-    elif instr.body:
-        kind = CALL if len(outputs) == 1 else MANY
-    elif instr.what == NODE and instr.op.spec is not None and not instr.op.spec.single_output:
-        kind = MANY
-    assert kernel is not None
-    return Instruction(kernel, inputs, outputs, node, kind, instr.over)
+    return made
+
+
+def _of_runtime(instr: Instr, step: Step) -> tuple[does.Kernel | None, int]:
+    """What is no node of its own: (kernel, kind)."""
+    detail, register = instr.detail, step.registers
+    if instr.what == BRANCH:
+        conditions = _conditions(detail, register)
+        return branches.guarded(conditions, _code(instr.body[0].code, step)), NESTED
+    if instr.what == LOOP:
+        return _loop(instr, step), NESTED
+    if instr.what == RELEASE:
+        return does.release(tuple([register[value] for value in instr.outputs])), does.RELEASE
+    if isinstance(detail, Select):
+        condition, yes, no = [register[value] for value in instr.inputs]
+        target = register[instr.outputs[0]]
+        return branches.select((condition, detail.way), yes, no, target), WHOLE
+    if isinstance(detail, Required):
+        return branches.required(_conditions(detail.conditions, register), detail.name), WHOLE
+    if instr.what == POLL:
+        return instr.kernel, WHOLE
+    return instr.kernel, CALL if len(instr.outputs) == 1 or not instr.body else MANY
+
+
+def _conditions(of: Conditions, register: Mapping[int, int]) -> branches.Conditions:
+    return tuple([(register[value], way) for value, way in of])
 
 
 def _loop(instr: Instr, step: Step) -> does.Kernel:
     detail: Loop = instr.detail
+    register = step.registers
+    variables, starts, nexts = (
+        [register[value] for value in values]
+        for values in (detail.variables, detail.starts, detail.nexts)
+    )
     head, body, tail = (_code(part.code, step) for part in instr.body)
-    node, first = step.request.infos(instr.op), min(detail.variables, default=0)
+    node, first = step.request.infos(instr.op), min(variables, default=0)
     return branches.Loop(
-        node, detail.pred, first, detail.starts, detail.nexts, head, body, tail
+        node, register[detail.pred], first, starts, nexts, head, body, tail
     ).kernel()
 
 
@@ -138,13 +161,15 @@ def _waiter(instr: Instr, step: Step) -> Waiter:
     spec = instr.op.spec
     assert spec is not None
     assert instr.kernel is not None
-    single = spec.single_output
-    store = does.storing(instr.outputs, single)
+    single, register = spec.single_output, step.registers
+    inputs = tuple([register[value] for value in instr.inputs])
+    outputs = tuple([register[value] for value in instr.outputs])
+    store = does.storing(outputs, single)
     if check.enabled:
         store = check.checked_store(store, instr.op, single)
     if spec.finish_fn is not None:
         store = does.finishing(spec.finish_fn, store)
     node = step.request.infos(instr.op)
     return Waiter(
-        node, instr.kernel, instr.inputs, store, instr.outputs, computes=spec.prompt_fn is None
+        node, instr.kernel, inputs, store, outputs, computes=spec.prompt_fn is None
     )

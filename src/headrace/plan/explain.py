@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from headrace.base import shapes as shape_rules
@@ -73,46 +74,48 @@ def general(ops: Iterable[Operation], why: str) -> None:
 
 def text(step: Step) -> str:
     """All instructions, a line each."""
-    letter = "v" if step.template is None else "r"
-    lines = list(_lines(step.code, step.values, letter, "  "))
+    name = partial(_name, step.registers)
+    lines = list(_lines(step.code, step.values, name, "  "))
     for op, values in step.loaded:
-        if step.template is not None:
-            made = ", ".join(f"r{value}" for value in values)
-            lines.insert(0, f"  {made} = {op.type}  {op.name}")
-    results = ", ".join(_name(letter, value, step) for value in step.results)
+        if step.registers:
+            lines.insert(0, f"  {', '.join(map(name, values))} = {op.type}  {op.name}")
+    known = () if step.registers else step.values.constants
+    results = ", ".join(
+        name(value) + (" (a constant)" if value in known else "") for value in step.results
+    )
     return "".join(f"{line}\n" for line in [*lines, f"  return {results}".rstrip()])
 
 
-def _name(letter: str, value: int, step: Step) -> str:
-    if letter == "v" and value in step.values.constants:
-        return f"v{value} (a constant)"
-    return f"{letter}{value}"
+Name = Callable[[int], str]
+"""(value) -> what a reader is shown."""
 
 
-def _lines(code: Iterable[Instr], values: Values, letter: str, indent: str) -> Iterator[str]:
+def _name(registers: Mapping[int, int], value: int) -> str:
+    return f"r{registers[value]}" if registers else f"v{value}"
+
+
+def _lines(code: Iterable[Instr], values: Values, name: Name, indent: str) -> Iterator[str]:
     segment: frozenset[int] = frozenset()
     for instr in code:
         if instr.after != segment and instr.waiter < 0 and indent == "  ":
             segment = instr.after
             yield f"{indent}after {', '.join(f'w{n}' for n in sorted(segment)) or 'nothing'}:"
-        yield indent + _line(instr, values, letter)
+        yield indent + _line(instr, values, name)
         if instr.what == BRANCH:
-            yield from _lines(instr.body[0].code, values, letter, indent + "  ")
+            yield from _lines(instr.body[0].code, values, name, indent + "  ")
         elif instr.what == LOOP:
             for part, body in zip(("head", "body", "tail"), instr.body, strict=True):
                 yield f"{indent}  {part}:"
-                yield from _lines(body.code, values, letter, indent + "    ")
+                yield from _lines(body.code, values, name, indent + "    ")
 
 
-def _line(instr: Instr, values: Values, letter: str) -> str:
-    numbers = instr.values or instr.outputs
+def _line(instr: Instr, values: Values, name: Name) -> str:
     if instr.what in (BRANCH, LOOP):
-        return _nesting(instr, letter)
-    shown = zip(instr.outputs, numbers, strict=False)
-    made = ", ".join(_typed(f"{letter}{at}", values, value) for at, value in shown)
-    given = ", ".join(f"{letter}{value}" if value else "step" for value in instr.inputs)
+        return _nesting(instr, name)
+    made = ", ".join(_typed(name(value), values, value) for value in instr.outputs)
+    given = ", ".join(name(value) if value else "step" for value in instr.inputs)
     if instr.over >= 0:
-        given += f" over {letter}{instr.over}"
+        given += f" over {name(instr.over)}"
     line = f"{made} = {_what(instr)}({given})" if made else f"{_what(instr)}({given})"
     notes = [_nodes(instr.nodes)] if instr.nodes else [f"for {instr.op.name}"]
     if instr.waiter >= 0:
@@ -141,17 +144,15 @@ def _what(instr: Instr) -> str:
     return instr.what if name in ("", "go_on", "tell") else name
 
 
-def _nesting(instr: Instr, letter: str) -> str:
+def _nesting(instr: Instr, name: Name) -> str:
     detail = instr.detail
     if not isinstance(detail, Loop):
-        wanted = " and ".join(f"{'' if way else 'not '}{letter}{at}" for at, way in detail)
+        wanted = " and ".join(f"{'' if way else 'not '}{name(value)}" for value, way in detail)
         return f"if {wanted}:"
-
-    def listed(numbers: Iterable[int]) -> str:
-        return ", ".join(f"{letter}{number}" for number in numbers)
-
-    variables, starts, nexts = map(listed, (detail.variables, detail.starts, detail.nexts))
-    return f"while {letter}{detail.pred}: {variables} from {starts}, then {nexts}  {instr.op.name}"
+    variables, starts, nexts = (
+        ", ".join(map(name, values)) for values in (detail.variables, detail.starts, detail.nexts)
+    )
+    return f"while {name(detail.pred)}: {variables} from {starts}, then {nexts}  {instr.op.name}"
 
 
 def _typed(name: str, values: Values, value: int) -> str:

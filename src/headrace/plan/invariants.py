@@ -5,6 +5,8 @@ Called by: plan.passes, under HEADRACE_CHECK=1.  Threads: any.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from headrace.base.traits import CONTROL_FLOW
@@ -94,49 +96,42 @@ def check_kernels(before: Step, after: Step) -> None:
 
 def check_registers(before: Step, after: Step) -> None:
     """Whoever reads a register finds the value that it wants there; nothing is read that has been let go of."""
+    assert [i for i in after.code if i.what != RELEASE] == before.code, "an instruction is lost"
     holds: dict[int, int] = {n: n for n in range(before.values.num_args + 1)}
-    assert after.template is not None
     for register, content in enumerate(after.template):
         assert content is None or register > before.values.num_args
-    _follow(before.code, after.code, holds, before, after)
-    for value, register in zip(before.results, after.results, strict=True):
-        _expect(holds, register, value, before, after, "the end of the step")
+    _follow(after.code, holds, after)
+    for value in after.results:
+        _expect(holds, value, after, "the end of the step")
 
 
-def _follow(
-    before: list[Instr], after: list[Instr], holds: dict[int, int], was: Step, now: Step
-) -> None:
-    wanted = iter(before)
-    for instr in after:
+def _follow(code: Iterable[Instr], holds: dict[int, int], step: Step) -> None:
+    """holds: the value in each register, of those that have one."""
+    registers = step.registers
+    for instr in code:
         if instr.what == RELEASE:
-            for register in instr.outputs:
-                del holds[register]
+            for value in instr.outputs:
+                del holds[registers[value]]
             continue
-        original = next(wanted)
         if instr.what in (BRANCH, LOOP):
             detail = instr.detail
             if isinstance(detail, Loop):
-                holds.update(zip(detail.variables, original.detail.variables, strict=True))
-            for old, new in zip(original.body, instr.body, strict=True):
-                _follow(old.code, new.code, holds, was, now)
+                holds.update((registers[value], value) for value in detail.variables)
+            for body in instr.body:
+                _follow(body.code, holds, step)
             continue
-        for register, value in zip(instr.inputs, original.inputs, strict=True):
-            _expect(holds, register, value, was, now, repr(instr.op.name))
-        for register, value in zip(instr.outputs, original.outputs, strict=True):
-            holds[register] = value
-    assert next(wanted, None) is None, "an instruction is lost"
+        for value in instr.inputs:
+            _expect(holds, value, step, repr(instr.op.name))
+        holds.update((registers[value], value) for value in instr.outputs)
 
 
-def _expect(
-    holds: dict[int, int], register: int, value: int, was: Step, now: Step, who: str
-) -> None:
-    known = was.values.constants.get(value)
+def _expect(holds: dict[int, int], value: int, step: Step, who: str) -> None:
+    register, known = step.registers[value], step.values.constants.get(value)
     if register in holds or known is None:
         found = holds.get(register)
         assert found == value, f"{who} wants value {value}, and register {register} has {found}"
         return
-    assert now.template is not None
-    there = now.template[register]
+    there = step.template[register]
     assert there is known or np.shape(there) == np.shape(known), f"{who} finds no constant {value}"
 
 

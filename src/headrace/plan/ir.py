@@ -1,8 +1,7 @@
 """The step IR: what is to be done in a step on one task, between the graph and the program that runs.
 
 A `Step` is a list of `Instr`, inputs before users.  Values are numbers: 0 is the step itself (what a kernel may ask of
-the runtime), then come the arguments, then constants and results, each made once; after the pass `registers` they are
-registers, which are used again.  What is known of a value whatever happens to the instructions is in `Values`: it goes
+the runtime), then come the arguments, then constants and results, each made once.  What is known of a value whatever happens to the instructions is in `Values`: it goes
 from version to version.  `Facts` are of one version, computed once and only if somebody asks.
 Branches, loops and groups have nested steps (`Instr.body`), whose values are numbered as those around them.
 Called by: plan.passes and all that it lists.  Threads: a step belongs to who compiles it.
@@ -53,7 +52,7 @@ class Instr:
     what: `NODE` or the name of its rule, or what else it is; `kernel` is known from the pass `kernels` on, but for what
     is no node.  body: nested steps; a group's is its nodes one by one.  over: an input whose memory takes the result.
     refers: which inputs, by place, a group wants as references.  detail: what its kind knows beside (`plan.nesting`,
-    `plan.rules`).  values: after `registers`, what its outputs were before.
+    `plan.rules`).
     """
 
     op: Operation
@@ -71,14 +70,12 @@ class Instr:
     over: int = -1
     refers: frozenset[int] = NOTHING
     detail: Any = None
-    values: tuple[int, ...] = ()
 
     def changed(self, **fields: Any) -> Instr:
         """A copy with other fields."""
         copy = Instr(
             self.op, self.nodes, self.inputs, self.outputs, self.effects, self.device, self.controls,
             self.after, self.waiter, self.what, self.kernel, self.body, self.over, self.refers, self.detail,
-            self.values,
         )  # fmt: skip
         for name, value in fields.items():
             setattr(copy, name, value)
@@ -148,8 +145,9 @@ class Request:
 class Step:
     """One version.  results: the values that leave it, as `request.returns`; of a nested step what is wanted of it.
 
-    args: of a group's nested step, the values that stand there for the inputs of the group.  template, num_registers:
-    after `registers`, what they hold at first.  loaded: nodes that are constants, with their values.
+    args: of a group's nested step, the values that stand there for the inputs of the group.  loaded: nodes that are
+    constants, with their values.  registers: from the pass `registers` on, where each value stands; template: what is
+    in them at first.
     """
 
     request: Request
@@ -157,20 +155,26 @@ class Step:
     code: list[Instr]
     results: list[int]
     args: Sequence[int] = ()
-    template: list[Any] | None = None
     loaded: list[tuple[Operation, tuple[int, ...]]] = field(default_factory=list)
     nests: bool = False
+    registers: dict[int, int] = field(default_factory=dict)
+    template: Sequence[Any] = ()
 
     def with_code(self, code: list[Instr], results: list[int] | None = None) -> Step:
         """The next version."""
         return Step(
             self.request, self.values, code, self.results if results is None else results, self.args,
-            self.template, self.loaded, self.nests,
+            self.loaded, self.nests,
         )  # fmt: skip
 
     def nested(self, code: list[Instr], results: Sequence[int], args: Sequence[int] = ()) -> Step:
         """A step inside."""
         return Step(self.request, self.values, code, list(results), args)
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        """Types of the nodes."""
+        return frozenset({instr.op.type for instr in self.code})
 
     @cached_property
     def facts(self) -> Facts:

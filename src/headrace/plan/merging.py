@@ -30,13 +30,15 @@ def merge(step: Step) -> Step:
     comparable: dict[str, OpSpec | None] = {}
     code: list[Instr] = []
     place: dict[int, int] = {}  # of who gives a value
+    others: dict[int, list[Operation]] = {}  # nodes that one stands for beside its own, by place
     for instr in step.code:
         if same and not same.keys().isdisjoint(instr.inputs):
             instr = instr.changed(inputs=tuple([same.get(v, v) for v in instr.inputs]))
         op = instr.op
         if KEEPS_REFS in op.traits and _is_value(instr.inputs[0], values):
             same[instr.outputs[0]] = instr.inputs[0]
-            _stands_for(code, place, instr.inputs[0], op)
+            if instr.inputs[0] in place:
+                others.setdefault(place[instr.inputs[0]], []).append(op)
             continue
         if op.type not in comparable:
             comparable[op.type] = op.spec if _is_comparable(op.spec) else None
@@ -48,21 +50,16 @@ def merge(step: Step) -> Step:
             first = known.setdefault(key, len(code))
             if first < len(code):
                 same.update(zip(instr.outputs, code[first].outputs, strict=True))
-                _stands_for(code, place, code[first].outputs[0], op)
+                others.setdefault(first, []).append(op)
                 continue
         if instr.outputs:
             place[instr.outputs[0]] = len(code)
         code.append(instr)
     if not same:
         return step
+    for at, ops in others.items():
+        code[at] = code[at].changed(nodes=(*code[at].nodes, *ops))
     return step.with_code(code, [same.get(value, value) for value in step.results])
-
-
-def _stands_for(code: list[Instr], place: dict[int, int], value: int, op: Operation) -> None:
-    """Note that who gives `value` stands for `op` too."""
-    at = place.get(value)
-    if at is not None:
-        code[at] = code[at].changed(nodes=(*code[at].nodes, op))
 
 
 def _is_comparable(spec: OpSpec | None) -> bool:

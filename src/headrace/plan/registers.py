@@ -11,7 +11,7 @@ Called by: plan.passes.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,14 @@ from headrace.plan.binding import quick_scalar
 from headrace.plan.cost_model import is_large
 from headrace.plan.ir import BRANCH, DECIDE, LOAD, LOOP, NOTHING, RELEASE, STEP, Facts, Instr, Step
 from headrace.plan.memoization import SHAPES
-from headrace.plan.nesting import Loop, Required
+from headrace.plan.nesting import Loop
 
 _NOT_FRESH = frozenset((LOAD, DECIDE, BRANCH, LOOP, SHAPES))  # values of shapes are remembered
 _OUT_BY_NAME = (np.maximum, np.minimum)  # NumPy takes no third array of these otherwise
 
 
 def allot(step: Step) -> Step:
-    """Numbers of values become those of registers."""
+    """Each value has its register: `step.registers`."""
     return _Allotting(step).done()
 
 
@@ -53,78 +53,84 @@ class _Allotting:
         self._template: list[Any] = [None] * (step.values.num_args + 1)
         self._register: dict[int, int] = {n: n for n in range(step.values.num_args + 1)}
         self._free: dict[frozenset[int], list[int]] = {}
-        self._last, self._home = self._last_uses()
+        self._last = self._last_uses()
         self._overwrites = step.request.optimize and not step.nests and step.request.xp is np
 
     def done(self) -> Step:
-        step = self._step
+        step, last, register = self._step, self._last, self._register
         code: list[Instr] = []
         for instr in step.code:
+            gone = []
+            for value in instr.inputs:
+                if value not in register:
+                    self._find(value)
+                if last.get(value) is instr:
+                    gone.append(value)
             if instr.what in (BRANCH, LOOP):
-                made = self._nesting(instr)
+                self._nesting(instr)
             else:
-                inputs = tuple([self._of(value) for value in instr.inputs])
-                made = instr.changed(
-                    inputs=inputs, outputs=self._outputs(instr), values=instr.outputs
-                )
-                if isinstance(instr.detail, Required):
-                    made.detail = self._required(instr.detail)
-            code.append(made)
-            self._let_go(instr, made, code)
+                self._make(instr)
+            code.append(instr)
+            if gone:
+                self._let_go(instr, gone, code)
+        for value in step.results:
+            self._find(value)
         loaded = step.loaded
         if step.request.optimize:
-            loaded = [each for each in loaded if not self._register.keys().isdisjoint(each[1])]
-        step = step.with_code(code, [self._of(value) for value in step.results])
-        step.loaded = [(op, tuple([self._of(v) for v in values])) for op, values in loaded]
-        step.template = self._template
+            loaded = [each for each in loaded if not register.keys().isdisjoint(each[1])]
+        for _, values in loaded:
+            for value in values:
+                self._find(value)
+        step = step.with_code(code)
+        step.loaded, step.registers, step.template = loaded, register, self._template
         return step
 
     # -- lifetimes ------------------------------------------------------------------------------------------------
 
-    def _last_uses(self) -> tuple[dict[int, Instr], dict[int, frozenset[int]]]:
-        """Of values that may be let go of: the last instruction that takes each, and the segment that it is made in."""
-        values, results = self._values, self._facts.results
+    def _last_uses(self) -> dict[int, Instr]:
+        """The last instruction that takes each value, of those that may be let go of: none but one segment has them."""
+        values = self._values
         last: dict[int, Instr] = {}
-        home: dict[int, frozenset[int]] = dict.fromkeys(range(1, values.num_args + 1), NOTHING)
-        elsewhere = set(results) | values.references
-        elsewhere.add(STEP)
+        made_in: dict[int, frozenset[int]] = dict.fromkeys(range(1, values.num_args + 1), NOTHING)
+        elsewhere = {STEP, *self._facts.results, *values.references}
         for instr in self._step.code:
-            after = instr.after
+            after, waits = instr.after, instr.waiter >= 0
             for value in instr.inputs:
-                if instr.waiter >= 0 or home.get(value) != after:
+                if waits or made_in.get(value) != after:
                     elsewhere.add(value)
                 last[value] = instr
-            if instr.waiter >= 0:
+            if waits:
                 after |= {instr.waiter}
             if instr.what not in (BRANCH, LOOP):
                 for value in instr.outputs:
-                    home[value] = after
+                    made_in[value] = after
         for value in elsewhere:
             last.pop(value, None)
-        return last, home
+        return last
 
-    def _let_go(self, instr: Instr, made: Instr, code: list[Instr]) -> None:
-        """After its last user a value's register is free; what is large is forgotten at once."""
-        last = self._last
-        gone = [value for value in dict.fromkeys(instr.inputs) if last.get(value) is instr]
-        if not gone:
-            return
-        if self._overwrites and isinstance(instr.kernel, np.ufunc):
-            made.over = self._overwritten(instr, gone)
+    def _let_go(self, instr: Instr, values: Sequence[int], code: list[Instr]) -> None:
+        """After their last user the registers of values are free; what is large is forgotten at once."""
         tensors = self._values.tensors
-        large = [v for v in gone if (tensor := tensors[v]) is not None and is_large(tensor)]
-        registers = [self._register[value] for value in gone]
+        gone = dict.fromkeys(values)
+        if self._overwrites and isinstance(instr.kernel, np.ufunc):
+            instr.over = self._overwritten(instr, gone)
+        free = self._free.setdefault(instr.after, [])
+        large = []
+        for value in gone:
+            free.append(self._register[value])
+            tensor = tensors[value]
+            if tensor is not None and is_large(tensor):
+                large.append(value)
         if large:
-            outputs = tuple([self._register[value] for value in large])
             code.append(
                 Instr(
-                    instr.op, (), (), outputs, device=instr.device, after=instr.after, what=RELEASE
+                    instr.op, (), (), tuple(large), device=instr.device, after=instr.after,
+                    what=RELEASE,
                 )
-            )
-        self._free.setdefault(instr.after, []).extend(registers)
+            )  # fmt: skip
 
     def _overwritten(self, instr: Instr, gone: Iterable[int]) -> int:
-        """The register of an input whose memory the result takes; -1: none."""
+        """The input whose memory the result takes; -1: none."""
         kernel, tensors = instr.kernel, self._values.tensors
         assert isinstance(kernel, np.ufunc)
         if kernel.nout != 1 or len(instr.inputs) != kernel.nin or kernel in _OUT_BY_NAME:
@@ -135,7 +141,7 @@ class _Allotting:
             if given is None or given._raw != out._raw or given._dtype is not out._dtype:
                 continue
             if _fits(given) and self._is_ufuncs_own(value):
-                return self._register[value]
+                return value
         return -1
 
     def _is_ufuncs_own(self, value: int) -> bool:
@@ -146,67 +152,39 @@ class _Allotting:
 
     # -- numbers --------------------------------------------------------------------------------------------------
 
-    def _new(self, content: Any = None) -> int:
+    def _new(self, value: int, content: Any = None) -> None:
+        self._register[value] = len(self._template)
         self._template.append(content)
-        return len(self._template) - 1
 
-    def _of(self, value: int) -> int:
-        """The register of a value; a constant's is made when somebody wants it."""
-        register = self._register.get(value)
-        if register is None:
+    def _find(self, value: int) -> None:
+        """A value that no instruction makes: a constant's register is made when somebody wants it."""
+        if value not in self._register:
             content = self._values.constants[value]
-            if isinstance(content, np.ndarray):
-                content = quick_scalar(content)
-            register = self._register[value] = self._new(content)
-        return register
+            self._new(value, quick_scalar(content) if isinstance(content, np.ndarray) else content)
 
-    def _outputs(self, instr: Instr) -> tuple[int, ...]:
+    def _make(self, instr: Instr) -> None:
         """The registers of the outputs: one whose value nobody wants any more, for a single output."""
         outputs = instr.outputs
         if len(outputs) == 1 and instr.waiter < 0 and (free := self._free.get(instr.after)):
-            registers = [free.pop()]
-        else:
-            registers = [self._new() for _ in outputs]
-        self._register.update(zip(outputs, registers, strict=True))
-        return tuple(registers)
+            self._register[outputs[0]] = free.pop()
+            return
+        for value in outputs:
+            self._new(value)
 
-    def _nesting(self, instr: Instr) -> Instr:
-        """A branch or a loop: all that it makes has registers of its own."""
-        detail = instr.detail
-        if isinstance(detail, Loop):
-            for value in detail.variables:  # in a row
-                self._register[value] = self._new()
-        bodies = []
+    def _nesting(self, instr: Instr) -> None:
+        """A branch or a loop: all that it makes has registers of its own, loop variables in a row."""
+        if isinstance(instr.detail, Loop):
+            for value in instr.detail.variables:
+                self._new(value)
         for body in instr.body:
-            code = []
             for each in body.code:
+                for value in each.inputs:
+                    self._find(value)
                 if each.what in (BRANCH, LOOP):
-                    code.append(self._nesting(each))
+                    self._nesting(each)
                     continue
-                inputs = tuple([self._of(value) for value in each.inputs])
                 for value in each.outputs:
-                    self._register[value] = self._new()
-                outputs = tuple([self._register[value] for value in each.outputs])
-                code.append(each.changed(inputs=inputs, outputs=outputs, values=each.outputs))
-            bodies.append(body.with_code(code))
-        if isinstance(detail, Loop):
-            detail = Loop(
-                self._of(detail.pred),
-                [self._of(value) for value in detail.variables],
-                [self._of(value) for value in detail.starts],
-                [self._of(value) for value in detail.nexts],
-            )
-        else:
-            detail = [(self._of(value), way) for value, way in detail]
-        inputs = tuple([self._of(value) for value in instr.inputs])
-        outputs = tuple([self._of(value) for value in instr.outputs])
-        return instr.changed(
-            inputs=inputs, outputs=outputs, body=tuple(bodies), detail=detail, values=instr.outputs
-        )
-
-    def _required(self, detail: Required) -> Required:
-        conditions = [(self._of(value), way) for value, way in detail.conditions]
-        return Required(conditions, detail.name)
+                    self._new(value)
 
 
 def _is_ufunc(op: Operation) -> bool:

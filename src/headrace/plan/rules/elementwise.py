@@ -68,14 +68,15 @@ def wanted_by(
 def is_elementwise(op: Operation) -> bool:
     """Whether each element of the result, which may be many, is made of one of each input."""
     spec = op.spec
+    if len(op.outputs) != 1 or not maybe_large(op.outputs[0]):
+        return False
     if spec is None or not spec.foldable or spec.kernel is None or not op.inputs:
         return False
     if spec.bare is None and ELEMENTWISE not in spec.traits:
         return False
     if op.attrs.get("data_format", b"NHWC") != b"NHWC":
         return False
-    numbers = all(t._dtype._base.np.kind in "fiub" for t in (*op.inputs, *op.outputs))
-    return numbers and len(op.outputs) == 1 and maybe_large(op.outputs[0])
+    return all(t._dtype._base.np.kind in "fiub" for t in (*op.inputs, *op.outputs))
 
 
 def maybe_large(tensor: Tensor) -> bool:

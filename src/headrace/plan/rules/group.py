@@ -133,13 +133,13 @@ def _instruction(member: Instr, register: dict[int, int], node: NodeInfo) -> Ins
 
 def apply(rule: Rule, step: Step) -> Step:
     """The step with the groups that a rule finds, from the last node on."""
+    if not any(name in rule.begins for name in step.types):
+        return step
     begins = [
         instr
         for instr in step.code
         if instr.op.type in rule.begins and instr.kernel is None and not instr.body
     ]
-    if not begins:
-        return step
     facts = step.facts
     taken: set[Instr] = set()
     found = []

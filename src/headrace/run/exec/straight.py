@@ -95,7 +95,7 @@ def _by_rows(instructions: Sequence[Instruction]) -> Run:
     """The loop that executes instructions."""
     executed = [row_of(each) for each in instructions]
     count = len(executed)
-    if count == 1 and executed[0][2] is not None:
+    if count == 1 and executed[0][1] is not None:
         return _alone(instructions[0])
 
     def run(r: Registers) -> None:
@@ -116,7 +116,7 @@ def _by_rows(instructions: Sequence[Instruction]) -> Run:
 
 
 def _alone(instruction: Instruction) -> Run:
-    """The only one, of two inputs, which needs no loop: so are conditions and bodies of many loops."""
+    """The only one, which needs no loop: so are conditions and bodies of many loops, and what finds a queue."""
     kernel, first, second, out = row_of(instruction)
 
     def run(r: Registers) -> None:
@@ -125,7 +125,13 @@ def _alone(instruction: Instruction) -> Run:
         except Exception as error:  # every failure of a kernel becomes an error that names its node
             raise explain(error, instruction.node, instruction.given(r), r[0]) from cause(error)
 
-    return run
+    def run_of_one(r: Registers) -> None:
+        try:
+            r[out] = kernel(r[first])
+        except Exception as error:  # as above
+            raise explain(error, instruction.node, instruction.given(r), r[0]) from cause(error)
+
+    return run_of_one if second is None else run
 
 
 def is_worth_it(instructions: Sequence[Instruction], fewest: int) -> bool:
