@@ -170,6 +170,4 @@ def _waiter(instr: Instr, step: Step) -> Waiter:
     if spec.finish_fn is not None:
         store = does.finishing(spec.finish_fn, store)
     node = step.request.infos(instr.op)
-    return Waiter(
-        node, instr.kernel, inputs, store, outputs, computes=spec.prompt_fn is None
-    )
+    return Waiter(node, instr.kernel, inputs, store, outputs, computes=spec.prompt_fn is None)

@@ -1,8 +1,9 @@
 """The step IR: what is to be done in a step on one task, between the graph and the program that runs.
 
 A `Step` is a list of `Instr`, inputs before users.  Values are numbers: 0 is the step itself (what a kernel may ask of
-the runtime), then come the arguments, then constants and results, each made once.  What is known of a value whatever happens to the instructions is in `Values`: it goes
-from version to version.  `Facts` are of one version, computed once and only if somebody asks.
+the runtime), then come the arguments, then constants and results, each made once.  What is known of a value whatever
+happens to the instructions is in `Values`: it goes from version to version.  `Facts` are of one version, computed once
+and only if somebody asks.
 Branches, loops and groups have nested steps (`Instr.body`), whose values are numbered as those around them.
 Called by: plan.passes and all that it lists.  Threads: a step belongs to who compiles it.
 """
