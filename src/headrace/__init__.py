@@ -466,6 +466,7 @@ if TYPE_CHECKING:
         random,
         sparse,
         strings,
+        summary,
         train,
         version,
     )
@@ -572,7 +573,7 @@ __all__ = [
     "sparse_segment_sqrt_n", "sparse_segment_sum", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense",
     "sparse_to_dense", "split", "sqrt", "square", "squared_difference", "squeeze", "stack", "stop_gradient",
     "strided_slice", "string_join", "string_split", "string_strip", "string_to_number", "strings", "substr", "subtract",
-    "switch_case", "tables_initializer", "tan", "tanh", "tensor_scatter_add", "tensor_scatter_nd_add",
+    "summary", "switch_case", "tables_initializer", "tan", "tanh", "tensor_scatter_add", "tensor_scatter_nd_add",
     "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub", "tensor_scatter_nd_update",
     "tensor_scatter_sub", "tensor_scatter_update", "tensordot", "tile", "to_bfloat16", "to_complex64", "to_complex128",
     "to_double", "to_float", "to_int32", "to_int64", "trace", "train", "trainable_variables", "transpose", "truediv",

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from headrace.training.coordinator import Coordinator, LooperThread
     from headrace.training.device_setter import replica_device_setter
+    from headrace.training.event_reader import summary_iterator
     from headrace.training.ftrl import FtrlOptimizer
     from headrace.training.global_step import (
         assert_global_step,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         global_step,
     )
     from headrace.training.gradient_descent import GradientDescentOptimizer
+    from headrace.training.graph_files import write_graph
     from headrace.training.input import (
         input_producer,
         limit_epochs,
@@ -99,12 +101,14 @@ else:
             ),
             "headrace.training.coordinator": "Coordinator LooperThread",
             "headrace.training.device_setter": "replica_device_setter",
+            "headrace.training.event_reader": "summary_iterator",
             "headrace.training.ftrl": "FtrlOptimizer",
             "headrace.training.global_step": (
                 "assert_global_step create_global_step get_global_step get_or_create_global_step "
                 "global_step"
             ),
             "headrace.training.gradient_descent": "GradientDescentOptimizer",
+            "headrace.training.graph_files": "write_graph",
             "headrace.training.input": (
                 "input_producer limit_epochs match_filenames_once range_input_producer slice_input_producer "
                 "string_input_producer"
@@ -141,5 +145,5 @@ __all__ = [
     "noisy_linear_cosine_decay", "piecewise_constant", "piecewise_constant_decay",
     "polynomial_decay", "range_input_producer", "replica_device_setter", "shuffle_batch",
     "shuffle_batch_join", "slice_input_producer", "start_queue_runners",
-    "string_input_producer",
+    "string_input_producer", "summary_iterator", "write_graph",
 ]  # fmt: skip

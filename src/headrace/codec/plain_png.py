@@ -3,7 +3,8 @@
 Most of a PNG's time is inflating, which Pillow does a row at a time and holding the interpreter.  Here zlib inflates
 all rows at once, while other threads run; Pillow undoes the filters, of rows that are handed to it as if compressed.
 Whatever is not quite as it should be is left to `codec.images`, and Pillow decides what to say of it.
-Called by: codec.images.  Threads: pure functions.
+Writing them takes zlib alone.
+Called by: codec.images, codec.summary_values.  Threads: pure functions.
 Source: the PNG specification, 2nd edition, chapters 5 and 11
 """
 
@@ -22,6 +23,8 @@ Array = np.ndarray[Any, Any]
 _START: Final = b"\x89PNG\r\n\x1a\n"
 _MODES: Final = {0: "L", 2: "RGB", 4: "LA", 6: "RGBA"}
 """By colour type."""
+_COLOURS: Final = {len(mode): colour for colour, mode in _MODES.items()}
+_UP: Final = 2
 _SIZES: Final = {b"gAMA": 4, b"pHYs": 9, b"sRGB": 1, b"tIME": 7}
 """Of chunks that may stand before the pixels, and change none."""
 _LARGEST: Final = 1 << 24  # bytes of all rows: larger ones are there three times for a while
@@ -55,6 +58,22 @@ def decoded(image: Any, content: bytes) -> Array | None:
     except (zlib.error, ValueError):
         return None
     return np.frombuffer(made.tobytes(), np.uint8).reshape(height, width, len(mode))
+
+
+def encoded(pixels: Array) -> bytes:
+    """A PNG of [height, width, 1 to 4 channels] uint8, each row as its differences from the one above."""
+    height, width, channels = pixels.shape
+    rows = np.empty((height, 1 + width * channels), np.uint8)
+    flat = pixels.reshape(height, width * channels)
+    rows[:, 0] = _UP
+    rows[0, 1:] = flat[0]
+    np.subtract(flat[1:], flat[:-1], out=rows[1:, 1:])
+    header = _HEADER.pack(width, height, 8, _COLOURS[channels], 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes())), (b"IEND", b""))
+    return _START + b"".join(
+        _CHUNK.pack(len(data), kind) + data + _CRC.pack(zlib.crc32(data, zlib.crc32(kind)))
+        for kind, data in chunks
+    )
 
 
 def _chunks(content: bytes) -> tuple[bytes, bytes] | None:

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from headrace.base import dtypes
 from headrace.base.shapes import Shape, TensorShape
 from headrace.base.traits import MAY_WAIT, NEVER_FOLDED, NONE, POLLS, STATEFUL, Trait, Traits
@@ -181,7 +183,19 @@ def _parse_default(kind: str, text: str) -> Any:
                 if d.strip()
             ]
         )
+    if kind == "tensor":
+        return _parse_tensor(text)
     raise ValueError(f"attrs of type {kind} take no default")
+
+
+def _parse_tensor(text: str) -> np.ndarray[Any, Any]:
+    """``{ dtype: DT_UINT8 tensor_shape { dim { size: 2 } } int_val: 0 int_val: 1 }`` as an array."""
+    kind = re.search(r"\bdtype: (\w+)", text)
+    if kind is None:
+        raise ValueError(f"the tensor {text!r} has no dtype")
+    sizes = [int(size) for size in re.findall(r"\bsize: (\d+)", text)]
+    values = [float(value) for value in re.findall(r"_val: (\S+)", text)]
+    return np.array(values).astype(parse_type(kind[1]).np).reshape(sizes)
 
 
 class _SignatureOf:

@@ -1,0 +1,126 @@
+"""Values of summaries: the buckets of histograms, pixels of any numbers as PNGs, samples as WAV files.
+
+Called by: ops.io.summaries.  Threads: pure functions.
+Source: TF 1.15 core/lib/histogram, core/kernels/summary_{image,audio}_op.cc, core/lib/wav, for behaviour; compared bit
+for bit with the oracle (PNGs: their pixels); the RIFF WAVE format
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from headrace.codec import plain_png
+from headrace.codec import protos as pb
+
+Array = np.ndarray[Any, Any]
+
+_LARGEST: Final = float(np.finfo(np.float64).max)
+_NARROWEST: Final = 1e-12
+_WIDEST: Final = 1e20
+_GROWTH: Final = 1.1
+_AT_ONCE: Final = 1 << 16  # values that are added up before the next are made float64
+_WAV: Final = struct.Struct("<4sI4s4sIHHIIHH4sI")
+_FULL_SCALE: Final = 1 << 15
+_BLACK: Final = 1e-6
+"""Images whose brightest value is less are black."""
+
+
+@cache
+def bucket_limits() -> Array:
+    """The upper ends of all buckets, ascending: 0, and on either side ends that grow by a tenth."""
+    positive = []
+    limit = _NARROWEST
+    while limit < _WIDEST:
+        positive.append(limit)
+        limit *= _GROWTH
+    positive.append(_LARGEST)
+    found = np.array([*(-end for end in reversed(positive)), 0.0, *positive])
+    found.flags.writeable = False
+    return found
+
+
+def histogram(values: Array) -> pb.HistogramProto:
+    """How many of `values`, which are finite, are in which bucket, with their sums in the order in which they stand.
+
+    Of empty buckets that follow each other the last one is listed.
+    """
+    limits = bucket_limits()
+    counts = np.zeros(limits.size, np.int64)
+    low, high, total, squares = _LARGEST, -_LARGEST, 0.0, 0.0
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _AT_ONCE):
+        some = flat[start : start + _AT_ONCE].astype(np.float64)
+        low, high = min(low, float(some.min())), max(high, float(some.max()))
+        places = np.searchsorted(limits, some, side="right")
+        counts += np.bincount(np.minimum(places, limits.size - 1), minlength=limits.size)
+        with np.errstate(over="ignore"):
+            squares = _added(squares, some * some)
+            total = _added(total, some)
+    filled = counts > 0
+    listed = filled.copy()
+    listed[:-1] |= filled[1:]
+    listed[-1] = True
+    return pb.HistogramProto(
+        min=low,
+        max=high,
+        num=float(flat.size),
+        sum=total,
+        sum_squares=squares,
+        bucket_limit=limits[listed].tolist(),
+        bucket=counts[listed].astype(np.float64).tolist(),
+    )
+
+
+def _added(start: float, values: Array) -> float:
+    """start + the first + the second …, rounded after each, in place: np.sum adds in another order."""
+    values[0] += start
+    return float(np.add.accumulate(values, out=values)[-1])
+
+
+def png_of(image: Array, bad_color: Array) -> bytes:
+    """A PNG of [height, width, 1, 3 or 4 channels].
+
+    uint8 as it is.  Floats: their brightest is 255 if none is negative, else 0 is 128 and what is farthest from 0 is
+    127 away; pixels that are not finite take no part in that and have `bad_color`.
+    """
+    return plain_png.encoded(image if image.dtype == np.uint8 else _scaled(image, bad_color))
+
+
+def _scaled(image: Array, bad_color: Array) -> Array:
+    kind = image.dtype.type
+    finite = np.isfinite(image).all(axis=2)
+    good = image[finite]
+    low, high = (good.min(), good.max()) if good.size else (kind(0), kind(0))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if low < 0:
+            high = max(abs(low), abs(high))
+            scale = kind(0) if high < kind(_BLACK) else kind(127) / high
+            scaled = good * scale + kind(128)
+        else:
+            scale = kind(0) if high < kind(_BLACK) else kind(255) / high
+            scaled = good * scale
+        found = np.empty(image.shape, np.uint8)
+        found[finite] = np.nan_to_num(scaled, nan=0, posinf=0, neginf=0).astype(np.uint8)
+    found[~finite] = bad_color[: image.shape[2]]
+    return found
+
+
+def wav_of(samples: Array, rate: int) -> bytes:
+    """A WAV file of 16-bit samples.  samples: [frames, channels] floats in [-1, 1], clipped; rate: in Hz."""
+    channels = samples.shape[1]
+    scaled = samples.astype(np.float32) * np.float32(_FULL_SCALE)
+    rounded = np.trunc(scaled + np.copysign(np.float32(0.5), scaled))  # away from 0
+    clipped = np.clip(rounded, -_FULL_SCALE, _FULL_SCALE - 1)
+    clipped[np.isnan(clipped)] = -_FULL_SCALE
+    data = clipped.astype("<i2").tobytes()
+    frame = 2 * channels
+    header = _WAV.pack(
+        *(b"RIFF", 36 + len(data), b"WAVE"),
+        *(b"fmt ", 16, 1, channels, rate, rate * frame, frame, 16),
+        *(b"data", len(data)),
+    )
+    return bytes(header + data)
