@@ -2,7 +2,7 @@
 
 A tensor that was saved in parts is put together from those that a wanted part meets, however it was cut then.
 No I/O here: a `Reader` asks for ranges of the index and of shards.
-Called by: nobody yet; for the ops that save and restore.  Threads: any, one at a time.
+Called by: run.checkpoints.  Threads: any, one at a time.
 Source: TF 1.15 core/util/tensor_bundle/tensor_bundle.cc, for the format; phrases of errors as of 2.21
 """
 
@@ -21,6 +21,7 @@ from headrace.codec.sorted_table import Table
 from headrace.codec.tensor_bundle import (
     HEADER_KEY,
     VERSION,
+    Buffer,
     content_crc,
     decoded,
     extents_of,
@@ -29,8 +30,10 @@ from headrace.codec.tensor_bundle import (
 )
 
 Array = np.ndarray[Any, Any]
-ReadShard = Callable[[int, int, int, int], bytes]
-"""(shard, of how many, offset, count) -> its bytes there; fewer where the file ends."""
+ReadShard = Callable[[int, int, int, int], Buffer]
+"""(shard, of how many, offset, count) -> its bytes there; fewer where the file ends.  An array that can be changed is
+the caller's own from then on: numbers are not copied out of it.
+"""
 
 
 class Reader:
@@ -197,7 +200,10 @@ def merged(
                 _join(entries, key, entry)
                 continue
             if key in entries:
-                raise errors.invalid_argument(f"two of the checkpoints to merge have {key!r}")
+                raise errors.invalid_argument(
+                    f"Duplicate tensor keyed by {key.decode(errors='backslashreplace')} encountered, when merging: two "
+                    "of the checkpoints to merge have it"
+                )
             entry.shard_id += shards
             entries[key] = entry
         shards += header.num_shards

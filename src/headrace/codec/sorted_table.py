@@ -171,7 +171,7 @@ class Table:
         if footer[-len(_MAGIC) :] != _MAGIC:
             raise self._damaged(
                 self._size - len(_MAGIC),
-                "bad magic number: this is no table, or its end is missing",
+                "not an sstable (bad magic number): this is no table, or its end is missing",
             )
         try:
             _, end = unpacked(footer, 0)

@@ -6,7 +6,7 @@ tensors, one behind the other: numbers as they lie in memory, little-endian; str
 checksum of the lengths, and then their bytes.  A tensor that was saved in parts has an entry with the whole shape and
 the parts' places instead of data, and an entry of its own for each part (`codec.ordered`).
 No I/O here: a `Writer` hands on pieces for a shard, a `Reader` asks for ranges of shards.
-Called by: nobody yet; for the ops that save and restore.  Threads: a Writer one; a Reader any, one at a time.
+Called by: run.checkpoints.  Threads: a Writer one; a Reader any, one at a time.
 Source: TF 1.15 core/util/tensor_bundle/tensor_bundle.cc and core/protobuf/tensor_bundle.proto, for the format
 """
 
@@ -39,6 +39,7 @@ HEADER_KEY: Final = b""
 _NO_DATA: Final = (dtypes.resource, dtypes.variant)
 _LENGTHS_CHECK: Final = struct.Struct("<I")
 _MOST_SHORT: Final = 0xFFFFFFFF
+_PIECE_BYTES: Final = 1 << 20
 
 
 def index_name(prefix: str) -> str:
@@ -88,8 +89,14 @@ def _crc(crc: int, content: Buffer) -> int:
     """The CRC-32C of what had `crc` and `content` behind it."""
     from google_crc32c import extend  # takes its time to load
 
-    found: int = extend(crc, content)
-    return found
+    size = len(content)
+    if size <= _PIECE_BYTES:
+        found: int = extend(crc, content)
+        return found
+    view = memoryview(content)
+    for at in range(0, size, _PIECE_BYTES):  # other threads wait while one is looked at
+        crc = extend(crc, view[at : at + _PIECE_BYTES])
+    return crc
 
 
 def _encoded_strings(value: Array) -> Encoded:
@@ -112,10 +119,13 @@ def _length_crc(lengths: Iterable[int]) -> int:
 # -- bytes to values ------------------------------------------------------------------------------
 
 
-def decoded(content: bytes, dtype: dtypes.DType, sizes: tuple[int, ...]) -> Array:
-    """The tensor, an array of its own.  Raises ValueError for bytes that do not fit, Unimplemented for its type."""
+def decoded(content: Buffer, dtype: dtypes.DType, sizes: tuple[int, ...]) -> Array:
+    """The tensor, an array of its own; `content` itself if that is an array which can be changed.
+
+    Raises ValueError for bytes that do not fit, Unimplemented for its type.
+    """
     if dtype is dtypes.string:
-        return _decoded_strings(content, sizes)
+        return _decoded_strings(bytes(content), sizes)
     if dtype in _NO_DATA:
         raise errors.unimplemented(
             f"tensors of type {dtype.name} cannot be restored from a checkpoint"
@@ -124,7 +134,9 @@ def decoded(content: bytes, dtype: dtypes.DType, sizes: tuple[int, ...]) -> Arra
     count = _count(sizes)
     if len(content) != count * kind.itemsize:
         raise ValueError(f"{len(content)} bytes are no {count} elements of {kind.itemsize}")
-    raw = np.frombuffer(bytearray(content), np.uint8)
+    own = isinstance(content, np.ndarray) and content.flags.writeable
+    raw = content if own else np.frombuffer(bytearray(content), np.uint8)
+    assert isinstance(raw, np.ndarray)
     if kind == np.bool_ and raw.size and raw.max() > 1:
         raise ValueError("a bool is 0 or 1")
     return _little_endian(raw.view(kind)).reshape(sizes)
@@ -155,10 +167,11 @@ def _decoded_strings(content: bytes, sizes: tuple[int, ...]) -> Array:
     return found.reshape(sizes)
 
 
-def content_crc(entry: pb.BundleEntryProto, content: bytes) -> int:
+def content_crc(entry: pb.BundleEntryProto, content: Buffer) -> int:
     """What the entry's checksum should be, of the bytes that were read."""
     if entry.dtype != pb.DT_STRING:
         return masked(_crc(0, content))
+    content = bytes(content)
     at, lengths = 0, []
     for _ in range(_count(_sizes(entry.shape))):
         length, at = unpacked(content, at)
@@ -212,7 +225,7 @@ class Writer:
 
     def add(self, name: str, value: Array, dtype: dtypes.DType) -> None:
         """A tensor.  Raises InvalidArgument if the name was there before, Unimplemented for its type."""
-        self._claim(name.encode(), f"tensor {name!r}")
+        self._claim(name.encode(), name or "a tensor")
         self._entries[name.encode()] = self._stored(value, dtype)
 
     def add_slice(
@@ -244,9 +257,14 @@ class Writer:
                 f"{dtype.name}"
             )
         part = slice_key(name, extents)
-        self._claim(part, f"part {list(extents)} of {name!r}")
+        self._claim(part, f"{name}, part {list(extents)}")
         whole.slices.append(slice_proto(extents))
         self._entries[part] = self._stored(value, dtype)
+
+    @property
+    def entries(self) -> dict[bytes, pb.BundleEntryProto]:
+        """What the index will say, by key."""
+        return self._entries
 
     def index(self, shards: int = 1) -> Iterator[bytes]:
         """The index of all that was added, in pieces."""
@@ -257,7 +275,7 @@ class Writer:
             raise errors.invalid_argument(
                 f"{what} needs a name"
                 if not key
-                else f"Adding duplicate key: {what} is in the checkpoint already"
+                else f"Adding duplicate key: {what} comes twice in one checkpoint"
             )
 
     def _stored(self, value: Array, dtype: dtypes.DType) -> pb.BundleEntryProto:

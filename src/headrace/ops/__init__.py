@@ -19,7 +19,10 @@ FAMILIES = {
         "stacks tensor_array tensor_array_ops"
     ),
     "image": "codecs",
-    "io": "csv examples files readers record_files record_input serializing summaries summary_ops",
+    "io": (
+        "checkpoints csv examples files readers record_files record_input serializing summaries "
+        "summary_ops"
+    ),
     "linalg": "bands decompositions diagonals einsum products",
     "math": (
         "arithmetic bitwise broadcasting casting clipping comparisons elementwise "

@@ -16,7 +16,6 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from headrace.ops._kernels.scratch import scratch
 from headrace.ops.linalg.products import parts_of_product
 from headrace.ops.state.resources import held, variable_behind
 from headrace.run.exec.worker_pool import parallel_for
-from headrace.run.state.variable import State
+from headrace.run.state.variable import Locked, State
 from headrace.run.uninterrupted import changes
 
 __all__: list[str] = []
@@ -85,30 +84,8 @@ def _temporaries_like(like: Array) -> Temporaries:
 # -- variables --------------------------------------------------------------------------------
 
 
-class _Locked:
-    """Holds the locks of several variables; the same variable may come twice."""
-
-    __slots__ = ("_held",)
-
-    def __init__(self, variables: Sequence[State]) -> None:
-        self._held = sorted({*variables}, key=id)
-
-    def __enter__(self) -> None:
-        for variable in self._held:
-            variable.lock.acquire()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for variable in self._held:
-            variable.lock.release()
-
-
 def _locked(variables: Sequence[State]) -> AbstractContextManager[object]:
-    return variables[0].lock if len(variables) == 1 else _Locked(variables)
+    return variables[0].lock if len(variables) == 1 else Locked(variables)
 
 
 def _check_alike(variables: Sequence[State], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

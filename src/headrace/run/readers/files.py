@@ -4,7 +4,8 @@ Every kernel that works with files of the host does so through the `Files` of it
 nothing else in `run` and `ops` opens any.  What a path means is resolved first, links and ``..`` included; then
 it is opened from its root downwards, one directory at a time and through no link, so that whoever swaps a
 directory for a link meanwhile gains nothing.  A hard link beneath a root is a file beneath the root.
-Called by: run.readers.reader, run.readers.record_readers, run.readers.record_yielder, ops (files, printing, records).
+Called by: run.readers.reader, run.readers.record_readers, run.readers.record_yielder, run.checkpoints, ops (files,
+printing, records), training (gfile, checkpoints).
 Threads: any.
 Source: TF 1.15 core/platform/posix/error.cc, for the codes
 """
@@ -37,6 +38,7 @@ _CODES = {
     errno.ENAMETOOLONG: errors.INVALID_ARGUMENT,
     errno.ELOOP: errors.INVALID_ARGUMENT,
     errno.ENOSPC: errors.RESOURCE_EXHAUSTED,
+    errno.EFBIG: errors.RESOURCE_EXHAUSTED,  # a limit; OutOfRange, as TensorFlow has it, would end a training
     errno.EMFILE: errors.RESOURCE_EXHAUSTED,
     errno.ENFILE: errors.RESOURCE_EXHAUSTED,
     errno.ENOMEM: errors.RESOURCE_EXHAUSTED,
@@ -144,6 +146,54 @@ class Files:
             return [os.fsencode(entry) for entry in os.listdir(found)]
         finally:
             os.close(found)
+
+    def status(self, path: bytes) -> os.stat_result:
+        """Size and times of a file."""
+        with self._place(path) as (folder, name):
+            return os.stat(name, dir_fd=folder, follow_symlinks=folder is None)
+
+    def replace(self, old: bytes, new: bytes) -> None:
+        """Rename a file; one that has the new name is gone, in the same moment."""
+        with self._place(old) as (out_of, name), self._place(new) as (into, new_name):
+            os.replace(name, new_name, src_dir_fd=out_of, dst_dir_fd=into)
+
+    def link(self, old: bytes, new: bytes) -> None:
+        """Give a file one more name, which nothing has."""
+        with self._place(old) as (out_of, name), self._place(new) as (into, new_name):
+            os.link(name, new_name, src_dir_fd=out_of, dst_dir_fd=into)
+
+    def remove(self, path: bytes) -> None:
+        """Delete a file."""
+        with self._place(path) as (folder, name):
+            os.remove(name, dir_fd=folder)
+
+    def make_directory(self, path: bytes) -> None:
+        """Make a directory, if there is none, in one that is there."""
+        with contextlib.suppress(FileExistsError), self._place(path) as (folder, name):
+            os.mkdir(name, dir_fd=folder)
+
+    def remove_directory(self, path: bytes) -> None:
+        """Delete an empty directory."""
+        with self._place(path) as (folder, name):
+            os.rmdir(name, dir_fd=folder)
+
+    def sync_directory(self, path: bytes) -> None:
+        """Have what was made, renamed or deleted in a directory survive a loss of power."""
+        with self._place(path or b".") as (folder, name):
+            found = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.fsync(found)
+        finally:
+            os.close(found)
+
+    @contextlib.contextmanager
+    def _place(self, path: bytes) -> Iterator[tuple[int | None, bytes]]:
+        """As `_parent`; without roots the path itself, as the system reads it."""
+        if self.roots is None:
+            yield None, path
+            return
+        with self._parent(path) as found:
+            yield found
 
     @contextlib.contextmanager
     def _parent(self, path: bytes, make: bool = False) -> Iterator[tuple[int, bytes]]:

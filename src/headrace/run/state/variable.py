@@ -118,6 +118,35 @@ def release(values: Iterable[Any]) -> None:
             value.release()
 
 
+@changes
+class Locked:
+    """Holds the locks of several variables, in an order that all keep to; the same variable may come twice."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self, variables: Iterable[State]) -> None:
+        self._held = sorted({*variables}, key=id)
+
+    def __enter__(self) -> None:
+        for variable in self._held:
+            variable.lock.acquire()
+
+    def __exit__(self, *exc: object) -> None:
+        for variable in self._held:
+            variable.lock.release()
+
+
+@changes
+def lease_all(values: Iterable[Any]) -> list[Any]:
+    """`values` with a lease for each variable among them, all of one moment.  Raises FailedPrecondition."""
+    listed = list(values)
+    with Locked(value for value in listed if isinstance(value, State)):
+        return [
+            Lease(value.require(), value._readers, value) if isinstance(value, State) else value
+            for value in listed
+        ]
+
+
 def _nobody() -> None:
     return None
 

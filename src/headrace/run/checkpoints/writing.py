@@ -1,0 +1,280 @@
+"""Writing checkpoints, so that whatever happens meanwhile the last one that was whole stays whole and can be found.
+
+Every file is written under a name of its own, forced to the disk and renamed; the index comes last, for a checkpoint is
+what its index says.  Where one is written over another, both use the same names: the new data gets names for another
+number of shards, its index takes the old one's place in one moment, and only then does the data move to the usual names
+(as links, so that both indexes are true meanwhile).
+Called by: ops.io.checkpoints.  Threads: any; writes of one prefix at the same time are the callers' mistake.  Blocks for
+the disk; polls the step between pieces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import BinaryIO, Final
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.codec import tensor_bundle
+from headrace.codec.tensor_bundle import Buffer, shard_name
+from headrace.run.checkpoints.reading import table_of
+from headrace.run.exec.polling import poll
+from headrace.run.readers.files import Files, file_error
+
+Entries = Mapping[bytes, pb.BundleEntryProto]
+
+_PIECE_BYTES: Final = 1 << 22
+
+
+def directory_of(path: bytes) -> bytes:
+    """The directory of a file, as `Files` takes it."""
+    return os.path.dirname(path) or b"."
+
+
+def ensure_directory(path: bytes, files: Files) -> None:
+    """Make the directory of `path`, if the one that it is in is there.  Raises NotFound and other errors of files."""
+    directory = os.path.dirname(path)
+    if directory and not files.is_directory(directory):
+        try:
+            files.make_directory(directory)
+        except (OSError, ValueError) as error:
+            raise file_error(directory, error) from None
+
+
+class TemporaryFile:
+    """A file that has a name of its own until it is whole; gone if its block ends before `publish`."""
+
+    def __init__(self, final: bytes, files: Files) -> None:
+        """final: the name that it shall have.  Raises NotFound and other errors of files."""
+        self.final, self._files = final, files
+        self.path = final + b".tempstate" + os.urandom(8).hex().encode()
+        self._file: BinaryIO | None = None
+        try:
+            self._file = files.open(self.path, "wb", 0)
+        except (OSError, ValueError) as error:
+            raise file_error(final, error) from None
+        self._is_there = True
+
+    def __enter__(self) -> TemporaryFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+        if self._is_there:
+            with contextlib.suppress(OSError, errors.OpError):
+                self._files.remove(self.path)
+
+    def write(self, content: Buffer) -> None:
+        """Append.  Raises ResourceExhausted (no room) and other errors of files, and what ended the step."""
+        assert self._file is not None
+        view = memoryview(content)
+        try:
+            while len(view):
+                poll()
+                view = view[self._file.write(view[:_PIECE_BYTES]) :]
+        except OSError as error:
+            raise file_error(self.final, error) from None
+
+    def sync(self) -> None:
+        """Have what was written on the disk, and close."""
+        assert self._file is not None
+        try:
+            os.fsync(self._file.fileno())
+            self._close()
+        except OSError as error:
+            raise file_error(self.final, error) from None
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def publish(self, path: bytes | None = None) -> None:
+        """Have the final name, or `path`; what had it is gone."""
+        if self._file is not None:
+            self.sync()
+        rename(self.path, path or self.final, self._files)
+        self._is_there = False
+
+
+def rename(old: bytes, new: bytes, files: Files) -> None:
+    """Rename a file over whatever has the new name.  Raises errors of files."""
+    try:
+        files.replace(old, new)
+    except (OSError, ValueError) as error:
+        raise file_error(new, error) from None
+
+
+def write_file(path: bytes, pieces: Iterable[Buffer], files: Files) -> None:
+    """Make or replace a file: in one moment, and so that it survives a loss of power."""
+    with TemporaryFile(path, files) as file:
+        for piece in pieces:
+            file.write(piece)
+        file.publish()
+    sync_directory(path, files)
+
+
+def sync_directory(path: bytes, files: Files) -> None:
+    """Have the names in the directory of `path` survive a loss of power, where the file system can."""
+    with contextlib.suppress(OSError):
+        files.sync_directory(directory_of(path))
+
+
+# -- bundles --------------------------------------------------------------------------------------
+
+
+class Bundle:
+    """A checkpoint of one shard, as it is written: `writer` takes tensors, `publish` makes it one."""
+
+    def __init__(self, prefix: bytes, files: Files) -> None:
+        """Raises NotFound (no such directory, nor the one it would be in) and other errors of files."""
+        ensure_directory(prefix, files)
+        self._prefix, self._files = prefix, files
+        self._data = TemporaryFile(_shard(prefix, 0, 1), files)
+        self.writer = tensor_bundle.Writer(self._data.write)
+
+    def __enter__(self) -> Bundle:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._data.__exit__(kind, error, trace)
+
+    def publish(self) -> None:
+        """Be the checkpoint of that prefix."""
+        self._data.sync()
+        publish(self._prefix, [self._data.path], self.writer.entries, self._files)
+
+
+def publish(prefix: bytes, shards: Sequence[bytes], entries: Entries, files: Files) -> None:
+    """Have the checkpoint at `prefix` be `entries`, whose data is in the files `shards`, which are renamed.
+
+    shards: on the disk already.  Raises errors of files; the checkpoint that was there stays until the new one is whole.
+    """
+    count, before = len(shards), _shards_of(prefix, files)
+    usual = [_shard(prefix, at, count) for at in range(count)]
+    if before != count:
+        _move(shards, usual, prefix, entries, files)
+        if before is not None:
+            _forget([_shard(prefix, at, before) for at in range(before)], files)
+        return
+    other = next(
+        more
+        for more in itertools.count(count + 1)
+        if not any(files.exists(_shard(prefix, at, more)) for at in range(count))
+    )
+    names = [_shard(prefix, at, other) for at in range(count)]
+    _move(shards, names, prefix, entries, files, other)
+    try:
+        for name, wanted in zip(names, usual, strict=True):
+            link = name + b".tempstate" + os.urandom(8).hex().encode()
+            files.link(name, link)
+            files.replace(link, wanted)
+    except OSError:
+        return  # a file system without links: the checkpoint is whole under the other names
+    sync_directory(prefix, files)
+    _write_index(prefix, entries, count, files)
+    _forget(names, files)
+
+
+def _move(
+    shards: Sequence[bytes],
+    names: Sequence[bytes],
+    prefix: bytes,
+    entries: Entries,
+    files: Files,
+    count: int = 0,
+) -> None:
+    for shard, name in zip(shards, names, strict=True):
+        rename(shard, name, files)
+    sync_directory(prefix, files)
+    _write_index(prefix, entries, count or len(shards), files)
+
+
+def _write_index(prefix: bytes, entries: Entries, count: int, files: Files) -> None:
+    index = tensor_bundle.index_name(os.fsdecode(prefix))
+    write_file(os.fsencode(index), tensor_bundle.written(dict(entries), count), files)
+
+
+def _forget(names: Iterable[bytes], files: Files) -> None:
+    """Delete what no index names any more."""
+    for name in names:
+        with contextlib.suppress(OSError):
+            files.remove(name)
+
+
+def _shard(prefix: bytes, at: int, count: int) -> bytes:
+    return os.fsencode(shard_name(os.fsdecode(prefix), at, count))
+
+
+def _shards_of(prefix: bytes, files: Files) -> int | None:
+    """How many shards the checkpoint at `prefix` has; None if there is none that can be read."""
+    index = os.fsencode(tensor_bundle.index_name(os.fsdecode(prefix)))
+    if not files.exists(index):
+        return None
+    try:
+        with table_of(index, files) as table:
+            header = pb.BundleHeaderProto.FromString(table.get(tensor_bundle.HEADER_KEY) or b"")
+            return header.num_shards
+    except (errors.OpError, ValueError):
+        return None
+
+
+def merge(
+    prefixes: Sequence[bytes],
+    destination: bytes,
+    delete_old_dirs: bool,
+    allow_missing_files: bool,
+    files: Files,
+) -> None:
+    """Make one checkpoint of several, whose data files are renamed and whose indexes are deleted.
+
+    Raises InvalidArgument: one is missing, or two have the same tensor.
+    """
+    from headrace.codec.bundle_reader import merged
+
+    rows, there = [], []
+    for prefix in prefixes:
+        index = os.fsencode(tensor_bundle.index_name(os.fsdecode(prefix)))
+        if not files.exists(index):
+            if allow_missing_files:
+                continue
+            raise errors.invalid_argument(
+                f"allow_missing_files was set to false and {os.fsdecode(prefix)} did not exist: what is to be merged "
+                f"lies on other disks, perhaps; tasks that save shards need one file system ({os.fsdecode(index)} is "
+                "looked for on this task's)"
+            )
+        with table_of(index, files) as table:
+            rows.append(list(table.items()))
+        there.append(prefix)
+    if not there:
+        raise errors.invalid_argument(
+            f"At least one prefix checkpoint file must exist, but none existed: {[os.fsdecode(p) for p in prefixes]}"
+        )
+    entries, begins = merged(rows)
+    ensure_directory(destination, files)
+    shards = [
+        _shard(prefix, at, end - begin)
+        for prefix, begin, end in zip(there, begins, begins[1:], strict=False)
+        for at in range(end - begin)
+    ]
+    publish(destination, shards, entries, files)
+    for prefix in there:
+        _forget([os.fsencode(tensor_bundle.index_name(os.fsdecode(prefix)))], files)
+    if delete_old_dirs:
+        for directory in sorted({directory_of(prefix) for prefix in prefixes}):
+            with contextlib.suppress(OSError):
+                files.remove_directory(directory)
