@@ -9,6 +9,7 @@ from headrace.base.lazy import names_of as _names_of
 if TYPE_CHECKING:
     from headrace.codec.protos import (
         BytesList,
+        CheckpointState,
         ClusterDef,
         Example,
         Feature,
@@ -79,14 +80,24 @@ if TYPE_CHECKING:
     from headrace.training.proximal_gradient_descent import ProximalGradientDescentOptimizer
     from headrace.training.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
     from headrace.training.rmsprop import RMSPropOptimizer
+    from headrace.training.saver.checkpoint_management import (
+        checkpoint_exists,
+        generate_checkpoint_state_proto,
+        get_checkpoint_mtimes,
+        get_checkpoint_state,
+        latest_checkpoint,
+        remove_checkpoint,
+        update_checkpoint_state,
+    )
+    from headrace.training.saver.saver import Saver
     from headrace.training.sync_replicas import SyncReplicasOptimizer
 else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
             "headrace.codec.protos": (
-                "BytesList ClusterDef Example Feature FeatureList FeatureLists Features FloatList Int64List "
-                "JobDef SaverDef SequenceExample ServerDef"
+                "BytesList CheckpointState ClusterDef Example Feature FeatureList FeatureLists Features FloatList "
+                "Int64List JobDef SaverDef SequenceExample ServerDef"
             ),
             "headrace.serve.cluster": "ClusterSpec",
             "headrace.serve.rpc.security": "Security",
@@ -125,25 +136,32 @@ else:
             "headrace.training.proximal_gradient_descent": "ProximalGradientDescentOptimizer",
             "headrace.training.queue_runner": "QueueRunner add_queue_runner start_queue_runners",
             "headrace.training.rmsprop": "RMSPropOptimizer",
+            "headrace.training.saver.checkpoint_management": (
+                "checkpoint_exists generate_checkpoint_state_proto get_checkpoint_mtimes get_checkpoint_state "
+                "latest_checkpoint remove_checkpoint update_checkpoint_state"
+            ),
+            "headrace.training.saver.saver": "Saver",
             "headrace.training.sync_replicas": "SyncReplicasOptimizer",
         },
     )
 
 __all__ = [
     "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer",
-    "BytesList", "ClusterDef", "ClusterSpec", "Coordinator", "Example",
+    "BytesList", "CheckpointState", "ClusterDef", "ClusterSpec", "Coordinator", "Example",
     "ExponentialMovingAverage", "Feature", "FeatureList", "FeatureLists", "Features",
     "FloatList", "FtrlOptimizer", "GradientDescentOptimizer", "Int64List", "JobDef",
     "LooperThread", "MomentumOptimizer", "Optimizer", "ProximalAdagradOptimizer",
-    "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "SaverDef",
-    "Security", "SequenceExample", "Server", "ServerDef", "SyncReplicasOptimizer", "add_queue_runner",
-    "assert_global_step", "batch", "batch_join", "cosine_decay", "cosine_decay_restarts",
-    "create_global_step", "exponential_decay", "get_global_step", "get_or_create_global_step",
-    "global_step", "input_producer", "inverse_time_decay", "limit_epochs",
-    "linear_cosine_decay", "match_filenames_once", "maybe_batch", "maybe_batch_join",
-    "maybe_shuffle_batch", "maybe_shuffle_batch_join", "natural_exp_decay",
-    "noisy_linear_cosine_decay", "piecewise_constant", "piecewise_constant_decay",
-    "polynomial_decay", "range_input_producer", "replica_device_setter", "shuffle_batch",
+    "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Saver", "SaverDef",
+    "Security", "SequenceExample", "Server", "ServerDef", "SyncReplicasOptimizer",
+    "add_queue_runner", "assert_global_step", "batch", "batch_join", "checkpoint_exists",
+    "cosine_decay", "cosine_decay_restarts", "create_global_step", "exponential_decay",
+    "generate_checkpoint_state_proto", "get_checkpoint_mtimes", "get_checkpoint_state",
+    "get_global_step", "get_or_create_global_step", "global_step", "input_producer",
+    "inverse_time_decay", "latest_checkpoint", "limit_epochs", "linear_cosine_decay",
+    "match_filenames_once", "maybe_batch", "maybe_batch_join", "maybe_shuffle_batch",
+    "maybe_shuffle_batch_join", "natural_exp_decay", "noisy_linear_cosine_decay",
+    "piecewise_constant", "piecewise_constant_decay", "polynomial_decay",
+    "range_input_producer", "remove_checkpoint", "replica_device_setter", "shuffle_batch",
     "shuffle_batch_join", "slice_input_producer", "start_queue_runners",
-    "string_input_producer", "summary_iterator", "write_graph",
+    "string_input_producer", "summary_iterator", "update_checkpoint_state", "write_graph",
 ]  # fmt: skip

@@ -47,6 +47,7 @@ ELSEWHERE = {
     "flow/identities",
     "flow/printing",
     "flow/py_functions",
+    "io/checkpoints",
     "data/queue_ops",
     "io/readers",
     "io/record_input",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.graph.registry import OPS
+from headrace.graph.registry import OPS, get
 from headrace.python.ops.data_flow_ops import RecordInput
 from headrace.serve import server as server_module
 from tests.serve.clusters import Cluster, in_process
@@ -46,9 +46,16 @@ USES: dict[str, Callable[[str], Any]] = {
     "FixedLengthRecordReaderV2": reading(lambda: tf.FixedLengthRecordReader(1)),
     "TFRecordReaderV2": reading(tf.TFRecordReader),
     "LMDBReader": reading(tf.LMDBReader),
+    "SaveV2": lambda path: get("SaveV2")(path, ["x"], [""], [tf.constant(1)]),
+    "Save": lambda path: get("Save")(path, ["x"], [tf.constant(1)]),
+    "SaveSlices": lambda path: get("SaveSlices")(path, ["x"], [""], [tf.constant(1)]),
+    "RestoreV2": lambda path: get("RestoreV2")(path, ["x"], [""], dtypes=[tf.int32]),
+    "Restore": lambda path: get("Restore")(path, "x", dt=tf.int32),
+    "RestoreSlice": lambda path: get("RestoreSlice")(path, "x", "", dt=tf.int32),
+    "MergeV2Checkpoints": lambda path: get("MergeV2Checkpoints")([path], path),
 }
-HARMLESS = {"IdentityReaderV2", "IdentityReader"}
-"""Ops of readers that open nothing."""
+HARMLESS = {"IdentityReaderV2", "IdentityReader", "ShardedFilename", "ShardedFilespec"}
+"""Ops that open nothing."""
 
 
 class Place:

@@ -44,15 +44,15 @@ class SliceSpec:
 def parsed(spec: str) -> SliceSpec | None:
     """What a text says; None for the empty one.
 
-    Raises InvalidArgument for what cannot be read, Internal for parts that are not inside the whole, as TensorFlow does.
+    Raises InvalidArgument for what cannot be read; Internal for parts that are not inside the whole, as TensorFlow.
     """
     if not spec:
         return None
     *sizes, part = spec.split(" ")
     if not sizes:
         raise errors.invalid_argument(
-            f"Need least two elements in shape_and_slice specification: {spec}; the sizes of the whole come first, then "
-            "start,length of each dimension, as in '4 5 0,2:-'"
+            f"Need least two elements in shape_and_slice specification: {spec}; the sizes of the whole come "
+            "first, then start,length of each dimension, as in '4 5 0,2:-'"
         )
     if not all(_NUMBER.match(size) and int(size) >= 0 for size in sizes):
         raise errors.invalid_argument(
@@ -75,7 +75,8 @@ def _extent(each: str, part: str) -> Extent:
         )
     if int(start) < 0 or int(length) <= 0:
         raise errors.invalid_argument(
-            f"Expected non-negative start and positive length but got start = {start}, length = {length}: string = {part}"
+            f"Expected non-negative start and positive length but got start = {start}, length = {length}: "
+            f"string = {part}"
         )
     return (int(start), int(length))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,16 +19,16 @@ from headrace.base import errors, shapes
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
 from headrace.base.traits import NEVER_FOLDED, POLLS, STATEFUL, TAKES_REFS
-from headrace.codec import slice_table
 from headrace.codec.ordered import WHOLE
 from headrace.codec.slice_specs import SliceSpec, parsed
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops._kernels.file_globs import matches
-from headrace.run.checkpoints import writing
-from headrace.run.checkpoints.reading import Checkpoint
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.state.variable import Lease, State, lease_all, release
+
+if TYPE_CHECKING:
+    from headrace.run.checkpoints.reading import Checkpoint
 
 __all__: list[str] = []
 
@@ -67,13 +67,13 @@ def _name_in(box: Any, what: str) -> bytes:
     return bytes(value[()])
 
 
-def _texts(box: Any, what: str, count: int | None) -> list[str]:
+def _texts(box: Any, what: str, count: int | None = None) -> list[str]:
     """The strings of a vector, one for each of `count` tensors."""
     value = _given(box)
     if value.ndim != 1 or (count is not None and value.size != count):
+        tensors = "" if count is None else f" with one element for each of the {count} tensors"
         raise errors.invalid_argument(
-            f"Input {what} should be a vector with one element for each of the {count} tensors, and is of "
-            f"{text(value.shape)}"
+            f"Input {what} should be a vector{tensors}, and is of shape {text(value.shape)}"
         )
     return [os.fsdecode(each) for each in value]
 
@@ -135,12 +135,14 @@ def save_v2(
     the new one is whole.  Raises InvalidArgument (names, parts), FailedPrecondition (a variable without a value),
     NotFound, ResourceExhausted and other errors of files, PermissionDenied, and what ends the step meanwhile.
     """
+    from headrace.run.checkpoints.writing import Bundle
+
     path = _name_in(prefix, "prefix")
     names = _texts(tensor_names, "tensor_names", len(dtypes))
     specs = _texts(shape_and_slices, "shape_and_slices", len(dtypes))
     values = _values(tensors)
     try:
-        with writing.Bundle(path, ctx.runtime.files) as bundle:
+        with Bundle(path, ctx.runtime.files) as bundle:
             for at, (name, spec, dtype) in enumerate(zip(names, specs, dtypes, strict=True)):
                 array = _array(values[at])
                 part = _spec_for(spec, array)
@@ -164,6 +166,9 @@ def _save_v1(
     tensors: Sequence[Any],
     types: Sequence[DType],
 ) -> None:
+    from headrace.codec import slice_table
+    from headrace.run.checkpoints.writing import write_file
+
     path = _name_in(filename, "filename")
     values = _values(tensors)
     try:
@@ -172,7 +177,7 @@ def _save_v1(
             array = _array(value)
             part = _spec_for(spec, array) or SliceSpec(array.shape, ((0, WHOLE),) * array.ndim)
             parts.append(slice_table.Part(name, part.sizes, part.extents, array, dtype.base_dtype))
-        writing.write_file(path, slice_table.written(parts), ctx.runtime.files)
+        write_file(path, slice_table.written(parts), ctx.runtime.files)
     finally:
         release(values)
 
@@ -191,8 +196,8 @@ def save(
     """Save tensors under their names in one file, of format V1.
 
     filename []; tensor_names [n], of n tensors of any shape.
-    Raises FailedPrecondition (a variable without a value), Unimplemented (types that are no data), NotFound and other
-    errors of files, PermissionDenied, and what ends the step meanwhile.
+    Raises InvalidArgument (names), FailedPrecondition (a variable without a value), Unimplemented (types that are no
+    data), NotFound and other errors of files, PermissionDenied, and what ends the step meanwhile.
     """
     names = _texts(tensor_names, "tensor_names", len(T))
     _save_v1(ctx, filename, names, [""] * len(T), data, T)
@@ -272,6 +277,8 @@ def restore_v2(
     is given.  Raises NotFound (no such checkpoint, all tensors that it lacks), InvalidArgument (another type or shape),
     DataLoss, PermissionDenied and other errors of files, and what ends the step meanwhile.
     """
+    from headrace.run.checkpoints.reading import Checkpoint
+
     path = _name_in(prefix, "prefix")
     names = _texts(tensor_names, "tensor_names", len(dtypes))
     specs = [parsed(spec) for spec in _texts(shape_and_slices, "shape_and_slices", len(dtypes))]
@@ -340,6 +347,8 @@ def _type_text(dtype: DType) -> str:
 
 
 def _restored_v1(ctx: KernelContext, pattern: Any, name: Any, spec: str, dt: DType) -> Array:
+    from headrace.run.checkpoints.reading import Checkpoint
+
     path, key = _name_in(pattern, "file_pattern"), os.fsdecode(_name_in(name, "tensor_name"))
     part = parsed(spec)
     with Checkpoint(path, ctx.runtime.files, _matching, bundles=False) as checkpoint:
@@ -374,7 +383,7 @@ def restore(ctx: KernelContext, file_pattern: Any, tensor_name: Any, *, dt: DTyp
 def _restore_slice_shape(c: ShapeContext) -> Shape:
     _scalar(c, "file_pattern", "tensor_name", "shape_and_slice")
     value = c.value("shape_and_slice")
-    part = None if value is None else _part_of(os.fsdecode(value[()]))
+    part = None if value is None else _part_of(os.fsdecode(bytes(value[()])))
     return None if part is None else part.shape
 
 
@@ -429,8 +438,10 @@ def merge_v2_checkpoints(
     Raises InvalidArgument (one is missing, two have the same tensor), DataLoss, PermissionDenied and other errors of
     files.
     """
-    prefixes = [os.fsencode(each) for each in _texts(checkpoint_prefixes, "prefixes", None)]
-    writing.merge(
+    from headrace.run.checkpoints.writing import merge
+
+    prefixes = [os.fsencode(each) for each in _texts(checkpoint_prefixes, "checkpoint_prefixes")]
+    merge(
         prefixes,
         _name_in(destination_prefix, "destination_prefix"),
         delete_old_dirs,
@@ -445,10 +456,14 @@ def _filename_shape(c: ShapeContext) -> Shape:
     return ()
 
 
+def _number_in(value: Any, what: str) -> int:
+    if np.ndim(value):
+        raise errors.invalid_argument(f"{what} must be a scalar, got shape {text(np.shape(value))}")
+    return int(value)
+
+
 def _boxed(value: bytes) -> Array:
-    box = np.empty((), object)
-    box[()] = value
-    return box
+    return np.array(value, object)
 
 
 @op(
@@ -464,8 +479,8 @@ def sharded_filename(xp: Any, basename: Array, shard: Any, num_shards: Any) -> A
     All []. Raises InvalidArgument unless they are scalars.
     """
     name = _name_in(basename, "basename")
-    at, count = (int(np.asarray(each).item()) for each in (shard, num_shards))
-    return _boxed(b"%s-%05d-of-%05d" % (name, at, count))
+    at, count = _number_in(shard, "shard"), _number_in(num_shards, "num_shards")
+    return _boxed(name + f"-{at:05d}-of-{count:05d}".encode())
 
 
 @op(
@@ -481,7 +496,7 @@ def sharded_filespec(xp: Any, basename: Array, num_shards: Any) -> Array:
     All [].  Raises InvalidArgument unless they are scalars.
     """
     name = _name_in(basename, "basename")
-    return _boxed(b"%s-?????-of-%05d" % (name, int(np.asarray(num_shards).item())))
+    return _boxed(name + f"-?????-of-{_number_in(num_shards, 'num_shards'):05d}".encode())
 
 
 @op(
@@ -492,4 +507,4 @@ def sharded_filespec(xp: Any, basename: Array, num_shards: Any) -> Array:
     differentiable=False,
 )
 def disable_copy_on_read(xp: Any, resource: Any) -> None:
-    """Nothing: what later versions of TensorFlow's savers say to resource variables, whose reads are never copies here."""
+    """Nothing: what later versions of TensorFlow's savers say to resource variables, whose reads are no copies here."""

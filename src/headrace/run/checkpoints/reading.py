@@ -72,8 +72,8 @@ class Checkpoint:
 
     def _nothing(self) -> errors.OpError:
         return errors.not_found(
-            f"Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {self.prefix}: there is "
-            f"neither {index_name(self.prefix)!r} nor a file of that name on the disk of the task that restores; "
+            f"Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {self.prefix}: there "
+            f"is neither {index_name(self.prefix)!r} nor a file of that name on the disk of the task that restores; "
             "a checkpoint lies where the task that saved it runs"
         )
 
@@ -128,7 +128,8 @@ class Checkpoint:
         at = 0
         while at < found.size:
             poll()
-            got = os.preadv(file.fileno(), [found[at : at + _PIECE_BYTES]], offset + at)
+            into = memoryview(found)[at : at + _PIECE_BYTES]  # type: ignore[arg-type]
+            got = os.preadv(file.fileno(), [into], offset + at)
             if not got:
                 return found[:at]
             at += got

@@ -2,10 +2,10 @@
 
 Every file is written under a name of its own, forced to the disk and renamed; the index comes last, for a checkpoint is
 what its index says.  Where one is written over another, both use the same names: the new data gets names for another
-number of shards, its index takes the old one's place in one moment, and only then does the data move to the usual names
-(as links, so that both indexes are true meanwhile).
-Called by: ops.io.checkpoints.  Threads: any; writes of one prefix at the same time are the callers' mistake.  Blocks for
-the disk; polls the step between pieces.
+number of shards, its index takes the old one's place in one moment, and only then does the data move to the usual
+names (as links, so that both indexes are true meanwhile).
+Called by: ops.io.checkpoints, training.saver.  Threads: any; writes of one prefix at the same time are the callers'
+mistake.  Blocks for the disk; polls the step between pieces.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class TemporaryFile:
     def write(self, content: Buffer) -> None:
         """Append.  Raises ResourceExhausted (no room) and other errors of files, and what ended the step."""
         assert self._file is not None
-        view = memoryview(content)
+        view = memoryview(content)  # type: ignore[arg-type]  # arrays have buffers
         try:
             while len(view):
                 poll()
@@ -162,7 +162,8 @@ class Bundle:
 def publish(prefix: bytes, shards: Sequence[bytes], entries: Entries, files: Files) -> None:
     """Have the checkpoint at `prefix` be `entries`, whose data is in the files `shards`, which are renamed.
 
-    shards: on the disk already.  Raises errors of files; the checkpoint that was there stays until the new one is whole.
+    shards: on the disk already.  The checkpoint that was there stays until the new one is whole.
+    Raises errors of files.
     """
     count, before = len(shards), _shards_of(prefix, files)
     usual = [_shard(prefix, at, count) for at in range(count)]
