@@ -96,27 +96,49 @@ def written(items: Iterable[tuple[bytes, bytes]]) -> Iterator[bytes]:
     """
     index, block, offset = _Block(1), _Block(_RESTART_EVERY), 0
     last: bytes | None = None
+    full: bytes | None = None  # the place of a block that the index does not have yet
     for key, value in items:
         if last is not None and key <= last:
             raise ValueError(
                 f"key {key!r} comes after {last!r}: a table has each key once, in order"
             )
+        if full is not None and last is not None:
+            index.add(_between(last, key), full)
+            full = None
         block.add(key, value)
         last = key
         if block.size >= BLOCK_BYTES:
             yield _sealed(block)
-            index.add(last, _Place(offset, block.size).packed())
+            full = _Place(offset, block.size).packed()
             offset += block.size + _TRAILER.size
             block = _Block(_RESTART_EVERY)
-    if block.count and last is not None:
+    if block.count:
         yield _sealed(block)
-        index.add(last, _Place(offset, block.size).packed())
+        full = _Place(offset, block.size).packed()
         offset += block.size + _TRAILER.size
+    if full is not None and last is not None:
+        index.add(_behind(last), full)
     other = _Place(offset, _Block(1).size)
     offset += other.size + _TRAILER.size
     footer = other.packed() + _Place(offset, index.size).packed()
     ending = footer.ljust(FOOTER_BYTES - len(_MAGIC), b"\0") + _MAGIC
     yield _sealed(_Block(1)) + _sealed(index) + ending
+
+
+def _between(key: bytes, following: bytes) -> bytes:
+    """The shortest that is not before `key`, and before `following`, of those that are found by looking at one byte."""
+    at = _shared(key, following)
+    if at < min(len(key), len(following)) and key[at] + 1 < following[at]:
+        return key[:at] + bytes([key[at] + 1])
+    return key
+
+
+def _behind(key: bytes) -> bytes:
+    """A short one that is not before `key`."""
+    for at, byte in enumerate(key):
+        if byte < 0xFF:
+            return key[:at] + bytes([byte + 1])
+    return key
 
 
 def _sealed(block: _Block) -> bytes:

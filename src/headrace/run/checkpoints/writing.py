@@ -137,6 +137,9 @@ class Bundle:
 
     def __init__(self, prefix: bytes, files: Files) -> None:
         """Raises NotFound (no such directory, nor the one it would be in) and other errors of files."""
+        files.exists(
+            _shard(prefix, 0, 1)
+        )  # beneath the roots?  Asked first: the error names the file
         ensure_directory(prefix, files)
         self._prefix, self._files = prefix, files
         self._data = TemporaryFile(_shard(prefix, 0, 1), files)
