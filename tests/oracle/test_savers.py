@@ -197,7 +197,10 @@ names = [f"{n}/{'_'.join(map(str, z))}" for n in dtypes for z in shapes]
 kinds = [tf.as_dtype(n) for n in dtypes for z in shapes]
 node = restore(prefix, names, [""] * len(names), kinds)
 with tf.Session() as session:
-    found = [np.asarray(each) for each in session.run(node)]
+    found = [
+        np.array(each, object) if isinstance(each, bytes) else np.asarray(each)
+        for each in session.run(node)
+    ]
 wanted = [made(n, z) for n in dtypes for z in shapes]
 result = [
     name
@@ -251,6 +254,10 @@ def test_every_type_and_shape_is_read_by_the_other(
     sides: Sides, tmp_path: Path, writer: str, reader: str, v1: bool
 ) -> None:
     dtypes = DTYPES if not v1 else [n for n in DTYPES if n not in NOT_IN_V1]
+    if (
+        reader == "theirs"
+    ):  # whose steps give quantized values as plain ones; their files are compared below
+        dtypes = [n for n in dtypes if not n.startswith("q")]
     names = {"prefix": str(tmp_path / "m"), "dtypes": dtypes, "shapes": SHAPES, "v1": v1}
     sides.run(writer, SAVES, **names)
     assert sides.run(reader, RESTORES, **names) == []
