@@ -95,16 +95,13 @@ def _scaled(image: Array, bad_color: Array) -> Array:
     finite = np.isfinite(image).all(axis=2)
     good = image[finite]
     low, high = (good.min(), good.max()) if good.size else (kind(0), kind(0))
+    zero, top = (128, 127) if low < 0 else (0, 255)
+    brightest = np.float32(max(abs(low), abs(high)) if low < 0 else high)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        if low < 0:
-            high = max(abs(low), abs(high))
-            scale = kind(0) if high < kind(_BLACK) else kind(127) / high
-            scaled = good * scale + kind(128)
-        else:
-            scale = kind(0) if high < kind(_BLACK) else kind(255) / high
-            scaled = good * scale
-        found = np.empty(image.shape, np.uint8)
-        found[finite] = np.nan_to_num(scaled, nan=0, posinf=0, neginf=0).astype(np.uint8)
+        scale = kind(0 if brightest < _BLACK else np.float32(top) / brightest)
+        scaled = good * scale + kind(zero)
+    found = np.empty(image.shape, np.uint8)
+    found[finite] = np.nan_to_num(scaled, nan=0, posinf=0, neginf=0).astype(np.uint8)
     found[~finite] = bad_color[: image.shape[2]]
     return found
 
