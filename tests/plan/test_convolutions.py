@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 import headrace as tf
 from headrace.base import errors
 from headrace.plan.rules import convolution_gradients, convolutions
+from headrace.plan.rules.group import Group, Plain
 from headrace.run.exec.kernel import Runtime
 from headrace.run.exec.worker_pool import WorkerPool
 from tests.plan.programs import DEVICE, compiled, nodes, run, together_and_apart
@@ -64,10 +65,29 @@ NETWORKS: list[dict[str, Any]] = [
 ALONE = NETWORKS[-2:]  # whose gradients come from other nodes, or go to others
 
 
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Rules of the groups whose nodes have run one by one."""
+    rules: list[str] = []
+    plain = Group.plain
+
+    def noting(group: Group) -> Plain:
+        run = plain(group)
+
+        def noted(step: Any, values: Sequence[Any]) -> Sequence[Any]:
+            rules.append(group.instr.what)
+            return run(step, values)
+
+        return noted
+
+    monkeypatch.setattr(Group, "plain", noting)
+    return rules
+
+
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("attrs", NETWORKS)
 def test_values_and_gradients_are_those_of_the_nodes_one_by_one(
-    attrs: dict[str, Any], kind: Any, runtime: Runtime
+    attrs: dict[str, Any], kind: Any, runtime: Runtime, one_by_one: list[str]
 ) -> None:
     feeds = {
         tf.placeholder(kind, [None, 9, 8, 3]): random(7, 9, 8, 3, kind=kind),
@@ -77,14 +97,15 @@ def test_values_and_gradients_are_those_of_the_nodes_one_by_one(
     made = network(*feeds, **attrs)
     gradients = tf.gradients(tf.reduce_sum(made * made), list(feeds))
     for wanted in ([made], [made, *gradients], [made, *gradients[1:]]):
-        found, one_by_one, together = together_and_apart(wanted, feeds, runtime)
+        found, apart, together = together_and_apart(wanted, feeds, runtime)
         names = nodes(together)
-        np.testing.assert_array_equal(found[0], one_by_one[0])
-        for one, other in zip(found, one_by_one, strict=True):
+        np.testing.assert_array_equal(found[0], apart[0])
+        for one, other in zip(found, apart, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
         assert "convolution" not in names
         if len(wanted) > 1 and attrs not in ALONE:
             assert not any(name.endswith(("MaxPoolGrad", "ReluGrad")) for name in names)
+    assert not any(rule.startswith("convolution") for rule in one_by_one)
 
 
 @pytest.fixture(params=[False, True], ids=["", "in tiles"])

@@ -27,7 +27,7 @@ from headrace.ops.nn.activations import relu_grad
 from headrace.ops.nn.bias import sum_of_rows
 from headrace.ops.nn.pooling import parts_of_images, pool_windows, to_largest
 from headrace.plan.ir import Facts, Instr
-from headrace.plan.rules.convolutions import careful, match_of, may_join, may_wait
+from headrace.plan.rules.convolutions import match_of, may_join, may_wait
 from headrace.plan.rules.group import Group, Match, Rule
 from headrace.run.exec.instructions import Kernel
 from headrace.run.exec.worker_pool import parallel_for
@@ -37,11 +37,8 @@ _GIVEN, _MASKED = 24, 25  # slots of scratch memory
 _Make = Callable[[slice, Array], object]
 """(images, into): make the gradient of the output for those images."""
 _ATTRS = ("strides", "padding", "dilations", "explicit_paddings", "data_format")
-_TAKES = {
-    "BiasAddGrad": 0,
-    "Conv2DBackpropFilter": 2,
-    "Conv2DBackpropInput": 2,
-}  # which input the gradient is
+_TAKES = {"BiasAddGrad": 0, "Conv2DBackpropFilter": 2, "Conv2DBackpropInput": 2}
+"""Which input the gradient is: the last one, which is made in the group."""
 
 
 def _match(filter_grad: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
@@ -99,7 +96,7 @@ def _source(value: int, facts: Facts, taken: AbstractSet[Instr]) -> list[Instr]:
 
 
 def _build(group: Group) -> Kernel:
-    return group.kernel(careful(Together(group).results))
+    return group.kernel(Together(group).results, refuses=True)
 
 
 RULE: Final = Rule("convolution gradients", ("Conv2DBackpropFilter",), _match)
@@ -113,7 +110,10 @@ class Together:
 
     def __init__(self, group: Group) -> None:
         by_type = {member.op.type: member.op for member in group.members}
-        self._at = {member.op.type: group.inputs_of(member) for member in group.members}
+        self._at = {
+            member.op.type: group.inputs_of(member)[: _TAKES.get(member.op.type)]
+            for member in group.members
+        }
         self._attrs = by_type["Conv2DBackpropFilter"].attrs
         pool = by_type.get("MaxPoolGrad")
         self._pool = None if pool is None else pool.attrs
@@ -122,7 +122,7 @@ class Together:
 
     def results(self, values: Sequence[Any]) -> list[Any] | None:
         """The group's outputs, or None where it has to run op by op."""
-        x, sizes, _ = (values[place] for place in self._at["Conv2DBackpropFilter"])
+        x, sizes = (values[place] for place in self._at["Conv2DBackpropFilter"])
         of_output = self._of_output(values)
         if x.ndim != 4 or len(sizes) != 4 or not x.size or of_output is None:
             return None
@@ -140,7 +140,7 @@ class Together:
             return None
         filters = None
         if "Conv2DBackpropInput" in self._at:
-            of_input, filters, _ = (values[place] for place in self._at["Conv2DBackpropInput"])
+            of_input, filters = (values[place] for place in self._at["Conv2DBackpropInput"])
             if tuple(of_input) != x.shape or filters.shape != tuple(sizes):
                 return None
         gradient = FilterGradient(where, x.shape[3], made, len(x), x.dtype)

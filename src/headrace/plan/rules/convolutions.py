@@ -24,7 +24,7 @@ from headrace.ops._kernels.windows import geometry
 from headrace.ops.nn.pooling import largest, pool_windows
 from headrace.plan.ir import Facts, Instr
 from headrace.plan.rules.elementwise import is_elementwise, writes_into
-from headrace.plan.rules.group import AtOnce, Group, Match, Rule
+from headrace.plan.rules.group import Group, Match, Rule
 from headrace.run.exec.instructions import Kernel
 
 Array = np.ndarray[Any, Any]
@@ -56,18 +56,6 @@ def match_of(
     if not all(facts.may_run_at(member, root) for member in members):
         return None
     return Match(members, build, kept)
-
-
-def careful(at_once: AtOnce) -> AtOnce:
-    """`at_once`, whose failures are left to the nodes one by one: a kernel that refuses says so of whole arrays."""
-
-    def run(values: Sequence[Any]) -> Sequence[Any] | None:
-        try:
-            return at_once(values)
-        except Exception:
-            return None
-
-    return run
 
 
 def _match(convolution: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
@@ -105,7 +93,7 @@ def _continues(instr: Instr, value: int, facts: Facts, taken: AbstractSet[Instr]
 
 
 def _build(group: Group) -> Kernel:
-    return group.kernel(careful(_Together(group).results))
+    return group.kernel(_Together(group).results, refuses=True)
 
 
 RULE: Final = Rule("convolution", ("Conv2D",), _match)

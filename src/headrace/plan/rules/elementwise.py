@@ -176,7 +176,7 @@ def _build(group: Group) -> Kernel:
                 return None if found is None else (found,)
         return None
 
-    return group.kernel(at_once)
+    return group.kernel(at_once, refuses=True)
 
 
 class _Any(Container[str]):
@@ -212,17 +212,14 @@ class Blocked:
         self._lone = len(steps) == 1 and not self._sums  # nothing that the cache could keep
 
     def result(self, values: Sequence[Any]) -> Any:
-        """The group's result; None where it has to run op by op."""
+        """The group's result; None where it has to run op by op.  Raises what a kernel does."""
         shape = max(values, key=lambda value: value.size).shape
         row = row_of(values, shape)
         if row is None or (self._sums and (row > 1 or all(map(_is_alike, values)))):
             return None
         count = -(-math.prod(shape) // self._each(row))
         out = np.empty(count if self._sums else shape, self._dtype)
-        try:
-            self.run(values, shape, row, out)
-        except Exception:  # a kernel that refuses says so of whole arrays, op by op
-            return None
+        self.run(values, shape, row, out)
         return self._summed(out, shape) if self._sums else out
 
     def _each(self, row: int) -> int:

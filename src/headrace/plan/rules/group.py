@@ -95,9 +95,15 @@ class Group:
 
         return run
 
-    def kernel(self, at_once: AtOnce) -> Kernel:
-        """A kernel that runs all at once where that goes, else one by one.  Both give all outputs, or the only one."""
+    def kernel(self, at_once: AtOnce, refuses: bool = False) -> Kernel:
+        """A kernel that runs all at once where that goes, else one by one.  Both give all outputs, or the only one.
+
+        refuses: what fails at once is left to the nodes one by one, since a kernel that refuses says so of whole
+        arrays; nothing may have been changed by then.
+        """
         plain, single = self.plain(), len(self.outputs) == 1
+        if refuses:
+            at_once = _careful(at_once, self.root.name)
         confirm = None
         if check.enabled:
             tensors = [self.values.tensor(value) for value in self.outputs]
@@ -112,6 +118,22 @@ class Group:
             return found[0] if single else found
 
         return run
+
+
+def _careful(at_once: AtOnce, name: str) -> AtOnce:
+    """`at_once` that gives None where it fails.  Mistakes in its code are found by whoever checks."""
+
+    def run(values: Sequence[Any]) -> Sequence[Any] | None:
+        try:
+            return at_once(values)
+        except (LookupError, TypeError, AttributeError) as error:
+            if check.enabled:
+                raise AssertionError(f"{name!r} cannot run at once: {error!r}") from error
+        except Exception:
+            pass
+        return None
+
+    return run
 
 
 def _instruction(member: Instr, register: dict[int, int], node: NodeInfo) -> Instruction:
