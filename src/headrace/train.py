@@ -89,7 +89,15 @@ if TYPE_CHECKING:
         remove_checkpoint,
         update_checkpoint_state,
     )
+    from headrace.training.saver.checkpoint_readers import (
+        NewCheckpointReader,
+        checkpoints_iterator,
+        list_variables,
+        load_checkpoint,
+        load_variable,
+    )
     from headrace.training.saver.saver import Saver
+    from headrace.training.saver.warm_starting import VocabInfo, init_from_checkpoint, warm_start
     from headrace.training.sync_replicas import SyncReplicasOptimizer
 else:
     __getattr__, __dir__ = _names_of(
@@ -140,7 +148,11 @@ else:
                 "checkpoint_exists generate_checkpoint_state_proto get_checkpoint_mtimes get_checkpoint_state "
                 "latest_checkpoint remove_checkpoint update_checkpoint_state"
             ),
+            "headrace.training.saver.checkpoint_readers": (
+                "NewCheckpointReader checkpoints_iterator list_variables load_checkpoint load_variable"
+            ),
             "headrace.training.saver.saver": "Saver",
+            "headrace.training.saver.warm_starting": "VocabInfo init_from_checkpoint warm_start",
             "headrace.training.sync_replicas": "SyncReplicasOptimizer",
         },
     )
@@ -150,18 +162,21 @@ __all__ = [
     "BytesList", "CheckpointState", "ClusterDef", "ClusterSpec", "Coordinator", "Example",
     "ExponentialMovingAverage", "Feature", "FeatureList", "FeatureLists", "Features",
     "FloatList", "FtrlOptimizer", "GradientDescentOptimizer", "Int64List", "JobDef",
-    "LooperThread", "MomentumOptimizer", "Optimizer", "ProximalAdagradOptimizer",
-    "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Saver", "SaverDef",
-    "Security", "SequenceExample", "Server", "ServerDef", "SyncReplicasOptimizer",
-    "add_queue_runner", "assert_global_step", "batch", "batch_join", "checkpoint_exists",
+    "LooperThread", "MomentumOptimizer", "NewCheckpointReader", "Optimizer",
+    "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "QueueRunner",
+    "RMSPropOptimizer", "Saver", "SaverDef", "Security", "SequenceExample", "Server",
+    "ServerDef", "SyncReplicasOptimizer", "VocabInfo", "add_queue_runner",
+    "assert_global_step", "batch", "batch_join", "checkpoint_exists", "checkpoints_iterator",
     "cosine_decay", "cosine_decay_restarts", "create_global_step", "exponential_decay",
     "generate_checkpoint_state_proto", "get_checkpoint_mtimes", "get_checkpoint_state",
-    "get_global_step", "get_or_create_global_step", "global_step", "input_producer",
-    "inverse_time_decay", "latest_checkpoint", "limit_epochs", "linear_cosine_decay",
+    "get_global_step", "get_or_create_global_step", "global_step", "init_from_checkpoint",
+    "input_producer", "inverse_time_decay", "latest_checkpoint", "limit_epochs",
+    "linear_cosine_decay", "list_variables", "load_checkpoint", "load_variable",
     "match_filenames_once", "maybe_batch", "maybe_batch_join", "maybe_shuffle_batch",
     "maybe_shuffle_batch_join", "natural_exp_decay", "noisy_linear_cosine_decay",
     "piecewise_constant", "piecewise_constant_decay", "polynomial_decay",
     "range_input_producer", "remove_checkpoint", "replica_device_setter", "shuffle_batch",
     "shuffle_batch_join", "slice_input_producer", "start_queue_runners",
-    "string_input_producer", "summary_iterator", "update_checkpoint_state", "write_graph",
+    "string_input_producer", "summary_iterator", "update_checkpoint_state", "warm_start",
+    "write_graph",
 ]  # fmt: skip

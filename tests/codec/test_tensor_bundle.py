@@ -16,6 +16,7 @@ from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.codec.bundle_reader import Reader, merged
 from headrace.codec.ordered import WHOLE
+from headrace.codec.records import masked_crc
 from headrace.codec.sorted_table import Table
 from headrace.codec.tensor_bundle import Writer, written
 
@@ -65,6 +66,17 @@ def test_strings_come_back(strings: list[bytes]) -> None:
     files = Files()
     files.writer.add("s", value, dtypes.string)
     assert files.reader().tensor("s").tolist() == strings
+
+
+def test_what_is_checked_in_pieces_has_the_same_checksum() -> None:
+    files = Files()
+    value = np.random.default_rng(1).bytes((1 << 21) + 3)
+    files.writer.add("x", np.frombuffer(value, np.uint8), dtypes.uint8)
+    files.writer.add("s", np.array(value, object), dtypes.string)
+    crc = masked_crc(value)
+    assert [entry.crc32c for _, entry in files.reader().entries()][1] == crc
+    assert files.reader().tensor("x").tobytes() == value
+    assert files.reader().tensor("s")[()] == value
 
 
 def test_values_that_are_not_contiguous_are_saved_as_they_look() -> None:

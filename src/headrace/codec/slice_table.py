@@ -145,6 +145,10 @@ class Reader:
         meta = self._meta(name)
         return dtypes.as_dtype(meta.type), tuple(dim.size for dim in meta.shape.dim)
 
+    def parts_of(self, name: str) -> int:
+        """In how many parts a tensor was saved.  Raises NotFound."""
+        return len(self._meta(name).slice)
+
     def _meta(self, name: str) -> pb.SavedSliceMeta:
         found = self._listed.get(name)
         if found is None:

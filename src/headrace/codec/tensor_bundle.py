@@ -93,7 +93,7 @@ def _crc(crc: int, content: Buffer) -> int:
     if size <= _PIECE_BYTES:
         found: int = extend(crc, content)
         return found
-    view = memoryview(content)  # type: ignore[arg-type]  # arrays have buffers
+    view = np.frombuffer(content, np.uint8)
     for at in range(0, size, _PIECE_BYTES):  # other threads wait while one is looked at
         crc = extend(crc, view[at : at + _PIECE_BYTES])
     return crc

@@ -292,6 +292,11 @@ def _default_store() -> VariableStore:
     return found
 
 
+def stored_variables() -> dict[str, Any]:
+    """What `get_variable` has made in the default graph, by full name; parts under their own names."""
+    return dict(_default_store()._variables)
+
+
 def get_variable_scope() -> VariableScope:
     """The current scope."""
     return _current().scope
