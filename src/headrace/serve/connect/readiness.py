@@ -184,12 +184,13 @@ def wait_for_all(awaited: Sequence[ServerReadiness[T]], scope: Scope, pool: Grow
                 try:
                     with changed:
                         part.wait_for(changed, lambda: _settled(awaited), "servers")
-                except errors.DeadlineExceededError as error:
+                    return _answers(awaited)
+                except errors.DeadlineExceededError as error:  # also of a question, which has the same limit
                     if passed_deadline(whole):
                         waited_s = time.monotonic() - started
                         raise errors.unavailable(_report(awaited, waited_s)) from error
-                else:
-                    return _answers(awaited)
+                    if _settled(awaited):
+                        raise
             now = time.monotonic()
             for each in awaited:
                 if not each.over:
