@@ -185,7 +185,9 @@ def wait_for_all(awaited: Sequence[ServerReadiness[T]], scope: Scope, pool: Grow
                     with changed:
                         part.wait_for(changed, lambda: _settled(awaited), "servers")
                     return _answers(awaited)
-                except errors.DeadlineExceededError as error:  # also of a question, which has the same limit
+                except (
+                    errors.DeadlineExceededError
+                ) as error:  # also of a question, which has the same limit
                     if passed_deadline(whole):
                         waited_s = time.monotonic() - started
                         raise errors.unavailable(_report(awaited, waited_s)) from error
