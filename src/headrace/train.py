@@ -53,6 +53,28 @@ if TYPE_CHECKING:
     )
     from headrace.training.gradient_descent import GradientDescentOptimizer
     from headrace.training.graph_files import write_graph
+    from headrace.training.hooks.checkpoints import CheckpointSaverHook, CheckpointSaverListener
+    from headrace.training.hooks.ending import (
+        FinalOpsHook,
+        GlobalStepWaiterHook,
+        NanLossDuringTrainingError,
+        NanTensorHook,
+        StopAtStepHook,
+    )
+    from headrace.training.hooks.feeding import FeedFnHook
+    from headrace.training.hooks.protocol import (
+        SessionRunArgs,
+        SessionRunContext,
+        SessionRunHook,
+        SessionRunValues,
+    )
+    from headrace.training.hooks.reporting import (
+        LoggingTensorHook,
+        ProfilerHook,
+        StepCounterHook,
+        SummarySaverHook,
+    )
+    from headrace.training.hooks.steps import SecondOrStepTimer
     from headrace.training.input import (
         input_producer,
         limit_epochs,
@@ -74,6 +96,8 @@ if TYPE_CHECKING:
         polynomial_decay,
     )
     from headrace.training.momentum import MomentumOptimizer
+    from headrace.training.monitored_session import MonitoredSession, SingularMonitoredSession
+    from headrace.training.monitored_training import MonitoredTrainingSession
     from headrace.training.moving_averages import ExponentialMovingAverage
     from headrace.training.optimizer import Optimizer
     from headrace.training.proximal_adagrad import ProximalAdagradOptimizer
@@ -98,6 +122,14 @@ if TYPE_CHECKING:
     )
     from headrace.training.saver.saver import Saver
     from headrace.training.saver.warm_starting import VocabInfo, init_from_checkpoint, warm_start
+    from headrace.training.scaffold import Scaffold
+    from headrace.training.session_creators import (
+        ChiefSessionCreator,
+        SessionCreator,
+        WorkerSessionCreator,
+    )
+    from headrace.training.session_manager import SessionManager
+    from headrace.training.supervisor import Supervisor, basic_train_loop
     from headrace.training.sync_replicas import SyncReplicasOptimizer
 else:
     __getattr__, __dir__ = _names_of(
@@ -154,29 +186,49 @@ else:
             "headrace.training.saver.saver": "Saver",
             "headrace.training.saver.warm_starting": "VocabInfo init_from_checkpoint warm_start",
             "headrace.training.sync_replicas": "SyncReplicasOptimizer",
+            "headrace.training.hooks.checkpoints": "CheckpointSaverHook CheckpointSaverListener",
+            "headrace.training.hooks.ending": (
+                "FinalOpsHook GlobalStepWaiterHook NanLossDuringTrainingError "
+                "NanTensorHook StopAtStepHook"
+            ),
+            "headrace.training.hooks.feeding": "FeedFnHook",
+            "headrace.training.hooks.protocol": "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues",
+            "headrace.training.hooks.reporting": "LoggingTensorHook ProfilerHook StepCounterHook SummarySaverHook",
+            "headrace.training.hooks.steps": "SecondOrStepTimer",
+            "headrace.training.monitored_session": "MonitoredSession SingularMonitoredSession",
+            "headrace.training.monitored_training": "MonitoredTrainingSession",
+            "headrace.training.scaffold": "Scaffold",
+            "headrace.training.session_creators": "ChiefSessionCreator SessionCreator WorkerSessionCreator",
+            "headrace.training.session_manager": "SessionManager",
+            "headrace.training.supervisor": "Supervisor basic_train_loop",
         },
     )
 
 __all__ = [
-    "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer",
-    "BytesList", "CheckpointState", "ClusterDef", "ClusterSpec", "Coordinator", "Example",
-    "ExponentialMovingAverage", "Feature", "FeatureList", "FeatureLists", "Features",
-    "FloatList", "FtrlOptimizer", "GradientDescentOptimizer", "Int64List", "JobDef",
-    "LooperThread", "MomentumOptimizer", "NewCheckpointReader", "Optimizer",
-    "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "QueueRunner",
-    "RMSPropOptimizer", "Saver", "SaverDef", "Security", "SequenceExample", "Server",
-    "ServerDef", "SyncReplicasOptimizer", "VocabInfo", "add_queue_runner",
-    "assert_global_step", "batch", "batch_join", "checkpoint_exists", "checkpoints_iterator",
-    "cosine_decay", "cosine_decay_restarts", "create_global_step", "exponential_decay",
+    "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "BytesList",
+    "CheckpointSaverHook", "CheckpointSaverListener", "CheckpointState", "ChiefSessionCreator",
+    "ClusterDef", "ClusterSpec", "Coordinator", "Example", "ExponentialMovingAverage", "Feature",
+    "FeatureList", "FeatureLists", "Features", "FeedFnHook", "FinalOpsHook", "FloatList",
+    "FtrlOptimizer", "GlobalStepWaiterHook", "GradientDescentOptimizer", "Int64List", "JobDef",
+    "LoggingTensorHook", "LooperThread", "MomentumOptimizer", "MonitoredSession",
+    "MonitoredTrainingSession", "NanLossDuringTrainingError", "NanTensorHook",
+    "NewCheckpointReader", "Optimizer", "ProfilerHook", "ProximalAdagradOptimizer",
+    "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Saver", "SaverDef",
+    "Scaffold", "SecondOrStepTimer", "Security", "SequenceExample", "Server", "ServerDef",
+    "SessionCreator", "SessionManager", "SessionRunArgs", "SessionRunContext", "SessionRunHook",
+    "SessionRunValues", "SingularMonitoredSession", "StepCounterHook", "StopAtStepHook",
+    "SummarySaverHook", "Supervisor", "SyncReplicasOptimizer", "VocabInfo",
+    "WorkerSessionCreator", "add_queue_runner", "assert_global_step", "basic_train_loop", "batch",
+    "batch_join", "checkpoint_exists", "checkpoints_iterator", "cosine_decay",
+    "cosine_decay_restarts", "create_global_step", "exponential_decay",
     "generate_checkpoint_state_proto", "get_checkpoint_mtimes", "get_checkpoint_state",
     "get_global_step", "get_or_create_global_step", "global_step", "init_from_checkpoint",
     "input_producer", "inverse_time_decay", "latest_checkpoint", "limit_epochs",
     "linear_cosine_decay", "list_variables", "load_checkpoint", "load_variable",
     "match_filenames_once", "maybe_batch", "maybe_batch_join", "maybe_shuffle_batch",
     "maybe_shuffle_batch_join", "natural_exp_decay", "noisy_linear_cosine_decay",
-    "piecewise_constant", "piecewise_constant_decay", "polynomial_decay",
-    "range_input_producer", "remove_checkpoint", "replica_device_setter", "shuffle_batch",
-    "shuffle_batch_join", "slice_input_producer", "start_queue_runners",
-    "string_input_producer", "summary_iterator", "update_checkpoint_state", "warm_start",
-    "write_graph",
+    "piecewise_constant", "piecewise_constant_decay", "polynomial_decay", "range_input_producer",
+    "remove_checkpoint", "replica_device_setter", "shuffle_batch", "shuffle_batch_join",
+    "slice_input_producer", "start_queue_runners", "string_input_producer", "summary_iterator",
+    "update_checkpoint_state", "warm_start", "write_graph",
 ]  # fmt: skip

@@ -30,7 +30,7 @@ GRAPH_DEF_VERSION = 2474
 GRAPH_DEF_VERSION_MIN_CONSUMER = 0
 GRAPH_DEF_VERSION_MIN_PRODUCER = 0
 
-_FINALIZED = "Graph is finalized and cannot be modified: nothing is added to it any more"
+_FINALIZED = "Graph is finalized and cannot be modified. Nothing is added to it any more"
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*\Z")
 _SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\\/>-]*\Z")
 _CHARACTERS = "letters, digits, '_', '.', '-', '/', '\\' and '>'"

@@ -1,0 +1,1 @@
+"""Hooks: what a monitored session calls around its steps."""

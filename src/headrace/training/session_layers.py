@@ -1,0 +1,305 @@
+"""The sessions inside a monitored session, one around the other: what each adds to `run`.
+
+| | adds |
+|---|---|
+| HookedSession | hooks: their fetches and feeds go into the same step, and they hear of what came of it |
+| CoordinatedSession | the coordinator: an error of one of its threads is the error of the step |
+| RecoverableSession | a new session, restored, where the old one was lost with a task; the step is run again |
+
+Called by: training.monitored_session.  Threads: one at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from headrace.base import errors
+from headrace.codec import protos as pb
+from headrace.training.coordinator import Coordinator
+from headrace.training.hooks.protocol import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+
+__all__ = [
+    "LOST_TASK",
+    "CoordinatedSession",
+    "HookedSession",
+    "RecoverableSession",
+    "StepContext",
+    "WrappedSession",
+]
+
+log = logging.getLogger("headrace")
+
+LOST_TASK = (errors.AbortedError, errors.UnavailableError)
+"""Errors of a session that a task was lost to; a new one may work."""
+
+Rebuild = Callable[[], Any]
+
+
+class StepContext:
+    """What `run_step_fn` gives its function."""
+
+    def __init__(self, session: Any, run_with_hooks_fn: Callable[..., Any]) -> None:
+        self._session = session
+        self._run_with_hooks = run_with_hooks_fn
+
+    @property
+    def session(self) -> Any:
+        """The `tf.Session` underneath: what is run in it calls no hooks."""
+        return self._session
+
+    def run_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
+        """As `MonitoredSession.run`."""
+        return self._run_with_hooks(*args, **kwargs)
+
+    def request_stop(self) -> None:
+        """Leave the `with` block of the session as if all were done: raises StopIteration."""
+        raise StopIteration("step_fn has requested the iterations to stop.")
+
+
+class WrappedSession:
+    """Hands everything to the session inside; closed when that is None."""
+
+    def __init__(self, session: Any) -> None:
+        self._sess = session
+        self._inner_may_stop = isinstance(session, WrappedSession)
+
+    @property
+    def graph(self) -> Any:
+        return self._sess.graph
+
+    @property
+    def sess_str(self) -> Any:
+        return self._sess.sess_str
+
+    def should_stop(self) -> bool:
+        """Whether no further step should be run."""
+        if self._check_stop():
+            return True
+        if self._sess is None:
+            return True
+        return self._inner_may_stop and self._sess.should_stop()
+
+    def _check_stop(self) -> bool:
+        """What this layer says."""
+        return False
+
+    def close(self) -> None:
+        """Close the session inside; that its task has gone is no error then."""
+        if self._sess is None:
+            return
+        try:
+            self._sess.close()
+        except LOST_TASK as error:
+            log.error("while a session was closed whose task has gone: %s", error)
+        finally:
+            self._sess = None
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """As `tf.Session.run`."""
+        return self._sess.run(*args, **kwargs)
+
+    def run_step_fn(
+        self,
+        step_fn: Callable[[StepContext], Any],
+        raw_session: Callable[[], Any],
+        run_with_hooks: Callable[..., Any] | None,
+    ) -> Any:
+        """`step_fn` of a context with what `raw_session()` gives."""
+        return step_fn(StepContext(raw_session(), run_with_hooks or self.run))
+
+
+class RecoverableSession(WrappedSession):
+    """A session that is made anew when a task was lost.
+
+    It is the creator that waits for the task, and says for how long.
+    """
+
+    def __init__(self, creator: Any) -> None:
+        self._creator = creator
+        super().__init__(self._create())
+        self._inner_may_stop = True
+
+    def _create(self) -> Any:
+        while True:
+            try:
+                return self._creator.create_session()
+            except LOST_TASK as error:
+                log.info(
+                    "a task was lost while a session was made; it is made again. Error: %s", error
+                )
+
+    def _check_stop(self) -> bool:
+        try:
+            return bool(self._sess._check_stop()) if self._sess is not None else True
+        except LOST_TASK as error:
+            log.info(
+                "a task was lost while it was asked whether to stop; the session is made again. Error: %s",
+                error,
+            )
+            self.close()
+            self._sess = self._create()
+            return False
+        except Exception:  # the next step raises it
+            return True
+
+    def run(
+        self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
+    ) -> Any:
+        """Again in a new session, as often as a task is lost meanwhile."""
+        while True:
+            try:
+                if self._sess is None:
+                    self._sess = self._create()
+                return self._sess.run(fetches, feed_dict, options, run_metadata)
+            except LOST_TASK as error:
+                self._lost(error)
+
+    def run_step_fn(self, step_fn: Any, raw_session: Any, run_with_hooks: Any) -> Any:
+        """As `run`: the whole function again."""
+        while True:
+            try:
+                if self._sess is None:
+                    self._sess = self._create()
+                return self._sess.run_step_fn(step_fn, raw_session, self._sess.run)
+            except LOST_TASK as error:
+                self._lost(error)
+
+    def _lost(self, error: BaseException) -> None:
+        log.info(
+            "a task was lost, or a connection to it; a new session goes on from the last checkpoint. Error: %s",
+            error,
+        )
+        self.close()
+        self._sess = None
+
+
+class CoordinatedSession(WrappedSession):
+    """A session with threads that feed it."""
+
+    def __init__(self, session: Any, coord: Coordinator, stop_grace_period_secs: float) -> None:
+        super().__init__(session)
+        self._coord = coord
+        self._stop_grace_period_secs = stop_grace_period_secs
+
+    def _check_stop(self) -> bool:
+        """Raises what the threads reported."""
+        self._coord.raise_requested_exception()
+        return self._coord.should_stop()
+
+    def close(self) -> None:
+        """Stop the threads, wait for them as long as their grace lasts, and close.  Raises what they reported."""
+        self._coord.request_stop()
+        try:
+            self._coord.join(
+                stop_grace_period_secs=self._stop_grace_period_secs, ignore_live_threads=True
+            )
+        finally:
+            try:
+                super().close()
+            except Exception as error:
+                log.debug("ignored while closing: %s", error)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """The thread's error, if one of them lost its task: the step only failed because of it."""
+        try:
+            return self._sess.run(*args, **kwargs)
+        except LOST_TASK:
+            raise
+        except Exception as error:
+            try:
+                self._coord.raise_requested_exception()
+            except LOST_TASK:
+                raise
+            except Exception as reported:
+                if reported is not error:
+                    log.debug("a thread had failed before the step did: %s", reported)
+            raise error.with_traceback(error.__traceback__) from error.__cause__
+
+
+class HookedSession(WrappedSession):
+    """A session whose steps hooks take part in."""
+
+    def __init__(self, session: Any, hooks: Sequence[SessionRunHook]) -> None:
+        super().__init__(session)
+        self._hooks = hooks
+        self._stop = False
+        # What `before_run` and `after_run` of the base class would do is nothing.
+        self._before = [h for h in hooks if _overrides(h, "before_run")]
+        self._after = [h for h in hooks if _overrides(h, "after_run")]
+
+    def _check_stop(self) -> bool:
+        return self._stop
+
+    def run(
+        self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None
+    ) -> Any:
+        """The step, with what hooks add.  Raises RuntimeError after the stop, and if two feed the same."""
+        if self._stop or self._sess is None:
+            raise RuntimeError(
+                "Run called even after should_stop requested. A loop asks should_stop() before each step"
+            )
+        session = self._sess
+        context = SessionRunContext(SessionRunArgs(fetches, feed_dict), session)
+        wanted = [fetches]
+        at: dict[int, int] = {}  # of a hook's fetches in `wanted`
+        fed: dict[Any, Any] = {}
+        asked: list[pb.RunOptions] = []
+        for hook in self._before:
+            request = hook.before_run(context)
+            if request is None:
+                continue
+            if request.fetches is not None:
+                at[id(hook)] = len(wanted)
+                wanted.append(request.fetches)
+            if request.feed_dict:
+                _refuse_same(fed, request.feed_dict, "Same tensor is fed by two hooks.")
+                fed.update(request.feed_dict)
+            if request.options:
+                asked.append(request.options)
+        if fed and feed_dict:
+            _refuse_same(fed, feed_dict, "Same tensor is fed by a SessionRunHook and user.")
+            fed.update(feed_dict)
+        shown = pb.RunOptions() if options is None else options
+        for each in asked:
+            _merge(shown, each)
+        metadata = pb.RunMetadata() if run_metadata is None else run_metadata
+        if options is None and run_metadata is None and not asked:  # a plain step is a faster one
+            found = session.run(wanted, fed or feed_dict)
+        else:
+            found = session.run(wanted, fed or feed_dict, shown, metadata)
+        for hook in self._after:
+            place = at.get(id(hook))
+            results = None if place is None else found[place]
+            hook.after_run(context, SessionRunValues(results, shown, metadata))
+        self._stop = self._stop or context.stop_requested
+        return found[0]
+
+
+def _overrides(hook: Any, method: str) -> bool:
+    own = getattr(hook, method)
+    return getattr(own, "__func__", own) is not getattr(SessionRunHook, method)
+
+
+def _refuse_same(one: Mapping[Any, Any], other: Mapping[Any, Any], text: str) -> None:
+    both = [key for key in one if key in other]
+    if both:
+        raise RuntimeError(f"{text} Conflict(s): {both}")
+
+
+def _merge(options: pb.RunOptions, wanted: pb.RunOptions) -> None:
+    """Have `options` ask for what `wanted` asks for, too."""
+    options.trace_level = max(options.trace_level, wanted.trace_level)
+    options.timeout_in_ms = max(options.timeout_in_ms, wanted.timeout_in_ms)
+    options.inter_op_thread_pool = max(options.inter_op_thread_pool, wanted.inter_op_thread_pool)
+    options.output_partition_graphs |= wanted.output_partition_graphs
+    watches = options.debug_options.debug_tensor_watch_opts
+    watches.extend(wanted.debug_options.debug_tensor_watch_opts)
+    options.debug_options.reset_disk_byte_usage |= wanted.debug_options.reset_disk_byte_usage
+    options.report_tensor_allocations_upon_oom |= wanted.report_tensor_allocations_upon_oom
