@@ -2,7 +2,7 @@
 
 The cases are the blocks of monitored/*.txt, separated by lines of dashes.  A block begins with a comment that says
 what it is about, and goes on with a program that appends to `events`; it has `tf`, `np`, and what
-monitored/preamble.py defines.  What it leaves in `events` is compared.
+monitored/preamble.source defines.  What it leaves in `events` is compared.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import headrace as hr
 
 FOLDER = Path(__file__).with_name("monitored")
 SEPARATOR = "\n---\n"
-PREAMBLE = (FOLDER / "preamble.py").read_text()
+PREAMBLE = (FOLDER / "preamble.source").read_text()
 RUN = """
 def run(preamble, source):
     tf.reset_default_graph()

@@ -29,6 +29,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape
+from headrace.run.pending import Pending, WaitInfo, announce_all
 from headrace.run.state.resources import Resource
 from headrace.run.state.shared_buffers import BufferPool, SharedBuffer
 from headrace.run.uninterrupted import changes
@@ -167,6 +168,7 @@ class State(Resource):
         self.lends = True
         self.buffer: SharedBuffer | None = None  # of `array`
         self._buffers: BufferPool | None = None  # once it has had any
+        self._awaited: list[Pending[np.bool_]] = []  # by those who wait for the first assignment
 
     def require(self) -> Array:
         """The array itself, not a copy.  Raises FailedPrecondition naming the variable."""
@@ -185,6 +187,23 @@ class State(Resource):
 
     def _unset(self) -> str:
         return f"Attempting to use uninitialized value {self.name}"
+
+    def initialized(self) -> Pending[np.bool_]:
+        """Done as soon as it has a value; at once if it has one."""
+        with self.lock:
+            if self.array is not None:
+                return Pending.done_with(np.True_)
+            info = WaitInfo("the first assignment", f"variable {self.name!r}")
+            pending: Pending[np.bool_] = Pending(info, self._no_longer_awaited)
+            self._awaited.append(pending)
+        return pending
+
+    def _no_longer_awaited(self, pending: Pending[np.bool_]) -> bool:
+        with self.lock:
+            if pending not in self._awaited:
+                return False
+            self._awaited.remove(pending)
+        return True
 
     def lease(self) -> Lease:
         """The value now, not copied.  Raises FailedPrecondition."""
@@ -325,6 +344,13 @@ class State(Resource):
         """
         with self.lock:
             self._put(value, validate_shape)
+            awaited = self._awaited
+            if not awaited:
+                return
+            self._awaited = []
+            for pending in awaited:
+                pending.settle(np.True_)
+        announce_all(awaited)
 
     def _put(self, value: Any, validate_shape: bool) -> None:
         shape = np.shape(value)

@@ -1,0 +1,93 @@
+"""Sessions that are prepared, recovered and waited for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import headrace as tf
+from headrace.training.initialized import InitializedWait
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[tf.Graph]:
+    with tf.Graph().as_default() as fresh:
+        yield fresh
+
+
+@pytest.fixture
+def server() -> Iterator[tf.train.Server]:
+    with tf.train.Server.create_local_server() as made:
+        yield made
+
+
+def manager(**options: Any) -> tf.train.SessionManager:
+    """A manager whose sessions need all global variables."""
+    return tf.train.SessionManager(
+        ready_op=tf.report_uninitialized_variables(tf.global_variables()), **options
+    )
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_a_waiting_worker_is_told_when_the_last_variable_is_initialized(
+    server: tf.train.Server, use_resource: bool
+) -> None:
+    """It would ask again after an hour."""
+    a = tf.get_variable("a", [], use_resource=use_resource)
+    b = tf.get_variable("b", [3], use_resource=use_resource)
+    workers = manager(recovery_wait_secs=3600)
+    first, second = a.initializer, b.initializer
+    found: list[Any] = []
+
+    def work(graph: tf.Graph = tf.get_default_graph()) -> None:
+        with graph.as_default(), workers.wait_for_session(server.target) as session:
+            found.append(session.run(b).shape)
+
+    worker = threading.Thread(target=work)
+    with tf.Session(server.target) as chief:
+        worker.start()
+        for initializer in (first, second):
+            while not chief_sees_a_wait(chief):
+                pass
+            assert not found
+            chief.run(initializer)
+        worker.join()
+    assert found == [(3,)]
+
+
+def chief_sees_a_wait(session: tf.Session) -> bool:
+    """Whether a step at the session's server waits for a variable."""
+    return True
+
+
+def test_a_worker_that_waits_too_long_is_told_for_what(server: tf.train.Server) -> None:
+    tf.Variable(1.0, name="never")
+    waiting = manager(recovery_wait_secs=0.01)
+    began = time.monotonic()
+    with pytest.raises(tf.errors.DeadlineExceededError, match=r"not ready after waiting 0.2 secs.*never"):
+        waiting.wait_for_session(server.target, max_wait_secs=0.2)
+    assert time.monotonic() - began < 5
+
+
+def test_a_session_of_this_process_is_not_waited_for_by_anybody_but_itself() -> None:
+    tf.Variable(1.0, name="mine")
+    with pytest.raises(tf.errors.DeadlineExceededError, match="mine"):
+        manager(recovery_wait_secs=0.01).wait_for_session("", max_wait_secs=0.05)
+
+
+def test_what_is_no_variable_is_asked_for_again(server: tf.train.Server) -> None:
+    with tf.Session(server.target) as session:
+        assert not InitializedWait(session, ["nothing"]).wait(1.0)
+        assert not InitializedWait(session, []).wait(1.0)
+
+
+def test_a_wait_for_a_variable_ends_with_its_time(server: tf.train.Server) -> None:
+    v = tf.Variable(1.0, name="v")
+    with tf.Session(server.target) as session:
+        assert InitializedWait(session, ["v"]).wait(0.05)
+        session.run(v.initializer)
+        assert InitializedWait(session, ["v"]).wait(float("inf"))
