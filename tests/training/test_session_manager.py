@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import headrace as tf
+from headrace.training import session_manager
 from headrace.training.initialized import InitializedWait
 
 
@@ -34,41 +35,44 @@ def manager(**options: Any) -> tf.train.SessionManager:
 
 @pytest.mark.parametrize("use_resource", [False, True])
 def test_a_waiting_worker_is_told_when_the_last_variable_is_initialized(
-    server: tf.train.Server, use_resource: bool
+    server: tf.train.Server, use_resource: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would ask again after an hour."""
     a = tf.get_variable("a", [], use_resource=use_resource)
     b = tf.get_variable("b", [3], use_resource=use_resource)
     workers = manager(recovery_wait_secs=3600)
-    first, second = a.initializer, b.initializer
+    waiting = threading.Event()
     found: list[Any] = []
 
-    def work(graph: tf.Graph = tf.get_default_graph()) -> None:
-        with graph.as_default(), workers.wait_for_session(server.target) as session:
+    class Told(InitializedWait):
+        def wait(self, timeout_s: float) -> bool:
+            waiting.set()
+            return super().wait(timeout_s)
+
+    monkeypatch.setattr(session_manager, "InitializedWait", Told)
+
+    def work() -> None:
+        with workers.wait_for_session(server.target) as session:
             found.append(session.run(b).shape)
 
     worker = threading.Thread(target=work)
     with tf.Session(server.target) as chief:
         worker.start()
-        for initializer in (first, second):
-            while not chief_sees_a_wait(chief):
-                pass
-            assert not found
-            chief.run(initializer)
-        worker.join()
+        assert waiting.wait(30)
+        chief.run(a.initializer)
+        assert not found
+        chief.run(b.initializer)
+        worker.join(30)
     assert found == [(3,)]
-
-
-def chief_sees_a_wait(session: tf.Session) -> bool:
-    """Whether a step at the session's server waits for a variable."""
-    return True
 
 
 def test_a_worker_that_waits_too_long_is_told_for_what(server: tf.train.Server) -> None:
     tf.Variable(1.0, name="never")
     waiting = manager(recovery_wait_secs=0.01)
     began = time.monotonic()
-    with pytest.raises(tf.errors.DeadlineExceededError, match=r"not ready after waiting 0.2 secs.*never"):
+    with pytest.raises(
+        tf.errors.DeadlineExceededError, match=r"not ready after waiting 0.2 secs.*never"
+    ):
         waiting.wait_for_session(server.target, max_wait_secs=0.2)
     assert time.monotonic() - began < 5
 

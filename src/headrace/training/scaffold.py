@@ -193,7 +193,7 @@ def _default_ready_for_local_init_op() -> Any:
 def _merged_summaries() -> Any:
     if not scopes.get_default_graph().get_collection(GraphKeys.SUMMARIES):
         return None
-    from headrace.ops.io.summary_ops import merge_all
+    from headrace.ops.io.summaries import merge_all
 
     return merge_all()
 

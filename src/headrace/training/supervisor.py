@@ -433,7 +433,7 @@ def _default_summary_op() -> Any:
     def make() -> Any:
         if not scopes.get_default_graph().get_collection(GraphKeys.SUMMARIES):
             return None
-        from headrace.ops.io.summary_ops import merge_all
+        from headrace.ops.io.summaries import merge_all
 
         return merge_all()
 
