@@ -110,6 +110,10 @@ IDENTITY = Trait(
     "IDENTITY", "gives its input as it is, a reference if it is one, and gradients go through it"
 )
 VARIABLE = Trait("VARIABLE", "makes a variable, and gives the reference to it")
+SESSION_HANDLE = Trait(
+    "SESSION_HANDLE",
+    "gives the handle of a tensor that the session keeps; fetched, it is a TensorHandle",
+)
 VAR_HANDLE = Trait("VAR_HANDLE", "gives the handle of a resource variable")
 SEND = Trait("SEND", "leaves a value for another device under a key")
 RECEIVE = Trait("RECEIVE", "takes a value that another device has left under a key")

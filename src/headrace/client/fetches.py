@@ -5,9 +5,11 @@ Called by: client.session.  Threads: any; the results are immutable.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headrace.base.traits import SESSION_HANDLE
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from headrace.graph.sparse import SparseTensor, SparseTensorValue
@@ -72,14 +74,19 @@ class Fetches:
     operation, as such.
     """
 
-    __slots__ = ("_index", "build", "single", "targets", "tensors")
+    __slots__ = ("_index", "_session", "build", "single", "targets", "tensors")
 
-    def __init__(self, graph: Graph, fetches: Any) -> None:
-        """Raises TypeError (None or something unfetchable), ValueError (another graph's)."""
+    def __init__(self, graph: Graph, fetches: Any, session: Any = None) -> None:
+        """session: whose handles of tensors are fetched as such.
+
+        Raises TypeError (None or something unfetchable), ValueError (another graph's).
+        """
+        self._session = session
         self.tensors: list[Tensor] = []
         self.targets: list[Operation] = []
         self._index: dict[Tensor, int] = {}
         self.build: Build = self._visit(graph, fetches)
+        self._session = None
         self.single = self.build in (_first, _nothing)
 
     def _visit(self, graph: Graph, fetch: Any) -> Build:
@@ -151,7 +158,17 @@ class Fetches:
         index = self._index.setdefault(element, len(self.tensors))
         if index == len(self.tensors):
             self.tensors.append(element)
+        if self._session is not None and SESSION_HANDLE in element.op.traits:
+            return self._handle(element, index)
         return (lambda values: values[index]) if index else _first
+
+    def _handle(self, handle: Tensor, index: int) -> Build:
+        """Its value as a TensorHandle."""
+        from headrace.client.session_handles import TensorHandle
+
+        session = weakref.ref(self._session)
+        dtype = handle.op.inputs[0].dtype.base_dtype
+        return lambda values: TensorHandle.fetched(values[index], dtype, session())
 
 
 def cache_key(fetches: Any) -> Any:

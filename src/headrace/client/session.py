@@ -164,7 +164,7 @@ class BaseSession:
             return known
         if not len(self._graph):
             raise RuntimeError(EMPTY)
-        resolved = Fetches(self._graph, fetches)
+        resolved = Fetches(self._graph, fetches, self)
         try:
             known = self._prepare(feeds, resolved, options)
         except errors.OpError as error:

@@ -34,7 +34,7 @@ FAMILIES = {
     ),
     "random": "draws",
     "sparse": "dense maps order segments",
-    "state": "awaiting references resource_scatter resources temporary",
+    "state": "awaiting references resource_scatter resources session_handles temporary",
     "string": "byte_strings regular_expressions splitting strings",
     "training": "adaptive descent proximal update_rules",
 }
