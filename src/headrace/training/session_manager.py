@@ -168,7 +168,8 @@ class SessionManager:
         session = Session(master, graph=self._graph, config=config)
         if directory and file:
             raise ValueError(
-                f"Can not provide both checkpoint_dir and checkpoint_filename_with_path: {directory!r} and {file!r}"
+                "Can not provide both checkpoint_dir and checkpoint_filename_with_path. They are "
+                f"{directory!r} and {file!r}"
             )
         if not saver or not (directory or file):
             return session, False

@@ -369,7 +369,7 @@ class Supervisor:
         """Write a serialized Summary.  Raises TypeError or RuntimeError if there is no writer."""
         if not self._summary_writer:
             raise RuntimeError(
-                "Writing a summary requires a summary writer: give the Supervisor a logdir, and make it the chief"
+                "Writing a summary requires a summary writer. Give the Supervisor a logdir, and make it the chief"
             )
         if global_step is None and self._global_step is not None:
             global_step = value_of_step(sess, self._global_step)

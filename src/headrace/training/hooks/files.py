@@ -30,15 +30,11 @@ def write_graph_text(graph: Graph, directory: str) -> None:
 
 def add_graphs(writer: Any, graph: Graph, saver: Any) -> None:
     """Have `writer` write the graph, and the meta graph with the saver's def."""
-    from headrace.training.meta_graph import create_meta_graph_def
+    from headrace.training.meta_graph import export_meta_graph
 
     writer.add_graph(graph)
     saver_def = saver.saver_def if saver else None
-    writer.add_meta_graph(
-        create_meta_graph_def(
-            graph_def=graph.as_graph_def(add_shapes=True), saver_def=saver_def, graph=graph
-        )
-    )
+    writer.add_meta_graph(export_meta_graph(saver_def=saver_def, graph=graph))
 
 
 def the_saver(wanted_by: str) -> Any:

@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
+import numpy as np
+
 from headrace.base import errors, text
 from headrace.codec import protos as pb
 from headrace.graph import scopes
@@ -239,7 +241,7 @@ class Saver:
     def _named(self, sess: Any, save_path: str, global_step: Any, latest_filename: str) -> str:
         """The checkpoint's prefix."""
         if global_step is not None:
-            if not isinstance(global_step, int):
+            if not isinstance(global_step, (int, np.integer)):
                 global_step = value_of_step(sess, global_step)
             digits = "08d" if self._pad_step_number else "d"
             return f"{save_path}-{global_step:{digits}}"
