@@ -7,6 +7,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+import headrace as tf
 from headrace.tools.demo import run
 from headrace.tools.main import main
 from tests.tools.records import record
@@ -177,6 +179,33 @@ def test_the_report_tells_of_this_run(finished: Finished) -> None:
     assert f"{right[1]} of 360 handwritten digits, read right" in page
     for said in ("worker 0", "worker 1", "hidden1/weights", "RandomShuffleQueue", "14,370 rows"):
         assert said in page
+
+
+def test_it_writes_what_tensorboard_shows(finished: Finished) -> None:
+    for worker in ("worker0", "worker1"):
+        (path,) = (finished.directory / "headrace-demo" / worker).iterdir()
+        events = list(tf.train.summary_iterator(path))
+        kinds = {event.WhichOneof("what") for event in events}
+        assert kinds >= {"graph_def", "session_log", "summary"}
+        tags = {value.tag for event in events for value in event.summary.value}
+        assert tags >= {"loss", "learning_rate", "hidden1/weights", "logits/biases"}
+        assert ("tagged_run_metadata" in kinds) == (worker == "worker0")
+
+
+def test_started_again_it_goes_on_from_its_checkpoint(finished: Finished, tmp_path: Path) -> None:
+    shutil.copytree(finished.directory / "headrace-demo", tmp_path / "headrace-demo")
+    code, out, err = start(tmp_path, "--epochs", "2").rest()
+    assert (code, err) == (0, "")
+    match = re.search(r"^resuming from .*-(\d+) \(remove", out, re.M)
+    assert match
+    first = int(match[1])
+    assert 280 <= first <= 290
+    last = tf.train.latest_checkpoint(str(tmp_path / "headrace-demo"))
+    assert last is not None
+    assert int(last.rpartition("-")[2]) > first + 40
+    page = (tmp_path / "report.html").read_text()
+    assert "This run resumed from a checkpoint" in page
+    assert page.count('class="curve earlier') == 2
 
 
 def test_ctrl_c_in_the_terminal_stops_everything(endless: Demo) -> None:

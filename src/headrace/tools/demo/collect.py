@@ -121,6 +121,7 @@ class Collector:
         train_rows: int,
         evaluation: Evaluation,
         parameters: dict[str, str],
+        earlier: dict[str, list[tuple[int, float]]],
     ) -> Record:
         """Everything that was collected, on one clock, with what the caller knows."""
         origin = self.origin()
@@ -138,6 +139,7 @@ class Collector:
                         StepPoint(m["time"] - origin, m["global_step"], m["loss"], m["count"])
                         for m in messages
                     ],
+                    earlier.get(name, []),
                 )
                 for name, messages in self.steps.items()
             ],

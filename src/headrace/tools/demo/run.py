@@ -2,7 +2,8 @@
 
 Three servers (one ps, two workers), a loader and two trainers, each a process of its own on this
 machine.  The parent shows their progress, evaluates the result, and writes trace.json and
-report.html.  Whatever happens, everything it started is stopped before it returns.
+report.html; the trainers write events and checkpoints, and a run begins with the last checkpoint of
+the one before.  Whatever happens, everything it started is stopped before it returns.
 
 Called by: demo.command.
 Threads: the main one takes events from a queue; those of `Processes`; one that samples the depth
@@ -58,6 +59,7 @@ LEARNING_RATE = 0.008
 SAMPLE_EVERY_S = 0.1
 SILENCE_S = 30.0
 EXPLAINED_WITHIN_S = 0.5
+TRAINING = "headrace-demo"
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,13 @@ class Plan:
     epochs: int
     batch: int
     train_rows: int
+    checkpoint: str | None = None  # of an earlier run, with which this one begins
+    start: int = 0  # its global step
+
+    @property
+    def directory(self) -> Path:
+        """Where events and checkpoints are."""
+        return self.out / TRAINING
 
     @property
     def examples(self) -> int:
@@ -124,7 +133,17 @@ def _plan(args: argparse.Namespace) -> Plan:
         raise CommandError(f"--out {args.out}: {error.strerror}") from error
     if not os.access(out, os.W_OK):
         raise CommandError(f"--out {args.out}: the directory is not writable")
-    return Plan(digits, out, args.epochs, args.batch, data.count_rows(digits.train))
+    checkpoint, step = _last_checkpoint(out / TRAINING)
+    rows = data.count_rows(digits.train)
+    return Plan(digits, out, args.epochs, args.batch, rows, checkpoint, step)
+
+
+def _last_checkpoint(directory: Path) -> tuple[str | None, int]:
+    """The checkpoint that an earlier run left, and its global step."""
+    path = tf.train.latest_checkpoint(str(directory))
+    if path is None:
+        return None, 0
+    return path, int(path.rpartition("-")[2])
 
 
 @contextmanager
@@ -169,6 +188,11 @@ def _run(plan: Plan, console: Console) -> Outcome:
             f"[bold]training[/] on {plan.train_rows:,} digits, {plan.epochs} times: "
             "one loader, one queue, two trainers"
         )
+        if plan.checkpoint is not None:
+            console.print(
+                f"[bold]resuming[/] from {plan.checkpoint} [dim](remove {plan.directory} to begin anew)[/]",
+                soft_wrap=True,
+            )
         clients = _start_programs(processes, cluster, plan)
         for client in clients:
             console.print(
@@ -196,6 +220,7 @@ def _run(plan: Plan, console: Console) -> Outcome:
         train_rows=plan.train_rows,
         evaluation=evaluation,
         parameters=_parameters(plan),
+        earlier=_earlier(plan),
     )
     return Outcome(record, Timeline(metadata.step_stats).generate_chrome_trace_format())
 
@@ -217,9 +242,12 @@ def _start_programs(processes: Processes, cluster: Cluster, plan: Plan) -> list[
             f"{package}.trainer",
             *("--cluster", cluster.spec, "--task", str(task), "--batch", str(plan.batch)),
             *("--learning-rate", str(LEARNING_RATE), "--steps", str(plan.steps)),
+            *("--start", str(plan.start), "--directory", str(plan.directory)),
+            *(("--restore", plan.checkpoint) if plan.checkpoint else ()),
             *("--trace-at", *map(str, plan.trace_at)),
         )
-        does = "initializes the variables, then trains" if task == 0 else "trains"
+        begins = "restores" if plan.checkpoint else "initializes"
+        does = f"{begins} the variables, then trains" if task == 0 else "trains"
         clients.append(Client(f"trainer {task}", trainer.pid, f"/job:worker/task:{task}", does))
     return clients
 
@@ -329,6 +357,19 @@ def _parameters(plan: Plan) -> dict[str, str]:
     }
 
 
+def _earlier(plan: Plan) -> dict[str, list[tuple[int, float]]]:
+    """The losses that earlier runs left in event files, up to where this one began: (global step, loss) by trainer."""
+    found: dict[str, dict[int, float]] = {}
+    for task in range(JOBS["worker"]):
+        losses = found.setdefault(f"worker {task}", {})
+        for path in sorted((plan.directory / f"worker{task}").glob("*tfevents*")):
+            for event in tf.train.summary_iterator(path):
+                for value in event.summary.value:
+                    if value.tag == "loss" and event.step <= plan.start:
+                        losses[event.step] = value.simple_value
+    return {name: sorted(losses.items()) for name, losses in found.items()}
+
+
 def _write(plan: Plan, outcome: Outcome) -> None:
     (plan.out / "trace.json").write_text(outcome.trace)
     (plan.out / "report.html").write_text(render(outcome.record), encoding="utf-8")
@@ -343,6 +384,8 @@ def _summarize(plan: Plan, record: Record, console: Console) -> None:
         f"{record.examples_per_s:,.0f} examples/s, {record.steps:,} steps",
         f"[bold]{plan.out / 'report.html'}[/]  what happened, as a page",
         f"[bold]{plan.out / 'trace.json'}[/]  one step, for https://ui.perfetto.dev",
+        f"[bold]{plan.directory}[/]  events, for `tensorboard --logdir`, and a checkpoint, with which "
+        "the next run begins",
     )
     for line in shown:
         console.print(line, soft_wrap=True)

@@ -2,21 +2,25 @@
 
 Its session is on its own worker; `replica_device_setter` puts the variables on the parameter
 server.  It takes batches from the shared queue until that is closed and empty.  Task 0 initializes
-the variables, the others wait for that.
+the variables or restores them, and saves them now and then and at the end; the others wait for that.
+Each writes events, for TensorBoard, to a directory of its own.
 
 Run as: python -m headrace.tools.demo.trainer (by `headrace demo`).
-Writes: messages `variables` (task 0), `step` (every step), `trace` (task 0, once), `trained`.
+Writes: checkpoints (task 0), events; messages `variables` (task 0), `step` (every step), `trace`
+(task 0, once), `trained`.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import headrace as tf
@@ -29,6 +33,10 @@ INITIALIZED_WITHIN_S = 30.0
 FIRST_LOOK_S = 0.02
 NOISE = 0.2  # added to pixels of 0..1
 LEAST_OF_RATE = 0.02
+SUMMARY_EVERY = 10  # steps
+SAVE_EVERY_S = 2.0
+WRITTEN_WITHIN_S = 1.0
+CHECKPOINT = "model.ckpt"
 
 
 class Training(NamedTuple):
@@ -40,10 +48,14 @@ class Training(NamedTuple):
     global_step: Any
     uninitialized: Any
     initialize: Any
+    summary: Any
+    saver: Any
 
 
-def build(cluster: Any, task: int, batch: int, learning_rate: float, steps: int) -> Training:
-    """The graph of worker `task`; the learning rate falls linearly over `steps` global steps."""
+def build(
+    cluster: Any, task: int, batch: int, learning_rate: float, steps: int, start: int
+) -> Training:
+    """The graph of worker `task`; the learning rate falls linearly over `steps` global steps from `start`."""
     place = tf.train.replica_device_setter(
         cluster=cluster, worker_device=f"/job:worker/task:{task}"
     )
@@ -56,9 +68,13 @@ def build(cluster: Any, task: int, batch: int, learning_rate: float, steps: int)
         )
         loss = tf.reduce_mean(losses, name="loss")
         global_step = tf.train.get_or_create_global_step()
-        left = 1.0 - tf.cast(global_step, tf.float32) * (1.0 / steps)
+        left = 1.0 - tf.cast(global_step - start, tf.float32) * (1.0 / steps)
         rate = learning_rate * tf.maximum(left, LEAST_OF_RATE, name="left")
         train = tf.train.AdamOptimizer(rate).minimize(loss, global_step=global_step)
+        tf.summary.scalar("loss", loss)
+        tf.summary.scalar("learning_rate", rate)
+        for variable in tf.trainable_variables():
+            tf.summary.histogram(variable.op.name, variable)
         return Training(
             train,
             loss,
@@ -66,6 +82,8 @@ def build(cluster: Any, task: int, batch: int, learning_rate: float, steps: int)
             global_step,
             tf.report_uninitialized_variables(tf.global_variables()),
             tf.global_variables_initializer(),
+            tf.summary.merge_all(),
+            tf.train.Saver(max_to_keep=2) if task == 0 else None,
         )
 
 
@@ -100,32 +118,72 @@ def describe_variables() -> list[dict[str, Any]]:
     ]
 
 
-def traced_step(session: Any, fetches: Any) -> tuple[Any, str]:
-    """Run one step with a full trace: what it fetched, and its RunMetadata in base64."""
+def traced_step(session: Any, fetches: Any) -> tuple[Any, Any]:
+    """Run one step with a full trace: what it fetched, and its RunMetadata."""
     metadata = tf.RunMetadata()
     options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
     fetched = session.run(fetches, options=options, run_metadata=metadata)
-    return fetched, base64.b64encode(metadata.SerializeToString()).decode("ascii")
+    return fetched, metadata
 
 
-def train(session: Any, training: Training, trace_at: set[int]) -> int:
+class Keeper:
+    """Writes down what becomes of the training: events of this trainer, checkpoints if it is task 0's."""
+
+    def __init__(self, session: Any, training: Training, directory: Path, task: int) -> None:
+        self._session = session
+        self._training = training
+        self._path = str(directory / CHECKPOINT)
+        self._saved_at = time.monotonic()
+        self.writer = tf.summary.FileWriter(
+            directory / f"worker{task}", session.graph, flush_secs=WRITTEN_WITHIN_S
+        )
+
+    def begin(self, global_step: int) -> None:
+        """What was written of this step and later ones, by a run that was stopped, counts no more."""
+        start = tf.SessionLog(status=tf.SessionLog.START)
+        self.writer.add_session_log(start, global_step)
+
+    def save(self, pause_s: float = 0.0) -> None:
+        """A checkpoint, unless the last one is younger than the pause."""
+        saver = self._training.saver
+        if saver is not None and time.monotonic() - self._saved_at >= pause_s:
+            saver.save(self._session, self._path, self._training.global_step)
+            self._saved_at = time.monotonic()
+
+
+def train(session: Any, training: Training, trace_at: set[int], keeper: Keeper) -> int:
     """Train until the queue is closed and empty; the number of steps this trainer took."""
     fetches = (training.train, training.loss, training.count, training.global_step)
     steps = 0
     while True:
-        trace = None
+        metadata = summary = None
         try:
             if steps in trace_at:
-                fetched, trace = traced_step(session, fetches)
-            else:
+                fetched, metadata = traced_step(session, fetches)
+            elif steps % SUMMARY_EVERY:
                 fetched = session.run(fetches)
+            else:
+                fetched, summary = session.run((fetches, training.summary))
         except tf.errors.OutOfRangeError:
             return steps
         _, loss, count, global_step = fetched
         steps += 1
         emit("step", loss=float(loss), count=int(count), global_step=int(global_step))
-        if trace is not None:
+        if summary is not None:
+            keeper.writer.add_summary(summary, global_step)
+        if metadata is not None:
+            trace = base64.b64encode(metadata.SerializeToString()).decode("ascii")
             emit("trace", metadata=trace, global_step=int(global_step))
+            keeper.writer.add_run_metadata(metadata, f"step {global_step}", global_step)
+        keeper.save(SAVE_EVERY_S)
+
+
+def restore(session: Any, saver: Any, checkpoint: str) -> None:
+    """The variables as they were saved; older checkpoints go as if this program had written them, too."""
+    saver.restore(session, checkpoint)
+    state = tf.train.get_checkpoint_state(os.path.dirname(checkpoint))
+    if state is not None:
+        saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -136,6 +194,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--learning-rate", type=float, required=True)
     parser.add_argument("--steps", type=int, required=True, help="of all trainers together")
+    parser.add_argument("--start", type=int, default=0, metavar="STEP")
+    parser.add_argument("--directory", type=Path, required=True, help="for events and checkpoints")
+    parser.add_argument("--restore", metavar="CHECKPOINT")
     parser.add_argument("--trace-at", type=int, nargs="*", default=[], metavar="STEP")
     parser.add_argument("--watch-fd", type=int)
     args = parser.parse_args(argv)
@@ -143,14 +204,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.watch_fd is not None:
         end_process_when_lost(args.watch_fd)
     cluster = tf.train.ClusterSpec(parse_cluster(args.cluster))
-    training = build(cluster, args.task, args.batch, args.learning_rate, args.steps)
+    training = build(cluster, args.task, args.batch, args.learning_rate, args.steps, args.start)
     with tf.Session(f"grpc://{cluster.task_address('worker', args.task)}") as session:
         if args.task == 0:
-            session.run(training.initialize)
+            if args.restore is None:
+                session.run(training.initialize)
+            else:
+                restore(session, training.saver, args.restore)
             emit("variables", variables=describe_variables(), queue=QUEUE)
         else:
             wait_until_initialized(session, training.uninitialized)
-        emit("trained", steps=train(session, training, set(args.trace_at)))
+        keeper = Keeper(session, training, args.directory, args.task)
+        keeper.begin(args.start)
+        with keeper.writer:
+            steps = train(session, training, set(args.trace_at), keeper)
+            keeper.save()
+        emit("trained", steps=steps)
     return 0
 
 

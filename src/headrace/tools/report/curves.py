@@ -62,9 +62,10 @@ def spread(wanted: Sequence[float], gap: float) -> list[float]:
 
 
 def loss_chart(record: Record) -> Markup:
-    """Loss over global steps, logarithmic: every step as a dot, the running mean as a line."""
+    """Loss over global steps, logarithmic: steps as dots, running means as lines, earlier runs as thin ones."""
     trainers = [trainer for trainer in record.trainers if trainer.points]
     losses = [p.loss for trainer in trainers for p in trainer.points if p.loss > 0] or [1.0]
+    losses += [loss for trainer in trainers for _, loss in trainer.earlier if loss > 0]
     last_step = max((t.points[-1].global_step for t in trainers), default=1)
     ordered = sorted(losses)
     low = max(ordered[len(ordered) // 200], 1e-4)  # a few lucky batches must not set the scale
@@ -78,6 +79,7 @@ def loss_chart(record: Record) -> Markup:
         "Loss of each worker over global steps",
         plot.y_axis("cross entropy of a batch (logarithmic)"),
         plot.x_axis("global step"),
+        [_earlier(plot, each, index) for index, each in enumerate(trainers) if each.earlier],
         [_dots(plot, trainer, index) for index, trainer in enumerate(trainers)],
         [
             path([(plot.x(step), plot.y(mean)) for step, mean in means], f"curve w{index}")
@@ -88,6 +90,13 @@ def loss_chart(record: Record) -> Markup:
             for index, (trainer, at) in enumerate(zip(trainers, ends, strict=True))
         ],
     )
+
+
+def _earlier(plot: Plot, trainer: Trainer, index: int) -> Markup:
+    """What runs before this one left in event files, as a thin line."""
+    points = [(step, loss) for step, loss in trainer.earlier if loss > 0]
+    points = points[:: max(1, math.ceil(len(points) / MOST_POINTS))]
+    return path([(plot.x(step), plot.y(loss)) for step, loss in points], f"curve earlier w{index}")
 
 
 def _dots(plot: Plot, trainer: Trainer, index: int) -> Markup:

@@ -106,8 +106,18 @@ def _learning(record: Record) -> Markup:
         "Learning",
         "Each worker takes its own batches and applies its own gradients to the shared variables, "
         "without waiting for the other. A dot is one step; a line is the running mean of "
-        f"{curves.WINDOW} steps.",
+        f"{curves.WINDOW} steps." + _of_earlier_runs(record),
         _chart(curves.loss_chart(record)),
+    )
+
+
+def _of_earlier_runs(record: Record) -> str:
+    first = min((t.points[0].global_step for t in record.trainers if t.points), default=0)
+    if not any(trainer.earlier for trainer in record.trainers):
+        return ""
+    return (
+        f" This run resumed from a checkpoint at step {first - 1:,}; the thin lines are what earlier runs left in "
+        "their event files."
     )
 
 

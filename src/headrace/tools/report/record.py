@@ -71,10 +71,11 @@ class StepPoint:
 
 @dataclass
 class Trainer:
-    """The steps of one trainer, in order."""
+    """The steps of one trainer, in order; `earlier`: (global step, loss) of runs that this one resumed."""
 
     name: str
     points: list[StepPoint] = field(default_factory=list)
+    earlier: list[tuple[int, float]] = field(default_factory=list)
 
     @property
     def examples(self) -> int:
