@@ -52,6 +52,7 @@ def record_of(collector: Collector) -> Record:
         train_rows=100,
         evaluation=Evaluation(np.zeros((2, 64)), np.array([1, 2]), np.array([1, 3]), 2),
         parameters={},
+        earlier={"worker 0": [(1, 0.5)]},
     )
 
 

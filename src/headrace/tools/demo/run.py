@@ -49,6 +49,7 @@ from headrace.tools.demo.cluster import (
 from headrace.tools.demo.collect import Collector
 from headrace.tools.demo.evaluate import evaluate
 from headrace.tools.demo.messages import parse
+from headrace.tools.demo.trainer import LOSS_TAG
 from headrace.tools.demo.view import View
 from headrace.tools.report.page import render
 from headrace.tools.report.record import Client, Queue, Record, Task
@@ -365,7 +366,7 @@ def _earlier(plan: Plan) -> dict[str, list[tuple[int, float]]]:
         for path in sorted((plan.directory / f"worker{task}").glob("*tfevents*")):
             for event in tf.train.summary_iterator(path):
                 for value in event.summary.value:
-                    if value.tag == "loss" and event.step <= plan.start:
+                    if value.tag == LOSS_TAG and event.step <= plan.start:
                         losses[event.step] = value.simple_value
     return {name: sorted(losses.items()) for name, losses in found.items()}
 

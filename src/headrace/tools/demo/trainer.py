@@ -37,6 +37,7 @@ SUMMARY_EVERY = 10  # steps
 SAVE_EVERY_S = 2.0
 WRITTEN_WITHIN_S = 1.0
 CHECKPOINT = "model.ckpt"
+LOSS_TAG = "cross_entropy"
 
 
 class Training(NamedTuple):
@@ -71,10 +72,10 @@ def build(
         left = 1.0 - tf.cast(global_step - start, tf.float32) * (1.0 / steps)
         rate = learning_rate * tf.maximum(left, LEAST_OF_RATE, name="left")
         train = tf.train.AdamOptimizer(rate).minimize(loss, global_step=global_step)
-        tf.summary.scalar("loss", loss)
+        tf.summary.scalar(LOSS_TAG, loss)
         tf.summary.scalar("learning_rate", rate)
         for variable in tf.trainable_variables():
-            tf.summary.histogram(variable.op.name, variable)
+            tf.summary.histogram(f"values/{variable.op.name}", variable)
         return Training(
             train,
             loss,
