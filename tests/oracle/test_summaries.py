@@ -104,7 +104,9 @@ def read(directory):
                 nodes = tf.GraphDef.FromString(event.graph_def).node
                 found.append((event.step, [(node.name, node.op, sorted(node.attr)) for node in nodes]))
                 continue
-            if what == "meta_graph_def" and event.meta_graph_def:
+            if what == "meta_graph_def":
+                nodes = tf.MetaGraphDef.FromString(event.meta_graph_def).graph_def.node
+                found.append((event.step, what, [(node.name, sorted(node.attr)) for node in nodes]))
                 continue
             event.wall_time = 0
             event.source_metadata.Clear()

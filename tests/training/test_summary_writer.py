@@ -53,14 +53,14 @@ def test_what_is_added_is_in_the_file_in_order(tmp_path: Path) -> None:
     assert path.name.endswith(".mine")
     found = events(tmp_path / "new" / "run")
     assert [each.WhichOneof("what") for each in found] == [
-        "graph_def", "summary", "summary", "summary", "session_log", "tagged_run_metadata", "meta_graph_def", "summary",
+        "graph_def", "meta_graph_def", "summary", "summary", "summary", "session_log", "tagged_run_metadata", "meta_graph_def", "summary",
     ]  # fmt: skip
-    assert [each.step for each in found] == [0, 3, 4, 0, 5, 6, -1, 7]
+    assert [each.step for each in found] == [0, 0, 3, 4, 0, 5, 6, -1, 7]
     drawn = tf.GraphDef.FromString(found[0].graph_def)
     assert [node.name for node in drawn.node] == ["one"]
     assert "_output_shapes" in drawn.node[0].attr
-    assert [found[n].summary.value[0].simple_value for n in (1, 2)] == [1.5, 2.5]
-    assert found[5].tagged_run_metadata.tag == "traced"
+    assert [found[n].summary.value[0].simple_value for n in (2, 3)] == [1.5, 2.5]
+    assert found[6].tagged_run_metadata.tag == "traced"
 
 
 def test_the_metadata_of_a_tag_is_written_once(tmp_path: Path) -> None:

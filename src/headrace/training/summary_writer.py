@@ -20,6 +20,7 @@ from headrace.graph import scopes
 from headrace.graph.graph import Graph
 from headrace.run.event_files import EventFile
 from headrace.training import logging
+from headrace.training.meta_graph import export_meta_graph
 
 __all__ = ["EventFileWriter", "FileWriter", "FileWriterCache"]
 
@@ -95,7 +96,7 @@ class FileWriter:
         filename_suffix: str | None = None,
         session: Any = None,
     ) -> None:
-        """logdir: made where it is missing.  graph: a Graph to begin with, as `add_graph`; graph_def: deprecated.
+        """logdir: made where it is missing.  graph: a Graph to begin with, and its meta graph; graph_def: deprecated.
 
         max_queue: how many events may wait to be written, beside 4 MiB that always may; adding another waits.
         flush_secs: how long an event may wait.  filename_suffix: of the files.
@@ -112,6 +113,9 @@ class FileWriter:
         self._described: set[str] = set()  # tags whose metadata was written
         if graph is not None or graph_def is not None:
             self.add_graph(graph=graph, graph_def=graph_def)
+            given = graph_def if graph is None else graph
+            of = {"graph": given} if isinstance(given, Graph) else {"graph_def": given}
+            self.add_meta_graph(export_meta_graph(**of))
 
     def __enter__(self) -> FileWriter:
         return self
