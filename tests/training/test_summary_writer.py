@@ -53,7 +53,8 @@ def test_what_is_added_is_in_the_file_in_order(tmp_path: Path) -> None:
     assert path.name.endswith(".mine")
     found = events(tmp_path / "new" / "run")
     assert [each.WhichOneof("what") for each in found] == [
-        "graph_def", "meta_graph_def", "summary", "summary", "summary", "session_log", "tagged_run_metadata", "meta_graph_def", "summary",
+        "graph_def", "meta_graph_def", "summary", "summary", "summary",
+        "session_log", "tagged_run_metadata", "meta_graph_def", "summary",
     ]  # fmt: skip
     assert [each.step for each in found] == [0, 0, 3, 4, 0, 5, 6, -1, 7]
     drawn = tf.GraphDef.FromString(found[0].graph_def)
