@@ -65,6 +65,7 @@ class _MonitoredSession:
         hooks: Sequence[SessionRunHook] | None,
         should_recover: bool,
         stop_grace_period_secs: float = 120,
+        max_recovery_secs: float | None = None,
     ) -> None:
         self._graph_was_finalized = scopes.get_default_graph().finalized
         self._hooks = list(hooks or ())
@@ -74,7 +75,7 @@ class _MonitoredSession:
             session_creator or ChiefSessionCreator(), self._hooks, stop_grace_period_secs
         )
         self._sess: Any = (
-            RecoverableSession(self._coordinated_creator)
+            RecoverableSession(self._coordinated_creator, max_recovery_secs)
             if should_recover
             else self._coordinated_creator.create_session()
         )
@@ -177,12 +178,16 @@ class MonitoredSession(_MonitoredSession):
         session_creator: SessionCreator | None = None,
         hooks: Sequence[SessionRunHook] | None = None,
         stop_grace_period_secs: float = 120,
+        *,
+        max_recovery_secs: float | None = None,
     ) -> None:
         """Blocks until the session is ready.  session_creator: a ChiefSessionCreator if None.
 
         stop_grace_period_secs: how long threads may take to end.
+        max_recovery_secs: how long a new session is tried for after a task was lost (None: for ever); then the error
+        that names the task is raised.
         """
-        super().__init__(session_creator, hooks, True, stop_grace_period_secs)
+        super().__init__(session_creator, hooks, True, stop_grace_period_secs, max_recovery_secs)
 
 
 class SingularMonitoredSession(_MonitoredSession):

@@ -52,7 +52,8 @@ def MonitoredTrainingSession(  # a name of TensorFlow's
 
     The chief restores from `checkpoint_dir` or initializes, and saves there every `save_checkpoint_secs` (600) or
     `save_checkpoint_steps`.  It writes summaries to `summary_dir` (or `checkpoint_dir`) every `save_summaries_steps`
-    (100) or `save_summaries_secs`, steps a second every `log_step_count_steps`.  Others wait `max_wait_secs` at most.
+    (100) or `save_summaries_secs`, steps a second every `log_step_count_steps`.
+    max_wait_secs: how long others wait for the chief, and anybody for a task that was lost.
     save_checkpoint_in_background: see CheckpointSaverHook.  save_on_sigterm: SIGTERM to this process ends the
     training after the step that runs, with a checkpoint in `checkpoint_dir`.
     Raises ValueError, DeadlineExceededError, and what the steps raise.
@@ -72,7 +73,9 @@ def MonitoredTrainingSession(  # a name of TensorFlow's
             assert checkpoint_dir is not None
             all_hooks.append(SaveOnSigtermHook(checkpoint_dir, scaffold=scaffold))
         creator = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
-        return MonitoredSession(creator, all_hooks, stop_grace_period_secs)
+        return MonitoredSession(
+            creator, all_hooks, stop_grace_period_secs, max_recovery_secs=max_wait_secs
+        )
     all_hooks = list(chief_only_hooks or ())
     directory = summary_dir or checkpoint_dir
     if directory:
@@ -107,7 +110,9 @@ def MonitoredTrainingSession(  # a name of TensorFlow's
         assert checkpoint_dir is not None
         all_hooks.append(SaveOnSigtermHook(checkpoint_dir, scaffold=scaffold, save=not saves))
     chief = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
-    return MonitoredSession(chief, all_hooks, stop_grace_period_secs)
+    return MonitoredSession(
+        chief, all_hooks, stop_grace_period_secs, max_recovery_secs=max_wait_secs
+    )
 
 
 def _either(steps: Any, secs: Any, default: tuple[Any, Any]) -> tuple[Any, Any]:

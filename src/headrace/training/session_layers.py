@@ -12,11 +12,13 @@ Called by: training.monitored_session.  Threads: one at a time.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.serve.connect.readiness import connect_timeout_s
 from headrace.training.coordinator import Coordinator
 from headrace.training.hooks.protocol import (
     SessionRunArgs,
@@ -38,8 +40,6 @@ log = logging.getLogger("headrace")
 
 LOST_TASK = (errors.AbortedError, errors.UnavailableError)
 """Errors of a session that a task was lost to; a new one may work."""
-
-Rebuild = Callable[[], Any]
 
 
 class StepContext:
@@ -118,22 +118,34 @@ class WrappedSession:
 class RecoverableSession(WrappedSession):
     """A session that is made anew when a task was lost.
 
-    It is the creator that waits for the task, and says for how long.
+    A task is waited for as long as connecting may take (HEADRACE_CONNECT_TIMEOUT_S), then the session is made again,
+    until it has been tried for `max_recovery_secs`: then what the last attempt raised is raised.  For the first session
+    connecting may take no longer than it may for any.
     """
 
-    def __init__(self, creator: Any) -> None:
+    def __init__(self, creator: Any, max_recovery_secs: float | None = None) -> None:
+        """max_recovery_secs: None for ever."""
         self._creator = creator
-        super().__init__(self._create())
+        super().__init__(self._create(connect_timeout_s()))
+        self._max_recovery_secs = max_recovery_secs
         self._inner_may_stop = True
 
-    def _create(self) -> Any:
+    def _create(self, limit_s: float | None) -> Any:
+        began = time.monotonic()
         while True:
             try:
                 return self._creator.create_session()
             except LOST_TASK as error:
+                waited_s = time.monotonic() - began
+                if limit_s is not None and waited_s >= limit_s:
+                    log.error("for %.0f s no session could be made; it is given up", waited_s)
+                    raise
                 log.info(
                     "a task was lost while a session was made; it is made again. Error: %s", error
                 )
+
+    def _recreate(self) -> Any:
+        return self._create(self._max_recovery_secs)
 
     def _check_stop(self) -> bool:
         try:
@@ -144,7 +156,7 @@ class RecoverableSession(WrappedSession):
                 error,
             )
             self.close()
-            self._sess = self._create()
+            self._sess = self._recreate()
             return False
         except Exception:  # the next step raises it
             return True
@@ -154,9 +166,9 @@ class RecoverableSession(WrappedSession):
     ) -> Any:
         """Again in a new session, as often as a task is lost meanwhile."""
         while True:
+            if self._sess is None:
+                self._sess = self._recreate()
             try:
-                if self._sess is None:
-                    self._sess = self._create()
                 return self._sess.run(fetches, feed_dict, options, run_metadata)
             except LOST_TASK as error:
                 self._lost(error)
@@ -164,9 +176,9 @@ class RecoverableSession(WrappedSession):
     def run_step_fn(self, step_fn: Any, raw_session: Any, run_with_hooks: Any) -> Any:
         """As `run`: the whole function again."""
         while True:
+            if self._sess is None:
+                self._sess = self._recreate()
             try:
-                if self._sess is None:
-                    self._sess = self._create()
                 return self._sess.run_step_fn(step_fn, raw_session, self._sess.run)
             except LOST_TASK as error:
                 self._lost(error)

@@ -1,0 +1,71 @@
+"""A task of a training that tests kill: `python -m tests.training.training_task SETTINGS` (JSON).
+
+A ps serves; a worker trains until `last_step` and prints what happens: `step N`, the step that it made, and at the end
+`done N`.  Its log goes to stderr.  It ends when its stdin does.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import threading
+from typing import Any
+
+import headrace as tf
+
+
+def end_with_stdin() -> None:
+    """The test has gone."""
+    os.read(0, 1)
+    os._exit(3)
+
+
+class Teller(tf.train.SessionRunHook):
+    """Prints the sessions that are made."""
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        print("session", int(session.run("global_step:0")), flush=True)
+
+
+def train(settings: dict[str, Any], target: str, index: int) -> None:
+    """Count x and the global step up together."""
+    here = f"/job:worker/task:{index}"
+    setter = tf.train.replica_device_setter(worker_device=here, cluster=settings["cluster"])
+    with tf.device(setter):
+        step = tf.train.get_or_create_global_step()
+        x = tf.get_variable("x", [100], initializer=tf.zeros_initializer())
+        with tf.control_dependencies([x.assign_add(tf.ones([100]))]):
+            made = tf.assign_add(step, 1)
+    hooks: list[tf.train.SessionRunHook] = [Teller()]
+    if settings.get("last_step"):
+        hooks.append(tf.train.StopAtStepHook(last_step=settings["last_step"]))
+    with tf.train.MonitoredTrainingSession(
+        target,
+        is_chief=index == 0,
+        checkpoint_dir=settings["directory"],
+        hooks=hooks,
+        **settings.get("options", {}),
+    ) as session:
+        while not session.should_stop():
+            value = int(session.run(made))
+            print("step", value, flush=True)
+    print("done", value, flush=True)
+
+
+def main() -> None:
+    """Serve or train."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    settings = json.loads(sys.argv[1])
+    job, index = settings["job"], settings["index"]
+    threading.Thread(target=end_with_stdin, daemon=True).start()
+    server = tf.train.Server(settings["cluster"], job_name=job, task_index=index)
+    print("serving", flush=True)
+    if job == "ps":
+        server.join()
+    train(settings, server.target, index)
+
+
+if __name__ == "__main__":
+    main()
