@@ -27,7 +27,7 @@ AT_ONCE = 6
 
 
 class Program:
-    """What the kinds of failures have in common; a graph and a session."""
+    """What the kinds of failures have in common; a graph, a session, and another one that sees steps begin."""
 
     def __init__(self, target: str, elements: int) -> None:
         self.target = target
@@ -45,10 +45,16 @@ class Program:
         with tf.device("/job:worker"):
             self.blocked = tf.reduce_sum(self.tripled) + self.waits
         self.session = tf.Session(target)
+        self.watching = tf.Session(target)
 
     def run(self, fetch: Any, **how: Any) -> None:
         """A step of this session, fed."""
         self.session.run(fetch, {self.x: self.value}, **how)
+
+    def close(self) -> None:
+        """Both sessions."""
+        self.session.close()
+        self.watching.close()
 
 
 def fails_on_the_ps(program: Program) -> Step:
@@ -226,8 +232,7 @@ class acting:
         self._thread.join()
 
     def _run(self) -> None:
-        with tf.Session(self._program.target, graph=self._program.x.graph) as session:
-            session.run(self._program.has_begun)
+        self._program.watching.run(self._program.has_begun)
         self._act()
 
 

@@ -22,8 +22,7 @@ from headrace.run.scope import Scope
 from headrace.serve.master import master, session_reaper
 from headrace.serve.worker.ended_steps import EndedSteps, over
 from tests.serve.clusters import Cluster, in_process
-from tests.serve.failing_client import KINDS, Program
-from tests.serve.test_failed_steps import (
+from tests.serve.failed_steps import (
     KILL_NOBODY,
     LARGE,
     TIMES,
@@ -33,14 +32,11 @@ from tests.serve.test_failed_steps import (
     client,
     taking_begun,
 )  # fmt: skip
+from tests.serve.failing_client import KINDS, Program
 from tests.serve.test_gone_clients import Endings
 
 OF_A_STEP = (types.FrameType, types.TracebackType, Parser)
-NEW_SESSIONS = (
-    "ctrl_c",
-    "closed",
-    "cancelled",
-)  # in every step; sessions are cycles, with their graphs
+NEW_SESSIONS = ("closed", "cancelled")  # in every step; sessions are cycles, with their graphs
 CLIENTS = 6 * TIMES
 
 
@@ -78,7 +74,7 @@ def test_a_failed_step_leaves_no_cycles(cluster: Cluster, kind: str) -> None:
         for _ in range(3):
             step()
         at_rest({})
-    program.session.close()
+    program.close()
     left = [thing for thing in garbage if isinstance(thing, OF_A_STEP) or raised(thing)]
     if kind not in NEW_SESSIONS:
         left += [thing for thing in garbage if isinstance(thing, (Scope, Pending))]

@@ -1,6 +1,7 @@
-"""However many steps fail, and in whichever way, no process that lives through it keeps anything of them.
+"""What steps that fail leave behind in the processes that live through it: nothing, however many and in whichever way.
 
-A tenth of what `make soak` does, which sets HEADRACE_TEST_FAILURES=10.
+A tenth of what `make soak` does, which sets HEADRACE_TEST_FAILURES=10.  The tests are a file a transport
+(`test_failed_steps_*.py`), so that files take turns.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from tests.serve.failing_client import KINDS, TENTHS, tenth_of
 
 TIMES = int(os.environ.get("HEADRACE_TEST_FAILURES", "1"))
 STEPS, DEATHS = 200 * TIMES, 6 * TIMES
-LANES = ["unix", "tcp", "off"]
 KILL_NOBODY = [kind for kind in KINDS if kind not in ("blocked", "peers_gone")]
 MOST_KB = 2048
 AT_ONCE = (
     2  # threads or connections more that happen to be in use at the same time, however many steps
 )
 SMALL, LARGE = 8, 250_000  # floats that each step is fed
+SIZES = [SMALL, LARGE] if TIMES > 1 else [LARGE]  # both over one transport, in a soak over each
 BREATH_S, AT_REST_AFTER = 0.1, 10
 
 # What malloc keeps for the next time is not what this is about: it gives back at once what is free.
@@ -118,28 +119,8 @@ def frugal_processes(lane: str) -> Iterator[ProcessCluster]:
             yield cluster
 
 
-@pytest.fixture(scope="module")
-def cluster(request: pytest.FixtureRequest) -> Iterator[ProcessCluster]:
-    """See `frugal_processes`."""
-    with frugal_processes(request.param) as cluster:
-        yield cluster
-
-
-# In a soak both sizes over every transport; as part of the tests over the first, and large steps over the others.
-SIZES = [
-    pytest.param(lane, size, id=f"{lane}-{'small' if size == SMALL else 'large'}")
-    for lane in LANES
-    for size in (SMALL, LARGE)
-    if TIMES > 1 or lane == "unix" or size == LARGE
-]
-
-
-@pytest.mark.timeout(180 * TIMES)
-@pytest.mark.parametrize("kind", KILL_NOBODY)
-@pytest.mark.parametrize(("cluster", "elements"), SIZES, indirect=["cluster"])
-def test_nobody_keeps_anything_of_steps_that_fail(
-    cluster: ProcessCluster, kind: str, elements: int
-) -> None:
+def keeps_nothing(cluster: ProcessCluster, kind: str, elements: int) -> None:
+    """Steps that fail in that way leave nothing in the tasks, nor in the client."""
     with client(cluster.target("worker:0"), kind, elements, STEPS) as failing:
         pids = {task: process.pid for task, process in cluster.processes.items()}
         pids["client"] = failing.pid
@@ -154,9 +135,8 @@ def test_nobody_keeps_anything_of_steps_that_fail(
         check(name, found_each)
 
 
-@pytest.mark.timeout(180 * TIMES)
-@pytest.mark.parametrize("lane", LANES)
-def test_nobody_keeps_anything_of_steps_whose_tasks_are_killed(lane: str) -> None:
+def keeps_nothing_of_killed(lane: str) -> None:
+    """Steps whose worker is killed leave nothing in the ps, nor in the client."""
     samples: dict[str, list[Has]] = {"ps:0": [], "client": []}
     with (
         frugal_processes(lane) as cluster,
