@@ -1,4 +1,4 @@
-"""A graph that is the default, and a session on it, for every test of the client."""
+"""What the tests of the client share: a graph that is the default, a session on it, and what those of servers have."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 import headrace as tf
+from tests.serve.conftest import (  # noqa: F401  (fixtures)
+    background,
+    blocked,
+    plans_are_checked,
+    tasks_have_time_to_say_what_they_have,
+)
+from tests.serve.ways import ways  # noqa: F401  (a fixture)
+from tests.waiting_steps import waiting_steps  # noqa: F401  (a fixture)
 
 
 @pytest.fixture

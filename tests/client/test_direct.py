@@ -32,6 +32,8 @@ from tests.serve.raw_lane import shell_of
 from tests.serve.ways import WITHIN_S, Ways
 from tests.waiting_steps import WaitingSteps
 
+pytestmark = pytest.mark.usefixtures("graph")
+
 Start = Callable[[Callable[[], Any]], Background]
 PS = "/job:ps/task:0"
 LIMIT_MS = 200
