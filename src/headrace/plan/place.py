@@ -118,7 +118,7 @@ def place(
     there is.
     """
     ordered = in_order(devices, own_task)
-    if not any(op.device or "_class" in op.attrs for op in ops) and len(ordered) == 1:
+    if len(ordered) == 1 and not any([op.device or "_class" in op.attrs for op in ops]):
         return dict.fromkeys(ops, ordered[0])
     if groups is None:
         groups = Groups()
@@ -267,7 +267,7 @@ class _Placer:
             return False
         if op.outputs[0]._dtype.base_dtype is dtypes.resource:
             return False
-        return any(user in self._needed for user in op.outputs[0]._consumers)
+        return not self._needed.isdisjoint(op.outputs[0]._consumers)  # by no generator: see above
 
     @staticmethod
     def _is_metadata(op: Operation) -> bool:
