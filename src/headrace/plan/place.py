@@ -118,12 +118,20 @@ def place(
     there is.
     """
     ordered = in_order(devices, own_task)
-    if len(ordered) == 1 and not any([op.device or "_class" in op.attrs for op in ops]):
+    if len(ordered) == 1 and not _wishes(ops):
         return dict.fromkeys(ops, ordered[0])
     if groups is None:
         groups = Groups()
         groups.add(ops)
     return _Placer(ops, ordered, allow_soft_placement, groups).place()
+
+
+def _wishes(ops: Iterable[Operation]) -> bool:
+    """Whether one of them asks for a device, or for that of another."""
+    for op in ops:  # noqa: SIM110 - by no generator: see `_Placer._matching`
+        if op.device or "_class" in op.attrs:
+            return True
+    return False
 
 
 def fed_where_used(
@@ -267,7 +275,7 @@ class _Placer:
             return False
         if op.outputs[0]._dtype.base_dtype is dtypes.resource:
             return False
-        return not self._needed.isdisjoint(op.outputs[0]._consumers)  # by no generator: see above
+        return not self._needed.isdisjoint(op.outputs[0]._consumers)  # by no generator, either
 
     @staticmethod
     def _is_metadata(op: Operation) -> bool:
