@@ -12,12 +12,14 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.run.state.resources import Resource
+from headrace.run.uninterrupted import changes
 
 __all__ = ["SessionTensors"]
 
 Array = np.ndarray[Any, Any]
 
 
+@changes
 class SessionTensors(Resource):
     """Those of one session on one task; forgotten with the session."""
 
