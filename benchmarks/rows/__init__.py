@@ -12,6 +12,7 @@ from benchmarks.rows import (  # noqa: F401  (they register their rows)
     local,
     pipelines,
     remote,
+    summaries,
     training,
     transfer,
 )
@@ -27,6 +28,7 @@ AREAS = (
     "transfer",
     "contention",
     "training",
+    "summaries",
 )
 """The table's sections, in order."""
 

@@ -60,6 +60,7 @@ from headrace.ops.io.serializing import (
     serialize_tensor,
 )
 from headrace.ops.string.byte_strings import decode_base64, decode_raw, encode_base64
+from headrace.training.graph_files import write_graph
 from headrace.training.input import match_filenames_once
 
 if not TYPE_CHECKING:
@@ -76,5 +77,5 @@ __all__ = [
     "extract_jpeg_shape", "is_jpeg", "match_filenames_once", "matching_files", "parse_example",
     "parse_sequence_example", "parse_single_example", "parse_single_sequence_example",
     "parse_tensor", "read_file", "serialize_many_sparse", "serialize_sparse",
-    "serialize_tensor", "tf_record_iterator", "write_file",
+    "serialize_tensor", "tf_record_iterator", "write_file", "write_graph",
 ]  # fmt: skip

@@ -140,6 +140,11 @@ ELSEWHERE: Final[dict[str, str]] = {
     "contrib.all_reduce": "reduce with tf.add_n; it needs no devices that are joined",
     "contrib.mpi_collectives": "use tf.train.Server, whose tasks send values to each other",
     "contrib.cudnn_rnn": "use tf.nn.rnn_cell.LSTMCell or GRUCell with tf.nn.dynamic_rnn",
+    **dict.fromkeys(
+        ["train.sdca_optimizer", "train.sdca_fprint", "train.sdca_shrink_l1"],
+        "dual coordinate ascent is not offered: train linear models with tf.train.FtrlOptimizer, which has L1 and L2",
+    ),
+    "train.do_quantize_training_on_graphdef": "headrace computes in floats; leave the rewriting out",
     "contrib.tensorrt": "headrace runs graphs as they are; leave the conversion out",
     "contrib.tensor_forest": "its kernels are TensorFlow's own; no part of it is here",
     "contrib.boosted_trees": "its kernels are TensorFlow's own; no part of it is here",

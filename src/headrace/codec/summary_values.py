@@ -53,13 +53,17 @@ def histogram(values: Array) -> pb.HistogramProto:
     low, high, total, squares = _LARGEST, -_LARGEST, 0.0, 0.0
     flat = values.reshape(-1)
     for start in range(0, flat.size, _AT_ONCE):
-        some = flat[start : start + _AT_ONCE].astype(np.float64)
-        low, high = min(low, float(some.min())), max(high, float(some.max()))
-        places = np.searchsorted(limits, some, side="right")
-        counts += np.bincount(np.minimum(places, limits.size - 1), minlength=limits.size)
+        some = flat[start : start + _AT_ONCE]
+        exact = some.astype(np.float64)
+        # Limits are looked up among sorted values, of which there are more; float32 is sorted soonest.
+        ordered = np.sort(some if some.dtype == np.float32 else exact)
+        below = np.searchsorted(ordered.astype(np.float64, copy=False), limits)
+        counts += np.diff(below, prepend=0)
+        counts[-1] += ordered.size - below[-1]
+        low, high = min(low, float(ordered[0])), max(high, float(ordered[-1]))
         with np.errstate(over="ignore"):
-            squares = _added(squares, some * some)
-            total = _added(total, some)
+            squares = _added(squares, exact * exact)
+            total = _added(total, exact)
     filled = counts > 0
     listed = filled.copy()
     listed[:-1] |= filled[1:]
