@@ -1,0 +1,104 @@
+"""Examples that train, are killed, and go on where they were; what their READMEs tell to type is what runs here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ports import own_ports
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+STEP = re.compile(r"step (\d+): ([\d.]+)% of the test digits")
+
+Start = Callable[..., Any]
+Run = Callable[..., list[str]]
+
+
+class Tasks:
+    """A parameter server and two workers, whose processes come and go."""
+
+    def __init__(self, start: Start, logs: Path, *arguments: str) -> None:
+        ps, *workers = (f"localhost:{port}" for port in own_ports(3))
+        self._start = start
+        self._arguments = ("--ps", ps, "--workers", ",".join(workers), "--logs", str(logs))
+        self._arguments += arguments
+        self._running: dict[str, Any] = {}
+
+    def start(self, name: str) -> None:
+        """name: "ps 0", "worker 1", …"""
+        job, task = name.split()
+        self._running[name] = self._start(
+            "replicated_digits/train", "--job", job, "--task", task, *self._arguments
+        )
+
+    def kill(self, name: str) -> None:
+        """As kill -9 does."""
+        self._running[name].kill()
+        self._running[name].wait()
+
+    def lines(self, name: str) -> Iterator[str]:
+        """What a task prints, as it comes."""
+        for line in self._running[name].stdout:
+            yield line.rstrip("\n")
+
+
+def share_of(line: str) -> float:
+    match = STEP.fullmatch(line)
+    assert match, line
+    return float(match[2])
+
+
+@pytest.mark.parametrize(
+    ("killed", "arguments"),
+    [("ps 0", ()), ("worker 1", ("--sync",))],
+    ids=["the ps, asynchronously", "a worker, synchronously"],
+)
+def test_two_workers_learn_digits_though_a_task_is_killed(
+    tmp_path: Path, start_example: Start, killed: str, arguments: tuple[str, ...]
+) -> None:
+    tasks = Tasks(start_example, tmp_path / "logs", "--steps", "1500", *arguments)
+    for name in ("ps 0", "worker 0", "worker 1"):
+        tasks.start(name)
+    said = tasks.lines("worker 0")
+    assert next(said).startswith("begins at step ")
+    while share_of(next(said)) < 50:
+        pass
+    tasks.kill(killed)
+    tasks.start(killed)
+    *rest, last = said
+    assert last == "done"
+    shares = [share_of(line) for line in rest if not line.startswith("begins")]
+    assert shares[-1] > 90
+    again = [line for line in rest if line.startswith("begins")]
+    assert bool(again) == (killed == "ps 0")
+    assert all(int(line.rpartition(" ")[2]) > 0 for line in again)  # from a checkpoint
+    assert list(tasks.lines("worker 1"))[-1] == "done"
+    assert list((tmp_path / "logs").glob("*tfevents*"))
+
+
+def test_a_supervised_training_goes_on_where_it_was(tmp_path: Path, run_example: Run) -> None:
+    for begun in (0, 200):
+        first, fitted, last = run_example("supervised/train", str(tmp_path))
+        assert first == f"begins at step {begun}"
+        assert fitted == f"step {begun + 200}: 3.00 x + -1.00"
+        assert last == "done"
+
+
+def test_a_training_is_the_same_in_one_go_and_in_two(tmp_path: Path, run_example: Run) -> None:
+    command = ("handover/train", "headrace")
+    assert run_example(*command, str(tmp_path / "two"))[0] == "headrace begins at step 0"
+    begun, ended = run_example(*command, str(tmp_path / "two"))
+    assert begun == "headrace begins at step 100"
+    assert run_example(*command, str(tmp_path / "one"), "200")[1] == ended
+
+
+@pytest.mark.parametrize("name", ["replicated_digits", "supervised", "handover"])
+def test_a_readme_types_commands_that_there_are(name: str) -> None:
+    text = (EXAMPLES / name / "README.md").read_text()
+    commands = re.findall(r"^python\S* (\S+)", text, re.M)
+    assert commands
+    assert set(commands) == {f"examples/{name}/train.py"}
