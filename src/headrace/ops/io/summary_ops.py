@@ -84,7 +84,7 @@ def histogram_summary(xp: Any, tag: Any, values: Any) -> Any:
     """
     name = _as_text(_one("tags", tag))
     flat = values.reshape(-1)
-    if dtypes.as_dtype(flat.dtype).is_floating:
+    if dtypes.as_dtype(flat.dtype).is_floating and not np.isfinite(flat).all():
         for what, bad in (
             ("Nan in summary histogram for", np.isnan(flat)),
             ("Infinity in Histogram for", np.isinf(flat)),
