@@ -1,7 +1,7 @@
-"""The other end of the round trips that floors measure: `python -m benchmarks.echo tcp|bulk|grpc`.
+"""The other end of the round trips that floors measure: `python -m benchmarks.echo tcp|frames|bulk|grpc`.
 
-Writes its port on a line, sends back what it receives (bulk: so many bytes as it is asked for), and ends with its
-stdin.
+Writes its port on a line, sends back what it receives (bulk: so many bytes as it is asked for; frames: a scalar in a
+frame, for each frame), and ends with its stdin.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.lifeline import end_with_stdin
 
+MOST_OF_A_FRAME = 1 << 30  # bytes
 GRPC_METHOD = "/benchmarks.Echo/Echo"
 
 
@@ -25,6 +26,27 @@ def tcp() -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while message := connection.recv(65536):
             connection.sendall(message)
+
+
+def frames() -> None:
+    """One connection, on the thread that reads it; what comes is taken apart and answered as headrace's lane does it."""
+    import numpy as np
+
+    from headrace.codec.frame_parser import Parser
+    from headrace.codec.frames import Kind, pack, whole
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(listener.getsockname()[1], flush=True)
+        connection, _ = listener.accept()
+    parser, value = Parser(MOST_OF_A_FRAME), np.zeros((), np.float32)
+    with connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while count := connection.recv_into(parser.buffer()):
+            frame = parser.take(count)
+            if frame is not None:
+                values = [value.copy()]
+                data = whole(Kind.REPLY, frame.method, b"", values)
+                connection.sendall(data or b"".join(pack(Kind.REPLY, frame.method, 0, b"", values)))
 
 
 def bulk() -> None:
@@ -60,4 +82,4 @@ def grpc() -> None:
 
 if __name__ == "__main__":
     end_with_stdin()
-    {"tcp": tcp, "bulk": bulk, "grpc": grpc}[sys.argv[1]]()
+    {"tcp": tcp, "frames": frames, "bulk": bulk, "grpc": grpc}[sys.argv[1]]()

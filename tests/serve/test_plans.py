@@ -103,7 +103,7 @@ class Tasks:
         asked = self.parts[request.graph_handle]
         if asked.task != self.own:
             assert [*self.outstanding[request.step_id][0]] == [asked]
-        return m.ValuesReply(self.run(request.graph_handle, request.feeds, request.step_id, scope))
+        return self.run_part(request, scope)
 
     def begin(
         self, method: methods.Method, request: m.RunPartRequest, scope: Scope
@@ -118,14 +118,10 @@ class Tasks:
         except errors.OpError as error:
             return Pending.failed_with(error)
 
-    def run(
-        self,
-        handle: str,
-        feeds: list[Any],
-        step_id: int,
-        scope: Scope,
-        caller: Caller | None = None,
-    ) -> list[Any]:
+    def run_part(
+        self, request: m.RunPartRequest, scope: Scope, caller: Caller | None = None
+    ) -> m.ValuesReply:
+        handle, step_id, feeds, _ = request
         self.asked.append((handle, step_id, [str(value) for value in feeds]))
         if handle == self._failing:
             raise errors.aborted("for once")
@@ -135,7 +131,7 @@ class Tasks:
             for name in [*part.fetches, *map("<{}>".format, part.given)]
         ]
         self.given += leases
-        return list(leases)
+        return m.ValuesReply(leases)
 
 
 THERE_AND_BACK = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from headrace.base.traits import SESSION_HANDLE
@@ -58,12 +59,28 @@ def _uninterpreted(fetch: Any, why: object) -> str:
     return f"Argument `fetch` = {shown:.100} cannot be interpreted as a Tensor. ({why})"
 
 
-def _first(values: list[Any]) -> Any:
-    return values[0]
+class _Pick:
+    """The build of one tensor: the value at its index."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __call__(self, values: list[Any]) -> Any:
+        return values[self.index]
 
 
 def _nothing(values: list[Any]) -> Any:
     return None
+
+
+def _picking(indices: list[int], kind: type[list[Any]] | type[tuple[Any, ...]]) -> Build:
+    """A list or tuple of the values at these indices."""
+    if len(indices) < 2:
+        return lambda values: kind([values[index] for index in indices])
+    pick = itemgetter(*indices)
+    return pick if kind is tuple else lambda values: list(pick(values))
 
 
 class Fetches:
@@ -87,7 +104,7 @@ class Fetches:
         self._index: dict[Tensor, int] = {}
         self.build: Build = self._visit(graph, fetches)
         self._session = None
-        self.single = self.build in (_first, _nothing)
+        self.single = self.build is _nothing or isinstance(self.build, _Pick)
 
     def _visit(self, graph: Graph, fetch: Any) -> Build:
         if fetch is None:
@@ -125,6 +142,9 @@ class Fetches:
     def _sequence(self, graph: Graph, fetch: Any) -> Build:
         builds = [self._visit(graph, item) for item in fetch]
         kind = type(fetch)
+        picks = [build for build in builds if isinstance(build, _Pick)]
+        if len(picks) == len(builds) and kind in (list, tuple):
+            return _picking([pick.index for pick in picks], kind)
         if kind is list:
             return lambda values: [build(values) for build in builds]
         if kind is tuple:
@@ -160,7 +180,7 @@ class Fetches:
             self.tensors.append(element)
         if self._session is not None and SESSION_HANDLE in element.op.traits:
             return self._handle(element, index)
-        return (lambda values: values[index]) if index else _first
+        return _Pick(index)
 
     def _handle(self, handle: Tensor, index: int) -> Build:
         """Its value as a TensorHandle."""
@@ -176,11 +196,17 @@ def cache_key(fetches: Any) -> Any:
 
     Raises TypeError for nests that have none (unhashable leaves).
     """
-    if isinstance(fetches, (Tensor, Operation, str)):
+    kind = type(fetches)
+    if kind in _leaves:
         return fetches
     if isinstance(fetches, (list, tuple)):
-        return (type(fetches), *map(cache_key, fetches))
+        return (kind, *[each if type(each) in _leaves else cache_key(each) for each in fetches])
     if isinstance(fetches, Mapping):
-        return (type(fetches), *((key, cache_key(value)) for key, value in fetches.items()))
+        return (kind, *((key, cache_key(value)) for key, value in fetches.items()))
     hash(fetches)
+    _leaves.add(kind)
     return fetches
+
+
+_leaves: set[type] = {Tensor, Operation, str}
+"""Types of fetches that are no nests, and hashable."""

@@ -180,13 +180,10 @@ def whole(kind: Kind, method: int, header: bytes, values: Sequence[Any]) -> byte
             found = _BEGINNINGS.get((kind, method, len(header), value))
         return None if found is None else found[0] + header + found[1]
     prefix, entries = found
-    try:
-        return _join((prefix, header, entries, value))  # its bytes are read where they are
-    except (BufferError, TypeError, ValueError):  # not in order, or a dtype that buffers have not
-        return _join((prefix, header, entries, value.tobytes()))
+    return _join((prefix, header, entries, value.tobytes()))  # a buffer of NumPy's costs more
 
 
-_join: Final[Callable[[tuple[Any, ...]], bytes]] = b"".join
+_join: Final[Callable[[tuple[bytes, ...]], bytes]] = b"".join
 
 
 def _kind_of(value: Any) -> tuple[Any, ...] | None:

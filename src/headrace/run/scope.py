@@ -61,6 +61,7 @@ def wait_until_set(event: threading.Event) -> None:
 class Scope:
     """A deadline and a cancellation; as a context manager it detaches from its parent on leaving.
 
+    ended_by: the error that ended it, if somebody has noticed; `error` looks at the deadline too.
     on_long_wait: called by a step that is about to wait for long; children have their parent's.  For
     whoever would rather not watch over what is done in an instant.
     """
@@ -69,9 +70,9 @@ class Scope:
         "__weakref__",
         "_callbacks",
         "_detach",
-        "_error",
         "_timeout_s",
         "deadline",
+        "ended_by",
         "on_long_wait",
         "parent",
     )
@@ -86,7 +87,7 @@ class Scope:
         self.parent = parent
         self.on_long_wait: Callback | None = None
         self._timeout_s = timeout_s
-        self._error: errors.OpError | None = None
+        self.ended_by: errors.OpError | None = None
         self._callbacks: dict[object, Callback] = {}
         self._detach: Callback | None = None
         if timeout_s is not None:
@@ -113,8 +114,8 @@ class Scope:
 
         def inherit() -> None:
             scope = child()
-            if scope is not None and parent._error is not None:
-                scope.cancel(parent._error)
+            if scope is not None and parent.ended_by is not None:
+                scope.cancel(parent.ended_by)
 
         self._detach = forget
         if not parent._register(key, inherit):
@@ -126,14 +127,14 @@ class Scope:
 
         A passed deadline counts as soon as anyone looks.
         """
-        if self._error is None and self.deadline is not None and time.monotonic() >= self.deadline:
+        if self.ended_by is None and self.deadline is not None and time.monotonic() >= self.deadline:
             self.cancel(self.deadline_error())
-        return self._error
+        return self.ended_by
 
     @property
     def cancelled(self) -> bool:
         """Whether somebody has ended it; a passed deadline counts if anyone has looked."""
-        return self._error is not None
+        return self.ended_by is not None
 
     def deadline_error(self, waiting_for: str = "") -> errors.OpError:
         """The DeadlineExceededError of this scope, saying what was `waiting_for`."""
@@ -161,7 +162,7 @@ class Scope:
 
     def check(self) -> None:
         """Raise the error that ended the scope, if it has ended."""
-        if self._error is None and self.deadline is None:
+        if self.ended_by is None and self.deadline is None:
             return
         error = self.error
         if error is not None:
@@ -170,9 +171,9 @@ class Scope:
     def cancel(self, error: errors.OpError) -> bool:
         """End the scope with `error` and run the callbacks; False if it had ended already."""
         with _ending:
-            if self._error is not None:
+            if self.ended_by is not None:
                 return False
-            self._error = errors.detached(error)
+            self.ended_by = errors.detached(error)
         callbacks = self._callbacks
         while callbacks:
             for key in list(callbacks):
@@ -195,7 +196,7 @@ class Scope:
     def attach(self, key: object, callback: Callback) -> None:
         """As `on_cancel`, under a key of the caller's until `detach`."""
         self._callbacks[key] = callback
-        if self._error is not None and self._callbacks.pop(key, None) is not None:  # see _register
+        if self.ended_by is not None and self._callbacks.pop(key, None) is not None:  # see _register
             callback()
 
     def detach(self, key: object) -> bool:
@@ -209,7 +210,7 @@ class Scope:
         operation: either side may find it, and one of them does.
         """
         self._callbacks[key] = callback
-        return self._error is None or self._callbacks.pop(key, None) is None
+        return self.ended_by is None or self._callbacks.pop(key, None) is None
 
     def sleep_limit(self) -> float | None:
         """How long this thread may sleep before it looks again: `remaining`, but on the main thread
@@ -241,8 +242,8 @@ class Scope:
             self.check()
         try:
             while not predicate():
-                if self._error is not None:
-                    raise errors.copied(self._error)
+                if self.ended_by is not None:
+                    raise errors.copied(self.ended_by)
                 remaining = self.remaining()
                 if (
                     remaining == 0.0

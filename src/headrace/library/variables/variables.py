@@ -503,8 +503,7 @@ class Variable(metaclass=Created):
         """Same as `ref`."""
         return Reference(self)
 
-    def __hash__(self) -> int:
-        return id(self)
+    __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
         return self is other

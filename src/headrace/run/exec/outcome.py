@@ -50,15 +50,15 @@ def lend(value: Any, live: bool, node: NodeInfo, step: StepState) -> Any:
 
     live: it may alias a variable, and is copied.  Raises FailedPrecondition for an uninitialized variable.
     """
-    if isinstance(value, np.generic):
-        return value
-    if isinstance(value, np.ndarray):
-        return _copied(value, node, step) if live else value
     if isinstance(value, Variable):
         try:
             return value.lend()
         except (errors.OpError, MemoryError) as error:
             raise explain(error, node, (), step) from cause(error)
+    if isinstance(value, np.generic):
+        return value
+    if isinstance(value, np.ndarray):
+        return _copied(value, node, step) if live else value
     if isinstance(value, Resource):
         return handles.leaving(value, step.runtime.device)
     return value

@@ -15,7 +15,7 @@ from headrace.codec.frames import Frame, Kind
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.lane.connection import Connection
-from headrace.serve.lane.wire import CODECS
+from headrace.serve.lane.wire import CODECS, Codec
 from headrace.serve.rpc.cancelled_calls import ORDERED
 from headrace.serve.rpc.methods import Method
 from headrace.serve.rpc.status import as_op_error, from_bytes
@@ -23,13 +23,14 @@ from headrace.serve.rpc.status import as_op_error, from_bytes
 if TYPE_CHECKING:
     from headrace.serve.lane.client import LanePeer
 
-_REPLY, _ONE_WAY = Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
+_REQUEST, _REPLY, _ONE_WAY = Kind.REQUEST, Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
 
 
 class LaneBegun:
     """See the module header, and `rpc.gather.Begun`."""
 
     __slots__ = (
+        "_codec",
         "_connection",
         "_frame",
         "_method",
@@ -42,12 +43,18 @@ class LaneBegun:
     )
 
     def __init__(
-        self, peer: LanePeer, connection: Connection, method: Method, told: pb.GiveUpRequest | None
+        self,
+        peer: LanePeer,
+        connection: Connection,
+        method: Method,
+        codec: Codec,
+        told: pb.GiveUpRequest | None,
     ) -> None:
-        """told: what went ahead of the request."""
+        """codec: of the method.  told: what went ahead of the request."""
         self._peer = peer
         self._connection = connection
         self._method = method
+        self._codec = codec
         self._told = told
         self._frame: Frame | None = None
         self.name = peer.name
@@ -76,12 +83,12 @@ class LaneBegun:
             self.over = self.error is not None
             return self.over
         self.over = True
-        self._peer._rpcs.settle(self._connection)
+        self._peer._rpcs.calls.pop(self._connection, None)
         self._frame = frame
         kind, _, _, _, header, values = frame
         try:
             if kind is _REPLY:
-                self.reply = CODECS[self._method].decode_reply(header, values)
+                self.reply = self._codec.decode_reply(header, values)
             else:
                 self.error = from_bytes(header)
         except Exception as error:  # a reply that cannot be understood
@@ -103,7 +110,10 @@ class LaneBegun:
             connection.told.clear()  # frames are handled in order: it has all arrived
         if self._told is not None:
             self._peer.heard(self._told)
-        self._peer.after(frame, connection)
+        if frame.kind is _REPLY and not connection.socket.has_shared:
+            self._peer.keep(connection, connection.idle_since)
+        else:
+            self._peer.after(frame, connection)
 
 
 def begin(
@@ -116,12 +126,14 @@ def begin(
     """
     connection: Connection | None = None
     told = None
+    codec = CODECS[method]
     try:
-        scope.check()
+        if scope.ended_by is not None or scope.deadline is not None:
+            scope.check()
         connection = peer._take(scope, fresh=not again)
         if peer._cancelled_calls.any and method in ORDERED:
             told = peer._tell_ahead(connection)
-        peer._send(connection, CODECS[method], request, scope, Kind.REQUEST)
+        peer._send(connection, codec, request, scope, _REQUEST)
     except BaseException as failure:
         if connection is not None:
             peer.drop(connection)
@@ -133,4 +145,4 @@ def begin(
         if isinstance(failure, errors.OpError):
             return Pending.failed_with(failure)
         raise
-    return LaneBegun(peer, connection, method, told)
+    return LaneBegun(peer, connection, method, codec, told)

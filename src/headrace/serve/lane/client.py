@@ -19,7 +19,7 @@ from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind, pack, whole
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
-from headrace.serve.lane.begun import LaneBegun, begin
+from headrace.serve.lane.begun import begin
 from headrace.serve.lane.channels import CallersChannel
 from headrace.serve.lane.connect import Connector
 from headrace.serve.lane.connection import Connection, read_limit
@@ -120,9 +120,8 @@ class LanePeer:
         call.begin(watched)
         return call
 
-    def begin(self, method: Method, request: Any, scope: Scope) -> LaneBegun | Pending[Any]:
-        """Send a request whose reply this thread will read.  Raises Unreachable."""
-        return begin(self, method, request, scope)
+    begin = begin
+    """Send a request whose reply this thread will read: see serve.lane.begun."""
 
     def call_now(self, method: Method, request: Any, scope: Scope, again: bool = True) -> Any:
         """Send a request and wait for the reply.  again: see `call`.  Raises Unreachable.
@@ -192,10 +191,7 @@ class LanePeer:
             self.give_back(connection)
         else:
             rpcs.calls.pop(connection, None)
-            idle = self._idle
-            idle.append(connection)
-            if len(idle) > self._most_idle or connection.gone or self._closed:
-                self._look_after(connection, now)
+            self.keep(connection, now)
         return decode(header, values)
 
     def tell(
@@ -255,14 +251,22 @@ class LanePeer:
     def _send(
         self, connection: Connection, codec: Codec, request: Any, scope: Scope, kind: Kind
     ) -> None:
-        self._rpcs.add(connection, connection.lost)
-        header, values = codec.encode_request(request)
+        rpcs, socket = self._rpcs, connection.socket
+        number, encode, _, _, _, in_place = codec
+        connection.idle_since = now = time.monotonic()
+        rpcs.calls[connection] = now, connection.lost
+        if not rpcs.observed:
+            rpcs.observe()
+        header, values = encode(request)
         timeout_us, poll_s = 0, _POLL_S
         if scope.deadline is not None:
             timeout_us = max(1, round((scope.remaining() or 0.0) * 1e6))
             poll_s = _POLL_AT_DEADLINE_S
-        connection.socket.send_frame(
-            kind, codec.number, header, values, timeout_us, poll_s, scope.check, codec.in_place
+        elif (data := whole(kind, number, header, values)) is not None:
+            socket.send_whole(data, poll_s, scope.check)
+            return
+        socket.send_frame(
+            kind, number, header, values, timeout_us, poll_s, scope.check, in_place
         )
 
     # -- connections ----------------------------------------------------------------------------
@@ -299,6 +303,13 @@ class LanePeer:
         connection.idle_since = now = time.monotonic()
         self._idle.append(connection)
         self._look_after(connection, now)
+
+    def keep(self, connection: Connection, now: float) -> None:
+        """As `give_back`, of one that is settled, since whose call began hardly any time has passed."""
+        idle = self._idle
+        idle.append(connection)
+        if len(idle) > self._most_idle or connection.gone or self._closed:
+            self._look_after(connection, now)
 
     def _look_after(self, connection: Connection, now: float) -> None:
         """See to it that no more is kept than may be used again soon, this connection included."""

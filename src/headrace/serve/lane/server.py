@@ -177,12 +177,12 @@ class LaneServer:
 
 
 class _Handler(NamedTuple):
-    """What answers a method.  in_place: see `LaneSocket.send_frame`.  takes_caller: it is told of the connection."""
+    """What answers a method.  encode, in_place: see `Codec`.  takes_caller: it is told of the connection."""
 
     name: str
     decode: Callable[[bytes, list[Any]], Any]
     handle: Callable[..., Any]
-    encode: Callable[[Any], tuple[bytes, Sequence[Any]]]
+    encode: Callable[[Any], tuple[bytes, Sequence[Any]]] | None
     in_place: bool
     takes_caller: bool
 
@@ -388,7 +388,7 @@ class _Connection:
             del request
             if isinstance(reply, Pending):
                 reply = reply.wait(scope)
-            header, given = encode(reply)
+            header, given = encode(reply) if encode is not None else (b"", reply)
         except Exception as error:  # the caller gets every failure
             kind, header, given = Kind.ERROR, _told(error, what, asked), ()
         finally:

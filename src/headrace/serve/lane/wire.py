@@ -76,13 +76,14 @@ class OutOfBand:
 class Codec(NamedTuple):
     """How a method's messages pass: bytes, and tensors out of band.
 
+    encode_reply: None where the reply is the tensors, and nothing else.
     in_place: both sides are tasks or only read what they are sent, see `LaneSocket.send_frame`.
     """
 
     number: int
     encode_request: Callable[[Any], tuple[bytes, Sequence[Any]]]
     decode_request: Callable[[bytes, list[Any]], Any]
-    encode_reply: Callable[[Any], tuple[bytes, Sequence[Any]]]
+    encode_reply: Callable[[Any], tuple[bytes, Sequence[Any]]] | None
     decode_reply: Callable[[bytes, list[Any]], Any]
     in_place: bool
 
@@ -144,11 +145,13 @@ def _decode_run_part(data: bytes, values: list[Any]) -> m.RunPartRequest:
     if len(data) < 9:
         raise errors.invalid_argument(f"{len(data)} bytes are no request to run a partition")
     number, direct = _part(data)
-    return m.RunPartRequest(data[9:].decode("utf-8", "replace"), number, values, direct)
+    return _part_of((data[9:].decode("utf-8", "replace"), number, values, direct))
 
 
-def _encode_values(reply: m.ValuesReply) -> tuple[bytes, Sequence[Any]]:
-    return b"", reply
+_part_of: Final[Callable[[tuple[str, int, list[Any], bool]], m.RunPartRequest]] = partial(
+    tuple.__new__, m.RunPartRequest
+)
+"""Makes one in a third of the time that its class takes."""
 
 
 def _decode_values(data: bytes, values: list[Any]) -> m.ValuesReply:
@@ -179,8 +182,8 @@ def _encode_message(message: Any) -> tuple[bytes, Sequence[Any]]:
 
 # Messages of every step: nothing of them is protobuf's, which takes longer than all the rest.
 _BRIEF: Final[dict[Method, tuple[Any, Any, Any, Any]]] = {
-    RUN_KNOWN: (_encode_run_known, _decode_run_known, _encode_values, _decode_values),
-    RUN_PART: (_encode_run_part, _decode_run_part, _encode_values, _decode_values),
+    RUN_KNOWN: (_encode_run_known, _decode_run_known, None, _decode_values),
+    RUN_PART: (_encode_run_part, _decode_run_part, None, _decode_values),
     SEND_TENSOR: (
         encode_sent, decode_sent, _encode_message, lambda data, _: parse(pb.SendTensorResponse, data),
     ),

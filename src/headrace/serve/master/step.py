@@ -102,9 +102,7 @@ def _run_own(
     """The reply of the master's own part."""
     if method is not methods.RUN_PART:
         return cluster.worker(own_task).call_now(method, request, scope)
-    handle, step_id, feeds = request.graph_handle, request.step_id, request.feeds
-    caller = PlainCaller(lends, channels)
-    return cluster.own_worker.run(handle, feeds, step_id, scope, caller)
+    return cluster.own_worker.run_part(request, scope, PlainCaller(lends, channels))
 
 
 def relay_parts(
@@ -178,11 +176,11 @@ def run_stages(
             if passed:
                 fed += passed
                 passed = []
+            request = m.RunPartRequest(handle, step_id, fed)
             if task == own_task:  # which can tell itself what it waits for
                 caller = LENDS if lends else PLAIN
-                values = cluster.own_worker.run(handle, fed, step_id, scope, caller)
+                values = cluster.own_worker.run_part(request, scope, caller)
             else:
-                request = m.RunPartRequest(handle, step_id, fed)
                 outstanding = cluster.outstanding
                 outstanding[step_id] = parts, time.monotonic()
                 try:
@@ -211,19 +209,22 @@ def _run_together(
     requests = []
     first = 0
     for ask in stage:
-        last = first + ask.taken
-        fed = [*(feeds[place] for place in ask.feeds), *passed[first:last]]
+        fed = [feeds[place] for place in ask.feeds] if ask.feeds else []
+        if ask.taken:
+            last = first + ask.taken
+            fed += passed[first:last]
+            first = last
         requests.append(m.RunPartRequest(ask.graph_handle, step_id, fed))
-        first = last
     parts, linked = [ask.parts[0] for ask in stage], bound.plan.linked
     replies = run_parts(cluster, own_task, parts, methods.RUN_PART, requests, scope, linked, lends)
     given: list[Any] = []
     for ask, values in zip(stage, replies, strict=True):
         found[ask.number] = values
     for ask, values in zip(stage, replies, strict=True):
-        count = len(values) - ask.given
-        given += [v.detach() if v.__class__ is Lease else v for v in values[count:]]
-        del values[count:]
+        if ask.given:
+            count = len(values) - ask.given
+            given += [v.detach() if v.__class__ is Lease else v for v in values[count:]]
+            del values[count:]
     return given
 
 

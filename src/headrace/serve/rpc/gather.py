@@ -132,6 +132,8 @@ class Gather:
 
     def found(self) -> list[Any]:
         """The replies that have come, each in its place; None for the others."""
+        if not self._external:
+            return [begun.reply for begun in self._begun]
         found: list[Any] = []
         for asked in self._asked:
             if isinstance(asked, Pending):

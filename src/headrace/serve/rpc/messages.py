@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.codec import protos as pb
 from headrace.run.state import variable
@@ -39,12 +39,9 @@ def release(reply: Any) -> None:
                 value.release()
 
 
-def forget_values(request: RunGraphRequest | RunPartRequest) -> None:
+def forget_values(request: RunGraphRequest) -> None:
     """Let go of what was fed: it may lie in memory that its sender waits for."""
-    if isinstance(request, RunGraphRequest):
-        request.send = []
-    else:
-        request.feeds = []
+    request.send = []
 
 
 @dataclass(slots=True)
@@ -166,10 +163,10 @@ class RunKnownRequest:
     takes_leases: bool = False
 
 
-@dataclass(slots=True)
-class RunPartRequest:
+class RunPartRequest(NamedTuple):
     """Run a partition that ends its step on the task; `feeds` in the order of its registration.
 
+    feeds: is emptied by whoever runs it: what was fed may lie in memory that its sender waits for.
     direct: it is a whole step, and the client of its session asks for it by itself.
     """
 

@@ -258,22 +258,11 @@ class Worker(CancelsCalls, Logged, NoCollectives):
     def run_part(
         self, request: m.RunPartRequest, scope: Scope, caller: Caller = PLAIN
     ) -> m.ValuesReply:
-        """As `run`, for whoever asks by a message."""
-        return ValuesReply(
-            self.run(
-                request.graph_handle, request.feeds, request.step_id, scope, caller, request.direct
-            )
-        )
-
-    def run(
-        self, handle: str, feeds: list[Any], step_id: int, scope: Scope, caller: Caller = PLAIN,
-        direct: bool = False,
-    ) -> list[Any]:  # fmt: skip
         """Run a partition that ends its step on this task: its fetches, of its feeds, in order.
 
-        feeds: is emptied: what was fed may lie in memory that its sender waits for.  direct: see `RunPartRequest`.
         Raises what its nodes raise, Aborted if it is not known; of a direct step that is ForgottenStepError.
         """
+        handle, step_id, feeds, direct = request
         registered = self._graphs.get(handle)
         if registered is None:
             raise unknown(handle, self.task, direct)
@@ -294,7 +283,9 @@ class Worker(CancelsCalls, Logged, NoCollectives):
                 registered, kind, args, step_id, scope, caller.lends, channels=channels
             )
             self._leave_step(registered, step_id)
-        return values if registered.as_they_are else registered.fetches_in_order(values)
+        return ValuesReply(
+            values if registered.as_they_are else registered.fetches_in_order(values)
+        )
 
     def end_direct(self, request: pb.EndDirectRequest, scope: Scope) -> pb.EndDirectResponse:
         """Refuse steps that a session's client asks for itself; returns when none of the session's runs."""
@@ -334,7 +325,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
                 raise from_detail(session.direct_over)
             if session.leaving.any:
                 session.leaving.go_first(scope)
-            else:
+            elif scope.ended_by is not None or scope.deadline is not None:
                 scope.check()
             view = None
             if rendezvous is not None or registered.sends:
