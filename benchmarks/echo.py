@@ -29,7 +29,7 @@ def tcp() -> None:
 
 
 def frames() -> None:
-    """One connection, on the thread that reads it; what comes is taken apart and answered as headrace's lane does it."""
+    """One connection, on the thread that reads it; frames are taken apart and answered as the lane does it."""
     import numpy as np
 
     from headrace.codec.frame_parser import Parser

@@ -10,14 +10,19 @@ import socket
 import sys
 import threading
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.echo import GRPC_METHOD
+from benchmarks.echo import GRPC_METHOD, MOST_OF_A_FRAME
 from benchmarks.processes import START_WITHIN_S, process
 from benchmarks.row import TIMES, Bench, Floor
 
+if TYPE_CHECKING:
+    from headrace.codec.frame_parser import Parser
+
 MESSAGE = bytes(64)
+FRAME_HEADER_BYTES = 25  # of a request for a part of a step
 
 
 def _array_copy(bench: Bench) -> None:
@@ -93,16 +98,22 @@ def _tcp_round_trip(bench: Bench) -> None:
             bench.time(step)
 
 
+def _echoing(stack: ExitStack, kind: str, count: int) -> list[socket.socket]:
+    """Connections to so many servers of a kind of `benchmarks.echo`, a process each."""
+    command = [sys.executable, "-m", "benchmarks.echo", kind]
+    servers = [stack.enter_context(process(command)) for _ in range(count)]
+    connections = []
+    for server in servers:
+        address = "127.0.0.1", int(server.first_line(START_WITHIN_S))
+        connection = stack.enter_context(socket.create_connection(address))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connections.append(connection)
+    return connections
+
+
 def _scatter(bench: Bench, count: int) -> None:
     with ExitStack() as stack:
-        command = [sys.executable, "-m", "benchmarks.echo", "tcp"]
-        servers = [stack.enter_context(process(command)) for _ in range(count)]
-        connections = []
-        for server in servers:
-            address = "127.0.0.1", int(server.first_line(START_WITHIN_S))
-            connection = stack.enter_context(socket.create_connection(address))
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connections.append(connection)
+        connections = _echoing(stack, "tcp", count)
 
         def step() -> list[bytes]:
             for connection in connections:
@@ -116,6 +127,38 @@ def _scatter(bench: Bench, count: int) -> None:
 def scattered(count: int) -> Floor:
     """A 64-byte message to each of so many processes, and then its reply from each."""
     return Floor(f"TCP to {count} at once", lambda bench: _scatter(bench, count))
+
+
+def _scatter_frames(bench: Bench, count: int) -> None:
+    from headrace.codec.frame_parser import Parser
+    from headrace.codec.frames import Kind, pack
+
+    request = b"".join(pack(Kind.REQUEST, 1, 0, bytes(FRAME_HEADER_BYTES)))
+    with ExitStack() as stack:
+        connections = _echoing(stack, "frames", count)
+        ends = [(connection, Parser(MOST_OF_A_FRAME)) for connection in connections]
+
+        def step() -> list[np.ndarray]:
+            for connection in connections:
+                connection.sendall(request)
+            return [_scalar(connection, parser) for connection, parser in ends]
+
+        bench.expect(step(), [0.0] * count)
+        bench.time(step)
+
+
+def _scalar(connection: socket.socket, parser: Parser) -> np.ndarray:
+    """What the next frame holds."""
+    frame = None
+    while frame is None:
+        frame = parser.take(connection.recv_into(parser.buffer()))
+    (value,) = frame.values
+    return value
+
+
+def framed(count: int) -> Floor:
+    """A frame of headrace's lane to each of so many processes of Python, and then one with a scalar from each."""
+    return Floor(f"frames to {count} at once", lambda bench: _scatter_frames(bench, count))
 
 
 def _grpc_round_trip(bench: Bench) -> None:

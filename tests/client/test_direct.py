@@ -24,6 +24,8 @@ from headrace.serve.connect.cluster_view import ClusterView
 from headrace.serve.connect.transports import direct_steps
 from headrace.serve.lane import transport as lane_transport
 from headrace.serve.master import planner
+from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.step_channel import takes_caller
 from headrace.serve.worker.worker import Worker
 from tests.serve.authority import Authority
 from tests.serve.clusters import Cluster, in_process
@@ -45,11 +47,12 @@ class Server:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.after: Callable[[], object] = lambda: None  # a direct step has run
         self.ending = threading.Event()
-        run, wait = Worker.run, Worker._wait_for_steps
+        run, wait = Worker.run_part, Worker._wait_for_steps
 
-        def running(worker: Worker, *given: Any) -> Any:
-            values = run(worker, *given)
-            if given[-1] is True:
+        @takes_caller
+        def running(worker: Worker, request: m.RunPartRequest, *given: Any) -> m.ValuesReply:
+            values = run(worker, request, *given)
+            if request.direct:
                 self.after()
             return values
 
@@ -57,7 +60,7 @@ class Server:
             self.ending.set()
             wait(worker, session, scope)
 
-        monkeypatch.setattr(Worker, "run", running)
+        monkeypatch.setattr(Worker, "run_part", running)
         monkeypatch.setattr(Worker, "_wait_for_steps", waiting)
 
 

@@ -10,8 +10,9 @@ import resource
 import socket
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -152,9 +153,10 @@ def test_large_values_that_cross_do_not_wait_for_each_other(
 class Breaking:
     """Has connections end before or after some of the frames that are sent."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, send: Callable[..., Any]) -> None:
+        """send: the method of LaneSocket that sends them."""
         self._random = random.Random(seed)
-        self._send = LaneSocket.send_frame
+        self._send = send
 
     def __call__(self, connection: LaneSocket, *args: Any, **kwargs: Any) -> None:
         fate = self._random.randrange(12)
@@ -180,10 +182,9 @@ def steps_over_breaking_connections(
     with in_process({"ps": 1, "worker": 1}) as cluster:
         with tf.Session(cluster.target("worker:0")) as session:
             session.run(init)
-            breaking = Breaking(seed)
-            monkeypatch.setattr(
-                LaneSocket, "send_frame", lambda *args, **kwargs: breaking(*args, **kwargs)
-            )
+            for name in ("send_frame", "send_whole"):
+                breaking = Breaking(seed, getattr(LaneSocket, name))
+                monkeypatch.setattr(LaneSocket, name, partialmethod(breaking))
             options = tf.RunOptions(timeout_in_ms=round(WITHIN_S * 1000))
             for number in range(STEPS):
                 try:

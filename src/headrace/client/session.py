@@ -28,8 +28,6 @@ from headrace.client.engine import (
     StepFunction,
 )
 from headrace.client.fetches import Fetches, cache_key
-from headrace.client.local import LocalEngine
-from headrace.client.local import reset as reset_local
 from headrace.client.results import presented
 from headrace.client.usage_errors import CLOSED, EMPTY, miscounted, not_a
 from headrace.codec import protos as pb
@@ -553,15 +551,15 @@ class Session(BaseSession):
             raise TypeError(
                 f"Expected binary or unicode string, got {target!r:.60}: that is no target"
             )
-        if isinstance(target, bytes):
-            target = target.decode()
-        names = list(containers or ())
+        target = target.decode() if isinstance(target, bytes) else target
         if not target or target == "local":
+            from headrace.client.local import reset as reset_local
+
             reset_local()
             return
         from headrace.client.reset import reset
 
-        reset(target, names, config, security)
+        reset(target, list(containers or ()), config, security)
 
 
 class InteractiveSession(BaseSession):
@@ -594,6 +592,8 @@ def _engine(
     target: str, graph: Graph, config: pb.ConfigProto | None, security: Security | None
 ) -> Engine:
     if not target or target == "local":
+        from headrace.client.local import LocalEngine  # with all that compiles a step
+
         return LocalEngine(graph, config)
     from headrace.client.remote import RemoteEngine
 

@@ -127,7 +127,11 @@ class Scope:
 
         A passed deadline counts as soon as anyone looks.
         """
-        if self.ended_by is None and self.deadline is not None and time.monotonic() >= self.deadline:
+        if (
+            self.ended_by is None
+            and self.deadline is not None
+            and time.monotonic() >= self.deadline
+        ):
             self.cancel(self.deadline_error())
         return self.ended_by
 
@@ -196,7 +200,9 @@ class Scope:
     def attach(self, key: object, callback: Callback) -> None:
         """As `on_cancel`, under a key of the caller's until `detach`."""
         self._callbacks[key] = callback
-        if self.ended_by is not None and self._callbacks.pop(key, None) is not None:  # see _register
+        if (
+            self.ended_by is not None and self._callbacks.pop(key, None) is not None
+        ):  # see _register
             callback()
 
     def detach(self, key: object) -> bool:

@@ -120,8 +120,7 @@ class LanePeer:
         call.begin(watched)
         return call
 
-    begin = begin
-    """Send a request whose reply this thread will read: see serve.lane.begun."""
+    begin = begin  # see serve.lane.begun
 
     def call_now(self, method: Method, request: Any, scope: Scope, again: bool = True) -> Any:
         """Send a request and wait for the reply.  again: see `call`.  Raises Unreachable.
@@ -251,12 +250,12 @@ class LanePeer:
     def _send(
         self, connection: Connection, codec: Codec, request: Any, scope: Scope, kind: Kind
     ) -> None:
-        rpcs, socket = self._rpcs, connection.socket
+        socket = connection.socket
         number, encode, _, _, _, in_place = codec
         connection.idle_since = now = time.monotonic()
-        rpcs.calls[connection] = now, connection.lost
-        if not rpcs.observed:
-            rpcs.observe()
+        self._rpcs.calls[connection] = now, connection.lost
+        if not self._rpcs.observed:
+            self._rpcs.observe()
         header, values = encode(request)
         timeout_us, poll_s = 0, _POLL_S
         if scope.deadline is not None:
@@ -265,9 +264,7 @@ class LanePeer:
         elif (data := whole(kind, number, header, values)) is not None:
             socket.send_whole(data, poll_s, scope.check)
             return
-        socket.send_frame(
-            kind, number, header, values, timeout_us, poll_s, scope.check, in_place
-        )
+        socket.send_frame(kind, number, header, values, timeout_us, poll_s, scope.check, in_place)
 
     # -- connections ----------------------------------------------------------------------------
 
