@@ -10,6 +10,7 @@ import sys
 import textwrap
 import venv
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -425,6 +426,27 @@ def test_usual_checks_of_versions_accept_it(tmp_path: Path) -> None:
         print(tf.version.headrace)
         """,
     ) != ["1.15.5"]
+
+
+@pytest.mark.skipif(find_spec("pkg_resources") is None, reason="setuptools has it no more")
+@pytest.mark.parametrize("first", ["pkg_resources", "headrace"])
+def test_pkg_resources_knows_of_it(tmp_path: Path, first: str) -> None:
+    """Whichever is there first."""
+    program = written(
+        tmp_path,
+        f"""
+        import warnings
+        warnings.simplefilter("ignore")  # setuptools says that there is importlib.metadata
+        import {first}
+        import headrace
+        headrace.install_as_tensorflow()
+        import pkg_resources
+        pkg_resources.require("tensorflow>=1.4,<2")
+        print(pkg_resources.get_distribution("tensorflow-gpu").version)
+        """,
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("1.15.5\n", "")
 
 
 def test_modules_that_are_got_by_a_call_ask_for_no_names(tmp_path: Path) -> None:

@@ -35,12 +35,14 @@ Path = Sequence[str] | None
 
 
 class TensorflowFinder(MetaPathFinder):
-    """Finds `tensorflow` and all beneath it, and nothing else."""
+    """Finds `tensorflow` and all beneath it; pkg_resources gets to know of it, and nothing else is touched."""
 
     def find_spec(
         self, name: str, path: Path = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         top, _, rest = name.partition(".")
+        if name == _PKG_RESOURCES:
+            return _knowing_tensorflow(importlib.machinery.PathFinder.find_spec(name, path))
         if top not in NAMES:
             return None
         module = module_at(rest)
@@ -61,6 +63,41 @@ class TensorflowFinder(MetaPathFinder):
 
 _DISTRIBUTIONS = ("tensorflow", "tensorflow-gpu", "tensorflow_gpu", "tensorflow-cpu")
 """Under which TensorFlow 1.15 was installed; programs ask for the version of each."""
+_PKG_RESOURCES: Final = "pkg_resources"
+"""What programs asked before there was importlib.metadata; it looks for files when it is imported."""
+
+
+def _tell(module: ModuleType) -> None:
+    """Let pkg_resources know that there is a TensorFlow."""
+    for name in _DISTRIBUTIONS:
+        module.working_set.add(
+            module.Distribution(project_name=name, version=VERSION), replace=True
+        )
+
+
+class _Telling(Loader):
+    """What loads pkg_resources, and tells it at the end."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        _tell(module)
+
+
+def _knowing_tensorflow(
+    spec: importlib.machinery.ModuleSpec | None,
+) -> importlib.machinery.ModuleSpec | None:
+    if spec is not None and spec.loader is not None:
+        spec.loader = _Telling(spec.loader)
+    return spec
 
 
 class NamesOfNamespaces(MetaPathFinder):
@@ -159,6 +196,8 @@ def install_as_tensorflow(children: bool = True) -> None:
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
         sys.meta_path.append(_LAST)
+        if _PKG_RESOURCES in sys.modules:
+            _tell(sys.modules[_PKG_RESOURCES])
     if children:
         set_environment(os.environ)
 
