@@ -172,8 +172,7 @@ def publish(prefix: bytes, shards: Sequence[bytes], entries: Entries, files: Fil
     usual = [_shard(prefix, at, count) for at in range(count)]
     if before != count:
         _move(shards, usual, prefix, entries, files)
-        if before is not None:
-            _forget([_shard(prefix, at, before) for at in range(before)], files)
+        _tidy(prefix, usual, files)
         return
     other = next(
         more
@@ -182,16 +181,15 @@ def publish(prefix: bytes, shards: Sequence[bytes], entries: Entries, files: Fil
     )
     names = [_shard(prefix, at, other) for at in range(count)]
     _move(shards, names, prefix, entries, files, other)
-    try:
+    with contextlib.suppress(OSError, errors.OpError):  # it is whole under the other names too
         for name, wanted in zip(names, usual, strict=True):
             link = name + b".tempstate" + os.urandom(8).hex().encode()
             files.link(name, link)
             files.replace(link, wanted)
-    except OSError:
-        return  # a file system without links: the checkpoint is whole under the other names
-    sync_directory(prefix, files)
-    _write_index(prefix, entries, count, files)
-    _forget(names, files)
+        sync_directory(prefix, files)
+        _write_index(prefix, entries, count, files)
+        names = usual
+    _tidy(prefix, names, files)
 
 
 def _move(
@@ -211,6 +209,16 @@ def _move(
 def _write_index(prefix: bytes, entries: Entries, count: int, files: Files) -> None:
     index = tensor_bundle.index_name(os.fsdecode(prefix))
     write_file(os.fsencode(index), tensor_bundle.written(dict(entries), count), files)
+
+
+def _tidy(prefix: bytes, shards: Sequence[bytes], files: Files) -> None:
+    """Delete what other saves of that prefix have left: shards that no index names, files that were not finished."""
+    directory, name = os.path.split(prefix)
+    kept = {os.path.basename(shard) for shard in shards}
+    with contextlib.suppress(OSError, errors.OpError):
+        found = [each for each in files.entries(directory or b".") if each not in kept]
+        begins = (name + b".data-", name + b".index.tempstate")
+        _forget([os.path.join(directory, each) for each in found if each.startswith(begins)], files)
 
 
 def _forget(names: Iterable[bytes], files: Files) -> None:
