@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.row import TABLE
 from benchmarks.rows import (  # noqa: F401  (they register their rows)
     arithmetic,
+    checkpoints,
     contention,
     fanout,
     footprint,
@@ -29,6 +30,7 @@ AREAS = (
     "contention",
     "training",
     "summaries",
+    "checkpoints",
 )
 """The table's sections, in order."""
 
