@@ -314,3 +314,84 @@ def test_parts_are_read_by_the_other_however_they_were_cut(
     wanted = [whole, whole[2:6, 1:4], whole[:, 4:], whole[7:], whole]
     for found, part in itertools.zip_longest(sides.run(reader, PARTS, **names), wanted):
         assert np.array_equal(found, part)
+
+
+# -- going on -------------------------------------------------------------------------------------
+
+TRAINING = """
+x = tf.Variable(np.linspace(-1, 1, 12).reshape(4, 3), name="x", use_resource=held)
+with tf.variable_scope("cut", partitioner=tf.fixed_size_partitioner(2)):
+    w = tf.get_variable("w", [4, 3], tf.float64, tf.constant_initializer(0.5))
+step = tf.train.get_or_create_global_step()
+loss = tf.reduce_sum(tf.square(tf.convert_to_tensor(x) * tf.convert_to_tensor(w) - 0.3))
+train = tf.train.AdamOptimizer(0.1).minimize(loss, global_step=step)
+saver = tf.train.Saver(sharded=sharded, write_version=2 - v1)
+with tf.Session() as session:
+    path = tf.train.latest_checkpoint(folder)
+    if path is None:
+        session.run(tf.global_variables_initializer())
+    else:
+        saver.restore(session, path)
+    losses = []
+    for _ in range(3):
+        losses.append(float(session.run([loss, train])[0]))
+    saver.save(session, folder + "/m", global_step=step)
+    result = losses, int(session.run(step))
+"""
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["references", "resources"])
+@pytest.mark.parametrize("sharded", [False, True], ids=["one", "shards"])
+@pytest.mark.parametrize("order", ["ours theirs ours", "theirs ours theirs"])
+def test_a_training_that_one_begins_the_other_goes_on_with(
+    sides: Sides, tmp_path: Path, order: str, sharded: bool, held: bool
+) -> None:
+    options = {"sharded": sharded, "held": held, "v1": False}
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "together").mkdir()
+    wanted = [
+        sides.run("theirs", TRAINING, folder=str(tmp_path / "alone"), **options) for _ in range(3)
+    ]
+    found = [
+        sides.run(side, TRAINING, folder=str(tmp_path / "together"), **options)
+        for side in order.split()
+    ]
+    assert [step for _, step in found] == [step for _, step in wanted] == [3, 6, 9]
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert np.allclose(ours[0], theirs[0], rtol=1e-12)
+    names = [
+        sorted(each.name for each in (tmp_path / kind).iterdir()) for kind in ("alone", "together")
+    ]
+    assert names[0] == names[1]
+
+
+OVER = """
+with tf.Session() as session:
+    session.run(save(prefix, ["x"], [""], [tf.constant(value)]))
+result = None
+"""
+BACK = """
+with tf.Session() as session:
+    result = session.run(restore(prefix, ["x"], [""], [tf.float32])[0]).tolist()
+"""
+
+
+def test_a_checkpoint_between_its_old_and_its_new_files_is_one_for_the_other_too(
+    sides: Sides, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where files cannot be linked, the new data keeps the name that it had meanwhile."""
+    prefix = str(tmp_path / "m")
+    sides.run("ours", OVER, prefix=prefix, value=[1.0, 2.0], v1=False)
+
+    def refused(self: Any, old: bytes, new: bytes) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("headrace.run.readers.files.Files.link", refused)
+    sides.run("ours", OVER, prefix=prefix, value=[3.0, 4.0], v1=False)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.data-00000-of-00002", "m.index"]
+    for side in ("theirs", "ours"):
+        assert sides.run(side, BACK, prefix=prefix, v1=False) == [3.0, 4.0]
+    monkeypatch.undo()
+    sides.run("ours", OVER, prefix=prefix, value=[5.0, 6.0], v1=False)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.data-00000-of-00001", "m.index"]
+    assert sides.run("theirs", BACK, prefix=prefix, v1=False) == [5.0, 6.0]

@@ -15,6 +15,7 @@ AREAS = {
     "containers": "containers and reset",
     "queues": "queues: blocking, cancelling, closing",
     "files": "files that the server reads and writes",
+    "checkpoints": "savers: shards, formats, errors",
     "training": "training to the same numbers",
     "optimizers": "optimizers: dense and sparse gradients, both kinds of variables",
     "control_flow": "branches and loops across tasks",

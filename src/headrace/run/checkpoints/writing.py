@@ -5,7 +5,8 @@ what its index says.  Where one is written over another, both use the same names
 number of shards, its index takes the old one's place in one moment, and only then does the data move to the usual
 names (as links, so that both indexes are true meanwhile).
 Called by: ops.io.checkpoints, training.saver.  Threads: any; writes of one prefix at the same time are the callers'
-mistake.  Blocks for the disk; polls the step between pieces.
+mistake.  A large file has a thread of its own that flushes, and that ends with it.  Blocks for the disk; polls the step
+between pieces.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import BinaryIO, Final
@@ -28,6 +30,7 @@ from headrace.run.readers.files import Files, file_error
 Entries = Mapping[bytes, pb.BundleEntryProto]
 
 _PIECE_BYTES: Final = 1 << 22
+_FLUSHED_BYTES: Final = 1 << 25
 
 
 def directory_of(path: bytes) -> bytes:
@@ -45,6 +48,40 @@ def ensure_directory(path: bytes, files: Files) -> None:
             raise file_error(directory, error) from None
 
 
+class _Flusher:
+    """A thread that has what was written so far on the disk while more is written; one fsync at the end waits long."""
+
+    def __init__(self, number: int) -> None:
+        """number: the file's descriptor, open until `end`."""
+        self._number = number
+        self._wanted = threading.Semaphore(0)
+        self._ending = False
+        self.error: OSError | None = None
+        self._thread = threading.Thread(target=self._run, name="checkpoint-flusher", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._wanted.acquire()
+            if self._ending:
+                return
+            try:
+                os.fdatasync(self._number)
+            except OSError as error:  # it is told once, and not to the fsync that follows
+                self.error = error
+                return
+
+    def more(self) -> None:
+        """There is more to be written."""
+        self._wanted.release()
+
+    def end(self) -> None:
+        """Wait for the thread, for as long as one flush takes."""
+        self._ending = True
+        self._wanted.release()
+        self._thread.join()
+
+
 class TemporaryFile:
     """A file that has a name of its own until it is whole; gone if its block ends before `publish`."""
 
@@ -53,6 +90,8 @@ class TemporaryFile:
         self.final, self._files = final, files
         self.path = final + b".tempstate" + os.urandom(8).hex().encode()
         self._file: BinaryIO | None = None
+        self._flusher: _Flusher | None = None
+        self._since = 0  # bytes written since the flusher was told
         try:
             self._file = files.open(self.path, "wb", 0)
         except (OSError, ValueError) as error:
@@ -80,14 +119,30 @@ class TemporaryFile:
         try:
             while len(view):
                 poll()
-                view = view[self._file.write(view[:_PIECE_BYTES]) :]
+                count = self._file.write(view[:_PIECE_BYTES])
+                view = view[count:]
+                self._flush_after(count)
         except OSError as error:
             raise file_error(self.final, error) from None
+
+    def _flush_after(self, count: int) -> None:
+        """Have large files written to the disk meanwhile."""
+        assert self._file is not None
+        self._since += count
+        if self._since >= _FLUSHED_BYTES:
+            self._since = 0
+            if self._flusher is None:
+                self._flusher = _Flusher(self._file.fileno())
+            self._flusher.more()
 
     def sync(self) -> None:
         """Have what was written on the disk, and close."""
         assert self._file is not None
         try:
+            if self._flusher is not None:
+                self._flusher.end()
+                if self._flusher.error is not None:
+                    raise self._flusher.error
             os.fsync(self._file.fileno())
             self._close()
         except OSError as error:
@@ -95,6 +150,9 @@ class TemporaryFile:
 
     def _close(self) -> None:
         file, self._file = self._file, None
+        flusher, self._flusher = self._flusher, None
+        if flusher is not None:
+            flusher.end()
         if file is not None:
             file.close()
 

@@ -1,0 +1,106 @@
+"""Checkpoints of a cluster of processes: each task writes where it lives, and only beneath its roots."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.serve import server as server_module
+from tests.serve.clusters import Cluster, addresses, in_process
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    with tf.Graph().as_default():
+        yield
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Iterator[Cluster]:
+    """Two tasks, each with a root of its own, as if on two disks."""
+    for name in ("ps0", "ps1"):
+        (tmp_path / name).mkdir()
+    cluster = Cluster.__new__(Cluster)
+    cluster.spec, cluster.servers = addresses({"ps": 2}), {}
+    try:
+        for index in range(2):
+            cluster.servers[f"ps:{index}"] = server_module.Server(
+                cluster.spec, job_name="ps", task_index=index, file_roots=[tmp_path / f"ps{index}"]
+            )
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def on_each(count: int) -> list[Any]:
+    found = []
+    for at in range(count):
+        with tf.device(f"/job:ps/task:{at}"):
+            found.append(tf.Variable([float(at)], name=f"x{at}"))
+    return found
+
+
+def test_tasks_write_beneath_their_own_roots_only(apart: Cluster, tmp_path: Path) -> None:
+    variables = on_each(2)
+    first, both = tf.train.Saver(variables[:1], sharded=True), tf.train.Saver(sharded=True)
+    with tf.Session(apart.target("ps:0")) as session:
+        session.run(tf.global_variables_initializer())
+        first.save(session, str(tmp_path / "ps0" / "m"))
+        with pytest.raises(tf.errors.PermissionDeniedError, match="/job:ps/replica:0/task:1"):
+            both.save(session, str(tmp_path / "ps0" / "n"))
+        first.restore(session, str(tmp_path / "ps0" / "m"))
+    assert not (tmp_path / "ps0" / "n.index").exists()
+
+
+def test_who_finds_no_file_on_its_own_disk_is_told_why(tmp_path: Path) -> None:
+    on_each(1)
+    saver = tf.train.Saver()
+    with in_process({"ps": 1}) as cluster, tf.Session(cluster.target("ps:0")) as session:
+        with pytest.raises(
+            ValueError, match=r"not a valid checkpoint: .*this process finds no such"
+        ) as raised:
+            saver.restore(session, str(tmp_path / "elsewhere"))
+        assert cluster.target("ps:0") in str(raised.value)
+
+
+def test_each_task_saves_its_variables_as_they_were_in_one_moment(tmp_path: Path) -> None:
+    """Two of a task's variables that one update changes together are together in what is saved."""
+    size = 1 << 15
+    trained, updates = [], []
+    for at in range(2):
+        with tf.device(f"/job:ps/task:{at}"):
+            x = tf.Variable(np.zeros(size), name=f"x{at}")
+            trained.append(x)
+            optimizer = tf.train.MomentumOptimizer(1.0, 1.0)
+            updates.append(optimizer.apply_gradients([(tf.ones([size], tf.float64), x)]))
+    saver = tf.train.Saver(sharded=True)
+    with in_process({"ps": 2}) as cluster, tf.Session(cluster.target("ps:0")) as session:
+        session.run(tf.global_variables_initializer())
+        ending = threading.Event()
+
+        def train() -> None:
+            with tf.Session(cluster.target("ps:1"), graph=session.graph) as other:
+                while not ending.is_set():
+                    other.run(updates)
+
+        thread = threading.Thread(target=train)
+        thread.start()
+        try:
+            for step in range(5):
+                path = saver.save(session, str(tmp_path / "m"), step, write_meta_graph=False)
+                reader = tf.train.load_checkpoint(path)
+                for each in trained:
+                    value = reader.get_tensor(each.op.name)
+                    (count,) = {*reader.get_tensor(f"{each.op.name}/Momentum").tolist()}
+                    assert {*value.tolist()} == {-count * (count + 1) / 2}
+        finally:
+            ending.set()
+            thread.join()
+    assert not os.path.exists(tmp_path / "m-4_temp")
