@@ -208,7 +208,7 @@ def test_tiles_give_the_sums_of_the_definition_but_for_rounding(
         dy = rng.standard_normal((5, *where.out, m)).astype(kind)
         w = rng.standard_normal((*window, c, m)).astype(kind)
         plain, tiles = layouts.Rows(where, c, m), layouts.Tiles(where, c, m)
-        with mock.patch.object(winograd, "_AT_ONCE", 2 * tiles.elements * x.itemsize):
+        with mock.patch.object(winograd, "AT_ONCE", 2 * tiles.elements * x.itemsize):
             for how in (plain, tiles):
                 y, sums = np.empty_like(dy), np.full(how.shape, np.nan, kind)
                 how.convolve(x, how.matrix(w), y)
@@ -410,9 +410,9 @@ def test_groups_of_channels() -> None:
 
 
 def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolving, "_PART_BYTES", 5000)  # many parts
-    monkeypatch.setattr(windows, "_SMALL", 1)
-    monkeypatch.setattr(convolving, "_ROWS_AT_LEAST", 1)
+    monkeypatch.setattr(convolving, "PART_BYTES", 5000)  # many parts
+    monkeypatch.setattr(windows, "SMALL", 1)
+    monkeypatch.setattr(convolving, "ROWS_AT_LEAST", 1)
     rng = np.random.default_rng(3)
     x, w = rng.normal(size=(13, 9, 9, 3)), rng.normal(size=(3, 3, 3, 4))
     attrs = {"strides": [1, 1, 1, 1], "padding": b"SAME"}

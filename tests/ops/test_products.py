@@ -58,8 +58,8 @@ def test_a_few_rows_times_a_matrix_that_is_read_as_it_lies(
     x = rng.standard_normal((45, 709), np.float32)
     y = np.asarray(rng.standard_normal((709, 300), np.float32), order=order)
     plain = product(x, y)
-    monkeypatch.setattr(linear, "_FAR", y.nbytes)
-    monkeypatch.setattr(linear, "_NEAR", near)
+    monkeypatch.setattr(linear, "FAR", y.nbytes)
+    monkeypatch.setattr(linear, "NEAR", near)
     assert not linear.is_large_product(x, y)  # what makes it for an update has other parts
     found = []
     for size in (1, 2, 3):

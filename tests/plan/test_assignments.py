@@ -34,7 +34,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             monkeypatch.setattr(module, "BLOCK", BLOCK)
         monkeypatch.setattr(module, "LARGE", 3 * BLOCK)
     monkeypatch.setattr("headrace.ops.math.reductions.LARGE", 3 * BLOCK)
-    monkeypatch.setattr("headrace.plan.folding._LARGEST", 100)
+    monkeypatch.setattr("headrace.plan.folding.LARGEST", 100)
     with tf.Graph().as_default():
         yield
 

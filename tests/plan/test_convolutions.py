@@ -25,9 +25,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in (convolutions, convolution_gradients):
         monkeypatch.setattr(module, "LARGE", 100)
     monkeypatch.setattr("headrace.plan.rules.elementwise.LARGE", 100)
-    monkeypatch.setattr("headrace.ops._kernels.windows._SMALL", 64)
-    monkeypatch.setattr("headrace.ops.nn.pooling._LEAST_BYTES", 64)
-    monkeypatch.setattr("headrace.ops._kernels.convolving._ROWS_AT_LEAST", 1)
+    monkeypatch.setattr("headrace.ops._kernels.windows.SMALL", 64)
+    monkeypatch.setattr("headrace.ops.nn.pooling.LEAST_BYTES", 64)
+    monkeypatch.setattr("headrace.ops._kernels.convolving.ROWS_AT_LEAST", 1)
     with tf.Graph().as_default():
         yield
 
@@ -114,7 +114,7 @@ def tiles(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(
         "headrace.ops._kernels.winograd.Tiles.gains", lambda self, count: request.param
     )
-    monkeypatch.setattr("headrace.ops._kernels.winograd._AT_ONCE", 1)
+    monkeypatch.setattr("headrace.ops._kernels.winograd.AT_ONCE", 1)
 
 
 @pytest.mark.usefixtures("tiles")

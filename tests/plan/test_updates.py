@@ -19,11 +19,11 @@ Array = np.ndarray[Any, Any]
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is large here is small elsewhere."""
-    monkeypatch.setattr(linear, "_LARGE", 1000)
-    monkeypatch.setattr(linear, "_THREADED", 1000)  # which is less than _LARGE in earnest, too
+    monkeypatch.setattr(linear, "LARGE", 1000)
+    monkeypatch.setattr(linear, "THREADED", 1000)  # which is less than LARGE in earnest, too
     monkeypatch.setattr(linear, "THREADED_VECTOR", 1000)
-    monkeypatch.setattr(linear, "_GRAIN", 4)
-    monkeypatch.setattr(updates, "_FEWEST", 100)
+    monkeypatch.setattr(linear, "GRAIN", 4)
+    monkeypatch.setattr(updates, "FEWEST", 100)
     with tf.Graph().as_default():
         yield
 

@@ -262,7 +262,7 @@ def test_records_that_are_offered_are_those_that_would_be_read(
     for path, content in zip(paths, contents, strict=True):
         path.write_bytes(written(content))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_readers, "_BLOCK_BYTES", block)
+        patch.setattr(file_readers, "BLOCK_BYTES", block)
         reader = make()
         found = read_all(reader, named(paths), offers)
         reader.close()

@@ -14,7 +14,7 @@ from headrace.graph.const_value import KERNEL_FAILURES, const_array
 from headrace.plan.binding import bound_kernel
 from headrace.plan.ir import Instr, Step
 
-_LARGEST = 1 << 20  # elements; more would hold memory for a value that is soon made
+LARGEST = 1 << 20  # elements; more would hold memory for a value that is soon made
 
 
 def fold(step: Step) -> Step:
@@ -56,7 +56,7 @@ def _from_constants(instr: Instr, step: Step) -> list[Any] | None:
     if spec.takes_ctx or KEEPS_REFS in spec.traits or CONTROL_FLOW in spec.traits:
         return None
     values = [step.values.constants.get(value) for value in instr.inputs]
-    if any(value is None or value.size > _LARGEST for value in values):
+    if any(value is None or value.size > LARGEST for value in values):
         return None
     try:
         with np.errstate(all="ignore"):
@@ -64,6 +64,6 @@ def _from_constants(instr: Instr, step: Step) -> list[Any] | None:
     except KERNEL_FAILURES:
         return None
     found = [result] if spec.single_output else list(result)
-    if any(np.size(value) > _LARGEST for value in found):
+    if any(np.size(value) > LARGEST for value in found):
         return None
     return found

@@ -31,10 +31,10 @@ from headrace.run.exec.worker_pool import parallel_for
 
 __all__: list[str] = []
 
-_PART_BYTES = (
+PART_BYTES = (
     2 << 20
 )  # laid out at a time; measured: 1 to 4 MB differ little, 8 MB are a fifth slower
-_ROWS_AT_LEAST = 256  # of a product
+ROWS_AT_LEAST = 256  # of a product
 _SUMS = 8  # partial sums of a filter's gradient
 _PRODUCT, _ROWS, _TOTAL = 3, 4, 5  # slots of scratch memory beside those of ops.layouts
 _UNEVEN = (
@@ -57,7 +57,7 @@ def check_ranks(x: Array, filters: Array, data_format: bytes) -> None:
 
 def _parts(count: int, bytes_each: int, where: Geometry) -> list[slice]:
     """Slices of `count` images.  Each product lays out the whole filter anew, so it should have some rows."""
-    return parts(count, bytes_each, _PART_BYTES, -(-_ROWS_AT_LEAST // max(math.prod(where.out), 1)))
+    return parts(count, bytes_each, PART_BYTES, -(-ROWS_AT_LEAST // max(math.prod(where.out), 1)))
 
 
 def convolved(

@@ -21,8 +21,8 @@ __all__: list[str] = []
 
 Array = np.ndarray[Any, Any]
 Pads = list[tuple[int, int]]
-_PARTS = 8  # of an operation at least, where there are as many images and _SMALL allows it
-_SMALL = 1 << 18  # bytes, below which a part is not worth its calls
+_PARTS = 8  # of an operation at least, where there are as many images and SMALL allows it
+SMALL = 1 << 18  # bytes, below which a part is not worth its calls
 
 
 def channels_last(data_format: bytes) -> bool:
@@ -46,7 +46,7 @@ def parts(count: int, bytes_each: int, most_bytes: int, least: int = 1) -> list[
     They differ by one image at most, so that threads have equal shares.  least: images in a part, whatever their size.
     """
     each = max(bytes_each, 1)
-    size = max(min(most_bytes // each, -(-count // _PARTS)), _SMALL // each, least, 1)
+    size = max(min(most_bytes // each, -(-count // _PARTS)), SMALL // each, least, 1)
     number = -(-count // size)
     cuts = [count * place // max(number, 1) for place in range(number + 1)]
     return [slice(first, end) for first, end in itertools.pairwise(cuts)]

@@ -32,7 +32,7 @@ _POINTS = (0.0, 2 / 3, -2 / 3, 3 / 2, -3 / 2)
 _SPAN = len(_POINTS) + 1  # inputs of a tile, along a dimension
 _PLACES = _SPAN * _SPAN
 _WINDOWS = (3, 5)
-_AT_ONCE = 2 << 20  # bytes for some images; more do not stay in the cache
+AT_ONCE = 2 << 20  # bytes for some images; more do not stay in the cache
 _MOST = 1 << 14  # elements of a place of the filters, which should stay there too
 # Slots of scratch memory; the first two are those of other layouts.
 _PADDED, _LAID_OUT, _INPUTS, _PRODUCTS, _OUTPUTS, _SUM = 0, 1, 16, 17, 18, 19
@@ -106,7 +106,7 @@ class Tiles:
 
     def _some(self, x: Array) -> Iterator[slice]:
         """Images that are worked on together."""
-        size = max(1, _AT_ONCE // (self.elements * x.itemsize))
+        size = max(1, AT_ONCE // (self.elements * x.itemsize))
         return (slice(start, min(start + size, len(x))) for start in range(0, len(x), size))
 
     def _room(self, slot: int, like: Array, channels: int) -> Array:

@@ -33,12 +33,12 @@ from headrace.run.exec.worker_pool import hold_blas, parallel_for
 
 __all__ = ["batch_matmul", "matmul", "matrix_inverse", "trace"]
 
-_LARGE = 1 << 23  # multiplications from which a product is made in parts; 0.25 ms of one processor
-_THREADED = 1 << 18  # from which OpenBLAS would use threads of its own
+LARGE = 1 << 23  # multiplications from which a product is made in parts; 0.25 ms of one processor
+THREADED = 1 << 18  # from which OpenBLAS would use threads of its own
 THREADED_VECTOR = 9216  # the same, where one of the factors is a vector
-_GRAIN = 16  # rows or columns that BLAS works on together
+GRAIN = 16  # rows or columns that BLAS works on together
 _FEW = 64  # rows, which take less time than reading the other factor, if that is not in a cache
-_FAR, _NEAR = (
+FAR, NEAR = (
     4 << 20,
     1 << 20,
 )  # bytes of a factor that is in none, and of a part that is, once it has been read
@@ -72,10 +72,10 @@ def _single(x: Any) -> Any:
 
 def _shared(x: Any, y: Any, work: int, out: Any = None) -> Any:
     """The product of two matrices, which takes `work` multiplications; large ones on the pool's threads."""
-    if x.dtype.kind not in "fc" or (work < _THREADED and min(x.shape[0], y.shape[1]) > 1):
+    if x.dtype.kind not in "fc" or (work < THREADED and min(x.shape[0], y.shape[1]) > 1):
         return np.matmul(x, y, out=out)
     hold_blas()
-    if work < _LARGE:
+    if work < LARGE:
         return np.matmul(x, y, out=out)
     return _in_parts(x, y, work, out)
 
@@ -93,7 +93,7 @@ def parts_of_product(x: Any, y: Any, work: int) -> list[tuple[slice, slice]]:
     """Of which (rows of x, columns of y) a large product of two matrices is made, one part after the other."""
     rows, columns = x.shape[0], y.shape[1]
     longer = max(rows, columns)
-    each = -(-longer // (_parts(work) * _GRAIN)) * _GRAIN
+    each = -(-longer // (_parts(work) * GRAIN)) * GRAIN
     cuts = [slice(first, min(first + each, longer)) for first in range(0, longer, each)]
     if rows >= columns:
         return [(cut, slice(columns)) for cut in cuts]
@@ -122,7 +122,7 @@ def _in_parts(x: Any, y: Any, work: int, out: Any) -> Any:
 def _in_order(x: Any, y: Any) -> Callable[[Any, Any, int, Any], None] | None:
     """How to multiply a few rows so that y, which no cache holds, is read as it lies; None where that is no gain."""
     few, (summed, columns) = x.shape[0], y.shape
-    if few > _FEW or few >= columns or y.nbytes < _FAR:
+    if few > _FEW or few >= columns or y.nbytes < FAR:
         return None
     if y.flags.f_contiguous:
         return _by_columns
@@ -145,7 +145,7 @@ def _by_summands(x: Any, y: Any, work: int, out: Any) -> None:
     count, summed = _parts(work), len(y)
     cuts = [summed * number // count for number in range(count + 1)]
     sums = np.empty((count, *out.shape), out.dtype)
-    near = max(_NEAR // (y.itemsize * y.shape[1]), _GRAIN)
+    near = max(NEAR // (y.itemsize * y.shape[1]), GRAIN)
 
     def part(number: int) -> None:
         total, end = sums[number], cuts[number + 1]
@@ -165,7 +165,7 @@ def is_large_product(x: Any, y: Any) -> bool:
     return bool(
         x.ndim == y.ndim == 2
         and x.shape[1] == y.shape[0]
-        and x.shape[0] * y.size >= _LARGE
+        and x.shape[0] * y.size >= LARGE
         and x.dtype == y.dtype
         and x.dtype.kind == "f"
         and x.dtype.itemsize > 2
@@ -329,7 +329,7 @@ def _products(xp: Any, x: Any, y: Any, kind: Any) -> Any:
     if each >= THREADED_VECTOR:
         hold_blas()
     count = len(x) if x.ndim > 2 and x.ndim == y.ndim and len(x) == len(y) else 1
-    if count == 1 or each < THREADED_VECTOR or count * each < _LARGE:
+    if count == 1 or each < THREADED_VECTOR or count * each < LARGE:
         return xp.matmul(x, y).astype(kind, copy=False)
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     out = np.empty((*batch, x.shape[-2], y.shape[-1]), np.result_type(x, y))

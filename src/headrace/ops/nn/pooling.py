@@ -50,7 +50,7 @@ _VOLUMES = (
 )
 _FLOATS = "{half, bfloat16, float, double}"
 _PART_BYTES = 1 << 20  # of inputs that one thread works on at a time
-_LEAST_BYTES = 640 << 10  # as many calls for less have threads wait for the interpreter's lock
+LEAST_BYTES = 640 << 10  # as many calls for less have threads wait for the interpreter's lock
 _PADDED, _ALONG = 0, 0  # slots of scratch memory; from _ALONG + 1 on for each dimension
 Use = Callable[[Array, tuple[slice, ...]], object]
 
@@ -109,7 +109,7 @@ def _lowest(kind: np.dtype[Any]) -> Any:
 def parts_of_images(shape: Sequence[int], dtype: np.dtype[Any]) -> list[slice]:
     """Slices of images [n, *size, c] to be pooled side by side."""
     each = math.prod(shape[1:]) * dtype.itemsize
-    return parts(shape[0], each, _PART_BYTES, _LEAST_BYTES // max(each, 1))
+    return parts(shape[0], each, _PART_BYTES, LEAST_BYTES // max(each, 1))
 
 
 def _parts(x: Array) -> list[slice]:

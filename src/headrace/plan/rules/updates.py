@@ -24,7 +24,7 @@ from headrace.plan.ir import Facts, Instr
 from headrace.plan.rules.group import Group, Match, Rule
 from headrace.run.exec.instructions import Kernel
 
-_FEWEST = 1 << 15  # elements; a smaller gradient stays in the cache anyway
+FEWEST = 1 << 15  # elements; a smaller gradient stays in the cache anyway
 
 
 def _match(update: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
@@ -42,7 +42,7 @@ def _is_worth_it(product: Tensor) -> bool:
     raw, kind = product._raw, product._dtype._base.np
     if raw is None or None in raw or kind.kind != "f" or kind.itemsize < 4:
         return False
-    return math.prod(raw) >= _FEWEST  # type: ignore[arg-type]
+    return math.prod(raw) >= FEWEST  # type: ignore[arg-type]
 
 
 RULE: Final = Rule("update", DENSE, _match)

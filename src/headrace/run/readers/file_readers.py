@@ -18,7 +18,7 @@ from headrace.codec import records
 from headrace.run.readers.files import ANYWHERE, Files, file_error, pieces
 from headrace.run.readers.reader import Reader, Record
 
-_BLOCK_BYTES: Final = 1 << 17
+BLOCK_BYTES: Final = 1 << 17
 _REMEMBERED_BYTES: Final = 1 << 18
 
 
@@ -44,7 +44,7 @@ class FileReader(Reader):
 
     # -----------------------------------------------------------------------------------------
 
-    def open(self, work: bytes, block_bytes: int = _BLOCK_BYTES) -> BinaryIO:
+    def open(self, work: bytes, block_bytes: int = BLOCK_BYTES) -> BinaryIO:
         """The file, buffered; 0: not.  Raises OpError."""
         try:
             return self._files.open(work, "rb", block_bytes)
@@ -121,7 +121,7 @@ class TextLineReader(FileReader):
         self._remember()
         self._first += count
         while True:
-            piece = self._file.read(_BLOCK_BYTES)
+            piece = self._file.read(BLOCK_BYTES)
             if not piece:
                 rest, self._rest = b"".join(self._rest), []
                 return (rest.removesuffix(b"\r"),) if rest else ()
@@ -231,7 +231,7 @@ class FixedLengthRecordReader(FileReader):
         left = self._limit - self._offset - size
         if left < 0:
             return ()
-        count = min(left // hop, max(0, _BLOCK_BYTES - size) // hop) + 1
+        count = min(left // hop, max(0, BLOCK_BYTES - size) // hop) + 1
         self._file.seek(self._offset)
         piece = self._file.read((count - 1) * hop + size)
         self._offset += count * hop
