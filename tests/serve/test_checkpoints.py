@@ -70,6 +70,23 @@ def test_who_finds_no_file_on_its_own_disk_is_told_why(tmp_path: Path) -> None:
         assert cluster.target("ps:0") in str(raised.value)
 
 
+def test_who_has_no_such_directory_is_told_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the file that names the latest checkpoint were to be written on another disk."""
+    (x,) = on_each(1)
+    saver = tf.train.Saver()
+
+    def elsewhere(directory: str, *others: Any) -> None:
+        raise tf.errors.NotFoundError(None, None, f"{directory}; No such file or directory")
+
+    monkeypatch.setattr("headrace.training.saver.saver.write_checkpoint_state", elsewhere)
+    with in_process({"ps": 1}) as cluster, tf.Session(cluster.target("ps:0")) as session:
+        session.run(x.initializer)
+        with pytest.raises(tf.errors.NotFoundError, match=r"this process finds no such files"):
+            saver.save(session, str(tmp_path / "m"))
+
+
 def test_each_task_saves_its_variables_as_they_were_in_one_moment(tmp_path: Path) -> None:
     """Two of a task's variables that one update changes together are together in what is saved."""
     size = 1 << 15

@@ -227,7 +227,10 @@ class Saver:
         if not self._is_empty:
             file_saved = self._save(sess, file, save_path)
             if write_state:
-                self._note(file_saved, os.path.dirname(save_path), latest_filename)
+                try:
+                    self._note(file_saved, os.path.dirname(save_path), latest_filename)
+                except errors.NotFoundError as error:
+                    raise errors.not_found(f"{error.message}{_why(sess)}") from error
                 self._delete_old(meta_graph_suffix)
         if write_meta_graph:
             with sess.graph.as_default():
@@ -371,7 +374,7 @@ def _why(sess: Any) -> str:
     if not _is_remote(sess):
         return ""
     return (
-        f": this process finds no such files on its own disk.  Checkpoints of a session on {sess.sess_str} lie on the "
+        f": this process finds no such files on its own disk.  The checkpoints of a session on {sess.sess_str} lie on the "
         "disks of the tasks that hold the variables; save to a directory that they and this process share"
     )
 
