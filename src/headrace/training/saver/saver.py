@@ -374,8 +374,8 @@ def _why(sess: Any) -> str:
     if not _is_remote(sess):
         return ""
     return (
-        f": this process finds no such files on its own disk.  The checkpoints of a session on {sess.sess_str} lie on the "
-        "disks of the tasks that hold the variables; save to a directory that they and this process share"
+        f": this process finds no such files on its own disk.  The checkpoints of a session on {sess.sess_str} lie "
+        "on the disks of the tasks that hold the variables; save to a directory that they and this process share"
     )
 
 
