@@ -199,8 +199,12 @@ TestResourceLeases = ResourceLeases.TestCase
 
 _FLOW = {"RefEnter", "RefExit", "RefIdentity", "RefMerge", "RefNextIteration", "RefSwitch"}
 _READS = {
-    "DestroyTemporaryVariable", "IsVariableInitialized", "ResourceGather", "ResourceGatherNd",
-}  # fmt: skip
+    "DestroyTemporaryVariable",
+    "HeadraceAwaitInitialized",
+    "IsVariableInitialized",
+    "ResourceGather",
+    "ResourceGatherNd",
+}
 _NO_VARIABLES = ("ResourceAccumulator", "ResourceConditionalAccumulator")
 
 
