@@ -29,6 +29,8 @@ Outcome = tuple[Any, ...]
 
 # Ops, as a pattern of names, and why their outcomes may be others.
 DIFFERENT: dict[str, str] = {
+    "ImageSummary": "PNGs of the same pixels, compressed otherwise (test_summaries.py compares the pixels)",
+    "TensorSummaryV2": "metadata that is no message is refused; there it goes into the summary",
     "(Resource)?ScatterNd(Update|Add|Sub|Min|Max)|TensorScatter.*|ScatterNdNonAliasingAdd|ScatterNd": (
         "coordinates of no axes mean all of it, as documented, and into empty slices nothing is scattered; a vector is "
         "one coordinate of TensorScatter*. TensorFlow refuses these, and resource variables' shapes are not compared"
