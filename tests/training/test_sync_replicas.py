@@ -115,6 +115,6 @@ def test_before_the_variables_are_initialized_the_hook_says_which() -> None:
 
 def test_too_few_tokens_to_start_with_are_refused() -> None:
     model = Model(4, 2)
-    with pytest.raises(ValueError, match="give 2"):
+    with pytest.raises(ValueError, match=r"1 \(given\) vs 2 \(needed\)"):
         model.optimizer.get_init_tokens_op(1)
     assert model.optimizer.get_init_tokens_op(2).type == "QueueEnqueueManyV2"

@@ -30,15 +30,19 @@ class Teller(tf.train.SessionRunHook):
 
 
 def train(settings: dict[str, Any], target: str, index: int) -> None:
-    """Count x and the global step up together."""
+    """Count x and the global step up together; in step with others, if `sync` says how many."""
     here = f"/job:worker/task:{index}"
     setter = tf.train.replica_device_setter(worker_device=here, cluster=settings["cluster"])
     with tf.device(setter):
         step = tf.train.get_or_create_global_step()
         x = tf.get_variable("x", [100], initializer=tf.zeros_initializer())
-        with tf.control_dependencies([x.assign_add(tf.ones([100]))]):
-            made = tf.assign_add(step, 1)
+        optimizer: Any = tf.train.GradientDescentOptimizer(1.0)
+        if "sync" in settings:
+            optimizer = tf.train.SyncReplicasOptimizer(optimizer, *settings["sync"])
+        train = optimizer.minimize(-tf.reduce_sum(x), step)
     hooks: list[tf.train.SessionRunHook] = [Teller()]
+    if "sync" in settings:
+        hooks.append(optimizer.make_session_run_hook(index == 0))
     if settings.get("last_step"):
         hooks.append(tf.train.StopAtStepHook(last_step=settings["last_step"]))
     with tf.train.MonitoredTrainingSession(
@@ -49,7 +53,8 @@ def train(settings: dict[str, Any], target: str, index: int) -> None:
         **settings.get("options", {}),
     ) as session:
         while not session.should_stop():
-            value = int(session.run(made))
+            session.run(train)
+            value = int(session.run_step_fn(lambda step_context: step_context.session.run(step)))
             print("step", value, flush=True)
     print("done", value, flush=True)
 

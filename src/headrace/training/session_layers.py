@@ -11,12 +11,15 @@ Called by: training.monitored_session.  Threads: one at a time.
 
 from __future__ import annotations
 
+import itertools
 import logging
+import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.base import errors
+from headrace.client.session import BaseSession
 from headrace.codec import protos as pb
 from headrace.serve.connect.readiness import connect_timeout_s
 from headrace.training.coordinator import Coordinator
@@ -236,15 +239,28 @@ class CoordinatedSession(WrappedSession):
 
 
 class HookedSession(WrappedSession):
-    """A session whose steps hooks take part in."""
+    """A session whose steps hooks take part in.
+
+    Where hooks ask for the same objects as in the step before, and nothing is fed or traced, the step is one that was
+    made ready once.
+    """
 
     def __init__(self, session: Any, hooks: Sequence[SessionRunHook]) -> None:
         super().__init__(session)
         self._hooks = hooks
         self._stop = False
         # What `before_run` and `after_run` of the base class would do is nothing.
-        self._before = [h for h in hooks if _overrides(h, "before_run")]
-        self._after = [h for h in hooks if _overrides(h, "after_run")]
+        self._before = [(hook, hook.before_run) for hook in hooks if _overrides(hook, "before_run")]
+        asking = [id(hook) for hook, _ in self._before]
+        self._after = [
+            (hook.after_run, asking.index(id(hook)) if id(hook) in asking else None)
+            for hook in hooks
+            if _overrides(hook, "after_run")
+        ]
+        self._ready: dict[
+            Any, tuple[Callable[[], Any], list[int | None]]
+        ] = {}  # by what the caller fetches
+        self._ready_for: list[Any] = []  # what hooks asked for then
 
     def _check_stop(self) -> bool:
         return self._stop
@@ -257,41 +273,82 @@ class HookedSession(WrappedSession):
             raise RuntimeError(
                 "Run called even after should_stop requested. A loop asks should_stop() before each step"
             )
-        session = self._sess
-        context = SessionRunContext(SessionRunArgs(fetches, feed_dict), session)
-        wanted = [fetches]
-        at: dict[int, int] = {}  # of a hook's fetches in `wanted`
+        context = SessionRunContext(_new(SessionRunArgs, (fetches, feed_dict, None)), self._sess)
+        asked = [before_run(context) for _, before_run in self._before]
+        shown = pb.RunOptions() if options is None else options
+        metadata = pb.RunMetadata() if run_metadata is None else run_metadata
+        plain = options is None and run_metadata is None and feed_dict is None
+        found = self._run_again(fetches, asked) if plain else None
+        if found is None:
+            found = self._run_with(asked, fetches, feed_dict, shown, metadata, not plain)
+        values, places = found
+        for after_run, n in self._after:
+            place = None if n is None else places[n]
+            results = None if place is None else values[place]
+            after_run(context, _new(SessionRunValues, (results, shown, metadata)))
+        self._stop = context._stop_requested
+        return values[0]
+
+    def _run_with(
+        self,
+        asked: list[Any],
+        fetches: Any,
+        feed_dict: Any,
+        options: pb.RunOptions,
+        metadata: pb.RunMetadata,
+        told: bool,
+    ) -> tuple[list[Any], list[int | None]]:
+        """Values, the caller's first, and where each hook's are.  told: somebody reads options or metadata."""
         fed: dict[Any, Any] = {}
-        asked: list[pb.RunOptions] = []
-        for hook in self._before:
-            request = hook.before_run(context)
+        wanted = [fetches]
+        places: list[int | None] = []
+        for request in asked:
+            fetched = request is not None and request.fetches is not None
+            places.append(len(wanted) if fetched else None)
             if request is None:
                 continue
-            if request.fetches is not None:
-                at[id(hook)] = len(wanted)
+            if fetched:
                 wanted.append(request.fetches)
             if request.feed_dict:
                 _refuse_same(fed, request.feed_dict, "Same tensor is fed by two hooks.")
                 fed.update(request.feed_dict)
             if request.options:
-                asked.append(request.options)
+                _merge(options, request.options)
+                told = True
         if fed and feed_dict:
             _refuse_same(fed, feed_dict, "Same tensor is fed by a SessionRunHook and user.")
             fed.update(feed_dict)
-        shown = pb.RunOptions() if options is None else options
-        for each in asked:
-            _merge(shown, each)
-        metadata = pb.RunMetadata() if run_metadata is None else run_metadata
-        if options is None and run_metadata is None and not asked:  # a plain step is a faster one
-            found = session.run(wanted, fed or feed_dict)
-        else:
-            found = session.run(wanted, fed or feed_dict, shown, metadata)
-        for hook in self._after:
-            place = at.get(id(hook))
-            results = None if place is None else found[place]
-            hook.after_run(context, SessionRunValues(results, shown, metadata))
-        self._stop = self._stop or context.stop_requested
-        return found[0]
+        if told:
+            values = self._sess.run(wanted, fed or feed_dict, options, metadata)
+        else:  # a plain step is a faster one
+            values = self._sess.run(wanted, fed or feed_dict)
+        return values, places
+
+    def _run_again(self, fetches: Any, asked: list[Any]) -> Any:
+        """As `_run_with`; None if it is another step than the one before."""
+        last = self._ready_for
+        if len(last) != len(asked) or not all(map(operator.is_, asked, last)):
+            self._ready_for = asked
+            self._ready.clear()
+            return None
+        try:
+            call = self._ready.get(fetches)
+        except TypeError:
+            return None
+        if call is None:
+            if type(self._sess).run is not BaseSession.run or len(self._ready) >= _MOST_READY:
+                return None
+            if any(r is not None and (r.feed_dict or r.options) for r in asked):
+                return None
+            extra = [r.fetches for r in asked if r is not None and r.fetches is not None]
+            numbers = itertools.count(1)
+            places = [None if r is None or r.fetches is None else next(numbers) for r in asked]
+            call = self._ready[fetches] = (self._sess.make_callable([fetches, *extra]), places)
+        return call[0](), call[1]
+
+
+_MOST_READY = 64
+_new = tuple.__new__
 
 
 def _overrides(hook: Any, method: str) -> bool:

@@ -11,6 +11,8 @@ against the oracle
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -29,10 +31,15 @@ from headrace.ops.array.constants import fill
 from headrace.ops.data.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from headrace.ops.data.queues import FIFOQueue
 from headrace.ops.flow.identities import group, no_op
+from headrace.training.coordinator import Coordinator
+from headrace.training.hooks.protocol import SessionRunHook
 from headrace.training.optimizer import Optimizer
 from headrace.training.queue_runner import QueueRunner
 
 __all__ = ["SyncReplicasOptimizer"]
+
+
+log = logging.getLogger("headrace")
 
 
 class SyncReplicasOptimizer(Optimizer):
@@ -89,7 +96,7 @@ class SyncReplicasOptimizer(Optimizer):
         """
         pairs = list(grads_and_vars)
         if not pairs:
-            raise ValueError("Must supply at least one variable: there are no pairs")
+            raise ValueError("Must supply at least one variable. There are no pairs")
         if global_step is None:
             raise ValueError("Global step is required to check staleness: it tells stale gradients")
         self._global_step = global_step
@@ -161,13 +168,15 @@ class SyncReplicasOptimizer(Optimizer):
         if self._variable_averages is not None:
             with control_dependencies([put_out]):
                 put_out = self._variable_averages.apply(self._variables_to_average)
-        self._chief_queue_runner = QueueRunner(queue, [put_out])
+        self._chief_queue_runner = _TokenRunner(queue, [put_out])
         return stepped
 
     def get_chief_queue_runner(self) -> QueueRunner:
         """What the chief has to start; raises ValueError before `apply_gradients`."""
         if self._chief_queue_runner is None:
-            raise ValueError("Should be called after apply_gradients(): get_chief_queue_runner is")
+            raise ValueError(
+                "Should be called after apply_gradients(). It makes the queue that the chief's runner fills"
+            )
         return self._chief_queue_runner
 
     def get_init_tokens_op(self, num_tokens: int = -1) -> Operation:
@@ -177,13 +186,15 @@ class SyncReplicasOptimizer(Optimizer):
         """
         if self._token_queue is None:
             raise ValueError(
-                "get_init_tokens_op() should be called after apply_gradients(), which makes the queue"
+                "get_init_tokens_op() should be called after apply_gradients(). It makes the queue"
             )
         needed = self._replicas_to_aggregate - self._total_num_replicas
         if num_tokens == -1:
             num_tokens = self._replicas_to_aggregate
         elif num_tokens < needed:
-            raise ValueError(f"{num_tokens} tokens are too few to start with; give {needed}")
+            raise ValueError(
+                f"Too few tokens to finish the first step: {num_tokens} (given) vs {needed} (needed)"
+            )
         if num_tokens <= 0:
             nothing: Operation = no_op(name="no_init_tokens")
             return nothing
@@ -191,7 +202,10 @@ class SyncReplicasOptimizer(Optimizer):
             return self._token_queue.enqueue_many((fill([num_tokens], self._global_step),))
 
     def make_session_run_hook(self, is_chief: bool, num_tokens: int = -1) -> SyncReplicasHook:
-        """A hook that initializes the local step and, on the chief, starts the queue runner."""
+        """A hook that initializes the local step and, on the chief, starts the queue runner.
+
+        Every worker has one; `apply_gradients` comes before the session.
+        """
         return SyncReplicasHook(self, is_chief, num_tokens)
 
     def get_slot(self, var: Any, name: str) -> Any:
@@ -207,8 +221,34 @@ class SyncReplicasOptimizer(Optimizer):
         return self._opt.variables()
 
 
-class SyncReplicasHook:
-    """Has the methods of a session run hook; see `make_session_run_hook`."""
+class _TokenRunner(QueueRunner):
+    """Applies the means and puts tokens out; a mean that will never be complete holds nobody up at the end."""
+
+    def _run(self, sess: Any, enqueue_op: Any, coord: Coordinator | None = None) -> None:
+        """In a thread that nobody waits for: it ends when the session is closed.  This one ends with the stop."""
+        if coord is None:
+            super()._run(sess, enqueue_op)
+            return
+        filling = threading.Thread(
+            target=self._fill,
+            args=(sess, enqueue_op, coord),
+            name="SyncReplicas-tokens",
+            daemon=True,
+        )
+        filling.start()
+        coord.wait_for_stop()
+
+    def _fill(self, sess: Any, enqueue_op: Any, coord: Coordinator) -> None:
+        try:
+            super()._run(sess, enqueue_op, coord)
+        except Exception as error:
+            if not coord.should_stop():
+                raise
+            log.debug("tokens are put out no longer: %s", error)
+
+
+class SyncReplicasHook(SessionRunHook):
+    """See `SyncReplicasOptimizer.make_session_run_hook`."""
 
     def __init__(self, optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int) -> None:
         self._optimizer = optimizer
@@ -221,6 +261,10 @@ class SyncReplicasHook:
     def begin(self) -> None:
         """Make the nodes that are needed later.  Raises ValueError before `apply_gradients`."""
         optimizer = self._optimizer
+        if optimizer._token_queue is None:
+            raise ValueError(
+                "SyncReplicasOptimizer.apply_gradient should be called before using the hook. minimize() calls it"
+            )
         if self._is_chief:
             self._runner = optimizer.get_chief_queue_runner()
             self._tokens = optimizer.get_init_tokens_op(self._num_tokens)
@@ -237,19 +281,11 @@ class SyncReplicasHook:
         if len(missing):
             names = ", ".join(name.decode() for name in missing)
             raise RuntimeError(
-                f"SyncReplicasOptimizer cannot start before the variables are initialized: {names}"
+                "Init operations did not make model ready for SyncReplicasOptimizer local_init. Init op: "
+                f"{self._local_init.name}, error: Variables not initialized: {names}"
             )
         session.run(self._local_init)
         if self._tokens is not None:
             session.run(self._tokens)
         if self._runner is not None:
             self._runner.create_threads(session, coord=coord, daemon=True, start=True)
-
-    def before_run(self, run_context: Any) -> None:
-        """Nothing to add to a step."""
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Nothing to do after a step."""
-
-    def end(self, session: Any) -> None:
-        """Nothing to do at the end."""

@@ -78,12 +78,12 @@ class NanTensorHook(SessionRunHook):
 
     def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
         """loss_tensor: a scalar, or its name.  fail_on_nan_loss: raise; False: stop as if all were done."""
-        self._loss = loss_tensor
+        self._args = SessionRunArgs(loss_tensor)
         self._fail = fail_on_nan_loss
 
     def before_run(self, run_context: Any) -> SessionRunArgs:
         """Fetch the loss."""
-        return SessionRunArgs(self._loss)
+        return self._args
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Raises NanLossDuringTrainingError."""

@@ -238,7 +238,7 @@ class SummarySaverHook(SessionRunHook):
         if not self._writer:
             return
         step = run_values.results["global_step"] + 1
-        if self._due:
+        if self._due and (self._next is None or "summary" in run_values.results):
             step = run_context.session.run(self._read)
         if self._next is None:
             self._writer.add_session_log(pb.SessionLog(status=pb.SessionLog.START), step)

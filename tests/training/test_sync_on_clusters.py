@@ -1,0 +1,137 @@
+"""Replicas in step on clusters: several ps, partitioned variables, backup workers, a worker that is killed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from tests.serve.clusters import Cluster, in_process
+from tests.training.trainings import training
+
+STEPS = 8
+RATE = 0.1
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[tf.Graph]:
+    with tf.Graph().as_default() as fresh:
+        yield fresh
+
+
+def batches(workers: int) -> list[tuple[Any, Any]]:
+    """Inputs [4, 6] and targets [4] of each worker."""
+    rng = np.random.default_rng(1)
+    return [
+        (rng.standard_normal((4, 6), np.float32), rng.standard_normal(4, np.float32))
+        for _ in range(workers)
+    ]
+
+
+class Model:
+    """Linear regression whose weights lie on all ps in parts; in step with `total` others if that is given."""
+
+    def __init__(self, parts: int, aggregate: int = 0, total: int = 0) -> None:
+        self.x = tf.placeholder(tf.float32, [None, 6])
+        self.y = tf.placeholder(tf.float32, [None])
+        self.step = tf.train.get_or_create_global_step()
+        whole = tf.get_variable(
+            "w", [6, 1], initializer=tf.constant_initializer(0.5),
+            partitioner=tf.fixed_size_partitioner(parts) if parts > 1 else None,
+        )  # fmt: skip
+        guess = tf.reshape(tf.matmul(self.x, tf.convert_to_tensor(whole)), [-1])
+        self.loss = tf.reduce_mean(tf.square(guess - self.y))
+        optimizer: Any = tf.train.GradientDescentOptimizer(RATE)
+        self.sync: Any = None
+        if aggregate:
+            self.sync = optimizer = tf.train.SyncReplicasOptimizer(optimizer, aggregate, total)
+        self.train = optimizer.minimize(self.loss, self.step)
+
+
+def alone() -> list[float]:
+    """The losses of one worker on the joined batch."""
+    joined = [np.concatenate(parts) for parts in zip(*batches(2), strict=True)]
+    with tf.Graph().as_default(), tf.Session() as session:
+        model = Model(1)
+        session.run(tf.global_variables_initializer())
+        fed = dict(zip((model.x, model.y), joined, strict=True))
+        return [float(session.run([model.loss, model.train], fed)[0]) for _ in range(STEPS)]
+
+
+def work(
+    tasks: Cluster,
+    index: int,
+    steps: int,
+    together: threading.Barrier,
+    losses: list[float],
+    **sync: int,
+) -> None:
+    """A worker: between-graph, with a graph of its own."""
+    x, y = batches(2)[index]
+    with tf.Graph().as_default():
+        setter = tf.train.replica_device_setter(
+            worker_device=f"/job:worker/task:{index}", cluster=tasks.spec
+        )
+        with tf.device(setter):
+            model = Model(2, **sync)
+        hook = model.sync.make_session_run_hook(index == 0, num_tokens=0)
+        with tf.train.MonitoredTrainingSession(
+            tasks.target(f"worker:{index}"), is_chief=index == 0, hooks=[hook]
+        ) as session:
+            for _ in range(steps):
+                together.wait(60)  # so that nobody takes two tokens of a step
+                loss, _ = session.run([model.loss, model.train], {model.x: x, model.y: y})
+                losses.append(float(loss))
+            together.wait(60)
+
+
+def test_two_workers_in_step_have_the_losses_of_one_with_the_joined_batch() -> None:
+    together = threading.Barrier(2)
+    losses: list[list[float]] = [[], []]
+    with in_process({"ps": 2, "worker": 2}) as tasks:
+        threads = [
+            threading.Thread(
+                target=work,
+                args=(tasks, n, STEPS, together, losses[n]),
+                kwargs={"aggregate": 2, "total": 2},
+            )
+            for n in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+    assert np.allclose(np.mean(losses, axis=0), alone(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("victim", ["worker:1"])
+def test_the_others_go_on_without_a_backup_worker_that_was_killed(
+    tmp_path: Path, victim: str
+) -> None:
+    """Of three, two a step are enough."""
+    with training({"ps": 1, "worker": 3}, tmp_path, sync=[2, 3]) as job:
+        others = [job.tasks["worker:0"], job.tasks["worker:2"]]
+        job.tasks[victim].wait_for_steps(3)
+        job.tasks[victim].kill()
+        for other in others:
+            assert other.wait_for_steps(5, len(other.lines))
+            assert len(other.sessions()) == 1
+
+
+def test_a_worker_that_was_killed_inside_a_barrier_is_waited_for(tmp_path: Path) -> None:
+    """Two of two: the other goes on as soon as it is back."""
+    with training({"ps": 1, "worker": 2}, tmp_path, sync=[2, 2]) as job:
+        chief, worker = job.tasks["worker:0"], job.tasks["worker:1"]
+        worker.wait_for_steps(3)
+        worker.kill()
+        made = len(chief.steps())
+        again = job.start("worker:1")
+        again.wait_for_steps(3)
+        chief.wait_for("steps", lambda: len(chief.steps()) > made + 3)
+        assert len(chief.sessions()) == 1
