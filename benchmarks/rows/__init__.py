@@ -13,6 +13,7 @@ from benchmarks.rows import (  # noqa: F401  (they register their rows)
     local,
     pipelines,
     remote,
+    sessions,
     summaries,
     training,
     transfer,
@@ -31,6 +32,7 @@ AREAS = (
     "training",
     "summaries",
     "checkpoints",
+    "sessions",
 )
 """The table's sections, in order."""
 
