@@ -30,7 +30,7 @@ GRAPH_DEF_VERSION = 2474
 GRAPH_DEF_VERSION_MIN_CONSUMER = 0
 GRAPH_DEF_VERSION_MIN_PRODUCER = 0
 
-_FINALIZED = "Graph is finalized and cannot be modified. Nothing is added to it any more"
+FINALIZED = "Graph is finalized and cannot be modified. Nothing is added to it any more"
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*\Z")
 _SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\\/>-]*\Z")
 _CHARACTERS = "letters, digits, '_', '.', '-', '/', '\\' and '>'"
@@ -84,7 +84,7 @@ class Graph(GraphScopes, LowLevel):
         Raises ValueError (bad name, shapes that cannot fit), RuntimeError (finalized graph).
         """
         if self._finalized:
-            raise RuntimeError(_FINALIZED)
+            raise RuntimeError(FINALIZED)
         if not _NAME.match(name) and not (self.has_runtime_names or op_type.startswith("_")):
             raise ValueError(f"`{name}` is not a valid node name: {_FIRST}")
         with self._lock:
@@ -329,7 +329,7 @@ class Graph(GraphScopes, LowLevel):
     def add_to_collection(self, name: Any, value: Any) -> None:
         """Append `value` to a collection.  Raises RuntimeError on a finalized graph."""
         if self._finalized:
-            raise RuntimeError(_FINALIZED)
+            raise RuntimeError(FINALIZED)
         self._collections.setdefault(name, []).append(value)
 
     def add_to_collections(self, names: Any, value: Any) -> None:
@@ -358,7 +358,9 @@ class Graph(GraphScopes, LowLevel):
         return list(self._collections)
 
     def clear_collection(self, name: Any) -> None:
-        """Empty a collection."""
+        """Empty a collection.  Raises RuntimeError on a finalized graph."""
+        if self._finalized:
+            raise RuntimeError(FINALIZED)
         self._collections.pop(name, None)
 
     # -- state ------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from headrace.codec import tensors as codec
 from headrace.graph import attrs as attr_values
 from headrace.graph import scopes
 from headrace.graph.build import _completed, arg_types
-from headrace.graph.graph import Graph, Operation, is_node_name
+from headrace.graph.graph import FINALIZED, Graph, Operation, is_node_name
 from headrace.graph.operation import infer_shapes
 from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec, traits_of
 from headrace.graph.tensor import Tensor
@@ -128,13 +128,15 @@ def import_graph_def(
     input_map: names of the GraphDef (``node``, ``node:1``, ``^node``) → what to use instead.
     return_elements: names of the GraphDef whose Operations and Tensors to return, in order.
     Raises ValueError (inconsistent GraphDef, name not found), TypeError (not a GraphDef),
-    NotFoundError (an op headrace does not know, naming op and node).
+    NotFoundError (an op headrace does not know, naming op and node), RuntimeError (finalized graph).
     """
     if not hasattr(graph_def, "node") or not hasattr(graph_def, "SerializeToString"):
         raise TypeError(
             f"Argument `graph_def` must be a GraphDef proto, and is a {type(graph_def).__name__}"
         )
     graph = scopes.get_default_graph()
+    if graph.finalized:
+        raise RuntimeError(FINALIZED)
     scope = "import" if name is None else name
     if input_map is not None and not isinstance(input_map, Mapping):
         raise TypeError(

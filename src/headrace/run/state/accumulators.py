@@ -41,6 +41,7 @@ class _Accumulator(WaitingResource):
         self.mean = mean
         self._count = 0
         self._step = 0
+        self._dropped = 0
 
     def set_global_step(self, step: int) -> None:
         """Gradients of earlier steps are dropped from now on; those that are there stay."""
@@ -92,7 +93,8 @@ class _Accumulator(WaitingResource):
 
     def state(self) -> str:
         """As `WaitingResource.state`."""
-        return f"it holds {self._count} gradients, at step {self._step}"
+        dropped = f", and has dropped {self._dropped} of earlier ones" if self._dropped else ""
+        return f"it holds {self._count} gradients, at step {self._step}{dropped}"
 
 
 @changes
@@ -107,6 +109,7 @@ class DenseAccumulator(_Accumulator):
 
         def action() -> None:
             if local_step < self._step:
+                self._dropped += 1
                 return
             found = np.shape(gradient)
             if not shape_rules.compatible(found, self.shape):
@@ -154,6 +157,7 @@ class SparseAccumulator(_Accumulator):
 
         def action() -> None:
             if local_step < self._step:
+                self._dropped += 1
                 return
             self._check(indices, values, dense_shape)
             ones = np.ones(len(indices), np.int64)
