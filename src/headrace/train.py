@@ -95,6 +95,7 @@ if TYPE_CHECKING:
         piecewise_constant_decay,
         polynomial_decay,
     )
+    from headrace.training.meta_graph import export_meta_graph
     from headrace.training.momentum import MomentumOptimizer
     from headrace.training.monitored_session import MonitoredSession, SingularMonitoredSession
     from headrace.training.monitored_training import MonitoredTrainingSession
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
         load_checkpoint,
         load_variable,
     )
+    from headrace.training.saver.imported import import_meta_graph
     from headrace.training.saver.saver import Saver
     from headrace.training.saver.warm_starting import VocabInfo, init_from_checkpoint, warm_start
     from headrace.training.scaffold import Scaffold
@@ -183,6 +185,8 @@ else:
             "headrace.training.saver.checkpoint_readers": (
                 "NewCheckpointReader checkpoints_iterator list_variables load_checkpoint load_variable"
             ),
+            "headrace.training.meta_graph": "export_meta_graph",
+            "headrace.training.saver.imported": "import_meta_graph",
             "headrace.training.saver.saver": "Saver",
             "headrace.training.saver.warm_starting": "VocabInfo init_from_checkpoint warm_start",
             "headrace.training.sync_replicas": "SyncReplicasOptimizer",
@@ -217,14 +221,14 @@ __all__ = [
     "Scaffold", "SecondOrStepTimer", "Security", "SequenceExample", "Server", "ServerDef",
     "SessionCreator", "SessionManager", "SessionRunArgs", "SessionRunContext", "SessionRunHook",
     "SessionRunValues", "SingularMonitoredSession", "StepCounterHook", "StopAtStepHook",
-    "SummarySaverHook", "Supervisor", "SyncReplicasOptimizer", "VocabInfo",
-    "WorkerSessionCreator", "add_queue_runner", "assert_global_step", "basic_train_loop", "batch",
-    "batch_join", "checkpoint_exists", "checkpoints_iterator", "cosine_decay",
-    "cosine_decay_restarts", "create_global_step", "exponential_decay",
+    "SummarySaverHook", "Supervisor", "SyncReplicasOptimizer", "VocabInfo", "WorkerSessionCreator",
+    "add_queue_runner", "assert_global_step", "basic_train_loop", "batch", "batch_join",
+    "checkpoint_exists", "checkpoints_iterator", "cosine_decay", "cosine_decay_restarts",
+    "create_global_step", "exponential_decay", "export_meta_graph",
     "generate_checkpoint_state_proto", "get_checkpoint_mtimes", "get_checkpoint_state",
-    "get_global_step", "get_or_create_global_step", "global_step", "init_from_checkpoint",
-    "input_producer", "inverse_time_decay", "latest_checkpoint", "limit_epochs",
-    "linear_cosine_decay", "list_variables", "load_checkpoint", "load_variable",
+    "get_global_step", "get_or_create_global_step", "global_step", "import_meta_graph",
+    "init_from_checkpoint", "input_producer", "inverse_time_decay", "latest_checkpoint",
+    "limit_epochs", "linear_cosine_decay", "list_variables", "load_checkpoint", "load_variable",
     "match_filenames_once", "maybe_batch", "maybe_batch_join", "maybe_shuffle_batch",
     "maybe_shuffle_batch_join", "natural_exp_decay", "noisy_linear_cosine_decay",
     "piecewise_constant", "piecewise_constant_decay", "polynomial_decay", "range_input_producer",

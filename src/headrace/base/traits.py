@@ -55,6 +55,7 @@ SHARES = Trait(
 NEVER_FOLDED = Trait(
     "NEVER_FOLDED", "two runs are not one: never computed ahead of a step, nor merged with an equal"
 )
+CHECKPOINT = Trait("CHECKPOINT", "a saver's node: saves values, or restores them")
 ELEMENTWISE = Trait(
     "ELEMENTWISE",
     "every element of the output is made of the elements at its place alone (inputs broadcast), so that the kernel may "

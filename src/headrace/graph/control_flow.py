@@ -10,7 +10,7 @@ Source of the rules: GraphDefs of TensorFlow 2.21 with control flow v1, node by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,18 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """A branch or a loop: the tensors that can be used in it, and what stands in it for tensors from outside."""
+    """A branch or a loop: the tensors that can be used in it, and what stands in it for tensors from outside.
 
-    def __init__(self, graph: Graph) -> None:
+    nested: the contexts directly inside.
+    """
+
+    def __init__(self, graph: Graph, name: str) -> None:
         self.graph = graph
+        self.name = name
         self.outer: Context | None = graph._control_flow_context
+        self.nested: list[Context] = []
+        if self.outer is not None:
+            self.outer.nested.append(self)
         self._known: set[Tensor] = set()
         self._inside: dict[Tensor, Tensor] = {}
         self._came_from: list[Context | None] = []
@@ -86,6 +93,18 @@ class Context:
         if self.outer is not None:
             self.outer.know(*values)
 
+    def values(self) -> tuple[set[Tensor], dict[Tensor, Tensor]]:
+        """What can be used here, and what stands here for tensors from outside."""
+        return self._known, self._inside
+
+    def recall(self, known: Iterable[Tensor], inside: Mapping[Tensor, Tensor]) -> None:
+        """Be the context that `values` told these of, in a graph that has its nodes already."""
+        self._known.update(known)
+        self._inside.update(inside)
+        for tensor in self._known:
+            if tensor not in inside:
+                tensor.op._control_flow_context = self
+
     def add_op(self, op: Operation) -> None:
         """Make `op`, which is new, a node of this context or of one that it belongs to."""
         self.adopt(op)
@@ -129,9 +148,16 @@ class Context:
 class CondContext(Context):
     """One branch of a cond: `branch` 1 runs where `pred` is true, 0 where it is false."""
 
-    def __init__(self, graph: Graph, pred: Tensor, pivot: Tensor, branch: int) -> None:
-        """`pivot`: a tensor that is alive when the branch is."""
-        super().__init__(graph)
+    def __init__(
+        self,
+        graph: Graph,
+        pred: Tensor,
+        pivot: Tensor,
+        branch: int,
+        imported_name: str | None = None,
+    ) -> None:
+        """`pivot`: a tensor that is alive when the branch is.  imported_name: as another graph named it."""
+        super().__init__(graph, imported_name or graph.unique_name("cond_text"))
         self.pred = pred
         self.pivot = pivot
         self.branch = branch

@@ -41,10 +41,11 @@ class WhileContext(Context):
         swap_memory: bool = False,
         maximum_iterations: Any = None,
         name: str = "while_context",
+        imported_name: str | None = None,
         gradient: LoopGradient | None = None,
     ) -> None:
-        super().__init__(graph)
-        self.name = graph.unique_name(name)
+        """imported_name: as another graph named it, instead of one that is new."""
+        super().__init__(graph, imported_name or graph.unique_name(name))
         self.parallel_iterations = parallel_iterations
         self.swap_memory = swap_memory
         self.maximum_iterations = maximum_iterations

@@ -1,23 +1,101 @@
-"""Meta graphs: a graph in a file together with the names of its saver's nodes.
+"""Meta graphs: a graph with its collections and the names of its saver's nodes, as a message and as a file.
 
-Called by: training.saver.saver, programs.  Threads: as graph.
+A collection is written in the way that its first value asks for: those with a row in `_KINDS` as messages of their own,
+numbers as they are, everything else by the names of nodes and tensors.  What a name scope contains can be exported and
+imported by itself; inputs from outside it are unbound then, to be given by `input_map`.
+Called by: training.saver, programs.  Threads: as graph.
+Source of the format: files and messages that TensorFlow 2.21 writes.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from google.protobuf import text_format
+from google.protobuf.message import DecodeError
 
-from headrace.base import errors, text
+from headrace.base import text
+from headrace.base.traits import CHECKPOINT, ENTER
 from headrace.base.version import VERSION
 from headrace.codec import protos as pb
-from headrace.graph import scopes
+from headrace.graph import context_protos, scopes
+from headrace.graph.attrs import to_proto as attr_proto
+from headrace.graph.collections import GraphKeys
+from headrace.graph.export_scopes import prefixed, without_prefix
+from headrace.graph.graph import Graph
+from headrace.graph.graphdef import import_graph_def, op_def
+from headrace.graph.registry import MISSING, OPS, traits_of
+from headrace.library.variables.variables import Variable
 from headrace.run.checkpoints.writing import write_file
 from headrace.run.readers.files import ANYWHERE
+from headrace.training import logging
+from headrace.training.queue_runner import QueueRunner
 
 __all__ = ["export_meta_graph"]
+
+UNBOUND = "unbound_inputs"
+_PREFIX = "$unbound_inputs_"
+
+
+class Kind(NamedTuple):
+    """How a collection is written: `to_proto(value, export_scope=)`, `from_proto(message, import_scope=)`."""
+
+    message: Any
+    to_proto: Callable[..., Any]
+    from_proto: Callable[..., Any]
+
+
+_KINDS: dict[str, Kind] = {}
+_VARIABLES = (
+    GraphKeys.GLOBAL_VARIABLES,
+    GraphKeys.TRAINABLE_VARIABLES,
+    GraphKeys.MOVING_AVERAGE_VARIABLES,
+    GraphKeys.LOCAL_VARIABLES,
+    GraphKeys.MODEL_VARIABLES,
+    GraphKeys.METRIC_VARIABLES,
+    GraphKeys.GLOBAL_STEP,
+)
+
+
+def register_proto_function(
+    collection_name: str,
+    proto_type: Any = None,
+    to_proto: Callable[..., Any] | None = None,
+    from_proto: Callable[..., Any] | None = None,
+) -> None:
+    """Write the values of a collection as messages of this type, and make them from such.
+
+    Raises TypeError (not callable), KeyError (the collection has its functions already).
+    """
+    for name, function in (("to_proto", to_proto), ("from_proto", from_proto)):
+        if not callable(function):
+            raise TypeError(f"{name} must be callable, and is {function!r:.80}")
+    if collection_name in _KINDS:
+        raise KeyError(f"the collection {collection_name!r} has functions for its messages already")
+    assert to_proto is not None
+    assert from_proto is not None
+    _KINDS[collection_name] = Kind(proto_type, to_proto, from_proto)
+
+
+def _written(value: Any, export_scope: str | None = None) -> Any:
+    return value.to_proto(export_scope)
+
+
+for _name in _VARIABLES:
+    register_proto_function(_name, pb.VariableDef, _written, Variable.from_proto)
+register_proto_function(
+    GraphKeys.QUEUE_RUNNERS, pb.QueueRunnerDef, _written, QueueRunner.from_proto
+)
+for _name, _message in (
+    (GraphKeys.COND_CONTEXT, pb.CondContextDef),
+    (GraphKeys.WHILE_CONTEXT, pb.WhileContextDef),
+):
+    register_proto_function(_name, _message, context_protos.to_proto, context_protos.from_proto)
+
+
+# -- exporting ----------------------------------------------------------------------------------
 
 
 def export_meta_graph(
@@ -33,28 +111,448 @@ def export_meta_graph(
     clear_extraneous_savers: bool = False,
     strip_default_attrs: bool = False,
     save_debug_info: bool = False,
+    **kwargs: Any,
 ) -> pb.MetaGraphDef:
-    """The MetaGraphDef of a graph, without its collections, written to `filename` if one is given.
+    """The MetaGraphDef of a graph, written to `filename` if one is given.
 
-    Raises Unimplemented for the parts of a graph and for stripping; NotFound and other errors of files.
+    graph_def: instead of the graph's nodes.  collection_list: those to write; None is all.  export_scope: only the
+    nodes inside, by their names from there; inputs from outside are named in collection ``unbound_inputs``.
+    clear_devices: no node has a device.  clear_extraneous_savers: nodes of savers other than saver_def's are left out.
+    strip_default_attrs: attrs that have their defaults are left out.  save_debug_info is taken, and writes nothing.
+    Raises TypeError (messages of other types), NotFound and other errors of files.
     """
-    if export_scope or strip_default_attrs:
-        raise errors.unimplemented("only whole graphs with all their attrs are exported")
+    found, _ = export_scoped_meta_graph(
+        filename=filename,
+        meta_info_def=meta_info_def,
+        graph_def=graph_def,
+        saver_def=saver_def,
+        collection_list=collection_list,
+        as_text=as_text,
+        graph=graph,
+        export_scope=export_scope,
+        clear_devices=clear_devices,
+        clear_extraneous_savers=clear_extraneous_savers,
+        strip_default_attrs=strip_default_attrs,
+        save_debug_info=save_debug_info,
+        **kwargs,
+    )
+    return found
+
+
+def export_scoped_meta_graph(
+    filename: Any = None,
+    graph_def: pb.GraphDef | None = None,
+    graph: Any = None,
+    export_scope: str | None = None,
+    as_text: bool = False,
+    unbound_inputs_col_name: str | None = UNBOUND,
+    clear_devices: bool = False,
+    saver_def: pb.SaverDef | None = None,
+    clear_extraneous_savers: bool = False,
+    strip_default_attrs: bool = False,
+    save_debug_info: bool = False,
+    meta_info_def: pb.MetaGraphDef.MetaInfoDef | None = None,
+    collection_list: Any = None,
+) -> tuple[pb.MetaGraphDef, dict[str, Any]]:
+    """As `export_meta_graph`; and the variables inside the scope by their names from there."""
+    graph = _graph(graph)
+    given = graph.as_graph_def(add_shapes=True) if graph_def is None else graph_def
+    _check_message("graph_def", given, "GraphDef")
+    excluded = _nodes_of_other_savers(given, saver_def) if clear_extraneous_savers else set()
+    nodes = pb.GraphDef(versions=given.versions)
+    if hasattr(given, "library") and given.HasField("library"):
+        nodes.library.CopyFrom(given.library)
+    unbound: dict[str, None] = {}
+    for node in given.node:
+        if node.name not in excluded and _is_inside(node.name, export_scope):
+            copied = nodes.node.add()
+            copied.CopyFrom(node)
+            if export_scope:
+                _see_from_inside(copied, export_scope, unbound)
+            if clear_devices:
+                copied.device = ""
+    variables = {}
+    if export_scope:
+        if unbound_inputs_col_name:
+            graph.clear_collection(unbound_inputs_col_name)
+            for name in unbound:
+                graph.add_to_collection(unbound_inputs_col_name, name)
+        for variable in graph.get_collection(GraphKeys.GLOBAL_VARIABLES, scope=export_scope):
+            variables[without_prefix(variable.name, export_scope)] = variable
+    found = create_meta_graph_def(
+        graph_def=nodes,
+        saver_def=saver_def,
+        meta_info_def=meta_info_def,
+        collection_list=collection_list,
+        graph=graph,
+        export_scope=export_scope,
+        exclude_nodes=excluded,
+        clear_extraneous_savers=clear_extraneous_savers,
+        strip_default_attrs=strip_default_attrs,
+    )
+    if unbound_inputs_col_name and not export_scope:  # what an earlier export of a part left there
+        found.collection_def.pop(unbound_inputs_col_name, None)
+    if filename:
+        _write(filename, found, as_text)
+    return found, variables
+
+
+def create_meta_graph_def(
+    meta_info_def: pb.MetaGraphDef.MetaInfoDef | None = None,
+    graph_def: pb.GraphDef | None = None,
+    saver_def: pb.SaverDef | None = None,
+    collection_list: Any = None,
+    graph: Any = None,
+    export_scope: str | None = None,
+    exclude_nodes: Collection[str] | None = None,
+    clear_extraneous_savers: bool = False,
+    strip_default_attrs: bool = False,
+) -> pb.MetaGraphDef:
+    """The MetaGraphDef of nodes that are chosen already.  Raises TypeError (messages of other types)."""
+    graph = _graph(graph)
     found = pb.MetaGraphDef()
     if meta_info_def is not None:
-        found.meta_info_def.CopyFrom(meta_info_def)
-    found.meta_info_def.tensorflow_version = VERSION
+        _check_message("meta_info_def", meta_info_def, "MetaInfoDef")
+        found.meta_info_def.MergeFromString(meta_info_def.SerializeToString())
     if graph_def is None:
-        graph_def = (graph or scopes.get_default_graph()).as_graph_def(add_shapes=True)
-    found.graph_def.CopyFrom(graph_def)
-    if clear_devices:
-        for node in found.graph_def.node:
-            node.device = ""
+        graph_def = graph.as_graph_def(add_shapes=True)
+    _check_message("graph_def", graph_def, "GraphDef")
+    found.graph_def.MergeFromString(graph_def.SerializeToString())
+    info = found.meta_info_def
+    if strip_default_attrs:
+        strip_graph_default_valued_attrs(found)
+    if not info.HasField("stripped_op_list"):
+        info.stripped_op_list.CopyFrom(stripped_op_list_for_graph(found.graph_def))
+    info.tensorflow_version = VERSION
     if saver_def is not None:
-        found.saver_def.CopyFrom(saver_def)
-    if filename:
-        content = (
-            text_format.MessageToString(found).encode() if as_text else found.SerializeToString()
+        _check_message("saver_def", saver_def, "SaverDef")
+        found.saver_def.MergeFromString(saver_def.SerializeToString())
+    keys = graph.get_all_collection_keys() if collection_list is None else collection_list
+    kept = {GraphKeys.SAVERS: _kept_savers(graph, saver_def)} if clear_extraneous_savers else {}
+    for key in keys:
+        add_collection_def(
+            found, key, graph, export_scope, exclude_nodes, override_contents=kept.get(key)
         )
-        write_file(os.fsencode(text.path_to_str(filename)), [content], ANYWHERE)
     return found
+
+
+def _graph(graph: Any) -> Graph:
+    found = scopes.get_default_graph() if graph is None else graph
+    if not isinstance(found, Graph):
+        raise TypeError(f"graph must be a tf.Graph, and is a {type(found).__name__}")
+    return found
+
+
+def _check_message(name: str, value: Any, kind: str) -> None:
+    if getattr(getattr(value, "DESCRIPTOR", None), "name", None) != kind:
+        raise TypeError(f"{name} must be of type {kind}. Received type: {type(value)}.")
+
+
+def _is_inside(name: str, scope: str | None) -> bool:
+    return not scope or name.startswith(scope)
+
+
+def _see_from_inside(node: pb.NodeDef, scope: str, unbound: dict[str, None]) -> None:
+    """Change the names of a node; note those of inputs from outside."""
+    node.name = without_prefix(node.name, scope)
+    for index, name in enumerate(node.input):
+        control, name = name[: name.startswith("^")], name.removeprefix("^")
+        if _is_inside(name, scope):
+            node.input[index] = control + without_prefix(name, scope)
+            continue
+        node.input[index] = control + _PREFIX + name
+        if not control:
+            unbound[_PREFIX + name] = None
+    groups = node.attr["_class"].list.s if "_class" in node.attr else []
+    for index, group in enumerate(groups):
+        if group.startswith(b"loc:@"):
+            groups[index] = b"loc:@" + without_prefix(group[5:].decode(), scope).encode()
+
+
+def _scope_of(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _nodes_of_other_savers(graph_def: pb.GraphDef, saver_def: pb.SaverDef | None) -> set[str]:
+    """The nodes in the scopes of savers, but that of `saver_def`, that hang on what saves and restores."""
+    kept = _scope_of(saver_def.save_tensor_name) if saver_def is not None else None
+    others = {
+        _scope_of(node.name) for node in graph_def.node if CHECKPOINT in traits_of(node.op)
+    } - {kept}
+    if not others:
+        return set()
+    neighbours: dict[str, set[str]] = {}
+    for node in graph_def.node:
+        for source in node.input:
+            name = source.removeprefix("^").partition(":")[0]
+            neighbours.setdefault(node.name, set()).add(name)
+            neighbours.setdefault(name, set()).add(node.name)
+    waiting = [node.name for node in graph_def.node if CHECKPOINT in traits_of(node.op)]
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in found and any(name.startswith(f"{scope}/") for scope in others):
+            found.add(name)
+            waiting.extend(neighbours.get(name, ()))
+    return found
+
+
+def _kept_savers(graph: Graph, saver_def: pb.SaverDef | None) -> list[Any]:
+    name = saver_def.save_tensor_name if saver_def is not None else None
+    return [
+        s for s in graph.get_collection(GraphKeys.SAVERS) if s.saver_def.save_tensor_name == name
+    ]
+
+
+def strip_graph_default_valued_attrs(meta_graph_def: pb.MetaGraphDef) -> None:
+    """Take away attrs that have the defaults of their ops, so that programs older than they are read the graph."""
+    for node in meta_graph_def.graph_def.node:
+        spec = OPS.get(node.op)
+        for name, definition in ({} if spec is None else spec.attrs).items():
+            if definition.default is MISSING or name not in node.attr:
+                continue
+            if node.attr[name] == attr_proto(definition.default):
+                del node.attr[name]
+    meta_graph_def.meta_info_def.stripped_default_attrs = True
+
+
+def stripped_op_list_for_graph(graph_def: pb.GraphDef) -> pb.OpList:
+    """The OpDefs of the ops that a graph uses, by name."""
+    used = ops_used_by_graph_def(graph_def)
+    return pb.OpList(op=[op_def(OPS[name]) for name in sorted(used) if name in OPS])
+
+
+def ops_used_by_graph_def(graph_def: pb.GraphDef) -> set[str]:
+    """The names of the ops of a graph's nodes and of those of its functions."""
+    functions = graph_def.library.function
+    nodes = [*graph_def.node, *(node for function in functions for node in function.node_def)]
+    return {node.op for node in nodes} - {function.signature.name for function in functions}
+
+
+def add_collection_def(
+    meta_graph_def: pb.MetaGraphDef,
+    key: Any,
+    graph: Any = None,
+    export_scope: str | None = None,
+    exclude_nodes: Collection[str] | None = None,
+    override_contents: Iterable[Any] | None = None,
+) -> None:
+    """Write a collection of the graph, or `override_contents`; one that cannot be is left out, with a warning."""
+    if not isinstance(key, (str, bytes)):
+        logging.warning(
+            "Only collections with string type keys will be serialized. This key has %s", type(key)
+        )
+        return
+    name = key.decode() if isinstance(key, bytes) else key
+    values = (
+        _graph(graph).get_collection_ref(key) if override_contents is None else override_contents
+    )
+    values = [v for v in values if _is_written(v, export_scope, exclude_nodes or ())]
+    found = pb.CollectionDef()
+    try:
+        _fill(found, name, values, export_scope)
+    except (AttributeError, TypeError, ValueError) as error:
+        logging.warning(
+            "The collection %s is not in the meta graph: its values are neither nodes nor strings, integers or floats, "
+            "nor all of one of these kinds; register_proto_function says how others are written (%s)",
+            name,
+            error,
+        )
+        return
+    kind = found.WhichOneof("kind")
+    if kind is not None and getattr(found, kind).value:
+        meta_graph_def.collection_def[name].CopyFrom(found)
+
+
+def _is_written(value: Any, scope: str | None, excluded: Collection[str]) -> bool:
+    if isinstance(value, str):
+        return value.startswith(_PREFIX) or _is_inside(value, scope)
+    name = getattr(value, "name", None)
+    if not isinstance(name, str):
+        return True
+    return name.partition(":")[0] not in excluded and _is_inside(name, scope)
+
+
+def _fill(found: pb.CollectionDef, key: str, values: list[Any], scope: str | None) -> None:
+    kind = _KINDS.get(key)
+    if kind is not None:
+        for value in values:
+            message = kind.to_proto(value, export_scope=scope)
+            if message is not None:
+                found.bytes_list.value.append(message.SerializeToString(deterministic=True))
+    elif not values:
+        return
+    elif isinstance(values[0], (bytes, str)):
+        found.bytes_list.value.extend(
+            value.encode() if isinstance(value, str) else value for value in values
+        )
+    elif isinstance(values[0], int):
+        found.int64_list.value.extend(values)
+    elif isinstance(values[0], float):
+        found.float_list.value.extend(values)
+    else:
+        found.node_list.value.extend(without_prefix(value.name, scope) for value in values)
+
+
+def _write(filename: Any, found: pb.MetaGraphDef, as_text: bool) -> None:
+    content = text_format.MessageToString(found).encode() if as_text else found.SerializeToString()
+    write_file(os.fsencode(text.path_to_str(filename)), [content], ANYWHERE)
+
+
+# -- importing ----------------------------------------------------------------------------------
+
+
+def read_meta_graph_file(filename: Any) -> pb.MetaGraphDef:
+    """The MetaGraphDef in a file, binary or text.  Raises OSError (no such file, or it has none)."""
+    path = text.path_to_str(filename)
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        raise OSError(f"File does not exist. Received: {path}.") from None
+    found = pb.MetaGraphDef()
+    try:
+        found.ParseFromString(content)
+        return found
+    except DecodeError:
+        pass
+    try:
+        text_format.Merge(content.decode(), found)
+    except (text_format.ParseError, UnicodeDecodeError) as error:
+        raise OSError(f"Cannot parse file {path}: {error}.") from None
+    return found
+
+
+def import_scoped_meta_graph(
+    meta_graph_or_file: Any,
+    clear_devices: bool = False,
+    graph: Any = None,
+    import_scope: str | None = None,
+    input_map: Mapping[str, Any] | None = None,
+    unbound_inputs_col_name: str | None = UNBOUND,
+    restore_collections_predicate: Callable[[str], bool] = lambda key: True,
+) -> dict[str, Any]:
+    """Add the nodes and collections of a meta graph; its variables by their names inside `import_scope`.
+
+    Raises ValueError (inputs that are neither inside nor in input_map), and what `import_graph_def` does.
+    """
+    return import_scoped_meta_graph_with_return_elements(
+        meta_graph_or_file,
+        clear_devices,
+        graph,
+        import_scope,
+        input_map,
+        unbound_inputs_col_name,
+        restore_collections_predicate,
+    )[0]
+
+
+def import_scoped_meta_graph_with_return_elements(
+    meta_graph_or_file: Any,
+    clear_devices: bool = False,
+    graph: Any = None,
+    import_scope: str | None = None,
+    input_map: Mapping[str, Any] | None = None,
+    unbound_inputs_col_name: str | None = UNBOUND,
+    restore_collections_predicate: Callable[[str], bool] = lambda key: True,
+    return_elements: Iterable[str] | None = None,
+) -> tuple[dict[str, Any], list[Any] | None]:
+    """As `import_scoped_meta_graph`; and what the names `return_elements` became."""
+    meta_graph = as_meta_graph(meta_graph_or_file)
+    _check_bound(meta_graph, unbound_inputs_col_name, input_map or {})
+    graph = _graph(graph)
+    with graph.as_default():
+        scope = graph.unique_name(import_scope or "", mark_as_used=False)
+        elements = import_graph_def(
+            _moved(meta_graph.graph_def, scope, clear_devices),
+            name=scope,
+            input_map=input_map,
+            return_elements=return_elements,
+            producer_op_list=meta_graph.meta_info_def.stripped_op_list,
+        )
+        variables: dict[bytes, Any] = {}
+        for key, collection in sorted(meta_graph.collection_def.items()):
+            if key != unbound_inputs_col_name and restore_collections_predicate(key):
+                for value in _values(key, collection, scope, graph, variables):
+                    graph.add_to_collection(key, value)
+        found = graph.get_collection(GraphKeys.GLOBAL_VARIABLES, scope=scope or None)
+    return {without_prefix(variable.name, scope): variable for variable in found}, elements
+
+
+def as_meta_graph(meta_graph_or_file: Any) -> pb.MetaGraphDef:
+    """A MetaGraphDef of ours: of one of anybody's, or in a file."""
+    if isinstance(meta_graph_or_file, pb.MetaGraphDef):
+        return meta_graph_or_file
+    if hasattr(meta_graph_or_file, "SerializeToString"):
+        _check_message("meta_graph_or_file", meta_graph_or_file, "MetaGraphDef")
+        return pb.MetaGraphDef.FromString(meta_graph_or_file.SerializeToString())
+    return read_meta_graph_file(meta_graph_or_file)
+
+
+def _check_bound(meta_graph: pb.MetaGraphDef, key: str | None, given: Mapping[str, Any]) -> None:
+    if not key or key not in meta_graph.collection_def:
+        return
+    names = {name.decode() for name in meta_graph.collection_def[key].bytes_list.value}
+    missing = sorted(names - {*given})
+    if missing:
+        raise ValueError(
+            f"Graph contains unbound inputs: {','.join(missing)}. Must provide these inputs through input_map."
+        )
+
+
+def _moved(graph_def: pb.GraphDef, scope: str, clear_devices: bool) -> pb.GraphDef:
+    """The nodes as they are to be imported: loops inside `scope` are others than those outside."""
+    enters = [n for n, node in enumerate(graph_def.node) if scope and ENTER in traits_of(node.op)]
+    if not enters and not clear_devices:
+        return graph_def
+    moved = pb.GraphDef()
+    moved.CopyFrom(graph_def)
+    for index in enters:
+        name = moved.node[index].attr["frame_name"]
+        name.s = prefixed(name.s.decode(), scope).encode()
+    if clear_devices:
+        for node in moved.node:
+            node.device = ""
+    return moved
+
+
+def _values(
+    key: str, collection: pb.CollectionDef, scope: str, graph: Graph, variables: dict[bytes, Any]
+) -> Iterable[Any]:
+    """The values of a collection.  variables: those made so far, each is one object in all its collections."""
+    field = collection.WhichOneof("kind")
+    if field is None:
+        logging.error("Cannot identify data type for collection %s. Skipping.", key)
+        return
+    values = getattr(collection, field).value
+    kind = _KINDS.get(key)
+    if kind is not None and field == "bytes_list":
+        made = variables if key in _VARIABLES else {}
+        for value in values:
+            if value not in made:
+                made[value] = kind.from_proto(
+                    kind.message.FromString(value), import_scope=scope or None
+                )
+            yield made[value]
+    elif kind is not None and key in _VARIABLES:
+        logging.warning(
+            "The collection %s of the meta graph is not imported: it is a %s, as TensorFlow wrote it before 1.0, and "
+            "has no initializers",
+            key,
+            field,
+        )
+    elif field == "node_list":
+        for value in values:
+            yield graph.as_graph_element(prefixed(value, scope))
+    elif field == "bytes_list":
+        for value in values:
+            yield prefixed(_text(value), scope) if scope else value
+    else:
+        yield from values
+
+
+def _text(value: bytes) -> Any:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value

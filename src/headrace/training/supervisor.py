@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from headrace.base import errors
+from headrace.base.traits import VARIABLE
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
@@ -35,8 +36,6 @@ from headrace.training.session_manager import SessionManager
 __all__ = ["Supervisor", "basic_train_loop"]
 
 log = logging.getLogger("headrace")
-
-_UNPLACED = ("Variable", "VariableV2")
 
 
 class Supervisor:
@@ -125,7 +124,7 @@ class Supervisor:
         if self._is_chief:
             return
         for op in self._graph.get_operations():
-            if op.type in _UNPLACED and not op.device:
+            if VARIABLE in op.traits and not op.device:
                 raise ValueError(
                     f"When using replicas, all Variables must have their device set: {op.name!r} has none; "
                     "tf.train.replica_device_setter sets them"

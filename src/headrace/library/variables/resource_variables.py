@@ -18,12 +18,12 @@ from headrace.base.shapes import TensorShape, as_shape
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.convert import convert
+from headrace.graph.export_scopes import prefixed
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.names import control_dependencies, init_scope, name_scope
 from headrace.graph.registry import get as op_spec
 from headrace.graph.tensor import Tensor
 from headrace.library.variables import variables
-from headrace.library.variables.slice_info import prefixed
 from headrace.library.variables.variable_init import guarded
 from headrace.library.variables.variables import Variable
 from headrace.ops.flow import identities as flow

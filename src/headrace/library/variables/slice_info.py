@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.codec import protos as pb
+from headrace.graph.export_scopes import prefixed, without_prefix
 
 __all__: list[str] = []
 
@@ -55,14 +56,3 @@ class SaveSliceInfo:
             var_offset=self.var_offset,
             var_shape=self.var_shape,
         )
-
-
-def prefixed(name: str, scope: str | None) -> str:
-    """`name` inside `scope`."""
-    return f"{scope.rstrip('/')}/{name}" if scope else name
-
-
-def without_prefix(name: str, scope: str | None) -> str:
-    """`name` as it is seen from inside `scope`."""
-    prefix = f"{scope.rstrip('/')}/" if scope else ""
-    return name.removeprefix(prefix)

@@ -20,13 +20,13 @@ from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.graph.convert import convert, register_tensor_conversion_function
+from headrace.graph.export_scopes import prefixed, without_prefix
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.names import init_scope, name_scope
 from headrace.graph.registry import get as op_spec
 from headrace.graph.tensor import Tensor
 from headrace.library.variables import assigning
 from headrace.library.variables.slice_info import SaveSliceInfo as _SliceInfo
-from headrace.library.variables.slice_info import prefixed, without_prefix
 from headrace.library.variables.variable_creation import Created
 from headrace.library.variables.variable_init import guarded, initialized_value
 from headrace.ops.flow import identities as flow

@@ -16,6 +16,7 @@ from headrace.base import dtypes, nest
 from headrace.base.shapes import Shape, TensorShape
 from headrace.graph import flow_nodes as nodes
 from headrace.graph import scopes
+from headrace.graph.collections import GraphKeys
 from headrace.graph.const_value import constant_value
 from headrace.graph.control_flow import CondContext
 from headrace.graph.convert import convert
@@ -77,14 +78,19 @@ def cond(
         for tensor in (no, yes, if_true, if_false, pred):
             graph.prevent_fetching(tensor.op)
         with graph._mutation_lock():  # nodes get other inputs when they are in a branch
-            shown, true_flat = _branch(CondContext(graph, pred, if_true, 1), true_fn, "true_fn")
-            other, false_flat = _branch(CondContext(graph, pred, if_false, 0), false_fn, "false_fn")
+            yes_context = CondContext(graph, pred, if_true, 1)
+            shown, true_flat = _branch(yes_context, true_fn, "true_fn")
+            no_context = CondContext(graph, pred, if_false, 0)
+            other, false_flat = _branch(no_context, false_fn, "false_fn")
         if not strict:
             shown, other = _unpacked(shown), _unpacked(other)
         nest.assert_same_structure(shown, other)
         if not true_flat:
             raise ValueError("true_fn and false_fn must return at least one result")
         shown = _merged(shown, other, true_flat, false_flat)
+        if yes_context.outer is None:
+            for context in (yes_context, no_context):
+                graph.add_to_collection(GraphKeys.COND_CONTEXT, context)
         return shown if strict else _unpacked(shown)
 
 
@@ -227,6 +233,8 @@ def while_loop(
         )
         with context.graph._mutation_lock():  # nodes get inputs that are made later
             result = _loop(context, cond, body, loop_vars, shape_invariants)
+        if context.outer is None:
+            context.graph.add_to_collection(GraphKeys.WHILE_CONTEXT, context)
         if limit is not None:
             return result[1]
         return result[0] if len(context.exits) == 1 and not return_same_structure else result

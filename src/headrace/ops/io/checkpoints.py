@@ -18,7 +18,7 @@ import numpy as np
 from headrace.base import errors, shapes
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import NEVER_FOLDED, POLLS, STATEFUL, TAKES_REFS
+from headrace.base.traits import CHECKPOINT, NEVER_FOLDED, POLLS, STATEFUL, TAKES_REFS
 from headrace.codec.ordered import WHOLE
 from headrace.codec.slice_specs import SliceSpec, parsed
 from headrace.graph.registry import op
@@ -118,7 +118,7 @@ def _spec_for(spec: str, array: Array) -> SliceSpec | None:
     inputs="prefix: string; tensor_names: string; shape_and_slices: string; tensors: dtypes",
     attrs="dtypes: list(type) >= 1",
     shape=_save_shape("tensor_names", "shape_and_slices", "dtypes"),
-    traits={STATEFUL, TAKES_REFS, POLLS},
+    traits={STATEFUL, TAKES_REFS, POLLS, CHECKPOINT},
     differentiable=False,
 )
 def save_v2(
@@ -187,7 +187,7 @@ def _save_v1(
     inputs="filename: string; tensor_names: string; data: T",
     attrs="T: list(type) >= 1",
     shape=_save_shape("tensor_names", "", "T"),
-    traits={STATEFUL, TAKES_REFS, POLLS},
+    traits={STATEFUL, TAKES_REFS, POLLS, CHECKPOINT},
     differentiable=False,
 )
 def save(
@@ -208,7 +208,7 @@ def save(
     inputs="filename: string; tensor_names: string; shapes_and_slices: string; data: T",
     attrs="T: list(type) >= 1",
     shape=_save_shape("tensor_names", "shapes_and_slices", "T"),
-    traits={STATEFUL, TAKES_REFS, POLLS},
+    traits={STATEFUL, TAKES_REFS, POLLS, CHECKPOINT},
     differentiable=False,
 )
 def save_slices(
@@ -260,7 +260,7 @@ def _restore_v2_shapes(c: ShapeContext) -> list[Shape]:
     outputs="tensors: dtypes",
     attrs="dtypes: list(type) >= 1",
     shape=_restore_v2_shapes,
-    traits={STATEFUL, POLLS},
+    traits={STATEFUL, POLLS, CHECKPOINT},
     differentiable=False,
 )
 def restore_v2(
@@ -367,7 +367,7 @@ def _restore_shape(c: ShapeContext) -> Shape:
     outputs="tensor: dt",
     attrs="dt: type; preferred_shard: int = -1",
     shape=_restore_shape,
-    traits={STATEFUL, POLLS},
+    traits={STATEFUL, POLLS, CHECKPOINT},
     differentiable=False,
 )
 def restore(ctx: KernelContext, file_pattern: Any, tensor_name: Any, *, dt: DType) -> Array:
@@ -393,7 +393,7 @@ def _restore_slice_shape(c: ShapeContext) -> Shape:
     outputs="tensor: dt",
     attrs="dt: type; preferred_shard: int = -1",
     shape=_restore_slice_shape,
-    traits={STATEFUL, POLLS},
+    traits={STATEFUL, POLLS, CHECKPOINT},
     differentiable=False,
 )
 def restore_slice(
@@ -421,7 +421,7 @@ def _merge_shape(c: ShapeContext) -> list[Shape]:
     inputs="checkpoint_prefixes: string; destination_prefix: string",
     attrs="delete_old_dirs: bool = true; allow_missing_files: bool = false",
     shape=_merge_shape,
-    traits={STATEFUL, POLLS},
+    traits={STATEFUL, POLLS, CHECKPOINT},
     differentiable=False,
 )
 def merge_v2_checkpoints(

@@ -21,10 +21,11 @@ from headrace.base import errors, text
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
+from headrace.graph.export_scopes import prefixed, without_prefix
 from headrace.graph.graph import Graph
-from headrace.library.variables.slice_info import prefixed, without_prefix
 from headrace.training import gfile, logging
 from headrace.training.global_step import global_step as value_of_step
+from headrace.training.meta_graph import export_meta_graph, register_proto_function
 from headrace.training.saver.builder import Builder
 from headrace.training.saver.checkpoint_management import (
     checkpoint_exists,
@@ -309,8 +310,6 @@ class Saver:
         save_debug_info: bool = False,
     ) -> Any:
         """The MetaGraphDef of the default graph and this saver, written to `filename` if one is given."""
-        from headrace.training.meta_graph import export_meta_graph
-
         return export_meta_graph(
             filename=filename,
             graph_def=scopes.get_default_graph().as_graph_def(add_shapes=True),
@@ -395,3 +394,6 @@ def all_saveable_objects(scope: str | None = None) -> list[Any]:
         *graph.get_collection(GraphKeys.GLOBAL_VARIABLES, scope),
         *graph.get_collection(GraphKeys.SAVEABLE_OBJECTS, scope),
     ]
+
+
+register_proto_function(GraphKeys.SAVERS, pb.SaverDef, Saver.to_proto, Saver.from_proto)

@@ -1,0 +1,46 @@
+"""Meta graphs imported together with the savers that they were exported with.
+
+Called by: programs.  Threads: as graph.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.training import logging
+from headrace.training.meta_graph import (
+    as_meta_graph,
+    import_scoped_meta_graph_with_return_elements,
+)
+from headrace.training.saver.saver import Saver, all_saveable_objects
+
+
+def import_meta_graph(
+    meta_graph_or_file: Any,
+    clear_devices: bool = False,
+    import_scope: str | None = None,
+    **kwargs: Any,
+) -> Saver | tuple[Saver | None, list[Any]] | None:
+    """Add the nodes and collections of a meta graph to the default graph; a saver, None if there are no variables.
+
+    meta_graph_or_file: a MetaGraphDef, or the name of a file that has one, binary or as text.  clear_devices: the nodes
+    are pinned nowhere.  import_scope: put before all names.  kwargs: input_map, return_elements (these are returned
+    beside the saver then) and others of `import_scoped_meta_graph`.
+    Raises OSError (no such file, or it is no meta graph), ValueError (unbound inputs), what `import_graph_def` does.
+    """
+    meta_graph = as_meta_graph(meta_graph_or_file)
+    variables, elements = import_scoped_meta_graph_with_return_elements(
+        meta_graph, clear_devices, import_scope=import_scope, **kwargs
+    )
+    saver: Saver | None = None
+    if meta_graph.HasField("saver_def"):
+        scope = import_scope
+        if variables:  # the scope had another name, if nodes were in it already
+            inside, variable = next(iter(variables.items()))
+            scope = variable.name.removesuffix(inside).rstrip("/")
+        saver = Saver(saver_def=meta_graph.saver_def, name=scope)
+    elif all_saveable_objects(scope=import_scope):
+        saver = Saver()
+    else:
+        logging.info("The meta graph has no variables: there is nothing that a saver could restore")
+    return saver if kwargs.get("return_elements") is None else (saver, elements or [])
