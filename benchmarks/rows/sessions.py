@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,19 @@ WORKERS = CLUSTER["worker"]
 CALLS = 200
 
 
-def _quiet(tf: Any) -> None:
-    tf.logging.set_verbosity(tf.logging.ERROR)
+def _quietly(measure: Callable[..., None]) -> Callable[..., None]:
+    """Measure without the notices of sessions; who comes after hears them again."""
+
+    @functools.wraps(measure)
+    def quiet(tf: Any, bench: Bench) -> None:
+        before = tf.logging.get_verbosity()
+        tf.logging.set_verbosity(tf.logging.ERROR)
+        try:
+            measure(tf, bench)
+        finally:
+            tf.logging.set_verbosity(before)
+
+    return quiet
 
 
 def _median_s(step: Any, seconds: float) -> float:
@@ -34,9 +47,9 @@ def _median_s(step: Any, seconds: float) -> float:
 
 
 @row("a step of MonitoredTrainingSession, default hooks: more than a bare session's", faster=5)
+@_quietly
 def monitored_step(tf: Any, bench: Bench) -> None:
     """Counts of steps a second, summaries and checkpoints are asked whether they are due; they are not meanwhile."""
-    _quiet(tf)
     count = tf.assign_add(tf.train.get_or_create_global_step(), 1)
     with tempfile.TemporaryDirectory() as directory:
         with tf.train.MonitoredTrainingSession(
@@ -66,9 +79,9 @@ def monitored_step(tf: Any, bench: Bench) -> None:
         )
     ],
 )
+@_quietly
 def synchronous_sgd(tf: Any, bench: Bench) -> None:
     """Steps of both workers; the means of both gradients are applied, and nobody begins a step before."""
-    _quiet(tf)
     image_batch, label_batch = mlp.batch()
     with ExitStack() as stack:
         steps, losses = [], []
@@ -106,9 +119,9 @@ def synchronous_sgd(tf: Any, bench: Bench) -> None:
 
 
 @row("start of a session from a checkpoint of 20 variables, 1 MB", faster=2)
+@_quietly
 def recovered_session(tf: Any, bench: Bench) -> None:
     """The graph is there; a session is made and its variables are restored, a step is run."""
-    _quiet(tf)
     for n in range(20):
         tf.get_variable(f"v{n}", [12_800], initializer=tf.constant_initializer(float(n)))
     count = tf.assign_add(tf.train.get_or_create_global_step(), 1)

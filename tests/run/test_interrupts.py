@@ -91,6 +91,10 @@ class AtLine:
                 handle = signal.getsignal(signal.SIGINT)
                 assert callable(handle)
                 handle(signal.SIGINT, frame)  # as the system does, but with this function's caller
+                sys.settrace(
+                    None
+                )  # what is put off comes to where this would run, else: also to where none is heard
+                return None
         return self
 
 
