@@ -34,8 +34,8 @@ GRAPHS = [
     ("examples/preloaded.py", "build(*training_set(), 2, 4)"),
     ("examples/digits_cnn.py", "build()"),
     (f"{DEMO}.loader", "pipeline(['a.csv', 'b.csv'], 3)"),
-    (f"{DEMO}.trainer", f"build({CLUSTER}, 0, 50, 0.01, 1000)"),
-    (f"{DEMO}.trainer", f"build({CLUSTER}, 1, 32, 0.001, 10)"),
+    (f"{DEMO}.trainer", f"build({CLUSTER}, 0, 50, 0.01, 1000, 0)"),
+    (f"{DEMO}.trainer", f"build({CLUSTER}, 1, 32, 0.001, 10, 0)"),
     (f"{DEMO}.evaluate", "network(tf.placeholder(tf.float32, [None, 64], name='pixels'))"),
 ]
 """(file or module, what to call in it): the graph it returns, or the default graph it built into."""

@@ -541,8 +541,7 @@ class Session(BaseSession):
         *,
         security: Security | None = None,
     ) -> None:
-        """Empty containers (the default one if none is named) on every task of a cluster, and close
-        all sessions of the master at `target`.
+        """Empty containers (the default one if none is named) on every task; close the sessions of the master there.
 
         Without a target it closes all local sessions of this process, whose containers are their own.
         Raises TypeError, NotFound (a target that is none), connection errors.
@@ -551,6 +550,7 @@ class Session(BaseSession):
             raise TypeError(
                 f"Expected binary or unicode string, got {target!r:.60}: that is no target"
             )
+        named = list(containers or ())
         target = target.decode() if isinstance(target, bytes) else target
         if not target or target == "local":
             from headrace.client.local import reset as reset_local
@@ -559,7 +559,7 @@ class Session(BaseSession):
             return
         from headrace.client.reset import reset
 
-        reset(target, list(containers or ()), config, security)
+        reset(target, named, config, security)
 
 
 class InteractiveSession(BaseSession):
