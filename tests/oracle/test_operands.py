@@ -25,6 +25,9 @@ from tests.ops.test_operands import good_operands, little_memory, shown, with_gr
 
 MOST, MOST_GRADIENTS, HOSTILE_ROWS = 30, 24, 1
 OF_GRAPPLER = "_"  # ops whose names begin so are made by TensorFlow's optimizer, not by users
+OF_CLIENT = (
+    "GetSessionHandle",
+)  # what is fetched is an object of the client's (tests/client/test_session_handles.py)
 Outcome = tuple[Any, ...]
 
 # Ops, as a pattern of names, and why their outcomes may be others.
@@ -128,9 +131,11 @@ def cases(ask: Asked, most: int, hostile_for: Collection[str] = ()) -> list[Case
     """A case for each recipe, with our outcomes; of hostile operands for the ops of these names, if there are any."""
     found = []
     for spec in every_op():
-        if spec.name == "GetSessionHandle":  # fetched, it is an object of the client's
-            continue
-        if not spec.name.startswith(OF_GRAPPLER) and (not hostile_for or spec.name in hostile_for):
+        if (
+            spec.name not in OF_CLIENT
+            and not spec.name.startswith(OF_GRAPPLER)
+            and (not hostile_for or spec.name in hostile_for)
+        ):
             for recipe in recipes(spec, most):
                 with hr.Graph().as_default():
                     for case, session, fed, wanted in ask(recipe):

@@ -9,7 +9,7 @@ import pytest
 
 import headrace as tf
 from headrace.codec import protos as pb
-from headrace.training import meta_graph
+from headrace.training import meta_graph, meta_graph_import
 
 
 def model() -> tf.Tensor:
@@ -92,7 +92,9 @@ def test_what_a_scope_holds_is_exported_by_itself() -> None:
         with pytest.raises(ValueError, match=r"unbound inputs: \$unbound_inputs_x"):
             tf.train.import_meta_graph(exported)
         given = {"$unbound_inputs_x": tf.constant([10.0, 20.0])}
-        found = meta_graph.import_scoped_meta_graph(exported, import_scope="s", input_map=given)
+        found = meta_graph_import.import_scoped_meta_graph(
+            exported, import_scope="s", input_map=given
+        )
         assert [*found] == ["v:0"]
         session.run(tf.global_variables_initializer())
         (out,) = tf.get_collection("out")
@@ -134,7 +136,7 @@ def test_text_files_and_files_that_are_none(tmp_path: Path) -> None:
     with tf.Graph().as_default():
         tf.constant(1.0, name="c")
         written = tf.train.export_meta_graph(str(path), as_text=True)
-    assert meta_graph.read_meta_graph_file(str(path)) == written
+    assert meta_graph_import.read_meta_graph_file(str(path)) == written
     with tf.Graph().as_default() as graph:
         assert tf.train.import_meta_graph(str(path)) is None
         assert [op.name for op in graph.get_operations()] == ["c"]
@@ -155,3 +157,23 @@ def test_elements_are_returned_beside_the_saver() -> None:
         saver, (element,) = tf.train.import_meta_graph(exported, return_elements=["c:0"])
         assert saver is None
         assert element.name == "c:0"
+
+
+def test_a_damaged_collection_is_named() -> None:
+    with tf.Graph().as_default():
+        tf.get_variable("v", initializer=1.0)
+        exported = tf.train.export_meta_graph()
+    exported.collection_def["variables"].bytes_list.value.append(b"\xff damaged")
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=r"'variables'.*no VariableDef"):
+        tf.train.import_meta_graph(exported)
+
+
+def test_a_saver_without_variables_of_its_own_follows_its_scope() -> None:
+    with tf.Graph().as_default():
+        tf.get_variable("v", initializer=1.0)
+        saver_def = tf.train.Saver().saver_def
+        exported = tf.train.export_meta_graph(saver_def=saver_def, collection_list=[])
+    with tf.Graph().as_default():
+        savers = [tf.train.import_meta_graph(exported, import_scope="s") for _ in range(2)]
+        names = [saver.saver_def.save_tensor_name for saver in savers]
+    assert names == ["s/save/control_dependency:0", "s_1/save/control_dependency:0"]

@@ -1,31 +1,30 @@
 """Meta graphs: a graph with its collections and the names of its saver's nodes, as a message and as a file.
 
-A collection is written in the way that its first value asks for: those with a row in `_KINDS` as messages of their own,
+A collection is written in the way that its first value asks for: those with a row in `KINDS` as messages of their own,
 numbers as they are, everything else by the names of nodes and tensors.  What a name scope contains can be exported and
 imported by itself; inputs from outside it are unbound then, to be given by `input_map`.
-Called by: training.saver, programs.  Threads: as graph.
+Called by: training.saver, training.meta_graph_import, training.summary_writer, programs.  Threads: as graph.
 Source of the format: files and messages that TensorFlow 2.21 writes.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from google.protobuf import text_format
-from google.protobuf.message import DecodeError
 
 from headrace.base import text
-from headrace.base.traits import CHECKPOINT, ENTER
+from headrace.base.traits import CHECKPOINT
 from headrace.base.version import VERSION
 from headrace.codec import protos as pb
 from headrace.graph import context_protos, scopes
 from headrace.graph.attrs import to_proto as attr_proto
 from headrace.graph.collections import GraphKeys
-from headrace.graph.export_scopes import prefixed, without_prefix
+from headrace.graph.export_scopes import without_prefix
 from headrace.graph.graph import Graph
-from headrace.graph.graphdef import import_graph_def, op_def
+from headrace.graph.graphdef import op_def
 from headrace.graph.registry import MISSING, OPS, traits_of
 from headrace.library.variables.variables import Variable
 from headrace.run.checkpoints.writing import write_file
@@ -47,8 +46,8 @@ class Kind(NamedTuple):
     from_proto: Callable[..., Any]
 
 
-_KINDS: dict[str, Kind] = {}
-_VARIABLES = (
+KINDS: dict[str, Kind] = {}
+VARIABLES = (
     GraphKeys.GLOBAL_VARIABLES,
     GraphKeys.TRAINABLE_VARIABLES,
     GraphKeys.MOVING_AVERAGE_VARIABLES,
@@ -72,18 +71,18 @@ def register_proto_function(
     for name, function in (("to_proto", to_proto), ("from_proto", from_proto)):
         if not callable(function):
             raise TypeError(f"{name} must be callable, and is {function!r:.80}")
-    if collection_name in _KINDS:
+    if collection_name in KINDS:
         raise KeyError(f"the collection {collection_name!r} has functions for its messages already")
     assert to_proto is not None
     assert from_proto is not None
-    _KINDS[collection_name] = Kind(proto_type, to_proto, from_proto)
+    KINDS[collection_name] = Kind(proto_type, to_proto, from_proto)
 
 
 def _written(value: Any, export_scope: str | None = None) -> Any:
     return value.to_proto(export_scope)
 
 
-for _name in _VARIABLES:
+for _name in VARIABLES:
     register_proto_function(_name, pb.VariableDef, _written, Variable.from_proto)
 register_proto_function(
     GraphKeys.QUEUE_RUNNERS, pb.QueueRunnerDef, _written, QueueRunner.from_proto
@@ -155,9 +154,9 @@ def export_scoped_meta_graph(
     collection_list: Any = None,
 ) -> tuple[pb.MetaGraphDef, dict[str, Any]]:
     """As `export_meta_graph`; and the variables inside the scope by their names from there."""
-    graph = _graph(graph)
+    graph = graph_of(graph)
     given = graph.as_graph_def(add_shapes=True) if graph_def is None else graph_def
-    _check_message("graph_def", given, "GraphDef")
+    check_message("graph_def", given, "GraphDef")
     excluded = _nodes_of_other_savers(given, saver_def) if clear_extraneous_savers else set()
     nodes = pb.GraphDef(versions=given.versions)
     if hasattr(given, "library") and given.HasField("library"):
@@ -209,14 +208,14 @@ def create_meta_graph_def(
     strip_default_attrs: bool = False,
 ) -> pb.MetaGraphDef:
     """The MetaGraphDef of nodes that are chosen already.  Raises TypeError (messages of other types)."""
-    graph = _graph(graph)
+    graph = graph_of(graph)
     found = pb.MetaGraphDef()
     if meta_info_def is not None:
-        _check_message("meta_info_def", meta_info_def, "MetaInfoDef")
+        check_message("meta_info_def", meta_info_def, "MetaInfoDef")
         found.meta_info_def.MergeFromString(meta_info_def.SerializeToString())
     if graph_def is None:
         graph_def = graph.as_graph_def(add_shapes=True)
-    _check_message("graph_def", graph_def, "GraphDef")
+    check_message("graph_def", graph_def, "GraphDef")
     found.graph_def.MergeFromString(graph_def.SerializeToString())
     info = found.meta_info_def
     if strip_default_attrs:
@@ -225,7 +224,7 @@ def create_meta_graph_def(
         info.stripped_op_list.CopyFrom(stripped_op_list_for_graph(found.graph_def))
     info.tensorflow_version = VERSION
     if saver_def is not None:
-        _check_message("saver_def", saver_def, "SaverDef")
+        check_message("saver_def", saver_def, "SaverDef")
         found.saver_def.MergeFromString(saver_def.SerializeToString())
     keys = graph.get_all_collection_keys() if collection_list is None else collection_list
     kept = {GraphKeys.SAVERS: _kept_savers(graph, saver_def)} if clear_extraneous_savers else {}
@@ -236,14 +235,14 @@ def create_meta_graph_def(
     return found
 
 
-def _graph(graph: Any) -> Graph:
+def graph_of(graph: Any) -> Graph:
     found = scopes.get_default_graph() if graph is None else graph
     if not isinstance(found, Graph):
         raise TypeError(f"graph must be a tf.Graph, and is a {type(found).__name__}")
     return found
 
 
-def _check_message(name: str, value: Any, kind: str) -> None:
+def check_message(name: str, value: Any, kind: str) -> None:
     if getattr(getattr(value, "DESCRIPTOR", None), "name", None) != kind:
         raise TypeError(f"{name} must be of type {kind}. Received type: {type(value)}.")
 
@@ -345,7 +344,7 @@ def add_collection_def(
         return
     name = key.decode() if isinstance(key, bytes) else key
     values = (
-        _graph(graph).get_collection_ref(key) if override_contents is None else override_contents
+        graph_of(graph).get_collection_ref(key) if override_contents is None else override_contents
     )
     values = [v for v in values if _is_written(v, export_scope, exclude_nodes or ())]
     found = pb.CollectionDef()
@@ -374,7 +373,7 @@ def _is_written(value: Any, scope: str | None, excluded: Collection[str]) -> boo
 
 
 def _fill(found: pb.CollectionDef, key: str, values: list[Any], scope: str | None) -> None:
-    kind = _KINDS.get(key)
+    kind = KINDS.get(key)
     if kind is not None:
         for value in values:
             message = kind.to_proto(value, export_scope=scope)
@@ -397,162 +396,3 @@ def _fill(found: pb.CollectionDef, key: str, values: list[Any], scope: str | Non
 def _write(filename: Any, found: pb.MetaGraphDef, as_text: bool) -> None:
     content = text_format.MessageToString(found).encode() if as_text else found.SerializeToString()
     write_file(os.fsencode(text.path_to_str(filename)), [content], ANYWHERE)
-
-
-# -- importing ----------------------------------------------------------------------------------
-
-
-def read_meta_graph_file(filename: Any) -> pb.MetaGraphDef:
-    """The MetaGraphDef in a file, binary or text.  Raises OSError (no such file, or it has none)."""
-    path = text.path_to_str(filename)
-    try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except FileNotFoundError:
-        raise OSError(f"File does not exist. Received: {path}.") from None
-    found = pb.MetaGraphDef()
-    try:
-        found.ParseFromString(content)
-        return found
-    except DecodeError:
-        pass
-    try:
-        text_format.Merge(content.decode(), found)
-    except (text_format.ParseError, UnicodeDecodeError) as error:
-        raise OSError(f"Cannot parse file {path}: {error}.") from None
-    return found
-
-
-def import_scoped_meta_graph(
-    meta_graph_or_file: Any,
-    clear_devices: bool = False,
-    graph: Any = None,
-    import_scope: str | None = None,
-    input_map: Mapping[str, Any] | None = None,
-    unbound_inputs_col_name: str | None = UNBOUND,
-    restore_collections_predicate: Callable[[str], bool] = lambda key: True,
-) -> dict[str, Any]:
-    """Add the nodes and collections of a meta graph; its variables by their names inside `import_scope`.
-
-    Raises ValueError (inputs that are neither inside nor in input_map), and what `import_graph_def` does.
-    """
-    return import_scoped_meta_graph_with_return_elements(
-        meta_graph_or_file,
-        clear_devices,
-        graph,
-        import_scope,
-        input_map,
-        unbound_inputs_col_name,
-        restore_collections_predicate,
-    )[0]
-
-
-def import_scoped_meta_graph_with_return_elements(
-    meta_graph_or_file: Any,
-    clear_devices: bool = False,
-    graph: Any = None,
-    import_scope: str | None = None,
-    input_map: Mapping[str, Any] | None = None,
-    unbound_inputs_col_name: str | None = UNBOUND,
-    restore_collections_predicate: Callable[[str], bool] = lambda key: True,
-    return_elements: Iterable[str] | None = None,
-) -> tuple[dict[str, Any], list[Any] | None]:
-    """As `import_scoped_meta_graph`; and what the names `return_elements` became."""
-    meta_graph = as_meta_graph(meta_graph_or_file)
-    _check_bound(meta_graph, unbound_inputs_col_name, input_map or {})
-    graph = _graph(graph)
-    with graph.as_default():
-        scope = graph.unique_name(import_scope or "", mark_as_used=False)
-        elements = import_graph_def(
-            _moved(meta_graph.graph_def, scope, clear_devices),
-            name=scope,
-            input_map=input_map,
-            return_elements=return_elements,
-            producer_op_list=meta_graph.meta_info_def.stripped_op_list,
-        )
-        variables: dict[bytes, Any] = {}
-        for key, collection in sorted(meta_graph.collection_def.items()):
-            if key != unbound_inputs_col_name and restore_collections_predicate(key):
-                for value in _values(key, collection, scope, graph, variables):
-                    graph.add_to_collection(key, value)
-        found = graph.get_collection(GraphKeys.GLOBAL_VARIABLES, scope=scope or None)
-    return {without_prefix(variable.name, scope): variable for variable in found}, elements
-
-
-def as_meta_graph(meta_graph_or_file: Any) -> pb.MetaGraphDef:
-    """A MetaGraphDef of ours: of one of anybody's, or in a file."""
-    if isinstance(meta_graph_or_file, pb.MetaGraphDef):
-        return meta_graph_or_file
-    if hasattr(meta_graph_or_file, "SerializeToString"):
-        _check_message("meta_graph_or_file", meta_graph_or_file, "MetaGraphDef")
-        return pb.MetaGraphDef.FromString(meta_graph_or_file.SerializeToString())
-    return read_meta_graph_file(meta_graph_or_file)
-
-
-def _check_bound(meta_graph: pb.MetaGraphDef, key: str | None, given: Mapping[str, Any]) -> None:
-    if not key or key not in meta_graph.collection_def:
-        return
-    names = {name.decode() for name in meta_graph.collection_def[key].bytes_list.value}
-    missing = sorted(names - {*given})
-    if missing:
-        raise ValueError(
-            f"Graph contains unbound inputs: {','.join(missing)}. Must provide these inputs through input_map."
-        )
-
-
-def _moved(graph_def: pb.GraphDef, scope: str, clear_devices: bool) -> pb.GraphDef:
-    """The nodes as they are to be imported: loops inside `scope` are others than those outside."""
-    enters = [n for n, node in enumerate(graph_def.node) if scope and ENTER in traits_of(node.op)]
-    if not enters and not clear_devices:
-        return graph_def
-    moved = pb.GraphDef()
-    moved.CopyFrom(graph_def)
-    for index in enters:
-        name = moved.node[index].attr["frame_name"]
-        name.s = prefixed(name.s.decode(), scope).encode()
-    if clear_devices:
-        for node in moved.node:
-            node.device = ""
-    return moved
-
-
-def _values(
-    key: str, collection: pb.CollectionDef, scope: str, graph: Graph, variables: dict[bytes, Any]
-) -> Iterable[Any]:
-    """The values of a collection.  variables: those made so far, each is one object in all its collections."""
-    field = collection.WhichOneof("kind")
-    if field is None:
-        logging.error("Cannot identify data type for collection %s. Skipping.", key)
-        return
-    values = getattr(collection, field).value
-    kind = _KINDS.get(key)
-    if kind is not None and field == "bytes_list":
-        made = variables if key in _VARIABLES else {}
-        for value in values:
-            if value not in made:
-                made[value] = kind.from_proto(
-                    kind.message.FromString(value), import_scope=scope or None
-                )
-            yield made[value]
-    elif kind is not None and key in _VARIABLES:
-        logging.warning(
-            "The collection %s of the meta graph is not imported: it is a %s, as TensorFlow wrote it before 1.0, and "
-            "has no initializers",
-            key,
-            field,
-        )
-    elif field == "node_list":
-        for value in values:
-            yield graph.as_graph_element(prefixed(value, scope))
-    elif field == "bytes_list":
-        for value in values:
-            yield prefixed(_text(value), scope) if scope else value
-    else:
-        yield from values
-
-
-def _text(value: bytes) -> Any:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value

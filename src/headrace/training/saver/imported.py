@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.training import logging
-from headrace.training.meta_graph import (
+from headrace.training.meta_graph import graph_of
+from headrace.training.meta_graph_import import (
     as_meta_graph,
     import_scoped_meta_graph_with_return_elements,
 )
@@ -29,17 +30,15 @@ def import_meta_graph(
     Raises OSError (no such file, or it is no meta graph), ValueError (unbound inputs), what `import_graph_def` does.
     """
     meta_graph = as_meta_graph(meta_graph_or_file)
-    variables, elements = import_scoped_meta_graph_with_return_elements(
-        meta_graph, clear_devices, import_scope=import_scope, **kwargs
+    # The scope has another name if there are nodes in it already.
+    scope = graph_of(kwargs.get("graph")).unique_name(import_scope or "", mark_as_used=False)
+    _, elements = import_scoped_meta_graph_with_return_elements(
+        meta_graph, clear_devices, import_scope=scope, **kwargs
     )
     saver: Saver | None = None
     if meta_graph.HasField("saver_def"):
-        scope = import_scope
-        if variables:  # the scope had another name, if nodes were in it already
-            inside, variable = next(iter(variables.items()))
-            scope = variable.name.removesuffix(inside).rstrip("/")
         saver = Saver(saver_def=meta_graph.saver_def, name=scope)
-    elif all_saveable_objects(scope=import_scope):
+    elif all_saveable_objects(scope=scope):
         saver = Saver()
     else:
         logging.info("The meta graph has no variables: there is nothing that a saver could restore")
