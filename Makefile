@@ -10,6 +10,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := -m pip --quiet --disable-pip-version-check install
 TENSORFLOW := tensorflow-cpu==2.21.*
+TF_SLIM := tf-slim==1.1.*
+# tf-slim's layers are made of it; it asks for the package named tensorflow, which tensorflow-cpu stands for.
+TF_KERAS := tf-keras==2.21.*
 # Its generated code runs with protobuf 6.30 to 7.x; pyproject.toml says the same.
 PROTOC := grpcio-tools==1.72.2
 
@@ -25,7 +28,7 @@ NUMERIC := tests/ops tests/plan tests/training tests/run/test_worker_pool.py tes
 KERNEL ?= Haswell
 VECTORS := import numpy._core._multiarray_umath as m; print(*(f for f in m.__cpu_dispatch__ if m.__cpu_features__[f]))
 
-.PHONY: demo test test-kernels check bench bench-scaling fuzz soak protos oracle clean
+.PHONY: demo test test-kernels check bench bench-scaling fuzz mutate soak large protos oracle clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed
@@ -54,6 +57,10 @@ bench: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
 bench-scaling: $(VENV)/installed-plots $(HEADRACE_ORACLE_PYTHON)
 	@$(BIN)/python -m benchmarks.scaling $(ARGS)
 
+# Kernels of ops drawn at random, changed in one place at a time; ARGS="--seed 3 --ops 200 --verbose".
+mutate: $(VENV)/installed-dev
+	@$(BIN)/python -m tests.mutation $(ARGS)
+
 # Until stopped, or until something fails; ARGS="--help" tells how to choose.
 fuzz: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.fuzz $(ARGS)
@@ -61,6 +68,10 @@ fuzz: $(VENV)/installed-dev
 # Ten minutes of chaos, a thousand starts and stops, the contract over bad connections; ARGS="--help" tells how to choose.
 soak: $(VENV)/installed-dev
 	@$(BIN)/python -m tests.soak $(ARGS)
+
+# Checkpoints of more than 2 GB, each way with TensorFlow: ten minutes, 7 GB of memory, 10 GB of disk.
+large: $(VENV)/installed-dev $(HEADRACE_ORACLE_PYTHON)
+	@$(BIN)/python -m tests.large $(ARGS)
 
 protos: $(VENV)/installed-dev .protoc/installed
 	.protoc/bin/python scripts/protos.py
@@ -95,7 +106,8 @@ $(CURDIR)/.oracle/bin/python:
 	@echo "installing $(TENSORFLOW) into .oracle (1.6 GB, a few minutes)"
 	@rm -rf .oracle .oracle.part
 	@$(PYTHON) -m venv .oracle.part
-	@.oracle.part/bin/python $(PIP) '$(TENSORFLOW)'
+	@.oracle.part/bin/python $(PIP) '$(TENSORFLOW)' '$(TF_SLIM)'
+	@.oracle.part/bin/python $(PIP) --no-deps '$(TF_KERAS)'
 	@mv .oracle.part .oracle
 
 .protoc/installed:

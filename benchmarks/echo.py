@@ -1,7 +1,10 @@
-"""The other end of the round trips that floors measure: `python -m benchmarks.echo tcp|frames|bulk|grpc`.
+"""The other end of the round trips that floors measure.
+
+    python -m benchmarks.echo tcp|frames|bulk|grpc
+    python -m benchmarks.echo relay PORT...
 
 Writes its port on a line, sends back what it receives (bulk: so many bytes as it is asked for; frames: a scalar in a
-frame, for each frame), and ends with its stdin.
+frame, for each frame; relay: what all those at these ports of the loopback answer to it), and ends with its stdin.
 """
 
 from __future__ import annotations
@@ -26,6 +29,20 @@ def tcp() -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while message := connection.recv(65536):
             connection.sendall(message)
+
+
+def relay(*ports: str) -> None:
+    """One connection; a message goes to all before an answer of any is read."""
+    others = [socket.create_connection(("127.0.0.1", int(port))) for port in ports]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(listener.getsockname()[1], flush=True)
+        connection, _ = listener.accept()
+    for each in (connection, *others):
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while message := connection.recv(65536):
+        for other in others:
+            other.sendall(message)
+        connection.sendall(b"".join([other.recv(65536) for other in others]))
 
 
 def frames() -> None:
@@ -82,4 +99,5 @@ def grpc() -> None:
 
 if __name__ == "__main__":
     end_with_stdin()
-    {"tcp": tcp, "frames": frames, "bulk": bulk, "grpc": grpc}[sys.argv[1]]()
+    kinds = {"tcp": tcp, "frames": frames, "bulk": bulk, "grpc": grpc, "relay": relay}
+    kinds[sys.argv[1]](*sys.argv[2:])

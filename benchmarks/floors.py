@@ -98,17 +98,23 @@ def _tcp_round_trip(bench: Bench) -> None:
             bench.time(step)
 
 
+def _servers(stack: ExitStack, count: int, *kind: str) -> list[int]:
+    """The ports of so many servers of a kind of `benchmarks.echo`, a process each."""
+    command = [sys.executable, "-m", "benchmarks.echo", *kind]
+    servers = [stack.enter_context(process(command)) for _ in range(count)]
+    return [int(server.first_line(START_WITHIN_S)) for server in servers]
+
+
+def _connected(stack: ExitStack, port: int) -> socket.socket:
+    """A connection to such a server."""
+    connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
 def _echoing(stack: ExitStack, kind: str, count: int) -> list[socket.socket]:
     """Connections to so many servers of a kind of `benchmarks.echo`, a process each."""
-    command = [sys.executable, "-m", "benchmarks.echo", kind]
-    servers = [stack.enter_context(process(command)) for _ in range(count)]
-    connections = []
-    for server in servers:
-        address = "127.0.0.1", int(server.first_line(START_WITHIN_S))
-        connection = stack.enter_context(socket.create_connection(address))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connections.append(connection)
-    return connections
+    return [_connected(stack, port) for port in _servers(stack, count, kind)]
 
 
 def _scatter(bench: Bench, count: int) -> None:
@@ -127,6 +133,26 @@ def _scatter(bench: Bench, count: int) -> None:
 def scattered(count: int) -> Floor:
     """A 64-byte message to each of so many processes, and then its reply from each."""
     return Floor(f"TCP to {count} at once", lambda bench: _scatter(bench, count))
+
+
+def _relay(bench: Bench, count: int) -> None:
+    with ExitStack() as stack:
+        ports = map(str, _servers(stack, count, "tcp"))
+        (relay,) = _servers(stack, 1, "relay", *ports)
+        connection = _connected(stack, relay)
+        size = count * len(MESSAGE)
+
+        def step() -> bytes:
+            connection.sendall(MESSAGE)
+            return connection.recv(size, socket.MSG_WAITALL)
+
+        bench.expect(step(), MESSAGE * count)
+        bench.time(step)
+
+
+def relayed(count: int) -> Floor:
+    """A 64-byte message to a process that sends it to so many others, and then all their replies in one."""
+    return Floor(f"TCP to {count} at once by way of another", lambda bench: _relay(bench, count))
 
 
 def _scatter_frames(bench: Bench, count: int) -> None:

@@ -31,6 +31,7 @@ class Library:
 
     def load(self) -> Any:
         """The module `tf`: graphs, sessions and ref variables, as in TensorFlow 1."""
+        os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # has the recurrent cells of TensorFlow 1
         tf = importlib.import_module(self.module)
         if self is TENSORFLOW:
             tf.disable_v2_behavior()

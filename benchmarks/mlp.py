@@ -44,8 +44,8 @@ def initial_layers() -> Layers:
     ]
 
 
-def train_step(layers: Layers, images: Array, labels: Array) -> float:
-    """Update the layers in place; returns the loss before the update."""
+def gradients(layers: Layers, images: Array, labels: Array, into: Layers) -> float:
+    """Write the gradients of the layers `into` arrays of their shapes; returns the loss."""
     signals = [images]
     for weights, bias in layers[:-1]:
         signals.append(np.maximum(signals[-1] @ weights + bias, 0))
@@ -58,12 +58,27 @@ def train_step(layers: Layers, images: Array, labels: Array) -> float:
     gradient[rows, labels] -= 1
     gradient /= len(labels)
 
-    for (weights, bias), signal in zip(reversed(layers), reversed(signals), strict=True):
-        of_weights, of_bias = signal.T @ gradient, gradient.sum(axis=0)
-        if signal is not images:
-            gradient = (gradient @ weights.T) * (signal > 0)
-        weights -= np.float32(LEARNING_RATE) * of_weights
-        bias -= np.float32(LEARNING_RATE) * of_bias
+    for at in reversed(range(len(layers))):
+        np.matmul(signals[at].T, gradient, out=into[at][0])
+        np.sum(gradient, axis=0, out=into[at][1])
+        if at:
+            gradient = (gradient @ layers[at][0].T) * (signals[at] > 0)
+    return loss
+
+
+def like(layers: Layers) -> Layers:
+    """Arrays of the same shapes."""
+    return [(np.empty_like(weights), np.empty_like(bias)) for weights, bias in layers]
+
+
+def train_step(layers: Layers, images: Array, labels: Array) -> float:
+    """Update the layers in place; returns the loss before the update."""
+    into = like(layers)
+    loss = gradients(layers, images, labels, into)
+    for ours, found in zip(layers, into, strict=True):
+        for variable, gradient in zip(ours, found, strict=True):
+            gradient *= np.float32(LEARNING_RATE)
+            variable -= gradient
     return loss
 
 

@@ -4,6 +4,7 @@
     bytes      time of a step between processes by the size of its tensor
     arrays     time of a local step by the size of its arrays, on one thread and on two
     nodes      time to build a graph, of its first run and of later ones, by its nodes
+    tasks      time of a step on N parameter servers, a process each: the first, and later ones that read and update
 
 Without a PLOT all of them; each has its own lines in README.md, so they may be measured one by one.
 The rows are those of the table, with other arguments.  Needs matplotlib (the extra `plots`; `make bench-scaling`
@@ -18,7 +19,7 @@ import datetime
 import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from benchmarks.libraries import LIBRARIES, Library
 from benchmarks.processes import ProcessFailed
 from benchmarks.report import shown
 from benchmarks.row import TIMES, Row, Unit
-from benchmarks.rows import TABLE
+from benchmarks.rows import TABLE, fanout
 
 RUNS = 3
 SECONDS = 0.4  # of timing, for each value of an argument
@@ -37,6 +38,7 @@ CLIENTS = [1, 2, 4, 8]
 SIZES = [4, 1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23, 1 << 26, 1 << 28]
 NODES = [10, 100, 1000, 10_000]
 THREADS = [1, 2]
+TASKS = [1, 2, 4, 8, 16, 32, 64]
 
 GRAY = "#808080"  # seen on white and on black, as the colours of the lines are
 COLORS = {"headrace": "#1f9d6b", "TensorFlow": "#e07b14"}
@@ -48,7 +50,8 @@ STYLES = ("-", "--", ":")
 class Series:
     """A row over the values of one of its arguments, `given` others.
 
-    label: what tells it from others beside it; panel: what is measured.
+    label: what tells it from others beside it; panel: what is measured.  sizes_cluster: the argument says how many
+    parameter servers there are.  most: values that a library is measured with, if it cannot do with all.
     """
 
     row: Row
@@ -57,6 +60,24 @@ class Series:
     values: Sequence[int]
     given: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
+    sizes_cluster: bool = False
+    most: Mapping[str, int] = field(default_factory=dict)
+
+    def measures(self, library: str, value: int) -> bool:
+        """Whether this library can be measured with that value."""
+        return value <= self.most.get(library, value)
+
+    def run(self, library: str, effort: Effort) -> dict[int, float]:
+        """The figure for each value that can be measured.  Raises ProcessFailed."""
+        values = [value for value in self.values if self.measures(library, value)]
+        given = [{self.argument: value, **self.given} for value in values]
+        if not self.sizes_cluster:
+            return dict(zip(values, run_series(self.row, library, effort, given), strict=True))
+        found = {}
+        for value, arguments in zip(values, given, strict=True):
+            sized = replace(self.row, cluster={**self.row.cluster, "ps": value})
+            (found[value],) = run_series(sized, library, effort, [arguments])
+        return found
 
     @property
     def title(self) -> str:
@@ -100,8 +121,10 @@ Medians = dict[tuple[str, int, str], float]
 """By title of the series, value of its argument, library."""
 
 
-def plots(clients: Sequence[int], sizes: Sequence[int], nodes: Sequence[int]) -> list[Plot]:
-    """What can be measured.  clients: how many; sizes: in bytes; nodes: how many."""
+def plots(
+    clients: Sequence[int], sizes: Sequence[int], nodes: Sequence[int], tasks: Sequence[int]
+) -> list[Plot]:
+    """What can be measured.  clients: how many; sizes: in bytes; nodes, tasks: how many."""
     sessions, queue = TABLE["sessions_on_one_variable"], TABLE["producers_and_consumers"]
     pairs = [count for count in clients if count % 2 == 0] or [2]
     by_clients = [
@@ -132,11 +155,21 @@ def plots(clients: Sequence[int], sizes: Sequence[int], nodes: Sequence[int]) ->
             ("build_graph", "built"), ("first_run", "run for the first time"), ("chain", "run again"),
         )
     ]  # fmt: skip
+    by_tasks = [
+        Series(
+            TABLE[f"fan_out_{name}_8"], panel, "tasks", tasks, sizes_cluster=True,
+            most={"TensorFlow": fanout.MOST_OF_TENSORFLOW},
+        )
+        for name, panel in (
+            ("read", "a scalar of each"), ("update", "each updated"), ("first", "the first step"),
+        )
+    ]  # fmt: skip
     return [
         Plot("clients", "Steps a second of all clients together", by_clients),
         Plot("bytes", "Time of a step between processes by the size of its tensor", by_size),
         Plot("arrays", "Time of a local step by the size of its arrays", by_array),
         Plot("nodes", "Time by the nodes of the graph", by_nodes),
+        Plot("tasks", "Time of a step by the number of parameter servers", by_tasks),
     ]
 
 
@@ -144,15 +177,16 @@ def measure(plot: Plot, libraries: Sequence[Library], effort: Effort) -> Medians
     """Medians of runs in turn, printed as they come.  Raises ProcessFailed."""
     medians: Medians = {}
     for series in plot.series:
-        arguments = [{series.argument: value, **series.given} for value in series.values]
-        runs: dict[str, list[list[float]]] = {library.name: [] for library in libraries}
+        runs: dict[str, list[dict[int, float]]] = {library.name: [] for library in libraries}
         for _ in range(effort.runs):
             for name, found in runs.items():
-                found.append(run_series(series.row, name, effort, arguments))
-        for index, value in enumerate(series.values):
+                found.append(series.run(name, effort))
+        for value in series.values:
             texts = []
             for name, found in runs.items():
-                median = statistics.median(figures[index] for figures in found)
+                if not series.measures(name, value):
+                    continue
+                median = statistics.median(figures[value] for figures in found)
                 medians[series.title, value, name] = median
                 texts.append(f"{name} {shown(median, series.row.unit)}")
             what = f"{series.title}, {argument_text(series, value)}"
@@ -202,9 +236,10 @@ def draw(plot: Plot, medians: Medians, libraries: Sequence[Library], path: Path)
     for axis, (title, panel) in zip(axes[0], plot.panels.items(), strict=True):
         for style, series in zip(STYLES, panel, strict=False):
             for library in libraries:
-                found = [medians[series.title, value, library.name] for value in series.values]
+                values = [each for each in series.values if series.measures(library.name, each)]
+                found = [medians[series.title, value, library.name] for value in values]
                 axis.plot(
-                    series.values, found, style, marker=MARKERS[library.name], markersize=4,
+                    values, found, style, marker=MARKERS[library.name], markersize=4,
                     color=COLORS[library.name], label=", ".join(filter(None, (library.name, series.label))),
                 )  # fmt: skip
         axis.set_title(title, fontsize=10)
@@ -257,13 +292,20 @@ def markdown(
     lines += ["| row | | " + " | ".join(heads) + " |", "|---|--:|" + "--:|" * len(heads)]
     for series in plot.series:
         for value in series.values:
-            got = [medians[series.title, value, name] for name in names]
-            cells = [shown(figure, series.row.unit) for figure in got]
+            got = [medians.get((series.title, value, name)) for name in names]
+            cells = [report.NONE if each is None else shown(each, series.row.unit) for each in got]
             if len(got) > 1:
-                cells.append(f"{report.three_digits(series.row.ratio(got[0], got[1]))}{TIMES}")
+                cells.append(ratio_text(series, *got))
             row = (series.title, argument_text(series, value), *cells)
             lines.append("| " + " | ".join(row) + " |")
     return "\n".join([*lines, "", "</details>"])
+
+
+def ratio_text(series: Series, ours: float | None, theirs: float | None) -> str:
+    """How many times better, where both were measured."""
+    if ours is None or theirs is None:
+        return report.NONE
+    return f"{report.three_digits(series.row.ratio(ours, theirs))}{TIMES}"
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -274,11 +316,12 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    names = [plot.name for plot in plots(CLIENTS, SIZES, NODES)]
+    names = [plot.name for plot in plots(CLIENTS, SIZES, NODES, TASKS)]
     add("plots", nargs="*", metavar="PLOT", help=f"some of {', '.join(names)}")
     add("--clients", type=positive, nargs="+", default=CLIENTS, metavar="N")
     add("--bytes", type=elements, nargs="+", default=SIZES, metavar="N", help="multiples of 4")
     add("--nodes", type=positive, nargs="+", default=NODES, metavar="N")
+    add("--tasks", type=positive, nargs="+", default=TASKS, metavar="N")
     add("--runs", type=positive, default=RUNS, metavar="N")
     add("--quick", action="store_true", help="a few calls each: does it work?")
     add("--only", choices=list(LIBRARIES), help="leave the other library out")
@@ -318,7 +361,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if warning := machine.busy():
         print(warning)
     effort = QUICK if args.quick else Effort(args.runs, SECONDS, WITHIN_S)
-    for plot in plots(args.clients, args.bytes, args.nodes):
+    for plot in plots(args.clients, args.bytes, args.nodes, args.tasks):
         if plot.name not in args.plots:
             continue
         try:

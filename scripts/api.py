@@ -12,8 +12,10 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "api.md"
-PACKAGES = ("headrace.distribute.cluster_resolver", "headrace.nn", "headrace.nn.rnn_cell")
-"""Public namespaces that are no single file beside the others."""
+ELSEWHERE = (
+    "base client codec contrib graph library ops plan python run serve tools training unmodified"
+).split()
+"""Folders that are no namespaces."""
 HEAD = """\
 # The public API
 
@@ -26,8 +28,13 @@ listed is not supported yet. Methods and attributes of the objects belong to the
 def namespaces() -> list[str]:
     """`headrace` and the public modules beneath it, by name."""
     folder = ROOT / "src" / "headrace"
-    files = [f"headrace.{path.stem}" for path in folder.glob("[a-z]*.py")]
-    return ["headrace", *sorted([*files, *PACKAGES])]
+    found = {"headrace"}
+    for path in folder.rglob("*.py"):
+        inside = path.relative_to(folder).with_suffix("").parts
+        is_public = path.name == "__init__.py" or path.name[0] != "_"
+        if is_public and inside[0] not in ELSEWHERE:
+            found.add(".".join(("headrace", *inside)).removesuffix(".__init__"))
+    return sorted(found)
 
 
 def section(name: str) -> str:

@@ -15,7 +15,9 @@ import headrace as tf
 from headrace.base.lazy import names_of
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "headrace"
-LAZY = sorted(p for p in PACKAGE.rglob("*.py") if "__getattr__, __dir__ =" in p.read_text())
+LAZY = sorted(
+    p for p in PACKAGE.rglob("*.py") if "__getattr__, __dir__ = _names_of(" in p.read_text()
+)
 STAYS_OUT = (
     "headrace.serve headrace.client headrace.plan headrace.training headrace.tools "
     "headrace.codec.protos.framework_pb2 headrace.codec.protos.config_pb2 google.protobuf.descriptor "
@@ -72,6 +74,25 @@ def test_a_step_loads_no_server_no_trace_and_no_partial_runs() -> None:
     assert [each for each in unwanted if each in loaded] == []
 
 
+def test_ops_that_few_programs_need_come_when_one_is_asked_for() -> None:
+    """A step of the others asks for none; whoever looks at all ops has all, and who asks for one that is not there."""
+    for asked in (
+        "OPS['Qr']",
+        "OPS.get('Qr')",
+        "'Qr' in OPS",
+        "'NoSuchOp' in OPS",
+        "len(OPS)",
+        "[*OPS]",
+    ):
+        before, after = python(
+            "import headrace as tf\n"
+            "from headrace.graph.registry import OPS\n"
+            "with tf.Session() as s: s.run(tf.zeros([2]) + 1.0)\n"
+            f"print(OPS.rest is not None); {asked}; print('Qr' in dict.keys(OPS))"
+        ).split()
+        assert (before, after) == ("True", "True"), asked
+
+
 def test_a_command_loads_nothing_of_the_other_commands() -> None:
     loaded = python("import sys, headrace.tools.main; print(*sys.modules)").split()
     assert {"headrace.tools.serve", "headrace.tools.demo.command"} <= {*loaded}
@@ -88,7 +109,7 @@ def test_the_lazy_names_are_those_that_type_checkers_see(path: Path) -> None:
         if source == module.__name__:
             wanted = importlib.import_module(f"{source}.{there}")
         else:
-            wanted = getattr(importlib.import_module(source), there)
+            wanted = getattr(__import__(source, fromlist=[there]), there)
         assert module.__getattr__(name) is wanted, name
         assert getattr(module, name) is wanted, name
     table = path.read_text().split("names_of(\n")[1].split("\n    )\n")[0]

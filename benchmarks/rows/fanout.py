@@ -1,7 +1,8 @@
 """Steps of a client on many tasks at once: N parameter servers, a process each, and the worker of the session.
 
 What such a step cannot do without is a message to each of them and one back: the floor sends all, then reads all.
-The second floor does the same with frames, which processes of Python take apart and answer with a scalar.
+The second floor does the same with frames, which processes of Python take apart and answer with a scalar; the third has
+what the step has besides, a client in a process of its own.
 TensorFlow is left out where its servers would not fit into this machine.
 """
 
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.floors import framed, scattered
+from benchmarks.floors import framed, relayed, scattered
 from benchmarks.row import Bench, RowFunction, row
 
 TASKS = (8, 16, 64)
@@ -77,7 +78,7 @@ for _tasks in TASKS:
         "cluster": {"ps": _tasks, "worker": 1},
         "tensorflow": _tasks <= MOST_OF_TENSORFLOW,
     }
-    _floors = [scattered(_tasks), framed(_tasks)]
+    _floors = [scattered(_tasks), framed(_tasks), relayed(_tasks)]
     row(f"a scalar of each of {_tasks} ps", floors=_floors, of_floor=READ_OF_FLOOR, **_where)(
         _of(read, _tasks)
     )

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks import mlp
+from benchmarks import in_step, mlp
 from benchmarks.row import Bench, Floor, Unit, row
 
 CLUSTER = {"ps": 1, "worker": 2}
@@ -74,9 +74,13 @@ def monitored_step(tf: Any, bench: Bench) -> None:
     faster=5,
     floors=[
         Floor(
+            "in step by hand, 3 processes that share memory",
+            lambda bench: in_step.measure(bench, WORKERS),
+        ),
+        Floor(
             "in NumPy by hand, 2 processes of one thread that do not wait for each other",
             lambda bench: mlp.by_hand_in_processes(bench, WORKERS),
-        )
+        ),
     ],
 )
 @_quietly

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import headrace as v1
-from headrace.base.missing import explaining as _explaining
+from headrace.base.lazy import names_of as _names_of
 from headrace.base.shapes import dimension_at_index, dimension_value
 from headrace.base.text import (
     as_bytes,
@@ -19,8 +19,18 @@ from headrace.base.text import (
     real_types,
 )
 
-if not TYPE_CHECKING:
-    __getattr__ = _explaining(__name__)
+if TYPE_CHECKING:
+    from headrace.training.forward_compatibility import (
+        forward_compatibility_horizon,
+        forward_compatible,
+    )
+else:
+    __getattr__, __dir__ = _names_of(
+        __name__,
+        {
+            "headrace.training.forward_compatibility": "forward_compatibility_horizon forward_compatible",
+        },
+    )
 
 __all__ = [
     "as_bytes",
@@ -31,6 +41,8 @@ __all__ = [
     "complex_types",
     "dimension_at_index",
     "dimension_value",
+    "forward_compatibility_horizon",
+    "forward_compatible",
     "integral_types",
     "path_to_str",
     "real_types",

@@ -8,6 +8,7 @@ from headrace.base.missing import explaining as _explaining
 from headrace.graph.graph_util import (
     convert_variables_to_constants,
     extract_sub_graph,
+    must_run_on_cpu,
     remove_training_nodes,
     tensor_shape_from_node_def_name,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "convert_variables_to_constants",
     "extract_sub_graph",
     "import_graph_def",
+    "must_run_on_cpu",
     "remove_training_nodes",
     "tensor_shape_from_node_def_name",
 ]

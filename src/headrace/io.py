@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.base.missing import explaining as _explaining
+from headrace.base.lazy import names_of as _names_of
 from headrace.library.parsing import (
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -60,22 +60,68 @@ from headrace.ops.io.serializing import (
     serialize_tensor,
 )
 from headrace.ops.string.byte_strings import decode_base64, decode_raw, encode_base64
+from headrace.training import gfile_functions as gfile
 from headrace.training.graph_files import write_graph
 from headrace.training.input import match_filenames_once
 
-if not TYPE_CHECKING:
-    __getattr__ = _explaining(__name__)
+if TYPE_CHECKING:
+    from headrace.ops.io.messages import decode_proto, encode_proto
+else:
+    __getattr__, __dir__ = _names_of(
+        __name__, {"headrace.ops.io.messages": "decode_proto encode_proto"}
+    )
 
 __all__ = [
-    "FixedLenFeature", "FixedLenSequenceFeature", "FixedLengthRecordReader", "IdentityReader",
-    "LMDBReader", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue",
-    "ReaderBase", "SparseFeature", "TFRecordCompressionType", "TFRecordOptions",
-    "TFRecordReader", "TFRecordWriter", "TextLineReader", "VarLenFeature", "WholeFileReader",
-    "decode_and_crop_jpeg", "decode_base64", "decode_bmp", "decode_compressed", "decode_csv",
-    "decode_gif", "decode_image", "decode_jpeg", "decode_json_example", "decode_png",
-    "decode_raw", "deserialize_many_sparse", "encode_base64", "encode_jpeg", "encode_png",
-    "extract_jpeg_shape", "is_jpeg", "match_filenames_once", "matching_files", "parse_example",
-    "parse_sequence_example", "parse_single_example", "parse_single_sequence_example",
-    "parse_tensor", "read_file", "serialize_many_sparse", "serialize_sparse",
-    "serialize_tensor", "tf_record_iterator", "write_file", "write_graph",
-]  # fmt: skip
+    "FixedLenFeature",
+    "FixedLenSequenceFeature",
+    "FixedLengthRecordReader",
+    "IdentityReader",
+    "LMDBReader",
+    "PaddingFIFOQueue",
+    "PriorityQueue",
+    "QueueBase",
+    "RandomShuffleQueue",
+    "ReaderBase",
+    "SparseFeature",
+    "TFRecordCompressionType",
+    "TFRecordOptions",
+    "TFRecordReader",
+    "TFRecordWriter",
+    "TextLineReader",
+    "VarLenFeature",
+    "WholeFileReader",
+    "decode_and_crop_jpeg",
+    "decode_base64",
+    "decode_bmp",
+    "decode_compressed",
+    "decode_csv",
+    "decode_gif",
+    "decode_image",
+    "decode_jpeg",
+    "decode_json_example",
+    "decode_png",
+    "decode_proto",
+    "decode_raw",
+    "deserialize_many_sparse",
+    "encode_base64",
+    "encode_jpeg",
+    "encode_png",
+    "encode_proto",
+    "extract_jpeg_shape",
+    "gfile",
+    "is_jpeg",
+    "match_filenames_once",
+    "matching_files",
+    "parse_example",
+    "parse_sequence_example",
+    "parse_single_example",
+    "parse_single_sequence_example",
+    "parse_tensor",
+    "read_file",
+    "serialize_many_sparse",
+    "serialize_sparse",
+    "serialize_tensor",
+    "tf_record_iterator",
+    "write_file",
+    "write_graph",
+]

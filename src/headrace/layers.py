@@ -39,6 +39,7 @@ from headrace.library.layers.dense import (
     dropout,
     flatten,
 )
+from headrace.library.layers.input_spec import InputSpec
 from headrace.library.layers.normalization import (
     batch_normalization,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "Dense",
     "Dropout",
     "Flatten",
+    "InputSpec",
     "Layer",
     "MaxPooling1D",
     "MaxPooling2D",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.base.missing import explaining as _explaining
+from headrace.base.lazy import names_of as _names_of
 from headrace.library.nn.losses import (
     Reduction,
     absolute_difference,
@@ -24,8 +24,12 @@ from headrace.library.nn.losses import (
     sparse_softmax_cross_entropy,
 )
 
-if not TYPE_CHECKING:
-    __getattr__ = _explaining(__name__)
+if TYPE_CHECKING:
+    from headrace.library.nn.replica_losses import mean_pairwise_squared_error
+else:
+    __getattr__, __dir__ = _names_of(
+        __name__, {"headrace.library.nn.replica_losses": "mean_pairwise_squared_error"}
+    )
 
 __all__ = [
     "Reduction",
@@ -40,6 +44,7 @@ __all__ = [
     "hinge_loss",
     "huber_loss",
     "log_loss",
+    "mean_pairwise_squared_error",
     "mean_squared_error",
     "sigmoid_cross_entropy",
     "softmax_cross_entropy",

@@ -15,18 +15,17 @@ if TYPE_CHECKING:
         TaggedRunMetadata,
     )
     from headrace.ops.io.summaries import (
-        all_v2_summary_ops,
         audio,
         get_summary_description,
         histogram,
         image,
-        initialize,
         merge,
         merge_all,
         scalar,
         tensor_summary,
         text,
     )
+    from headrace.training.graph_summaries import all_v2_summary_ops, initialize
     from headrace.training.summary_writer import FileWriter, FileWriterCache
 else:
     __getattr__, __dir__ = _names_of(
@@ -36,15 +35,31 @@ else:
                 "Event SessionLog Summary SummaryDescription TaggedRunMetadata"
             ),
             "headrace.ops.io.summaries": (
-                "all_v2_summary_ops audio get_summary_description histogram image initialize merge "
-                "merge_all scalar tensor_summary text"
+                "audio get_summary_description histogram image merge merge_all scalar tensor_summary "
+                "text"
             ),
+            "headrace.training.graph_summaries": "all_v2_summary_ops initialize",
             "headrace.training.summary_writer": "FileWriter FileWriterCache",
         },
     )
 
 __all__ = [
-    "Event", "FileWriter", "FileWriterCache", "SessionLog", "Summary", "SummaryDescription",
-    "TaggedRunMetadata", "all_v2_summary_ops", "audio", "get_summary_description", "histogram",
-    "image", "initialize", "merge", "merge_all", "scalar", "tensor_summary", "text",
-]  # fmt: skip
+    "Event",
+    "FileWriter",
+    "FileWriterCache",
+    "SessionLog",
+    "Summary",
+    "SummaryDescription",
+    "TaggedRunMetadata",
+    "all_v2_summary_ops",
+    "audio",
+    "get_summary_description",
+    "histogram",
+    "image",
+    "initialize",
+    "merge",
+    "merge_all",
+    "scalar",
+    "tensor_summary",
+    "text",
+]

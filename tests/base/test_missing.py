@@ -34,6 +34,8 @@ SAID = [
     ("keras", "use tf.layers, tf.nn and tf.train's optimizers"),
     ("GradientTape", "use tf.Session, tf.gradients"),
     ("load_op_library", "tf.py_func"),
+    ("contrib.optimizer_v2", "use tf.train's optimizers"),
+    ("contrib.gan", "train two losses"),
     ("estimator", "tf.estimator of TensorFlow 1.15 is not in headrace yet"),
     # nothing is near
     ("foo", "headrace does not have tf.foo\n"),

@@ -15,7 +15,7 @@ from benchmarks.processes import ProcessFailed
 from benchmarks.row import Row
 from benchmarks.rows import TABLE
 
-PLOTS = scaling.plots([1, 2], [4], [10])
+PLOTS = scaling.plots([1, 2], [4], [10], [1, 2])
 README = "before\n" + "\n".join(f"{plot.begin}\nold {plot.name}\n{plot.end}" for plot in PLOTS)
 
 
@@ -30,7 +30,7 @@ def readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(readme: Path, *plots: str) -> int:
     return scaling.main(
         [*plots, "--quick", "--only", "headrace", "--clients", "1", "4", "--bytes", "4", "1048576",
-         "--nodes", "10", "1000", "--readme", str(readme)]
+         "--nodes", "10", "1000", "--tasks", "1", "2", "--readme", str(readme)]
     )  # fmt: skip
 
 

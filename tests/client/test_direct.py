@@ -23,8 +23,8 @@ from headrace.run.scope import Scope
 from headrace.serve.connect.cluster_view import ClusterView
 from headrace.serve.connect.transports import direct_steps
 from headrace.serve.lane import transport as lane_transport
-from headrace.serve.master import planner
 from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.step_channel import takes_caller
 from headrace.serve.worker.worker import Worker
 from tests.serve.authority import Authority
@@ -450,7 +450,7 @@ def test_another_server_at_the_tasks_address_is_left_alone(
 def test_a_step_that_its_task_has_forgotten_is_asked_of_the_master(
     cluster: Cluster, ways: Ways, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner, "_MOST_PLANS", 2)
+    monkeypatch.setattr(LIMITS, "most_plans", 2)
     with program.open(cluster, ways) as session:
         for number in range(1, 6):
             assert session.run(program.add) == number + 1.0

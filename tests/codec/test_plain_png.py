@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from headrace.base import errors
 from headrace.codec import images, plain_png
 
-pytest.importorskip("PIL.Image", reason="the extra headrace[images] is not installed")
+pytest.importorskip("PIL.Image")
 
 Array = np.ndarray[Any, Any]
 COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}  # channels: colour type

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
-from headrace.codec.bundle_reader import Reader, merged
+from headrace.codec.bundle_reader import Reader, Stored, merged
 from headrace.codec.ordered import WHOLE
 from headrace.codec.records import masked_crc
 from headrace.codec.sorted_table import Table
@@ -33,10 +33,12 @@ class Files:
         index = b"".join(self.writer.index()) if self.index is None else self.index
         table = Table(lambda at, count: index[at : at + count], len(index), "m.index")
 
-        def shard(number: int, count: int, offset: int, size: int) -> bytes:
-            return self.shards[number].getvalue()[offset : offset + size]
+        def read(stored: Stored) -> Any:
+            entry = stored.entry
+            content = self.shards[entry.shard_id].getvalue()
+            return stored.decoded(content[entry.offset : entry.offset + entry.size])
 
-        return Reader(table, shard, "m")
+        return Reader(table, read, "m")
 
 
 NUMBERS = [

@@ -20,9 +20,10 @@ from headrace.codec import frames, tensors
 from headrace.codec import protos as pb
 from headrace.codec.frame_parser import Parser
 from headrace.serve.lane.wire import CODECS, METHODS
+from headrace.serve.rpc import encoding, methods
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc import methods
 from tests.codec.arrays import identical
+from tests.fuzz import checkpoints
 from tests.fuzz.messages import array, message, named, text
 
 CAP = 1 << 20
@@ -180,7 +181,7 @@ def valid_request(method: methods.Method) -> Callable[[Random], bytes]:
     def valid(rng: Random) -> bytes:
         special = tensor_messages(rng).get(method.name)
         if special is not None:
-            return method.encode_request(special[0], methods.INLINE)
+            return method.encode_request(special[0], encoding.INLINE)
         return some(rng, method, 0)
 
     return valid
@@ -190,7 +191,7 @@ def valid_reply(method: methods.Method) -> Callable[[Random], bytes]:
     def valid(rng: Random) -> bytes:
         special = tensor_messages(rng).get(method.name)
         if special is not None:
-            return method.encode_reply(special[1], methods.INLINE)
+            return method.encode_reply(special[1], encoding.INLINE)
         return some(rng, method, 1)
 
     return valid
@@ -207,10 +208,10 @@ def check_request(method: methods.Method) -> Callable[[Random, bytes], bool]:
     def check(rng: Random, data: bytes) -> bool:
         try:
             with mock.patch.object(tensors, "MAX_FILL_BYTES", CAP // 2):
-                request = method.decode_request(data, methods.INLINE)
+                request = method.decode_request(data, encoding.INLINE)
         except errors.InvalidArgumentError:
             return False
-        method.encode_request(request, methods.INLINE)
+        method.encode_request(request, encoding.INLINE)
         return True
 
     return check
@@ -222,7 +223,7 @@ def check_reply(method: methods.Method) -> Callable[[Random, bytes], bool]:
     def check(rng: Random, data: bytes) -> bool:
         try:
             with mock.patch.object(tensors, "MAX_FILL_BYTES", CAP // 2):
-                method.decode_reply(data, methods.INLINE)
+                method.decode_reply(data, encoding.INLINE)
         except errors.OpError:
             return False
         return True
@@ -266,6 +267,9 @@ TARGETS = {
         Target("frames", valid_stream, check_stream),
         Target("tensors", valid_tensor, check_tensor),
         Target("lane", valid_lane_request, check_lane_request),
+        Target("bundles", checkpoints.valid_bundle, checkpoints.check_bundle),
+        Target("slice tables", checkpoints.valid_slices, checkpoints.check_slices),
+        Target("tables", checkpoints.valid_table, checkpoints.check_table),
         *(Target(f"{e.name}.request", valid_request(e), check_request(e)) for e in METHODS),
         *(Target(f"{e.name}.reply", valid_reply(e), check_reply(e)) for e in METHODS),
     )

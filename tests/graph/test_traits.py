@@ -20,7 +20,11 @@ from headrace.graph.registry import OPS, OpSpec, specs, traits_of
 
 SOURCE = Path(headrace.__file__).parent
 BLOCKS = ("ops",)  # where ops have their blocks
-NAMESPACES = ("unmodified", "python")  # lists of names of the API, which some ops share
+NAMESPACES = (
+    "unmodified",
+    "python",
+    "base/replaced.py",
+)  # lists of names of the API, which some ops share
 
 ALLOWED = {
     "graph/build.py": "of all ops only Add and AddV2 take operands of two dtypes apart",
@@ -34,6 +38,7 @@ ALLOWED = {
     "run/exec/outcome.py": "phrases of errors that single ops have",
     "serve/observe/causes.py": "the kind of a queue, as its task reports it",
     "tools/report/step.py": "colours for the names in a trace, whichever runtime wrote it",
+    "library/contrib/summaries.py": "the activations of which TensorFlow counts what is cut",
     "training/device_setter.py": "TensorFlow's public list, with ops that headrace lacks",
 }
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.serve.connect import liveness
 from headrace.serve.connect.liveness import OutstandingRpcs
+from headrace.serve.rpc.limits import LIMITS
 from tests.interop.clusters import TENSORFLOW, Cluster
 from tests.interop.conftest import Lab
 from tests.serve.conftest import Background, background  # noqa: F401
@@ -31,7 +31,7 @@ def test_a_step_that_waits_long_outlasts_many_questions(
 ) -> None:
     """A server that counts pings ends the connection after a few too many: ENHANCE_YOUR_CALM, too_many_pings."""
     monkeypatch.setenv("HEADRACE_FROZEN_AFTER_S", "60")
-    monkeypatch.setattr(liveness, "_ASK_AFTER", 1 / 3000)  # a question every 20 ms
+    monkeypatch.setattr(LIMITS, "ask_after", 1 / 3000)  # a question every 20 ms
     answered = threading.Semaphore(0)
     hear, silence = OutstandingRpcs.answered, OutstandingRpcs._silence
     lost: list[BaseException] = []

@@ -22,7 +22,7 @@ from headrace.base import dtypes
 from headrace.base.traits import MAY_WAIT
 from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec, get
 from tests.ops.places import place
-from tests.ops.shaped_operands import shaped
+from tests.ops.shaped import shaped
 
 Operands = tuple[Any, ...]
 
@@ -53,6 +53,7 @@ ELSEWHERE = {
     "io/record_input",
     "sparse/maps",
     "flow/stacks",
+    "state/tables",
     "data/staging",
     "state/temporary",
     "flow/tensor_array_ops",
@@ -91,6 +92,8 @@ class Recipe:
                     name=f"v{at}",
                 )
                 assigned.append(get("AssignVariableOp")(given, tensor, name=f"a{at}"))
+            elif held == "lock":
+                given = get("MutexLock")(get("MutexV2")(shared_name=f"m{at}"))
             inputs.append(given)
         with tf.control_dependencies(assigned):
             node = self._node(inputs)
@@ -126,8 +129,8 @@ class Recipe:
 def recipes(spec: OpSpec, most: int = MOST) -> Iterator[Recipe]:
     """Recipes of an op, for several types."""
     for kind in _variants(spec):
-        recipe = _recipe(spec, kind)
-        recipe.operands = _operands(
+        recipe = recipe_of(spec, kind)
+        recipe.operands = drawn_operands(
             recipe, min(most, MOST_OF_VARIABLES) if any(recipe.held) else most
         )
         yield recipe
@@ -153,7 +156,7 @@ def covered(spec: OpSpec) -> bool:
 
 def _variants(spec: OpSpec) -> list[dtypes.DType | None]:
     """The types that its main type attr takes in turn; None if it has none."""
-    attr = _main(spec)
+    attr = main_type(spec)
     if attr is None:
         return [None]
     wanted = (dtypes.float32, dtypes.int32, dtypes.string)
@@ -163,7 +166,7 @@ def _variants(spec: OpSpec) -> list[dtypes.DType | None]:
     return [kind for kind in wanted if kind in allowed] or [allowed[0]]
 
 
-def _main(spec: OpSpec) -> AttrDef | None:
+def main_type(spec: OpSpec) -> AttrDef | None:
     """The type attr of what is computed with; not of indices."""
     names = [arg.type_attr for arg in spec.inputs if arg.type_attr is not None]
     names += [attr.name for attr in spec.attrs.values() if attr.kind == "type"]
@@ -178,14 +181,30 @@ def _is_of_indices(attr: AttrDef) -> bool:
     return attr.allowed is not None and len(attr.allowed) <= 4 and set(attr.allowed) <= few
 
 
-_INTS = {"num_split": 2, "num": 2, "N": 2, "range_max": 5, "num_partitions": 2, "num_sampled": 2}
-_TEXTS = {"equation": b"ij,jk->ik", "pattern": b"a+", "rewrite": b"b", "data_format": None}
+_INTS = {
+    "num_buckets": 97,
+    "window_size": 4,
+    "num_split": 2,
+    "num": 2,
+    "N": 2,
+    "range_max": 5,
+    "num_partitions": 2,
+    "num_sampled": 2,
+}
+_FLAGS = {"hashed_output": True}
+_TEXTS = {
+    "equation": b"ij,jk->ik",
+    "pattern": b"a+",
+    "rewrite": b"b",
+    "input_encoding": b"UTF-8",
+    "data_format": None,
+}
 
 
-def _value(spec: OpSpec, attr: AttrDef, kind: dtypes.DType | None) -> Any:
+def value_of(spec: OpSpec, attr: AttrDef, kind: dtypes.DType | None) -> Any:
     """A value for an attr without default."""
     if attr.kind == "type":
-        if attr is _main(spec) and kind is not None:
+        if attr is main_type(spec) and kind is not None:
             return kind
         allowed = attr.allowed
         wanted = (kind, dtypes.float32, dtypes.int32)
@@ -197,7 +216,7 @@ def _value(spec: OpSpec, attr: AttrDef, kind: dtypes.DType | None) -> Any:
         return [1] * (attr.minimum or (5 if "3D" in spec.name else 4))
     plain: dict[str, Any] = {
         "int": _INTS.get(attr.name, max(attr.minimum or 1, 1)),
-        "bool": False,
+        "bool": _FLAGS.get(attr.name, False),
         "float": 1.0,
         "shape": tf.TensorShape(None),
         "string": attr.allowed[0] if attr.allowed else _TEXTS.get(attr.name, b""),
@@ -207,17 +226,22 @@ def _value(spec: OpSpec, attr: AttrDef, kind: dtypes.DType | None) -> Any:
             else attr.allowed[0]
         ],
         "list(shape)": [tf.TensorShape([])],
-        "list(string)": [b"k"],
+        "list(float)": [1.0] * (attr.minimum or 1),
+        "list(string)": [b"ROW_SPLITS" if attr.name == "row_partition_types" else b"k"],
     }
     return plain[attr.kind]
 
 
-def _recipe(spec: OpSpec, kind: dtypes.DType | None) -> Recipe:
+def recipe_of(
+    spec: OpSpec, kind: dtypes.DType | None, changed: dict[str, Any] | None = None
+) -> Recipe:
+    """The node's attrs, `changed` among them, and the types of its inputs; no operands yet."""
     attrs: dict[str, Any] = {}
-    main = _main(spec)
+    main = main_type(spec)
     for attr in spec.attrs.values():
         if attr.default is MISSING or (attr is main and kind is not None):
-            attrs[attr.name] = _value(spec, attr, kind)
+            attrs[attr.name] = value_of(spec, attr, kind)
+    attrs.update(changed or {})
     values = {name: attrs.get(name, attr.default) for name, attr in spec.attrs.items()}
     if "num_args" in values:  # as many as it has list inputs' types
         attrs["num_args"] = values["num_args"] = 1
@@ -226,11 +250,11 @@ def _recipe(spec: OpSpec, kind: dtypes.DType | None) -> Recipe:
     lists: list[int | None] = []
     for arg in spec.inputs:
         found = _types(arg, values)
-        is_variable = arg.type is dtypes.resource
-        if is_variable:
+        kept = {dtypes.resource: "var", dtypes.variant: "lock"}.get(arg.type, "")
+        if kept:
             found = [values.get("T", values.get("dtype", dtypes.float32))] * len(found)
         types += found
-        held += ["ref" if arg.is_ref else "var" if is_variable else ""] * len(found)
+        held += ["ref" if arg.is_ref else kept] * len(found)
         lists.append(len(found) if arg.is_list else None)
     return Recipe(spec.name, attrs, types, held, lists, zlib.crc32(spec.name.encode()))
 
@@ -257,6 +281,8 @@ def array(kind: dtypes.DType, shape: tuple[int, ...]) -> Any:
         return (pattern % 2 == 0).reshape(shape)
     if kind.is_integer:
         return np.maximum(pattern - 2, 0 if kind.is_unsigned else -2).astype(kind.np).reshape(shape)
+    if kind.is_complex:
+        pattern = pattern + 1j * (np.arange(count) * 3 % 5 - 1)
     return ((pattern - 2.5) / 2).astype(kind.np).reshape(shape)
 
 
@@ -264,7 +290,7 @@ def _pool(recipe: Recipe, at: int) -> list[Any]:
     kind = recipe.types[at]
     if recipe.held[at] or not is_index(recipe, at):
         return [array(kind, shape) for shape in SHAPES]
-    return [np.array(value, kind.np) for value in INDICES]
+    return [np.array(value).astype(kind.np) for value in INDICES]
 
 
 def is_index(recipe: Recipe, at: int) -> bool:
@@ -279,13 +305,13 @@ def is_index(recipe: Recipe, at: int) -> bool:
     raise IndexError(at)
 
 
-def _operands(recipe: Recipe, most: int) -> list[Operands]:
+def drawn_operands(recipe: Recipe, most: int) -> list[Operands]:
     """Some that fit; then all combinations where there are few, else a sample with many inputs of one shape."""
     return [*_fitting(recipe), *_drawn(recipe, most)]
 
 
 def _fitting(recipe: Recipe) -> list[Operands]:
-    """See `shaped_operands`; of an update of variables, a gradient of their shape, and small positive numbers."""
+    """See `tests.ops.shaped`; of an update of variables, a gradient of their shape, and small positive numbers."""
     rows: list[tuple[Any, ...]] = [
         row for row in shaped(recipe.op) if len(row) == len(recipe.types)
     ]

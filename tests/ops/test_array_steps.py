@@ -272,3 +272,16 @@ def test_static_shapes_know_what_can_be_known(source: str, expected: Any) -> Non
     x = tf.placeholder(tf.float32, [None, 3])
     made = eval(source, {"tf": tf, "x": x})
     assert made.shape.as_list() == expected
+
+
+@pytest.mark.parametrize("wrong", ["end", "strides"])
+def test_a_scalar_is_no_vector_after_a_slice_of_the_same_numbers(session: Any, wrong: str) -> None:
+    fed = {
+        name: tf.placeholder(tf.int32, shape=tf.TensorShape(None))
+        for name in ("begin", "end", "strides")
+    }
+    cut = tf.strided_slice([1.0, 2.0, 3.0], *fed.values())
+    good = {tensor: [1] if name != "end" else [3] for name, tensor in fed.items()}
+    assert session.run(cut, good).tolist() == [2, 3]
+    with pytest.raises(errors.InvalidArgumentError, match="1D equal size"):
+        session.run(cut, {**good, fed[wrong]: good[fed[wrong]][0]})

@@ -59,6 +59,7 @@ def test_training_takes_out_the_statistics_of_the_batch_and_keeps_them(
         f"batch_normalization/{n}" for n in names[:2]
     ]
     updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    assert [type(update) for update in updates] == [tf.Operation, tf.Operation]
     wanted, mean, variance = by_hand(x, at, is_fused)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())

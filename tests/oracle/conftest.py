@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.oracle.summary import SUMMARY
+
 PYTHON = os.environ.get("HEADRACE_ORACLE_PYTHON")
 PEER = Path(__file__).with_name("peer.py")
 
@@ -72,6 +74,14 @@ class Oracle:
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    lines = config.stash.get(SUMMARY, [])
+    if lines:
+        terminalreporter.section("ops beside TensorFlow's")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

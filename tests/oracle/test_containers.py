@@ -21,6 +21,13 @@ from tests.serve.clusters import in_process
 
 KINDS = {
     # ops of that kind; how one is made; what changes it; what shows it
+    "table": (
+        "MutableHashTable MutableHashTableV2 MutableHashTableOfTensors MutableHashTableOfTensorsV2 "
+        "MutableDenseHashTable MutableDenseHashTableV2 HashTable HashTableV2",
+        "s = tf.raw_ops.MutableHashTableV2(key_dtype=tf.string, value_dtype=tf.float32, shared_name=shared or '')",
+        "[tf.raw_ops.LookupTableInsertV2(table_handle=s, keys=tf.constant(['a']), values=tf.constant([1.0]))]",
+        "tf.raw_ops.LookupTableSizeV2(table_handle=s)",
+    ),
     "variable": (
         "Variable VariableV2",
         "s = tf.Variable(0.0, name=shared or 'v', use_resource=False)",
@@ -131,6 +138,8 @@ ELSEWHERE = {
     # Written and read in one step.
     "AddSparseToTensorsMap", "AddManySparseToTensorsMap", "TakeManySparseFromTensorsMap",
     "LMDBReader",  # TensorFlow's wheel has no LMDB
+    "MutexV2",  # what it holds shows only while it is held (test_critical_sections.py)
+    "SummaryWriter",  # what it holds is a file (test_graph_writers.py)
 }  # fmt: skip
 
 PROGRAM = """

@@ -10,7 +10,7 @@ import pytest
 
 import headrace as hr
 
-Image = pytest.importorskip("PIL.Image", reason="the extra headrace[images] is not installed")
+Image = pytest.importorskip("PIL.Image")
 
 RANDOM = np.random.RandomState(3).randint(0, 256, (17, 23, 4)).astype(np.uint8)
 Y, X = np.mgrid[:31, :37]

@@ -22,6 +22,9 @@ from headrace.base.traits import STATEFUL
 from headrace.graph.registry import OPS, OpSpec
 from tests.ops.operands import Operands, Recipe, every_op, hostile, recipes
 from tests.ops.test_operands import good_operands, little_memory, shown, with_gradients
+from tests.ops.without_kernels import ops_of_tensorflow, reasons
+from tests.oracle.different import different
+from tests.oracle.summary import SUMMARY
 
 MOST, MOST_GRADIENTS, HOSTILE_ROWS = 30, 24, 1
 OF_GRAPPLER = "_"  # ops whose names begin so are made by TensorFlow's optimizer, not by users
@@ -30,45 +33,14 @@ OF_CLIENT = (
 )  # what is fetched is an object of the client's (tests/client/test_session_handles.py)
 Outcome = tuple[Any, ...]
 
-# Ops, as a pattern of names, and why their outcomes may be others.
-DIFFERENT: dict[str, str] = {
-    "ImageSummary": "PNGs of the same pixels, compressed otherwise (test_summaries.py compares the pixels)",
-    "TensorSummaryV2": "metadata that is no message is refused; there it goes into the summary",
-    "(Resource)?ScatterNd(Update|Add|Sub|Min|Max)|TensorScatter.*|ScatterNdNonAliasingAdd|ScatterNd": (
-        "coordinates of no axes mean all of it, as documented, and into empty slices nothing is scattered; a vector is "
-        "one coordinate of TensorScatter*. TensorFlow refuses these, and resource variables' shapes are not compared"
-    ),
-    "ResourceScatter(Update|Add|Sub|Mul|Div|Min|Max)": "TensorFlow compares no shapes where there are no indices",
-    "GatherNd": "slices of nothing are empty; TensorFlow refuses empty params",
-    "MatrixDiagPartV[23]": "TensorFlow takes the first element of a padding_value that is no scalar",
-    "(Resource)?SparseApply.*": "rows of no elements are updated, which is nothing; TensorFlow refuses some of them",
-    "ResourceApplyAdadelta": "TensorFlow does not compare the shape of every slot",
-    "Truncate(Div|Mod)": "an integer divided by 0 is Internal in TensorFlow, InvalidArgument in its other divisions",
-    "BatchMatrixBandPart|RandomPoisson|TopK": "TensorFlow 2.21 has removed them",
-    "FusedBatchNormV3|FusedBatchNormGradV3": "of empty batches, and the shapes of outputs that nobody reads",
-    "RandomPoissonV2": "TensorFlow draws something for negative rates",
-    "Round": "TensorFlow rounds some negative int32 to 0",
-    "(Tanh|Sigmoid|Sqrt|Rsqrt|Reciprocal|Inv)Grad": "TensorFlow does not compare shapes, and reads too far",
-    "(Depthwise)?Conv[23][dD].*": "wrong ranks and sizes are InvalidArgument, also of empties; oneDNN's are Aborted",
-    "(Max|Avg)Pool.*": "wrong ranks are InvalidArgument, empty batches no errors; TensorFlow's kernels differ",
-    "Softmax|.*SoftmaxCrossEntropyWithLogits": "a scalar is InvalidArgument; oneDNN's is Aborted",
-    "Einsum": "TensorFlow multiplies int32 of unequal sizes if one is empty",
-    "SparseSegment.*": "of no indices: zeros; TensorFlow leaves the memory as it is",
-    "SparseToDense": "the gradient of a scalar of indices; TensorFlow's is refused, or of another shape",
-    "ParseExampleV2|Parse(Single)?SequenceExample(V2)?": "ragged features are Unimplemented",
-    "Substr": "any number of dimensions broadcasts",
-    "Encode(Png|Jpeg)": "no pixels are InvalidArgument, not Internal; PNGs are compressed otherwise",
-    "(SpaceToBatch|BatchToSpace)ND|ParallelConcat": "TensorFlow builds no graph with operands of unknown rank",
-    "MirrorPad": "nothing is added along an axis of size 0, which TensorFlow refuses",
-    "Reverse": "TensorFlow does not look at dims of a scalar, and refuses what has no rows",
-    "(Resource)?ApplyFtrl(V2)?": "NaN stays NaN; TensorFlow makes 0 of it",
-}  # fmt: skip
+DIFFERENT = different()
+"""Ops, as patterns of names, and why their outcomes may be others."""
 
 # Those with sizes, counts and axes that programs compute.
 HOSTILE_OPS = frozenset(
     "Fill Range Tile BroadcastTo Reshape Slice Split ExpandDims Sum GatherV2 Transpose ReverseV2".split()
 )
-AT_TIMES = {"SparseSegment.*"}  # what the memory holds may be right
+AT_TIMES = {"SparseSegment.*", "Fingerprint"}  # what the memory holds may be right
 
 
 @dataclass
@@ -229,11 +201,44 @@ def compared(asked: list[Case], theirs: list[list[Outcome]]) -> tuple[list[str],
     return found, needed
 
 
+def summary(asked: list[Case], theirs: list[list[Outcome]]) -> list[str]:
+    """How many ops there are, have rows and agree, and why TensorFlow's others have no kernel."""
+    rows, agreeing, reasoned, refused = 0, set[str](), set[str](), Counter[str]()
+    for case, answers in zip(asked, theirs, strict=True):
+        rows += len(case.rows)
+        agreeing.add(case.op)
+        for ours, answer in zip(case.ours, answers, strict=True):
+            if difference(OPS[case.op], ours, answer):
+                reasoned.add(case.op)
+            if answer[0] == "crash" or (answer[0] == "error" and "No OpKernel" in answer[2]):
+                refused[case.op] += 1
+    for case in asked:  # those that TensorFlow answered to nothing of
+        if refused[case.op] and refused[case.op] == sum(
+            len(each.rows) for each in asked if each.op == case.op
+        ):
+            agreeing.discard(case.op)
+    agreeing -= reasoned
+    with_rows = {case.op for case in asked}
+    counted, _ = reasons()
+    return [
+        f"{len(OPS)} ops are registered; {len(with_rows)} have rows here ({rows} rows, gradients too), of which "
+        f"{len(agreeing)} agree in all and {len(reasoned)} differ in some for a reason (tests/oracle/different)",
+        f"TensorFlow could run none of the rows of: {', '.join(sorted(with_rows - agreeing - reasoned)) or 'none'}",
+        f"the others ({len(OPS) - len(with_rows)}) are in tests of their own (tests/ops/test_rows.py)",
+        f"of TensorFlow 1.15's {len(ops_of_tensorflow())} public ops {sum(counted.values())} have no kernel:",
+        *(f"  {count:4} {why}" for why, count in counted.most_common()),
+    ]
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore:the IndexedSlices:UserWarning")
-def test_operands_give_what_tensorflow_gives(ask: Callable[..., Any]) -> None:
+def test_operands_give_what_tensorflow_gives(
+    ask: Callable[..., Any], pytestconfig: pytest.Config
+) -> None:
     everything = cases(asked, MOST) + cases(asked_of_gradients, MOST_GRADIENTS)
-    found, needed = compared(everything, ask(everything))
+    theirs = ask(everything)
+    found, needed = compared(everything, theirs)
+    pytestconfig.stash.setdefault(SUMMARY, [])[:0] = summary(everything, theirs)
     assert not found, f"{len(found)} differences:\n" + "\n".join(found)
     assert DIFFERENT.keys() - needed.keys() <= AT_TIMES, (
         f"not needed: {DIFFERENT.keys() - needed.keys()}"

@@ -395,3 +395,47 @@ def test_a_checkpoint_between_its_old_and_its_new_files_is_one_for_the_other_too
     sides.run("ours", OVER, prefix=prefix, value=[5.0, 6.0], v1=False)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["m.data-00000-of-00001", "m.index"]
     assert sides.run("theirs", BACK, prefix=prefix, v1=False) == [5.0, 6.0]
+
+
+TABLES = """
+def table(key, value, dense):
+    words = {"int64": (-1, -2), "string": ("", "gone")}[key]
+    none = {"int64": 0, "string": "none", "float32": np.zeros(2, np.float32)}[value]
+    name = f"{key}_{value}_{dense}"
+    given = [tf.as_dtype(key), tf.as_dtype(value), none]
+    if hasattr(tf.lookup, "experimental"):
+        kinds = tf.lookup.experimental.MutableHashTable, tf.lookup.experimental.DenseHashTable
+    else:
+        kinds = tf.contrib.lookup.MutableHashTable, tf.contrib.lookup.MutableDenseHashTable
+    return kinds[1](*given, *words, name=name) if dense else kinds[0](*given, name=name)
+
+keys = {"int64": [3, 1, 2], "string": ["a", "b", "c"]}
+values = {"int64": [30, 10, 20], "string": ["x", "y", "z"], "float32": [[1.5, 2], [3, 4], [5, 6]]}
+kinds = [(k, v, d) for k, v, d in made]
+tables = [table(*kind) for kind in kinds]
+inserts = [
+    t.insert(tf.constant(keys[k], k), tf.constant(values[v], v)) for t, (k, v, d) in zip(tables, kinds)
+]
+saver = tf.train.Saver()
+finds = [t.lookup(tf.constant(keys[k] * 2, k)) for t, (k, v, d) in zip(tables, kinds)]
+sizes = [t.size() for t in tables]
+with tf.Session() as session:
+    if path is None:
+        session.run(inserts)
+        saver.save(session, folder + "/t")
+    else:
+        saver.restore(session, path)
+    result = [[np.asarray(x).tolist() for x in session.run(what)] for what in (finds, sizes)]
+"""
+
+
+@pytest.mark.parametrize(("writer", "reader"), [("ours", "theirs"), ("theirs", "ours")])
+def test_tables_are_read_by_the_other(
+    sides: Sides, tmp_path: Path, writer: str, reader: str
+) -> None:
+    made = [("int64", value, False) for value in ("int64", "string", "float32")]
+    made += [("string", "int64", False), ("int64", "int64", True), ("string", "int64", True)]
+    written = sides.run(writer, TABLES, folder=str(tmp_path), path=None, made=made)
+    found = sides.run(reader, TABLES, folder="", path=str(tmp_path / "t"), made=made)
+    assert found == written
+    assert found[1] == [3] * len(made)

@@ -47,7 +47,7 @@ result = pixels(images)
 
 
 def test_images_have_the_same_pixels(oracle: Any) -> None:
-    pytest.importorskip("PIL.Image", reason="the extra headrace[images] is not installed")
+    pytest.importorskip("PIL.Image")
     names = {"tf": hr, "images": IMAGES}
     with hr.Graph().as_default():
         exec(PIXELS, names)

@@ -265,6 +265,125 @@ def test_branches_keep_what_is_theirs() -> None:
             np.testing.assert_allclose(found, (value * value + 1).sum(), rtol=1e-5)
 
 
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many blocks each group was cut into."""
+    found: list[int] = []
+
+    def counted(count: int, work: Any) -> None:
+        found.append(count)
+        blocks.over_blocks(count, work)
+
+    monkeypatch.setattr(elementwise, "over_blocks", counted)
+    return found
+
+
+@pytest.mark.parametrize("shape", [(1000,), (10, 100), (2, 5, 100)])
+@pytest.mark.parametrize("reduce", [tf.reduce_sum, tf.reduce_mean])
+def test_all_elements_of_any_rank_are_summed_by_blocks(
+    shape: tuple[int, ...], reduce: Any, runtime: Runtime, counts: list[int]
+) -> None:
+    x = placeholder(*shape)
+    both([reduce(tf.tanh(x) * 2 + 1)], {x: X.reshape(shape)}, runtime)
+    assert counts == [-(-1000 // BLOCK)]
+
+
+def chain(x: Any) -> Any:
+    return tf.tanh(x * 0.5 + 0.25) - x * 0.125
+
+
+def in_a_branch(x: Any, choice: Any) -> list[Any]:
+    return [tf.cond(choice, lambda: chain(x), lambda: tf.exp(-x) * 3)]
+
+
+def in_a_loop(x: Any, choice: Any) -> list[Any]:
+    return tf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, chain(v)), [0, x])
+
+
+def seen_by_the_next_iteration(x: Any, choice: Any) -> list[Any]:
+    def body(i: Any, v: Any, old: Any) -> Any:
+        half = v * 0.5
+        return i + 1, tf.tanh(half + 0.25) - old, half
+
+    return tf.while_loop(lambda i, v, old: i < 4, body, [0, x, x])
+
+
+def decided_by_its_own_values(x: Any, choice: Any) -> list[Any]:
+    done = tf.while_loop(lambda v: tf.reduce_max(chain(v) + v) > 0.5, lambda v: chain(v) * v, [x])
+    return [done]
+
+
+def branches_within_a_loop(x: Any, choice: Any) -> list[Any]:
+    def body(i: Any, v: Any) -> Any:
+        shared = v * 0.75 + 1.0
+        turned = tf.cond(i < 2, lambda: tf.exp(-shared) * 2 - v, lambda: chain(shared))
+        return i + 1, turned - shared * 0.5
+
+    return tf.while_loop(lambda i, v: i < 4, body, [0, x])
+
+
+def loops_within_a_branch(x: Any, choice: Any) -> list[Any]:
+    total = x * 2.0 + 1.0
+    return [tf.cond(choice, lambda: in_a_loop(total, choice)[1] + total, lambda: total), total]
+
+
+def beside_a_branch(x: Any, choice: Any) -> list[Any]:
+    wanted = chain(x)
+    return [chain(wanted), tf.cond(choice, lambda: wanted + 1.0, lambda: wanted[:1])]
+
+
+@pytest.mark.parametrize(
+    ("program", "runs"),
+    [
+        (in_a_branch, 1),
+        (in_a_loop, 3),
+        (seen_by_the_next_iteration, 4),
+        (decided_by_its_own_values, 1),
+        (branches_within_a_loop, 8),
+        (loops_within_a_branch, 4),
+        (beside_a_branch, 2),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_nodes_within_a_branch_or_a_loop_run_together(
+    program: Any, runs: int, counts: list[int]
+) -> None:
+    """Bit for bit what a traced step gives, which runs node by node."""
+    x, choice = placeholder(1000), tf.placeholder(tf.bool, [])
+    fetches = program(x, choice)
+    one_by_one = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    with tf.Session() as session:
+        for chosen in (True, False):
+            feeds = {x: X, choice: chosen}
+            found = session.run(fetches, feeds)
+            together = len(counts)
+            assert together >= (runs if chosen else 0)
+            wanted = session.run(fetches, feeds, options=one_by_one, run_metadata=tf.RunMetadata())
+            assert len(counts) == together, "it ran at once where nodes are to be listed"
+            for mine, other in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(mine, other)
+
+
+def test_an_assignment_within_a_loop_is_made_in_the_variable() -> None:
+    v = tf.Variable(X)
+
+    def body(i: Any) -> Any:
+        seen = tf.reduce_sum(v)
+        with tf.control_dependencies([seen]), tf.control_dependencies([v.assign(v * 0.5 + 1.0)]):
+            return i + 1
+
+    with tf.control_dependencies([tf.while_loop(lambda i: i < 3, body, [0])]):
+        after = chain(v + 0.0)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        found = session.run(after)
+        wanted = X
+        for _ in range(3):
+            wanted = wanted * np.float32(0.5) + np.float32(1)
+        np.testing.assert_array_equal(session.run(v), wanted)
+        np.testing.assert_array_equal(found, session.run(chain(tf.constant(wanted))))
+
+
 def test_traced_steps_and_level_0_list_every_node(runtime: Runtime) -> None:
     x = placeholder(1000)
     y = tf.tanh(x) * 2 + tf.exp(-x)

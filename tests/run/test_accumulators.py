@@ -187,3 +187,25 @@ class SparseModel(RuleBasedStateMachine):
 
 TestSparseModel = SparseModel.TestCase
 TestSparseModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_who_brought_gradients_is_remembered_and_whose_are_there() -> None:
+    made = DenseAccumulator("a", dtypes.float32, (), True)
+
+    def there() -> dict[str, bool]:
+        return {giver: here for giver, _, here in made.describe()["contributors"]}
+
+    one = np.float32(1)
+    made.apply(one, 0, "x")
+    made.apply(one, 0, "y")
+    assert there() == {"x": True, "y": True}
+    made.take(2)
+    assert there() == {"x": False, "y": False}
+    made.apply(one, 0, "x")  # of an earlier step: it is dropped
+    made.apply(one, 1, "y")
+    assert there() == {"x": False, "y": True}
+    for n in range(300):
+        made.apply(one, 1, str(n))
+    assert len(there()) == 256
+    assert "y" not in there()
+    assert there()["299"]

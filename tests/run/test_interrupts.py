@@ -405,8 +405,8 @@ def test_every_kind_of_resource_says_so(kind: type) -> None:
 
 
 def test_what_takes_note_of_waits_says_so() -> None:
-    assert program._Execution.run.__code__ in TAKING
-    assert dataflow._Execution._started.__code__ in TAKING
+    assert program.Execution.run.__code__ in TAKING
+    assert dataflow.Execution._started.__code__ in TAKING
 
 
 UPDATES: dict[str, Callable[[tf.Variable], Any]] = {

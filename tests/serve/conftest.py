@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.client import remote
 from headrace.plan import check
 from headrace.run.pending import Pending
 from headrace.run.queues.queue import Queue
 from headrace.run.state.wait_queues import WaitingResource
 from headrace.serve.connect import local_servers
-from headrace.serve.observe import overview
+from headrace.serve.rpc.limits import LIMITS
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.ways import ways  # noqa: F401  (a fixture)
 from tests.support.memory_transport import Network
@@ -33,8 +32,8 @@ def plans_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def tasks_have_time_to_say_what_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine may be busy."""
-    monkeypatch.setattr(overview, "_ANSWER_WITHIN_S", 60.0)
-    monkeypatch.setattr(remote, "_INSPECT_WITHIN_S", 60.0)
+    monkeypatch.setattr(LIMITS, "task_answers_within_s", 60.0)
+    monkeypatch.setattr(LIMITS, "inspect_within_s", 60.0)
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ import headrace as tf
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve.connect.peers import connect
-from headrace.serve.rpc import methods
+from headrace.serve.rpc import encoding, methods
 from headrace.serve.rpc.pool import GrowingPool
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import TRANSPORTS
@@ -284,8 +284,8 @@ def test_a_tensor_too_large_for_a_message_says_what_can_carry_it() -> None:
     """Before anything of it is copied: this one has no memory of its own."""
     large = np.broadcast_to(np.float32(1.0), (1 << 29,))
     with pytest.raises(tf.errors.ResourceExhaustedError, match=r"2147483648 bytes.*the lane"):
-        methods.INLINE.put(large, pb.TensorProto())
-    methods.INLINE.put(large[:10], pb.TensorProto())
+        encoding.INLINE.put(large, pb.TensorProto())
+    encoding.INLINE.put(large[:10], pb.TensorProto())
 
 
 def test_a_message_too_large_is_a_typed_error() -> None:
@@ -298,4 +298,4 @@ def test_a_message_too_large_is_a_typed_error() -> None:
             raise EncodeError("Failed to serialize proto")
 
     with pytest.raises(tf.errors.ResourceExhaustedError, match=r"a RunStepRequest message.*2 GiB"):
-        methods.CREATE_SESSION.encode_request(TooLarge(), methods.INLINE)
+        methods.CREATE_SESSION.encode_request(TooLarge(), encoding.INLINE)

@@ -12,8 +12,8 @@ import pytest
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.serve.connect import local_servers
-from headrace.serve.observe import overview
 from headrace.serve.observe.blocked import BlockedStep
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.ways import Ways
@@ -57,6 +57,8 @@ def deaf_ps(monkeypatch: pytest.MonkeyPatch) -> Deaf:
     deaf = Deaf()
     deaf.put_before("run_part", monkeypatch, PS)
     deaf.put_before("inspect", monkeypatch, PS)
+    # Reads that come again are answered without run_part.
+    monkeypatch.setattr(Worker, "bind_part", lambda worker, request: None)
     return deaf
 
 
@@ -80,7 +82,7 @@ def test_a_step_that_waits_for_a_silent_task_says_for_which(
         try:
             step = pool.submit(session.run, fetch)
             assert deaf_ps.asked.wait(WITHIN_S)
-            monkeypatch.setattr(overview, "_ANSWER_WITHIN_S", 0.2)
+            monkeypatch.setattr(LIMITS, "task_answers_within_s", 0.2)
             (blocked,) = session.blocked_steps()
         finally:
             deaf_ps.hears.set()

@@ -11,10 +11,7 @@ import pytest
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.python.ops import data_flow_ops
-from headrace.serve.grpc import client as grpc_client
-from headrace.serve.grpc.server import PATIENCE_KEY
-from headrace.serve.lane import connection as lane_connection
-from headrace.serve.master import step
+from headrace.serve.rpc.limits import LIMITS
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import JOBS, TRANSPORTS
 from tests.serve.punctual import (
@@ -165,9 +162,8 @@ def test_on_every_way_to_a_task(cluster: Cluster, device: str) -> None:
 @pytest.fixture
 def callers_wait_for_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine: until the task that has the operation has said that it has ended."""
-    for module in (grpc_client, lane_connection, step):
-        monkeypatch.setattr(module, "_PATIENCE_S", PATIENCE_S)
-    monkeypatch.setattr(grpc_client, "_PATIENCE", ((PATIENCE_KEY, str(PATIENCE_S)),))
+    for name in ("call_patience_s", "step_patience_s"):
+        monkeypatch.setattr(LIMITS, name, PATIENCE_S)
 
 
 def partial_run_that_takes_nothing(target: str) -> None:

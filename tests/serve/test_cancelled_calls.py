@@ -9,7 +9,6 @@ import os
 import signal
 import threading
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,9 +18,10 @@ import pytest
 import headrace as tf
 from headrace.run.scope import Scope
 from headrace.serve.grpc import server as grpc_server
-from headrace.serve.lane import server as lane_server
+from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.rpc import cancelled_calls
 from headrace.serve.rpc.cancelled_calls import Calls, CancelledCalls, CancelledSteps
+from headrace.serve.rpc.limits import LIMITS
 from tests.serve.clusters import ProcessCluster, in_process, processes
 from tests.serve.conftest import JOBS, TRANSPORTS, Background, Blocked
 from tests.serve.waiting_kinds import KINDS, Kind
@@ -78,22 +78,10 @@ def check_that_it_has_left_no_trace(kind: Kind, session: tf.Session) -> None:
     session.run(kind.first)
 
 
-class Unaware:
+def unaware(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers of this process do not notice that callers have gone."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        event, begin = lane_server._Connection._event, grpc_server._Numbered.begin
-
-        def hear(connection: lane_server._Connection, hung_up: bool) -> None:
-            if connection._parked:
-                event(connection, False)
-
-        def numbered(self_: Any, context: Any, scope: Scope) -> int:
-            context._state.callbacks.clear()
-            return begin(self_, context, scope)
-
-        monkeypatch.setattr(lane_server._Connection, "_event", hear)
-        monkeypatch.setattr(grpc_server._Numbered, "begin", numbered)
+    monkeypatch.setattr(LaneSocket, "hung_up", lambda socket: False)
+    monkeypatch.setattr(grpc_server, "when_gone", lambda context, then: None)
 
 
 @pytest.fixture(params=[transport for transport in TRANSPORTS if transport != "direct"])
@@ -113,7 +101,7 @@ def test_who_does_not_notice_is_told_with_the_next_request(
     with in_process(JOBS) as cluster:
         program = Program(route)
         with program.open(cluster.target("worker:0"), ways) as session:
-            Unaware(monkeypatch)
+            unaware(monkeypatch)
             for kind in program.kinds:
                 interrupted(session, kind.wait, blocked)
                 check_that_it_has_left_no_trace(kind, session)
@@ -224,7 +212,7 @@ def interrupted(session: tf.Session, step: Any, blocked: Blocked) -> None:
 
 
 def test_what_was_given_up_is_told_until_it_was_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cancelled_calls, "_MOST", 5)
+    monkeypatch.setattr(LIMITS, "most_cancelled", 5)
     ours = CancelledCalls()
     assert not ours.any
     ours.add(calls=[1, 2])
@@ -244,17 +232,13 @@ def test_what_was_given_up_is_told_until_it_was_heard(monkeypatch: pytest.Monkey
 def test_sessions_share_a_list_of_what_was_given_up_of_a_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cancelled_calls, "_MOST_SERVERS", 3)
-    monkeypatch.setattr(cancelled_calls, "_by_address", OrderedDict())
+    monkeypatch.setattr(LIMITS, "most_servers", 3)
+    known = cancelled_calls.ByServer()
     for number in range(5):  # with something to tell, all of them
-        cancelled_calls.cancelled_calls_of(f"there:{number}").add(calls=[1])
-    assert len(cancelled_calls._by_address) == 3
-    assert cancelled_calls.cancelled_calls_of("here:1") is cancelled_calls.cancelled_calls_of(
-        "here:1"
-    )
-    assert cancelled_calls.cancelled_calls_of("here:1") is not cancelled_calls.cancelled_calls_of(
-        "here:2"
-    )
+        known.of(f"there:{number}").add(calls=[1])
+    assert len(known) == 3
+    assert known.of("here:1") is known.of("here:1")
+    assert known.of("here:1") is not known.of("here:2")
 
 
 def test_a_call_that_comes_after_it_was_given_up_is_refused_once() -> None:
@@ -286,7 +270,7 @@ def test_a_step_waits_for_those_that_leave_and_no_longer_than_its_own_limit(
     leaving.left("one")
     follower.join()
     leaving.add("another")
-    monkeypatch.setattr(cancelled_calls, "_LEAVES_WITHIN_S", 0.01)
+    monkeypatch.setattr(LIMITS, "leaves_within_s", 0.01)
     leaving.go_first(Scope())  # it computes for very long
     stopped = Scope()
     stopped.cancel(tf.errors.CancelledError(None, None, "given up itself"))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.codec import protos as pb
+from headrace.serve.observe.barriers import missing, who_is_missing
 from headrace.serve.observe.blocked import values
 from headrace.serve.observe.causes import likely_cause
 
@@ -127,3 +128,82 @@ def test_the_text_of_what_is_no_queue_has_its_state() -> None:
         "train.py:3): take_grad(3) on ConditionalAccumulator 'a' of /job:ps; it holds 1 gradients, at step 0; "
         "1 more waits for it"
     )
+
+
+def accumulator(*contributors: tuple[str, bool]) -> pb.ResourceState:
+    """To which these tasks of /job:worker bring gradients: whether one of each is there."""
+    state = pb.ResourceState(kind="DenseAccumulator", name="a")
+    for number, (task, there) in enumerate(contributors):
+        name = f"/job:worker/replica:0/task:{task}" if task else ""
+        state.contributor.add(session=f"s{number}", task=name, there=there, ago_s=number)
+    return state
+
+
+def silent(*tasks: str) -> dict[str, str]:
+    return {f"/job:{task[:-2]}/replica:0/task:{task[-1]}": "does not answer" for task in tasks}
+
+
+BARRIERS: list[tuple[pb.ResourceState, dict[str, str], str, list[str]]] = [
+    (accumulator(), {}, "", []),
+    (accumulator(("0", True), ("1", True)), {}, "", []),
+    (
+        accumulator(("0", True), ("1", False)),
+        {},
+        "there is no gradient of 1 yet; its latest came 1.0 s ago",
+        [],
+    ),
+    (
+        accumulator(("0", True), ("1", False)),
+        silent("worker:1"),
+        "there is no gradient of 1, which does not answer; its latest came 1.0 s ago",
+        ["1"],
+    ),
+    (  # another that answers may come yet
+        accumulator(("0", True), ("1", False), ("2", False)),
+        silent("worker:1"),
+        "there is no gradient of 1, which does not answer; its latest came 1.0 s ago",
+        [],
+    ),
+    (  # it never came to the barrier
+        accumulator(("0", True)),
+        silent("worker:3", "ps:4"),
+        "there is no gradient of 3, which does not answer; it never brought one",
+        ["3"],
+    ),
+    (  # it brought one, and was killed then
+        accumulator(("0", False), ("1", True)),
+        silent("worker:1"),
+        "there is no gradient of 0 yet; its latest came 0.0 s ago",
+        [],
+    ),
+    (  # started again: what its latest session did counts
+        accumulator(("0", True), ("1", True), ("0", False)),
+        {},
+        "",
+        [],
+    ),
+    (
+        accumulator(("0", True), ("", False)),
+        {},
+        "there is no gradient of session s1 yet; its latest came 1.0 s ago",
+        [],
+    ),
+    (
+        accumulator(*((str(n), False) for n in range(5))),
+        silent(*(f"worker:{n}" for n in range(5))),
+        "; ".join(
+            f"there is no gradient of {n}, which does not answer; its latest came {n}.0 s ago"
+            for n in range(3)
+        )
+        + "; and 2 more",
+        ["0", "1", "2", "3", "4"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("state", "mute", "text", "gone"), BARRIERS)
+def test_whose_gradients_are_missing_follows_from_who_brought_some_and_who_answers(
+    state: pb.ResourceState, mute: dict[str, str], text: str, gone: list[str]
+) -> None:
+    assert who_is_missing(state, mute).replace("/job:worker/replica:0/task:", "") == text
+    assert [task[-1] for task in missing(state, mute)] == gone

@@ -19,7 +19,7 @@ from headrace.base import errors
 from headrace.codec.frame_parser import Parser
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
-from headrace.serve.master import master, session_reaper
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.worker.ended_steps import EndedSteps, over
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.failed_steps import (
@@ -33,9 +33,10 @@ from tests.serve.failed_steps import (
     taking_begun,
 )  # fmt: skip
 from tests.serve.failing_client import KINDS, Program
-from tests.serve.test_gone_clients import Endings
+from tests.serve.test_gone_clients import WITHIN_S, Endings
 
 OF_A_STEP = (types.FrameType, types.TracebackType, Parser)
+
 NEW_SESSIONS = ("closed", "cancelled")  # in every step; sessions are cycles, with their graphs
 CLIENTS = 6 * TIMES
 
@@ -140,16 +141,19 @@ def traced_memory() -> Iterator[None]:
 def test_nobody_keeps_anything_of_clients_that_are_killed(
     transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", 0.05)
-    monkeypatch.setattr(master, "_CLOSE_WITHIN_S", 60.0)
+    monkeypatch.setattr(LIMITS, "close_within_s", WITHIN_S)
     endings = Endings(monkeypatch)
     samples: list[Has] = []
     with traced_memory(), in_process({"ps": 1, "worker": 1}) as cluster:
         target = cluster.target("worker:0")
         with taking_begun(target) as wait_for_a_step:
             for _ in range(CLIENTS):
+                monkeypatch.setattr(LIMITS, "client_gone_after_s", WITHIN_S)
                 with client(target, "blocked", LARGE, 1):
                     wait_for_a_step()
+                    for _ in range(1 if samples else 2):  # at first, of this process too
+                        endings.wait_for_keep_alive()
+                    monkeypatch.setattr(LIMITS, "client_gone_after_s", 0.05)
                 assert "its client" in endings.wait()
                 gc.collect()  # the session's graph
                 has = at_rest({"servers": os.getpid()})["servers"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import headrace as tf
@@ -53,14 +54,37 @@ USES: dict[str, Callable[[str], Any]] = {
     "Restore": lambda path: get("Restore")(path, "x", dt=tf.int32),
     "RestoreSlice": lambda path: get("RestoreSlice")(path, "x", "", dt=tf.int32),
     "MergeV2Checkpoints": lambda path: get("MergeV2Checkpoints")([path], path),
+    "LoadAndRemapMatrix": lambda path: get("LoadAndRemapMatrix")(
+        path, "x", [0], [0], np.zeros(0, np.float32), num_rows=1, num_cols=1
+    ),
+    "GenerateVocabRemapping": lambda path: get("GenerateVocabRemapping")(
+        path, path, new_vocab_offset=0, num_new_vocab=1
+    ),
+    "InitializeTableFromTextFileV2": lambda path: (
+        tf.contrib.lookup.HashTable(tf.contrib.lookup.TextFileStringTableInitializer(path), "").init
+    ),
+    "FixedUnigramCandidateSampler": lambda path: tf.random.fixed_unigram_candidate_sampler(
+        [[0]], 1, 1, False, 1, vocab_file=path
+    )[0],
+    "CreateSummaryFileWriter": lambda path: get("CreateSummaryFileWriter")(
+        get("SummaryWriter")(), path, 10, 10, ""
+    ),
 }
-HARMLESS = {"IdentityReaderV2", "IdentityReader", "ShardedFilename", "ShardedFilespec"}
+HARMLESS = {
+    "IdentityReaderV2", "IdentityReader", "ShardedFilename", "ShardedFilespec", "CTCBeamSearchDecoder",
+}  # fmt: skip
 """Ops that open nothing."""
 
 PREFIXES = {"SaveV2", "MergeV2Checkpoints"}
 """Ops whose files have longer names than they are given, so that a link of that name leads nowhere."""
 
-RESTORE = {"RestoreV2", "Restore", "RestoreSlice", "MergeV2Checkpoints"}
+DIRECTORIES = {"LMDBReader", "CreateSummaryFileWriter"}
+"""Ops that take no file."""
+
+LINES = {"FixedUnigramCandidateSampler"}
+"""Ops that need a line for every class."""
+
+RESTORE = {"RestoreV2", "Restore", "RestoreSlice", "MergeV2Checkpoints", "LoadAndRemapMatrix"}
 """Ops that need a checkpoint."""
 
 
@@ -131,7 +155,7 @@ def test_no_op_reaches_a_file_outside_the_roots(
     assert (place.denied / "file").read_bytes() == place.content
 
 
-@pytest.mark.parametrize("op", sorted(set(USES) - {"LMDBReader"} - RESTORE))
+@pytest.mark.parametrize("op", sorted(set(USES) - DIRECTORIES - RESTORE - LINES))
 def test_files_beneath_the_roots_can_be_used(cluster: Cluster, place: Place, op: str) -> None:
     with tf.Session(cluster.target("ps:0")) as session:
         session.run(USES[op](str(place.allowed / "file")))
@@ -155,6 +179,13 @@ def test_checkpoints_beneath_the_roots_are_saved_and_restored(
     ]
 
 
+def test_weights_beneath_the_roots_can_be_read(cluster: Cluster, place: Place) -> None:
+    (place.allowed / "weights").write_text("class,0.5\n")
+    with tf.Session(cluster.target("ps:0")) as session:
+        fetch = USES["FixedUnigramCandidateSampler"](str(place.allowed / "weights"))
+        assert session.run(fetch).tolist() == [0]
+
+
 def test_a_database_beneath_the_roots_can_be_read(cluster: Cluster, place: Place) -> None:
     lmdb = pytest.importorskip("lmdb")
     with (
@@ -169,6 +200,12 @@ def test_a_database_beneath_the_roots_can_be_read(cluster: Cluster, place: Place
         assert session.run(USES["LMDBReader"](str(place.allowed / "base"))) == b"value"
         with pytest.raises(tf.errors.PermissionDeniedError):
             session.run(USES["LMDBReader"](str(place.allowed / "elsewhere")))
+
+
+def test_event_files_beneath_the_roots_can_be_written(cluster: Cluster, place: Place) -> None:
+    with tf.Session(cluster.target("ps:0")) as session:
+        session.run(USES["CreateSummaryFileWriter"](str(place.allowed / "events")))
+    assert [each.name.split(".")[0] for each in (place.allowed / "events").iterdir()] == ["events"]
 
 
 def test_patterns_see_nothing_outside_the_roots(cluster: Cluster, place: Place) -> None:

@@ -19,10 +19,10 @@ from headrace.client.remote_session import RemoteSession
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve.grpc.client import GrpcPeer
-from headrace.serve.master import master, session_reaper
 from headrace.serve.master.master import Master
 from headrace.serve.master.session_reaper import SessionReaper, session_idle_s
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.pool import GrowingPool
 from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import TRANSPORTS, Background, Blocked
@@ -38,7 +38,9 @@ class Endings:
         self.errors: list[errors.OpError] = []
         self.checks = threading.Semaphore(0)
         self._closed = threading.Semaphore(0)
+        self._kept_alive = threading.Semaphore(0)
         close, verdict = Master._close_unused, SessionReaper._expiry
+        keep_alive = SessionReaper.keep_alive
 
         def closing(master: Master, handle: str, error: errors.OpError) -> None:
             close(master, handle, error)
@@ -51,13 +53,23 @@ class Endings:
                 self.checks.release()
             return found
 
+        def keeping(self_: SessionReaper, handle: str) -> Any:
+            found = keep_alive(self_, handle)
+            self._kept_alive.release()
+            return found
+
         monkeypatch.setattr(Master, "_close_unused", closing)
         monkeypatch.setattr(SessionReaper, "_expiry", looking)
+        monkeypatch.setattr(SessionReaper, "keep_alive", keeping)
 
     def wait(self) -> str:
         """Block until a session was closed; why it was."""
         assert self._closed.acquire(timeout=WITHIN_S)
         return self.errors[-1].message
+
+    def wait_for_keep_alive(self) -> None:
+        """Block until a client keeps a session alive, after those that were waited for before."""
+        assert self._kept_alive.acquire(timeout=WITHIN_S)
 
     def wait_for_looks(self, count: int) -> None:
         """Block until so many sessions were looked at and let be, from now on."""
@@ -104,7 +116,7 @@ sys.stdin.read()
 def test_a_client_that_is_killed_leaves_no_session(
     cluster: Cluster, endings: Endings, monkeypatch: pytest.MonkeyPatch, blocked: Blocked, how: str
 ) -> None:
-    monkeypatch.setattr(master, "_CLOSE_WITHIN_S", WITHIN_S)
+    monkeypatch.setattr(LIMITS, "close_within_s", WITHIN_S)
     client = subprocess.Popen(
         [sys.executable, "-c", CLIENT, cluster.target("worker:0"), how],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -116,7 +128,7 @@ def test_a_client_that_is_killed_leaves_no_session(
             assert client.stdout is not None
             assert client.stdout.readline() == "ready\n"
         assert sessions(cluster) == 1
-        monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", 0.05)
+        monkeypatch.setattr(LIMITS, "client_gone_after_s", 0.05)
     finally:
         client.kill()
         client.communicate()
@@ -150,7 +162,7 @@ def test_a_client_that_lives_keeps_its_session_however_idle(
 def test_a_client_that_dies_before_it_attends_leaves_no_session_either(
     cluster: Cluster, endings: Endings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", 0.05)
+    monkeypatch.setattr(LIMITS, "client_gone_after_s", 0.05)
     monkeypatch.setattr(RemoteSession, "_send_keep_alive", lambda self, handle: None)
     with tf.Session(cluster.target("worker:0")) as session:
         with contextlib.suppress(tf.errors.AbortedError):  # it may be over so soon
@@ -220,7 +232,7 @@ def stranger(target: str) -> str:
 def test_a_connection_that_breaks_is_made_again_and_the_session_goes_on(
     cluster: Cluster, endings: Endings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", WITHIN_S)
+    monkeypatch.setattr(LIMITS, "client_gone_after_s", WITHIN_S)
     ours = cluster.servers["worker:0"].master
     kept_alive = threading.Semaphore(0)
     original = ours._session_reaper.keep_alive
@@ -243,7 +255,7 @@ def test_a_client_that_was_given_up_and_lives_is_told_once_and_goes_on(
     monkeypatch: pytest.MonkeyPatch, under_way: bool,
 ) -> None:  # fmt: skip
     """As one that was stopped for long, or cut off."""
-    monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", WITHIN_S)
+    monkeypatch.setattr(LIMITS, "client_gone_after_s", WITHIN_S)
     monkeypatch.setattr(RemoteSession, "_send_keep_alive", lambda self, handle: None)
     with tf.device("/job:ps"):
         variable = tf.Variable(1.0)
@@ -257,10 +269,10 @@ def test_a_client_that_was_given_up_and_lives_is_told_once_and_goes_on(
             blocked.wait()
         ours = cluster.servers["worker:0"].master
         (handle,) = ours._sessions
-        monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", 0.0)
+        monkeypatch.setattr(LIMITS, "client_gone_after_s", 0.0)
         ours._session_reaper._check_within(handle, 0.0)
         endings.wait()
-        monkeypatch.setattr(session_reaper, "_GONE_AFTER_S", WITHIN_S)
+        monkeypatch.setattr(LIMITS, "client_gone_after_s", WITHIN_S)
         error = step.error() if under_way else failure(lambda: session.run(add))
         assert type(error) is tf.errors.AbortedError
         assert "its client" in error.message

@@ -255,3 +255,12 @@ def test_a_server_that_cuts_a_call_off_without_a_word_is_named() -> None:
             peer.call_now(methods.GET_STATUS, pb.GetStatusRequest(), Scope(30.0))
         server.stop(None)
         peer.close()
+
+
+def test_grpcios_asyncio_part_is_loaded_when_somebody_asks_for_it() -> None:
+    source = (
+        "import sys; from headrace.serve.grpc.grpcio import grpc; "
+        "assert not [name for name in sys.modules if name.startswith('grpc.aio.')]; "
+        "import grpc.aio; assert grpc.aio.insecure_channel and 'grpc.aio._channel' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", source], check=True, timeout=EXIT_WITHIN_S)

@@ -27,6 +27,7 @@ from headrace.run.exec.keys import key
 from headrace.run.scope import Scope
 from headrace.serve.connect.routed import RoutedPeer
 from headrace.serve.grpc.client import GrpcPeer
+from headrace.serve.lane import accepting as accepting_of
 from headrace.serve.lane import client as lane_client
 from headrace.serve.lane import connect as lane_connect
 from headrace.serve.lane import connection as lane_connection
@@ -41,6 +42,7 @@ from headrace.serve.lane.unix_socket import address_of
 from headrace.serve.lane.wire import NUMBERS
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.security import Security
 from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster, addresses, in_process
@@ -83,7 +85,9 @@ def carried(monkeypatch: pytest.MonkeyPatch) -> Carried:
 
 @pytest.fixture(params=["unix", "tcp"])
 def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which lane there is.  No server is found by its address, so that it is asked for its lane: see test_nearby."""
     TRANSPORTS[request.param](monkeypatch)
+    monkeypatch.setenv("HEADRACE_BIND", "localhost")
     return str(request.param)
 
 
@@ -424,11 +428,10 @@ def test_a_listener_without_descriptors_asks_again_when_some_may_be_free(
                 raise OSError(outcome, os.strerror(outcome))
             return "a connection", None
 
-    monkeypatch.setattr(lane_server, "event_loop", Watching)
+    monkeypatch.setattr(accepting_of, "event_loop", Watching)
     taken: list[Any] = []
-    transport: Any = SimpleNamespace(accept=taken.append)
     outcomes = errno.EMFILE, errno.EMFILE, 0, errno.EAGAIN, 0, errno.EMFILE
-    accepting = lane_server._Accepting(transport, Listener(*outcomes))  # type: ignore[arg-type]
+    accepting = accepting_of._Accepting(Listener(*outcomes), taken.append)  # type: ignore[arg-type]
     for _ in range(4):
         accepting(False)
     assert asked == ["later", "later", "at once", "later"]
@@ -562,6 +565,23 @@ def test_of_a_small_frame_that_was_sent_in_part_the_rest_follows() -> None:
                 parser.received(far.recv_into(parser.buffer()))
             assert frame.header == b"x"
             np.testing.assert_array_equal(frame.values[0], value)
+
+
+def test_a_connection_that_is_closed_while_somebody_looks_after_it_has_hung_up() -> None:
+    """As its server ends it while the event loop says that its caller is gone."""
+    near, far = socket.socketpair()
+
+    class Closed:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(near, name)
+
+        def fileno(self) -> int:
+            found = near.fileno()
+            near.close()
+            return found
+
+    with near, far:
+        assert LaneSocket(Closed(), 1 << 20).hung_up()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("what", HOSTILE)
@@ -910,7 +930,7 @@ def test_idle_connections_give_back_the_memory_that_they_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     TRANSPORTS["unix"](monkeypatch)
-    monkeypatch.setattr(lane_client, "_KEEPS_MEMORY_S", 0.0)
+    monkeypatch.setattr(LIMITS, "keeps_memory_s", 0.0)
     closed = threading.Event()
     close = lane_connection.Connection.close
 

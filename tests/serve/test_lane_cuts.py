@@ -171,7 +171,7 @@ def test_what_was_lost_is_reported_again_if_the_connection_for_that_breaks_too()
     """Or the step would wait for ever."""
     peer = RoutedPeer("127.0.0.1:1", WORKER)
     peer._slow.close()
-    peer._slow = grpc = BreaksOnce()  # type: ignore[assignment]
+    peer._main_channel = grpc = BreaksOnce()  # type: ignore[assignment]
     peer._lost({1: KEY, 2: KEY})
     peer.close()
     assert [(each.source, list(each.step_id)) for each in grpc.requests] == [(PS, [1, 2])] * 2

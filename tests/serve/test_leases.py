@@ -19,8 +19,8 @@ from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.state.variable import Lease, Variable
 from headrace.serve.connect.peers import InProcessPeer
+from headrace.serve.rpc import encoding, methods
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc import methods
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster, ProcessCluster, in_process, processes
@@ -225,7 +225,7 @@ def test_a_reply_is_encoded_with_what_is_leased_and_gives_it_back(
 ) -> None:
     held, lease = leased()
     message = reply(lease)
-    decoded = method.decode_reply(method.encode_reply(message, methods.INLINE), methods.INLINE)
+    decoded = method.decode_reply(method.encode_reply(message, encoding.INLINE), encoding.INLINE)
     assert [value.tolist() for value in decoded.values()] == [[1.0] * 5] * len([*message.values()])
     assert not is_released(held)
     held, lease = leased()
@@ -245,7 +245,7 @@ def test_requests_that_come_as_bytes_take_leases_and_others_do_not() -> None:
     for method, request in requests:
         assert not request.takes_leases
         assert method.decode_request(
-            method.encode_request(request, methods.INLINE), methods.INLINE
+            method.encode_request(request, encoding.INLINE), encoding.INLINE
         ).takes_leases
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import headrace as tf
-from headrace.serve.master import master_session, planner
 from headrace.serve.master.lru import LruTable
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.worker.worker import Worker
 from tests.serve.clusters import Cluster
 from tests.serve.conftest import Background, Blocked
@@ -79,8 +79,8 @@ def test_it_never_keeps_more_than_the_most_and_loses_nothing_unsaid(seed: int) -
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Masters keep little."""
-    monkeypatch.setattr(planner, "_MOST_PLANS", MOST)
-    monkeypatch.setattr(master_session, "_MOST_PREPARED", MOST)
+    monkeypatch.setattr(LIMITS, "most_plans", MOST)
+    monkeypatch.setattr(LIMITS, "most_prepared", MOST)
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from headrace.serve.connect.readiness import ServerReadiness, wait_for_all
 from headrace.serve.connect.routed import RoutedPeer
 from headrace.serve.grpc import unreachable
 from headrace.serve.grpc.unreachable import why
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.methods import GET_STATUS
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
@@ -291,10 +292,26 @@ def test_when_all_have_answered_the_answers_come_in_order(pool: GrowingPool) -> 
     assert wait_for_all(asked, Scope(WITHIN_S), pool) == [1, 2]
 
 
+@pytest.mark.parametrize("limit_s", [WITHIN_S, 0.01])
+def test_an_answer_counts_that_comes_the_moment_a_pause_or_the_time_ends(
+    pool: GrowingPool, monkeypatch: pytest.MonkeyPatch, limit_s: float
+) -> None:
+    late, passed = never(), readiness.passed_deadline
+
+    def comes(scope: Scope) -> bool:
+        late.resolve(1)
+        return passed(scope)
+
+    monkeypatch.setattr(LIMITS, "first_probe_s", 0.01)
+    monkeypatch.setattr(readiness, "passed_deadline", comes)
+    one = ServerReadiness(Fake("A"), lambda: late)  # type: ignore[arg-type]
+    assert wait_for_all([one], Scope(limit_s), pool) == [1]
+
+
 def test_one_that_was_somebody_else_is_asked_again(
     pool: GrowingPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "_FIRST_PROBE_S", 0.01)
+    monkeypatch.setattr(LIMITS, "first_probe_s", 0.01)
     replies = iter(["a stranger", "a stranger", "the one"])
     one = ServerReadiness(
         Fake("A"),  # type: ignore[arg-type]
@@ -373,11 +390,11 @@ class Notices(logging.Handler):
 @pytest.fixture
 def notices(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notices]:
     """Notices come sooner than usual."""
-    monkeypatch.setattr(readiness, "_FIRST_NOTICE_S", 0.02)
-    monkeypatch.setattr(readiness, "_LAST_NOTICE_S", 0.5)
-    monkeypatch.setattr(readiness, "_FIRST_PROBE_S", 0.01)
-    monkeypatch.setattr(readiness, "_LAST_PROBE_S", 0.1)
-    monkeypatch.setattr(readiness, "_PROBE_FOR_S", 0.5)
+    monkeypatch.setattr(LIMITS, "first_notice_s", 0.02)
+    monkeypatch.setattr(LIMITS, "last_notice_s", 0.5)
+    monkeypatch.setattr(LIMITS, "first_probe_s", 0.01)
+    monkeypatch.setattr(LIMITS, "last_probe_s", 0.1)
+    monkeypatch.setattr(LIMITS, "probe_for_s", 0.5)
     handler = Notices()
     logger = logging.getLogger("headrace")
     logger.addHandler(handler)
@@ -462,7 +479,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step tells soon that it waits, though blocked steps are not reported."""
     monkeypatch.setattr(long_waits, "threshold_s", None)
     monkeypatch.setattr(long_waits, "first_poll_s", 0.02)
-    monkeypatch.setattr(missing_tasks, "_FIRST_S", 0.01)
+    monkeypatch.setattr(LIMITS, "missing_after_s", 0.01)
 
 
 def test_the_client_says_too_whom_its_master_waits_for(

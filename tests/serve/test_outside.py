@@ -21,11 +21,11 @@ from headrace.codec import protos as pb
 from headrace.codec.frames import Kind
 from headrace.run.thread_group import ThreadGroup
 from headrace.serve.grpc.server import PATIENCE_KEY
-from headrace.serve.lane import server as lane_server
 from headrace.serve.lane.shared_memory import AVAILABLE
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.wire import NUMBERS, PROOF
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.security import Security
 from headrace.serve.rpc.status import as_op_error
 from tests.serve.clusters import Cluster, in_process
@@ -49,7 +49,7 @@ def guarded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def impatient(guarded: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """One that does not wait for it for long."""
-    monkeypatch.setattr(lane_server, "_PROVE_WITHIN_S", 0.2)
+    monkeypatch.setattr(LIMITS, "prove_within_s", 0.2)
     return guarded
 
 
@@ -99,7 +99,7 @@ def test_who_sends_a_byte_now_and_then_is_cut_off_too(impatient: Cluster) -> Non
 
 def test_who_has_proved_it_in_time_stays(guarded: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests that follow the proof at once are understood, and so are those that come later."""
-    monkeypatch.setattr(lane_server, "_PROVE_WITHIN_S", 1.0)
+    monkeypatch.setattr(LIMITS, "prove_within_s", 1.0)
     with connected(lane_of(guarded)) as sock, connected(lane_of(guarded)) as stranger:
         said = frames_from(sock)
         sock.sendall(hello(pb.LaneAddress.FromString(next(said).header).nonce))

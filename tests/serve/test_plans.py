@@ -15,6 +15,7 @@ from headrace.run.scope import Scope
 from headrace.run.state.variable import Lease
 from headrace.serve.connect.cluster_view import OutstandingParts
 from headrace.serve.master.plans import BoundPlan, PartitionHandle, Plan
+from headrace.serve.master.requests import PartRequests
 from headrace.serve.master.step import run_stages
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
@@ -71,9 +72,9 @@ def test_a_step_without_parts_has_no_fetches() -> None:
 def test_each_part_gets_its_feeds(feeds: str) -> None:
     bound = BoundPlan(Plan(TWO), feeds, "yz")
     values: list[Any] = list(feeds.upper())
-    ((alone, stage),) = bound.stages
+    ((alone, stage),) = bound.plan.asks
     assert alone is None
-    assert [[values[place] for place in ask.feeds] for ask in stage] == [["A"], ["B"]]
+    assert [[values[place] for place in bound.feeds[ask.number]] for ask in stage] == [["A"], ["B"]]
 
 
 # -- parts that run one after the other --------------------------------------------------------------
@@ -150,11 +151,11 @@ LINES: list[tuple[list[PartitionHandle], Stages | None, str]] = [
 
 
 def without_a_deadline(cluster: Any, bound: BoundPlan) -> list[list[Any]]:
-    return run_stages(cluster, cluster.own, bound, 7, ["A", "B"], True, Scope())
+    return run_stages(cluster, cluster.own, PartRequests(bound, 7, ["A", "B"], True), Scope())
 
 
 def with_a_deadline(cluster: Any, bound: BoundPlan) -> list[list[Any]]:
-    return run_stages(cluster, cluster.own, bound, 7, ["A", "B"], True, Scope(60.0))
+    return run_stages(cluster, cluster.own, PartRequests(bound, 7, ["A", "B"], True), Scope(60.0))
 
 
 @pytest.mark.parametrize(("parts", "stages", "own"), LINES)
@@ -192,7 +193,7 @@ def test_nothing_stays_leased_when_a_part_fails(
 
 def test_parts_that_run_at_the_same_time_are_a_stage() -> None:
     def stages(plan: Plan) -> list[list[int]]:
-        return [[ask.number for ask in stage] for _, stage in BoundPlan(plan, "ab", "x").stages]
+        return [[ask.number for ask in stage] for _, stage in plan.asks]
 
     assert stages(Plan(TWO)) == [[0, 1]]
     assert stages(Plan([*TWO, ALONE[0]], stages=((0, 1), (2,)))) == [[0, 1], [2]]

@@ -25,8 +25,9 @@ from headrace.serve.lane import server as lane_server
 from headrace.serve.lane.channels import LaneChannel
 from headrace.serve.lane.client import LanePeer
 from headrace.serve.lane.socket import LaneSocket
-from headrace.serve.lane.wire import NUMBERS, decode_sent, encode_sent
+from headrace.serve.lane.wire import NUMBERS
 from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.brief import decode_sent, encode_sent
 from headrace.serve.rpc.methods import RUN_PART, SEND_TENSOR
 from headrace.serve.rpc.step_channel import StepChannels
 from tests.serve.clusters import Cluster, in_process
@@ -306,12 +307,12 @@ def test_what_a_step_held_goes_when_it_ends(
     """Not some time later, when cycles are collected: shared memory that it received would pile up until then."""
     made: list[weakref.ref[Any]] = []
 
-    class Noted(program._Execution):
+    class Noted(program.Execution):
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             made.append(weakref.ref(self))
 
-    monkeypatch.setattr(program, "_Execution", Noted)
+    monkeypatch.setattr(program, "Execution", Noted)
     fed, fetch = back_and_forth(10)
     with tf.Session(cluster.target("worker:0")) as session:
         gc.disable()

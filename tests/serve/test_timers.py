@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.serve.rpc import timers
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.timers import PerProcess, TimerQueue
 
 WITHIN_S = 30.0
@@ -139,7 +140,7 @@ def test_who_forgets_during_a_look_is_heard() -> None:
 def test_a_look_that_fails_is_logged_and_tried_again_and_the_others_do_not_suffer(
     checks: Looks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(timers, "_AFTER_FAILURE_S", 0.01)
+    monkeypatch.setattr(LIMITS, "after_failure_s", 0.01)
     checks.again["bad"] = NEVER
     with caplog.at_level(logging.ERROR, "headrace"):
         checks.table.call_at("bad", 0.0)

@@ -25,9 +25,9 @@ KINDS = [NAMESPACES] if kind() == NAMESPACES else []  # the loopback has no cabl
 SERVER = """
 import sys, threading
 import headrace as tf
-from headrace.serve.master import session_reaper
 from headrace.serve.master.master import Master
-session_reaper._GONE_AFTER_S = 0.2
+from headrace.serve.rpc.limits import LIMITS
+LIMITS.client_gone_after_s = 0.2
 closed, close = threading.Semaphore(0), Master._close_unused
 Master._close_unused = lambda *args: (close(*args), closed.release())
 queue = tf.FIFOQueue(10, [tf.int32], [[]], shared_name="q")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import headrace as tf
-from headrace.client import direct
 from headrace.client.direct import Route, Task
 from headrace.run.scope import Scope
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.transport import Channel
 
 WITHIN_S = 60.0
@@ -25,7 +25,7 @@ class Ways:
         self._looked = threading.Semaphore(0)
         self._sent = threading.Semaphore(0)
         run, reach = Route.run, Task._reach
-        monkeypatch.setattr(direct, "_REACH_WITHIN_S", WITHIN_S)  # the machine may be busy
+        monkeypatch.setattr(LIMITS, "reach_within_s", WITHIN_S)  # the machine may be busy
 
         def counting(
             route: Route, channel: Channel, values: Sequence[Any], scope: Scope

@@ -32,7 +32,8 @@ from headrace.run.state.variable import Lease
 from headrace.serve.connect import local_servers
 from headrace.serve.connect.transports import Transports, using
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc.cancelled_calls import ORDERED, CancelledCalls, new_number
+from headrace.serve.rpc.cancelled_calls import CancelledCalls, new_number
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.methods import GIVE_UP, Method
 from headrace.serve.rpc.peer import peer_name
 from headrace.serve.rpc.security import Security
@@ -42,13 +43,12 @@ from headrace.serve.rpc.transport import Destination, Serving, Told, Unreachable
 from headrace.serve.rpc.waiting import passed_deadline, patient
 
 VERSION = 1
-_PATIENCE_S = 0.05  # past the deadline, for the server to say more
 _FIRST_PORT = 20_000
 _LARGEST = 1 << 15  # bytes of a value that passes beside a call
 
 
 class Copies:
-    """Tensors beside a message (`serve.rpc.methods.Tensors`): copies, as if they had gone over a wire."""
+    """Tensors beside a message (`serve.rpc.encoding.Tensors`): copies, as if they had gone over a wire."""
 
     def __init__(self, values: Sequence[Any] = ()) -> None:
         self.values = list(values)
@@ -284,6 +284,9 @@ class _Memory:
         """See `Transport`."""
         return MemoryChannel(self._network, to, self.main)
 
+    def nearby(self, address: str, security: Security) -> None:
+        """See `Transport`.  Everybody asks at the address."""
+
     def listens(self, address: str, scope: Scope) -> bool:
         """See `Transport`."""
         scope.check()
@@ -330,7 +333,7 @@ class _Listener:
         """Whether it takes what it is sent and says nothing."""
         return self.network.is_mute(self.serving.start)
 
-    def start(self) -> None:
+    def start(self, address: str) -> None:
         """See `Listener`."""
         self.serves = True
         self.network.started(self)
@@ -413,7 +416,7 @@ class MemoryChannel:
         """See `Peer`."""
         scope.check()
         pending = self.call(method, request, scope)
-        with patient(scope, _PATIENCE_S + 2 * self.network.latency_s) as late:
+        with patient(scope, LIMITS.call_patience_s + 2 * self.network.latency_s) as late:
             return pending.wait(late)
 
     def tell(self, method: Method, request: m.SendTensorRequest, scope: Scope) -> bool:
@@ -492,7 +495,7 @@ class _Call(ChannelCall):
         self._network = peer.network
         self._method = method
         self._scope = scope
-        self._number = new_number() if method in ORDERED else 0
+        self._number = new_number() if method.runs_steps else 0
         self._told: pb.GiveUpRequest | None = None
         self._data = b""
         self._copies = Copies()

@@ -22,9 +22,8 @@ from rich.console import Console
 import headrace as tf
 from headrace.codec import protos as pb
 from headrace.serve.connect import local_servers
-from headrace.serve.observe import overview
+from headrace.serve.rpc.limits import LIMITS
 from headrace.tools.commands import ExitCode
-from headrace.tools.inspection import snapshot
 from headrace.tools.inspection.snapshot import Rates, Snapshot, _rates, queue_key
 from headrace.tools.inspection.tables import everything, live
 from headrace.tools.main import main
@@ -41,8 +40,8 @@ def run(*argv: str) -> tuple[int, str, str]:
 @pytest.fixture(autouse=True)
 def tasks_have_time_to_say_what_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine may be busy."""
-    monkeypatch.setattr(overview, "_ANSWER_WITHIN_S", 50.0)
-    monkeypatch.setattr(snapshot, "_ANSWER_WITHIN_S", 60.0)
+    monkeypatch.setattr(LIMITS, "task_answers_within_s", 50.0)
+    monkeypatch.setattr(LIMITS, "server_answers_within_s", 60.0)
 
 
 @pytest.fixture
@@ -276,11 +275,11 @@ def test_a_cluster_that_asks_for_credentials_is_shown_to_who_has_them(
         )
     )
     with tf.train.Server({"ps": ["127.0.0.1:0"]}, security=security) as server:
-        monkeypatch.setattr(snapshot, "_ANSWER_WITHIN_S", 1.0)  # TLS tells strangers nothing
+        monkeypatch.setattr(LIMITS, "server_answers_within_s", 1.0)  # TLS tells strangers nothing
         code, out, err = run("inspect", server.target, "--interval", "0")
         assert (code, out) == (ExitCode.FAILED, ""), err
         assert server.target in err
-        monkeypatch.setattr(snapshot, "_ANSWER_WITHIN_S", 60.0)
+        monkeypatch.setattr(LIMITS, "server_answers_within_s", 60.0)
         options = with_secret if how == "secret" else with_tls
         code, out, err = run("inspect", server.target, "--json", "--interval", "0", *options)
         assert (code, err) == (ExitCode.OK, "")

@@ -181,9 +181,9 @@ def test_a_lifeline_tells_when_its_other_end_is_closed() -> None:
     lost = threading.Event()
     with Lifeline() as lifeline:
         mine = os.dup(lifeline.read_fd)
-        watcher = watch(mine, lost.set)
+        thread = watch(mine, lost.set)
         assert not lost.is_set()
-    watcher.join(10)
+    thread.join(10)
     assert lost.is_set()
     os.close(mine)
 

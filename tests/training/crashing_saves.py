@@ -25,6 +25,7 @@ STEPS = (
     "replace",
     "link",
     "remove",
+    "unlink",
     "make_directory",
     "remove_directory",
     "sync_directory",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import headrace as tf
+from headrace.training.hooks.checkpoints import SaveOnSigtermHook
 
 
 @pytest.fixture(autouse=True)
@@ -136,6 +137,101 @@ def test_sigterm_ends_the_training_after_the_step_that_runs(tmp_path: Path) -> N
     assert steps == [1, 2, 3, 4]
     assert signal.getsignal(signal.SIGTERM) is before
     assert tf.train.latest_checkpoint(str(tmp_path)).endswith("-4")
+    tf.summary.FileWriterCache.clear()
+
+
+def tell() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+class TellingSaver(tf.train.Saver):
+    """Is told to end in its second save, before anything is written or when all is."""
+
+    def __init__(self, moment: str) -> None:
+        super().__init__(defer_build=True)
+        self.moment, self.saves = moment, 0
+
+    def save(self, *args: Any, **options: Any) -> str:
+        self.saves += 1
+        if (self.moment, self.saves) == ("a save begins", 2):
+            tell()
+        path: str = super().save(*args, **options)
+        if (self.moment, self.saves) == ("a save ends", 2):
+            tell()
+        return path
+
+
+class Telling(tf.train.SessionRunHook):
+    """SIGTERM at a moment of the fourth step; or the third finds the session lost, and the next is told to end."""
+
+    def __init__(self, moment: str) -> None:
+        self.moment, self.runs, self.sessions = moment, 0, 0
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self.sessions += 1
+        if self.sessions == 2:
+            tell()
+
+    def before_run(self, run_context: Any) -> None:
+        self.runs += 1
+        if self.moment == "recovery" and self.runs == 3:
+            raise tf.errors.AbortedError(None, None, "a task was lost")
+        if self.moment == "before_run" and self.runs == 4:
+            tell()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if self.moment == "after_run" and self.runs == 4:
+            tell()
+
+
+MOMENTS = ["before_run", "after_run", "a save begins", "a save ends", "recovery"]
+
+
+@pytest.mark.parametrize("saves", [True, False], ids=["saves anyway", "saves when told"])
+@pytest.mark.parametrize("first", [True, False], ids=["before others", "after others"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_sigterm_at_any_moment_loses_no_step_of_the_last_session(
+    tmp_path: Path, moment: str, first: bool, saves: bool
+) -> None:
+    """As the chief's, whose checkpoints are saved at the end anyway, and as a worker's, who saves when it is told."""
+    train = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+    before = signal.getsignal(signal.SIGTERM)
+    scaffold = tf.train.Scaffold(saver=TellingSaver(moment))
+    directory = str(tmp_path)
+    ending = SaveOnSigtermHook(directory, scaffold=scaffold, save=not saves)
+    hooks: list[tf.train.SessionRunHook] = [Telling(moment), ending]
+    if saves or "save" in moment:
+        hooks.append(tf.train.CheckpointSaverHook(directory, save_steps=2, scaffold=scaffold))
+    creator = tf.train.ChiefSessionCreator(scaffold, checkpoint_dir=directory)
+    steps = []
+    with tf.train.MonitoredSession(creator, hooks if first else hooks[::-1]) as session:
+        while not session.should_stop():
+            steps.append(int(session.run(train)))
+    assert len(steps) < 8
+    assert tf.train.latest_checkpoint(directory).endswith(f"-{steps[-1]}")
+    assert signal.getsignal(signal.SIGTERM) is before
+    tf.summary.FileWriterCache.clear()
+
+
+def test_sigterm_before_there_is_a_session_is_as_it_would_be_without_the_hook(
+    tmp_path: Path,
+) -> None:
+    """Who waits for the chief, say, ends at once."""
+    tf.train.get_or_create_global_step()
+
+    def ends(number: int, frame: Any) -> None:
+        raise SystemExit(number)
+
+    before = signal.signal(signal.SIGTERM, ends)
+    try:
+        scaffold = tf.train.Scaffold(init_fn=lambda scaffold, session: tell())
+        with pytest.raises(SystemExit):
+            tf.train.MonitoredTrainingSession(
+                checkpoint_dir=str(tmp_path), scaffold=scaffold, save_on_sigterm=True
+            )
+        assert signal.getsignal(signal.SIGTERM) is ends
+    finally:
+        signal.signal(signal.SIGTERM, before)
     tf.summary.FileWriterCache.clear()
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import headrace as tf
 from headrace.graph.registry import get
+from headrace.training.saver import remapping
 
 
 @pytest.fixture(autouse=True)
@@ -343,3 +344,30 @@ def test_a_save_that_was_cancelled_leaves_nothing() -> None:
     with initialized() as session, pytest.raises(tf.errors.DeadlineExceededError):
         session.run(node, options=tf.RunOptions(timeout_in_ms=1))
     assert names() == []
+
+
+def test_words_have_rows_or_columns_and_no_other_axis() -> None:
+    assert tf.train.VocabInfo("new", 3, 0, "old").axis == 0
+    with pytest.raises(ValueError, match="axis argument are 0 and 1"):
+        tf.train.VocabInfo("new", 3, 0, "old", axis=2)
+
+
+def test_embeddings_and_biases_start_as_the_words_of_a_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("a\nb\n")
+    (tmp_path / "new").write_text("b\nc\na\n")
+    tf.get_variable("embeddings", initializer=np.float32([[1, 2], [3, 4]]))
+    tf.get_variable("biases", initializer=np.float32([[5], [6]]))
+    with initialized() as session:
+        path = tf.train.Saver().save(session, "./m")
+    with tf.Graph().as_default():
+        embedded = remapping.load_embedding_initializer(
+            path, "embeddings", 3, 2, "old", "new", num_oov_buckets=1
+        )
+        biased = remapping.load_linear_multiclass_bias_initializer(path, "biases", 3, "old", "new")
+        embeddings = tf.get_variable("embeddings", [4, 2], initializer=embedded)
+        biases = tf.get_variable("biases", [3, 1], initializer=biased)
+        with initialized() as session:
+            found = session.run(embeddings)
+            assert found[[0, 2]].tolist() == [[3, 4], [1, 2]]
+            assert np.abs(found[[1, 3]]).max() < 2
+            assert session.run(biases).tolist() == [[6], [0], [5]]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import headrace as tf
-from headrace.training import session_manager
+from headrace.training import session_layers, session_manager
 from headrace.training.initialized import InitializedWait
 
 
@@ -95,3 +96,45 @@ def test_a_wait_for_a_variable_ends_with_its_time(server: tf.train.Server) -> No
         assert InitializedWait(session, ["v"]).wait(0.05)
         session.run(v.initializer)
         assert InitializedWait(session, ["v"]).wait(float("inf"))
+
+
+@pytest.mark.parametrize("last", [tf.errors.UnavailableError, tf.errors.DeadlineExceededError])
+def test_what_is_raised_in_the_end_is_of_an_attempt_that_had_time(
+    monkeypatch: pytest.MonkeyPatch, last: type[tf.errors.OpError]
+) -> None:
+    """The last one may have had a millisecond, in which nobody answers and every limit passes."""
+    lost = tf.errors.UnavailableError
+    now, attempts = (
+        [0.0],
+        [
+            (1.0, lost, "refused"),
+            (8.5, lost, "/job:ps/task:0 is missing"),
+            (0.5, last, "no answer"),
+        ],
+    )
+    monkeypatch.setattr(session_layers, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    class Creator(tf.train.SessionCreator):
+        def create_session(self) -> Any:
+            lasts, error, message = attempts.pop(0)
+            now[0] += lasts
+            raise error(None, None, message)
+
+    with pytest.raises(tf.errors.UnavailableError, match="/job:ps/task:0 is missing"):
+        session_layers.RecoverableSession(Creator(), max_recovery_secs=10)
+    assert attempts == []
+
+
+@pytest.mark.parametrize("is_chief", [True, False])
+def test_a_training_recovers_and_waits_at_barriers_as_long_as_it_says(
+    server: tf.train.Server, is_chief: bool
+) -> None:
+    """What tests of clusters set by themselves, so that first sessions have their time."""
+    tf.train.create_global_step()
+    with tf.train.MonitoredTrainingSession(server.target) as chief:
+        with tf.train.MonitoredTrainingSession(
+            server.target, is_chief, max_wait_secs=77, save_summaries_steps=None
+        ) as session:
+            assert session._sess._max_recovery_secs == 77
+            assert session._coordinated_creator._max_recovery_secs == 77
+        assert chief._sess._max_recovery_secs == 7200

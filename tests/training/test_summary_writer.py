@@ -17,6 +17,7 @@ import pytest
 import headrace as tf
 from headrace.run import event_files
 from headrace.training.summary_writer import EventFileWriter
+from tests.serve.clusters import in_process
 
 
 def events(directory: Path) -> list[Any]:
@@ -98,7 +99,6 @@ REFUSED = [
     (lambda w: w.add_graph(None), TypeError, "must be an instance of `Graph`"),
     (lambda w: w.add_graph(tf.Graph(), graph_def=tf.GraphDef()), ValueError, "not both"),
     (lambda w: [w.add_run_metadata(tf.RunMetadata(), "t") for _ in "ab"], ValueError, "already used"),
-    (lambda w: tf.summary.FileWriter(w.get_logdir(), session=1), tf.errors.UnimplementedError, "leave `session` out"),
     (lambda w: tf.summary.FileWriter("/proc/x/y"), tf.errors.NotFoundError, "/proc/x"),
     (lambda w: tf.summary.FileWriter(__file__ + "/x"), tf.errors.FailedPreconditionError, "test_summary_writer"),
 ]  # fmt: skip
@@ -254,3 +254,72 @@ def test_a_damaged_file_says_where(tmp_path: Path) -> None:
         list(tf.train.summary_iterator(path))
     with pytest.raises(tf.errors.NotFoundError, match="nowhere"):
         tf.train.summary_iterator(tmp_path / "nowhere")
+
+
+# -- writers within the graph -----------------------------------------------------------------------
+
+
+def test_a_writer_of_a_session_writes_where_the_task_is(tmp_path: Path) -> None:
+    with in_process({"ps": 1, "worker": 1}) as cluster, tf.Graph().as_default():
+        with (
+            tf.Session(cluster.target("worker:0")) as session,
+            tf.summary.FileWriter(tmp_path / "s", session=session) as writer,
+        ):
+            writer.add_summary(scalar("x", 2), 3)
+        with tf.Session(cluster.target("worker:0")) as session:
+            other = tf.summary.FileWriter(str(tmp_path / "t"), session=session)
+            other.add_summary(scalar("x", 4), 5)
+            other.flush()
+            assert [each.step for each in events(tmp_path / "t")] == [5]
+            tf.Session.reset(cluster.target("worker:0"))
+            with pytest.raises(tf.errors.OpError):
+                other.add_summary(tf.Summary(), 6)
+    assert [each.step for each in events(tmp_path / "s")] == [3]
+
+
+def test_a_writer_of_a_session_whose_graph_is_final_adds_nothing(tmp_path: Path) -> None:
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        writer = tf.summary.FileWriter(str(tmp_path), session=session)
+        graph.finalize()
+        count = len(graph.get_operations())
+        writer.add_summary(scalar("x", 2), 3)
+        writer.add_graph(graph)
+        writer.close()
+        with pytest.warns(UserWarning, match="closed FileWriter"):
+            writer.add_summary(tf.Summary(), 4)
+        writer.reopen()
+        writer.close()
+        writer.close()
+        with pytest.raises(RuntimeError, match="finalized"):
+            tf.summary.FileWriter(str(tmp_path), session=session)
+        assert len(graph.get_operations()) == count
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_steps_write_their_summaries_every_so_many_steps(tmp_path: Path) -> None:
+    with tf.Graph().as_default() as graph:
+        step = tf.train.get_or_create_global_step()
+        writer = tf.contrib.summary.create_file_writer(str(tmp_path))
+        with writer.as_default(), tf.contrib.summary.record_summaries_every_n_global_steps(2):
+            tf.contrib.summary.scalar("x", tf.cast(step, tf.float32))
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                tf.summary.initialize(graph, session)
+                count = step.assign_add(1)
+                recorded = []
+                for _ in range(4):
+                    recorded += session.run(tf.summary.all_v2_summary_ops())
+                    session.run(count)
+                session.run(tf.contrib.summary.flush())
+                session.run(writer.close())
+    assert recorded == [True, False, True, False]
+    found = events(tmp_path)
+    assert found[0].HasField("graph_def")
+    assert [(each.step, each.summary.value[0].simple_value) for each in found[1:]] == [
+        (0, 0),
+        (2, 2),
+    ]
+    with pytest.raises(RuntimeError, match="set_as_default"):
+        tf.summary.initialize()
+    with pytest.raises(tf.errors.UnimplementedError, match="create_file_writer"):
+        tf.contrib.summary.create_db_writer("db")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.training.trainings import training
 
 STEPS = 8
 RATE = 0.1
+SOON = {"HEADRACE_BLOCKED_AFTER_S": "1"}
 
 
 @pytest.fixture(autouse=True)
@@ -110,6 +112,42 @@ def test_two_workers_in_step_have_the_losses_of_one_with_the_joined_batch() -> N
     assert np.allclose(np.mean(losses, axis=0), alone(), rtol=1e-5)
 
 
+def test_a_step_whose_time_is_over_in_a_barrier_says_whose_gradients_are_missing() -> None:
+    """Both the step of a worker, which waits for a token, and the take that the tokens wait for."""
+    with ExitStack() as stack:
+        tasks = stack.enter_context(in_process({"ps": 1, "worker": 2}))
+        workers = []
+        for index in range(2):
+            stack.enter_context(tf.Graph().as_default())
+            with tf.device(
+                tf.train.replica_device_setter(1, worker_device=f"/job:worker/task:{index}")
+            ):
+                model = Model(1, aggregate=2, total=2)
+            session = stack.enter_context(tf.Session(tasks.target(f"worker:{index}")))
+            if not index:
+                session.run(tf.global_variables_initializer())
+            session.run([tf.local_variables_initializer(), model.sync.chief_init_op])
+            fed = dict(zip((model.x, model.y), batches(2)[index], strict=True))
+            workers.append((session, model, fed))
+        first, model, fed = workers[0]
+        tokens = model.sync.get_chief_queue_runner().enqueue_ops
+        handing = [
+            threading.Thread(target=session.run, args=(each.train, data))
+            for session, each, data in workers
+        ]
+        for thread in handing:
+            thread.start()
+        first.run(tokens)
+        for thread in handing:
+            thread.join()
+        soon = tf.RunOptions(timeout_in_ms=100)
+        for step in (model.train, tokens):
+            with pytest.raises(tf.errors.DeadlineExceededError) as late:
+                first.run(step, fed, options=soon)
+            missing = "there is no gradient of /job:worker/replica:0/task:1 yet; its latest came"
+            assert missing in str(late.value)
+
+
 @pytest.mark.parametrize("victim", ["worker:1"])
 def test_the_others_go_on_without_a_backup_worker_that_was_killed(
     tmp_path: Path, victim: str
@@ -135,3 +173,40 @@ def test_a_worker_that_was_killed_inside_a_barrier_is_waited_for(tmp_path: Path)
         again.wait_for_steps(3)
         chief.wait_for("steps", lambda: len(chief.steps()) > made + 3)
         assert len(chief.sessions()) == 1
+
+
+@pytest.mark.parametrize(("victim", "other"), [("worker:1", "worker:0"), ("worker:0", "worker:1")])
+def test_who_waits_in_a_barrier_for_a_worker_that_was_killed_is_told_whom_the_log_names(
+    tmp_path: Path, victim: str, other: str
+) -> None:
+    """Of the worker or the chief; it goes on when that is back."""
+    with training({"ps": 1, "worker": 2}, tmp_path, SOON, sync=[2, 2]) as job:
+        job.tasks["worker:1"].wait_for_steps(3)
+        job.tasks[victim].kill()
+        waits = job.tasks[other]
+        gone = f"/job:worker/replica:0/task:{victim[-1]}"
+        waits.wait_for(
+            "the name of the other",
+            lambda: [
+                x
+                for x in waits.log
+                if f"there is no gradient of {gone}, which does not answer" in x
+            ],
+        )
+        job.start(victim).wait_for_steps(2)
+        waits.wait_for_steps(2, len(waits.lines))
+
+
+@pytest.mark.parametrize(("victim", "other"), [("worker:1", "worker:0"), ("worker:0", "worker:1")])
+def test_a_worker_that_does_not_come_back_to_a_barrier_is_an_error_that_names_it(
+    tmp_path: Path, victim: str, other: str
+) -> None:
+    jobs = {"ps": 1, "worker": 2}
+    with training(jobs, tmp_path, SOON, sync=[2, 2], misses_within_s=2) as job:
+        job.tasks["worker:1"].wait_for_steps(3)
+        job.tasks[victim].kill()
+        assert job.tasks[other].join() == 1
+        assert (
+            f"DeadlineExceededError: /job:worker/replica:0/task:{victim[-1]} did not come back within 2.0 s"
+            in job.tasks[other].log[-1]
+        )

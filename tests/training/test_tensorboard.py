@@ -67,7 +67,7 @@ def test_histograms_have_their_distributions(board: Any) -> None:
 
 
 def test_images_have_their_pixels(board: Any) -> None:
-    image = pytest.importorskip("PIL.Image", reason="the extra headrace[images] is not installed")
+    image = pytest.importorskip("PIL.Image")
     assert board.Tags()["images"] == ["pictures/image/0", "pictures/image/1"]
     for index, wanted in enumerate(PICTURES):
         found = board.Images(f"pictures/image/{index}")[-1]

@@ -52,11 +52,35 @@ def train(settings: dict[str, Any], target: str, index: int) -> None:
         hooks=hooks,
         **settings.get("options", {}),
     ) as session:
+        if "recovers_within_s" in settings:  # the first session may take its time on a busy machine
+            session._sess._max_recovery_secs = settings["recovers_within_s"]
+        if "misses_within_s" in settings:  # so, too
+            session._coordinated_creator.tf_sess._limit_missing_members(settings["misses_within_s"])
         while not session.should_stop():
             session.run(train)
             value = int(session.run_step_fn(lambda step_context: step_context.session.run(step)))
             print("step", value, flush=True)
     print("done", value, flush=True)
+
+
+def supervise(settings: dict[str, Any], target: str, index: int) -> None:
+    """Count the global step up under a Supervisor; in a new session when a task was lost."""
+    here = f"/job:worker/task:{index}"
+    with tf.device(tf.train.replica_device_setter(worker_device=here, cluster=settings["cluster"])):
+        step = tf.train.get_or_create_global_step()
+        train = tf.assign_add(step, 1)
+    supervisor = tf.train.Supervisor(
+        is_chief=index == 0, logdir=settings["directory"], global_step=step, save_model_secs=1
+    )
+    while not supervisor.should_stop():
+        try:
+            with supervisor.managed_session(target, close_summary_writer=False) as session:
+                print("session", int(session.run(step)), flush=True)
+                while not supervisor.should_stop():
+                    print("step", int(session.run(train)), flush=True)
+        except (tf.errors.AbortedError, tf.errors.UnavailableError) as error:
+            print("lost", type(error).__name__, flush=True)
+            supervisor.coord.clear_stop()
 
 
 def main() -> None:
@@ -69,7 +93,8 @@ def main() -> None:
     print("serving", flush=True)
     if job == "ps":
         server.join()
-    train(settings, server.target, index)
+    run = supervise if settings.get("supervised") else train
+    run(settings, server.target, index)
 
 
 if __name__ == "__main__":

@@ -137,12 +137,16 @@ class Training:
 
 @contextmanager
 def training(
-    jobs: Jobs, directory: Path, env: dict[str, str] | None = None, **settings: Any
+    jobs: Jobs,
+    directory: Path,
+    env: dict[str, str] | None = None,
+    start: bool = True,
+    **settings: Any,
 ) -> Iterator[Training]:
-    """A training all of whose tasks run, workers from task 0 on."""
+    """A training all of whose tasks run, if they are to be started: workers from task 0 on."""
     made = Training(jobs, directory, env or {}, settings)
     try:
-        for job, count in jobs.items():
+        for job, count in jobs.items() if start else ():
             for index in range(count):
                 made.start(f"{job}:{index}")
         yield made

@@ -520,7 +520,8 @@ IMPORTS = [
      "does not have tensorflow.python.framework.ops.no_such_thing"),
     ("from tensorflow.python.ops.io_ops import restore_nothing", "ImportError", "tensorflow.python.ops.io_ops",
      "does not have tensorflow.python.ops.io_ops.restore_nothing"),
-    ("import tensorflow.contrib.cudnn_rnn", "ModuleNotFoundError", "tensorflow.contrib.cudnn_rnn", "LSTMCell"),
+    ("from tensorflow.contrib.cudnn_rnn import CudnnLSTM", "ImportError", "tensorflow.contrib.cudnn_rnn", "LSTMCell"),
+    ("import tensorflow.contrib.mpi", "ModuleNotFoundError", "tensorflow.contrib.mpi", "use grpc"),
 ]  # fmt: skip
 
 

@@ -12,6 +12,8 @@ import pytest
 import headrace as tf
 from headrace.base.missing import exists, tensorflow_names
 from headrace.graph.registry import MISSING, OPS
+from headrace.library.contrib.rnn_weights import linear
+from headrace.training.documents import VocabularyProcessor
 from headrace.unmodified import facade, table
 from headrace.unmodified.raw_functions import raw_function
 
@@ -49,6 +51,13 @@ LEADS = [
     ("python.distribute.cluster_resolver.tfconfig_cluster_resolver", "TFConfigClusterResolver",
      tf.distribute.cluster_resolver.TFConfigClusterResolver),
     ("contrib.rnn", "BasicLSTMCell", tf.nn.rnn_cell.BasicLSTMCell),
+    ("contrib.rnn.python.ops.rnn_cell", "NASCell", tf.contrib.rnn.NASCell),
+    ("contrib.rnn.python.ops.core_rnn_cell", "_linear", linear),
+    ("contrib.seq2seq.python.ops.decoder", "dynamic_decode", tf.contrib.seq2seq.dynamic_decode),
+    ("contrib.legacy_seq2seq.python.ops.seq2seq", "rnn_decoder", tf.contrib.legacy_seq2seq.rnn_decoder),
+    ("contrib.training.python.training.hparam", "HParams", tf.contrib.training.HParams),
+    ("contrib.crf.python.ops.crf", "viterbi_decode", tf.contrib.crf.viterbi_decode),
+    ("contrib.learn.python.learn.preprocessing.text", "VocabularyProcessor", VocabularyProcessor),
     ("contrib.framework", "get_or_create_global_step", tf.train.get_or_create_global_step),
     ("core.framework.graph_pb2", "GraphDef", tf.GraphDef),
     ("core.protobuf.config_pb2", "ConfigProto", tf.ConfigProto),

@@ -37,7 +37,8 @@ def names_of(
     def find(name: str) -> Any:
         known = where.get(name)
         if known is not None:
-            value = getattr(import_module(known[0]), known[1])
+            source = __import__(known[0], fromlist=known[1:])  # imports what is a module in it
+            value = getattr(source, known[1])
             setattr(here, name, value)
             return value
         if name in getattr(

@@ -83,6 +83,7 @@ class MissingModule(_Explained, ModuleNotFoundError):
         return ModuleNotFoundError, (str(self),)
 
     def explained(self) -> str:
+        """With the import that would have found it, where a name was taken for a module."""
         if exists(public(self.wanted)):
             space, _, name = self.wanted.rpartition(".")
             return f"{self.wanted} is no module; use `from {space} import {name}`"
@@ -199,7 +200,8 @@ def nearest(name: str) -> list[str]:
     alike = difflib.get_close_matches(
         last, sorted({*everywhere.values()}), n=1, cutoff=_cutoff(last)
     )
-    return [full for full, each in sorted(everywhere.items()) if each in alike][:2]
+    found = [full for full, each in everywhere.items() if each in alike]
+    return _offered(name, sorted(found, key=lambda full: (full.count("."), full)))
 
 
 def _everywhere() -> dict[str, str]:
@@ -213,7 +215,14 @@ def _elsewhere(name: str, everywhere: Mapping[str, str]) -> list[str]:
     """The same name in other namespaces: as it is spelled first, and the outermost."""
     last = name.rpartition(".")[2]
     same = [full for full, each in everywhere.items() if _plain(each) == _plain(last)]
-    return sorted(same, key=lambda full: (everywhere[full] != last, full.count("."), full))[:2]
+    same.sort(key=lambda full: (everywhere[full] != last, full.count("."), full))
+    return _offered(name, same)
+
+
+def _offered(name: str, found: list[str]) -> list[str]:
+    """Two of `found`, the outermost first; of tf.contrib only where nothing else is, or it was asked for."""
+    plain = [full for full in found if not full.startswith("contrib.")]
+    return (found if name.startswith("contrib.") or not plain else plain)[:2]
 
 
 def _alike(name: str, known: Iterable[str]) -> list[str]:

@@ -86,7 +86,9 @@ REPLACED: Final[dict[str, str]] = {
 """Names that TensorFlow 0.x had, or an early 1.x, and 1.15 has not: the name in their place, or a sentence."""
 
 _LAYERS = "use tf.layers, tf.nn and tf.train's optimizers"
+_FLOATS: Final = "headrace computes in floats; tf.quantization.fake_quant_with_min_max_vars rounds as few bits do"
 _GRAPHS = "headrace builds graphs: use tf.Session, tf.gradients and tf.while_loop"
+_SESSIONS = "connect with a session: tf.Session(server.target)"
 _RESOLVE = (
     "put the addresses into TF_CONFIG of every task and use TFConfigClusterResolver, or into a tf.train.ClusterSpec "
     "and use SimpleClusterResolver"
@@ -106,7 +108,156 @@ _STRATEGIES = (
     "one_device_strategy parameter_server_strategy reduce_util shared_variable_creator summary_op_util tpu_strategy "
     "tpu_values values"
 ).split()
+_MATRICES = (
+    "use matrices: tf.matmul, tf.matrix_solve, tf.cholesky, tf.linalg.tridiagonal_solve, tf.fft"
+)
+_LINEAR_OPERATORS = (
+    "LinearOperator LinearOperatorAdjoint LinearOperatorBlockDiag LinearOperatorCirculant "
+    "LinearOperatorCirculant2D LinearOperatorCirculant3D LinearOperatorComposition LinearOperatorDiag "
+    "LinearOperatorFullMatrix LinearOperatorHouseholder LinearOperatorIdentity LinearOperatorInversion "
+    "LinearOperatorKronecker LinearOperatorLowRankUpdate LinearOperatorLowerTriangular "
+    "LinearOperatorScaledIdentity LinearOperatorToeplitz LinearOperatorZeros"
+).split()
+_FILES = "read files: tf.TFRecordReader, tf.TextLineReader; what comes over the network is fed from a thread"
+_CONTRIB = {
+    "cloud": _FILES,
+    "coder": "it compresses images for TensorFlow Compression; write bytes with tf.py_func",
+    "constrained_optimization": "add the constraints to the loss, or project with a variable's constraint=",
+    "deprecated": "use tf.summary: scalar, histogram, image, audio, merge",
+    "eager": _GRAPHS,
+    "estimator": "write the loop: tf.train.MonitoredTrainingSession, and tf.metrics for evaluation",
+    "factorization": "factorize with tf.nn.embedding_lookup and an optimizer of tf.train",
+    "feature_column": "look columns up with tf.contrib.lookup and tf.nn.embedding_lookup, and join them with tf.concat",
+    "ffmpeg": "decode WAV with tf.audio.decode_wav; other sound outside of the graph, fed or by tf.py_func",
+    "fused_conv": "use tf.nn.conv2d, tf.nn.bias_add and tf.nn.relu, which run as one where that is faster",
+    "gan": "train two losses, each with its own var_list in Optimizer.minimize",
+    "gdr": "use grpc; between processes of one host tensors go through shared memory",
+    "grid_rnn": "use tf.nn.rnn_cell.MultiRNNCell and tf.nn.dynamic_rnn",
+    "hadoop": _FILES,
+    "hvx": "it is for phones; freeze the graph with tf.graph_util.convert_variables_to_constants",
+    "ignite": _FILES,
+    "image": "use tf.image; other transformations with tf.gather_nd, or tf.py_func",
+    "input_pipeline": "use tf.train.string_input_producer and tf.train.batch",
+    "integrate": "step through time with tf.scan or tf.while_loop",
+    "kernel_methods": "random features are tf.cos(tf.matmul(x, w) + b) * sqrt(2 / n)",
+    "kinesis": _FILES,
+    "labeled_tensor": "name dimensions in the program; tf.transpose and tf.expand_dims put them in place",
+    "libsvm": "split lines with tf.string_split and tf.string_to_number",
+    "memory_stats": "trace the step: tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE) tells what each node kept",
+    "mixed_precision": "cast with tf.cast; variables may be tf.float16",
+    "model_pruning": "multiply weights by a mask that is a variable",
+    "mpi": "use grpc; between processes of one host tensors go through shared memory",
+    "nearest_neighbor": "compare with tf.matmul and choose with tf.nn.top_k",
+    "optimizer_v2": "use tf.train's optimizers",
+    "periodic_resample": "use tf.depth_to_space and tf.reshape",
+    "predictor": "load with tf.saved_model.loader.load, and keep session.make_callable",
+    "receptive_field": "it is computed from sizes and strides of the layers, outside of the graph",
+    "reduce_slice_ops": "use tf.segment_sum and kin",
+    "remote_fused_graph": "place nodes with tf.device on a task of tf.train.Server",
+    "resampler": "interpolate with tf.gather_nd and weights, or tf.image.crop_and_resize",
+    "rpc": "connect tasks with tf.train.Server, or call from tf.py_func",
+    "saved_model": "use tf.saved_model",
+    "session_bundle": "use tf.saved_model",
+    "sparsemax": "sort with tf.nn.top_k and tf.cumsum; or use tf.nn.softmax",
+    "specs": "use tf.layers",
+    "stat_summarizer": "trace the step: tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), `headrace report`",
+    "testing": "use tf.test.TestCase",
+    "text": "count with tf.contrib.lookup's tables, and sample with tf.nn.learned_unigram_candidate_sampler",
+    "verbs": "use grpc; between processes of one host tensors go through shared memory",
+}
+_CUDNN = (
+    "CudnnGRU CudnnLSTM CudnnRNNRelu CudnnRNNTanh CudnnGRUSaveable CudnnLSTMSaveable CudnnRNNReluSaveable "
+    "CudnnRNNTanhSaveable CudnnParamsFormatConverterGRU CudnnParamsFormatConverterLSTM CudnnOpaqueParamsSaveable "
+    "RNNParamsSaveable"
+).split()
+_CELLS: Final = (
+    "run tf.contrib.cudnn_rnn.CudnnCompatibleLSTMCell or CudnnCompatibleGRUCell, which have its weights, or a cell of "
+    "tf.nn.rnn_cell, with tf.nn.dynamic_rnn"
+)
+_COLUMNS = (
+    "bucketized_column check_feature_columns create_feature_spec_for_parsing crossed_column embedding_column "
+    "infer_real_valued_columns input_from_feature_columns joint_weighted_sum_from_feature_columns "
+    "make_place_holder_tensors_for_base_features multi_class_target one_hot_column parse_feature_columns_from_examples "
+    "parse_feature_columns_from_sequence_examples real_valued_column regression_target scattered_embedding_column "
+    "sequence_input_from_feature_columns shared_embedding_columns sparse_column_with_hash_bucket "
+    "sparse_column_with_integerized_feature sparse_column_with_keys sparse_column_with_vocabulary_file "
+    "transform_features weighted_sparse_column weighted_sum_from_feature_columns feature_column"
+).split()
+_LOOK_UP: Final = "look columns up with tf.contrib.lookup and tf.nn.embedding_lookup, and join them with tf.concat"
+_READ: Final = "parse with tf.parse_single_example and batch with tf.train.batch"
+_PROBABILITY: Final = (
+    "tf.distributions has what graphs of 1.x have most; others went to tensorflow_probability"
+)
+_LEARN: Final = "write the loop: tf.train.MonitoredTrainingSession, and tf.metrics for evaluation"
+_CONTRIB_NAMES = {
+    **dict.fromkeys([f"layers.{name}" for name in _COLUMNS], _LOOK_UP),
+    **dict.fromkeys(
+        [f"slim.{name}" for name in ("data", "dataset", "data_decoder", "data_provider")], _READ
+    ),
+    **dict.fromkeys(
+        [
+            f"slim.{name}"
+            for name in ("dataset_data_provider", "tfexample_decoder", "parallel_reader")
+        ],
+        _READ,
+    ),
+    "slim.nets": "they went to the repository tensorflow/models (research/slim/nets), and run on tf.contrib.slim",
+    **dict.fromkeys(
+        [
+            f"rnn.{name}"
+            for name in ("GridLSTMCell", "BidirectionalGridLSTMCell", "TimeFreqLSTMCell")
+        ],
+        "cut the frequencies into pieces with tf.split, and run a cell of tf.nn.rnn_cell over them",
+    ),
+    "rnn.NTMCell": "use a cell with tf.contrib.seq2seq.AttentionWrapper",
+    "opt.ShampooOptimizer": "use tf.train.AdagradOptimizer",
+    "opt.GGTOptimizer": "use tf.train.AdagradOptimizer",
+    "opt.RegAdagradOptimizer": "use tf.train.AdagradOptimizer",
+    "opt.LazyAdamGSOptimizer": "use tf.contrib.opt.LazyAdamOptimizer",
+    "opt.AdamGSOptimizer": "use tf.train.AdamOptimizer",
+    "opt.DropStaleGradientOptimizer": "use tf.train.SyncReplicasOptimizer, which drops stale gradients",
+    **dict.fromkeys(
+        [
+            f"opt.{name}{kind}"
+            for name in ("AGN", "ElasticAverage", "ModelAverage")
+            for kind in ("Optimizer", "CustomGetter")
+        ],
+        "average gradients with tf.train.SyncReplicasOptimizer; variables with MovingAverageOptimizer",
+    ),
+    **dict.fromkeys(
+        [
+            f"training.{name}"
+            for name in (
+                "batch_sequences_with_states",
+                "SequenceQueueingStateSaver",
+                "NextQueuedSequenceBatch",
+            )
+        ],
+        "batch with tf.contrib.training.bucket_by_sequence_length, and keep states between steps in variables",
+    ),
+    "metrics.auc_using_histogram": "use tf.metrics.auc",
+    "metrics.auc_with_confidence_intervals": "use tf.metrics.auc",
+    "metrics.streaming_sparse_average_precision_at_top_k": "use tf.metrics.average_precision_at_k",
+    "distributions.bijectors": _PROBABILITY,
+    "learn.Estimator": _LEARN,
+    "learn.Experiment": _LEARN,
+    "learn.RunConfig": _LEARN,
+    "learn.DNNClassifier": _LEARN,
+    "learn.DNNRegressor": _LEARN,
+    "learn.LinearClassifier": _LEARN,
+    "learn.LinearRegressor": _LEARN,
+    "learn.learn_runner": _LEARN,
+    "learn.monitors": "use hooks: tf.train.SessionRunHook",
+    "decision_trees": "its kernels are TensorFlow's own; no part of it is here",
+    "meta_graph_transform": "change graphs with tf.graph_util, and export them with tf.train.export_meta_graph",
+    "rate": "count with tf.metrics, and divide by the time in a hook",
+    "recurrent": "step through time with tf.nn.dynamic_rnn or tf.while_loop",
+    "speech": "use tf.signal: stft, linear_to_mel_weight_matrix, mfccs_from_log_mel_spectrograms",
+    "linear_optimizer.SDCAOptimizer": "train linear models with tf.train.FtrlOptimizer, which has L1 and L2",
+    "util.loader": "libraries of kernels are compiled for TensorFlow; write the operation with tf.py_func",
+}
 ELSEWHERE: Final[dict[str, str]] = {
+    **{f"contrib.{module}": text for module, text in _CONTRIB.items()},
     **{f"distribute.cluster_resolver.{name}": text for name, text in _RESOLVERS.items()},
     **{f"contrib.cluster_resolver.{name}": text for name, text in _RESOLVERS.items()},
     "keras": f"Keras is a library of its own; {_LAYERS}",
@@ -127,7 +278,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "function": _GRAPHS,
     "GradientTape": _GRAPHS,
     "Module": "use tf.variable_scope and tf.make_template",
-    "contrib.eager": _GRAPHS,
     "contrib.distribute": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
     "distribute.Strategy": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
     "distribute.MirroredStrategy": "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
@@ -136,10 +286,11 @@ ELSEWHERE: Final[dict[str, str]] = {
         [f"python.distribute.{module}" for module in _STRATEGIES],
         "use tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
     ),
-    "contrib.nccl": "reduce with tf.add_n; it needs no devices that are joined",
     "contrib.all_reduce": "reduce with tf.add_n; it needs no devices that are joined",
     "contrib.mpi_collectives": "use tf.train.Server, whose tasks send values to each other",
-    "contrib.cudnn_rnn": "use tf.nn.rnn_cell.LSTMCell or GRUCell with tf.nn.dynamic_rnn",
+    "contrib.rnn.CompiledWrapper": "headrace compiles its steps by itself; leave the wrapper out",
+    **dict.fromkeys([f"contrib.cudnn_rnn.{name}" for name in _CUDNN], _CELLS),
+    **{f"contrib.{name}": text for name, text in _CONTRIB_NAMES.items()},
     **dict.fromkeys(
         ["train.sdca_optimizer", "train.sdca_fprint", "train.sdca_shrink_l1"],
         "dual coordinate ascent is not offered: train linear models with tf.train.FtrlOptimizer, which has L1 and L2",
@@ -159,8 +310,23 @@ ELSEWHERE: Final[dict[str, str]] = {
     "load_library": "libraries of kernels are compiled for TensorFlow; write the operation with tf.py_func",
     "load_file_system_library": "mount the file system: headrace reads the host's files",
     "user_ops": "libraries of kernels are compiled for TensorFlow; write the operation with tf.py_func",
+    "image.generate_bounding_box_proposals": "it is for GPUs only; use tf.image.combined_non_max_suppression",
+    "nn.quantized_avg_pool": _FLOATS,
+    "nn.quantized_conv2d": _FLOATS,
+    "nn.quantized_max_pool": _FLOATS,
+    "nn.quantized_relu_x": _FLOATS,
     "saved_model.load_v2": "use tf.saved_model.load and a session",
     "saved_model.save": "use tf.saved_model.simple_save",
+    "config.experimental_connect_to_cluster": _SESSIONS,
+    "config.experimental_connect_to_host": _SESSIONS,
+    "config.experimental_list_devices": "sessions list devices: session.list_devices()",
+    "config.experimental_run_functions_eagerly": _GRAPHS,
+    "config.experimental": "devices are the server's; threads are chosen by tf.ConfigProto",
+    "nondifferentiable_batch_function": "gather requests with a queue: tf.train.batch, tf.FIFOQueue.dequeue_up_to",
+    **{f"linalg.{kind}": _MATRICES for kind in _LINEAR_OPERATORS},
+    "enable_control_flow_v2": "tf.cond and tf.while_loop build the nodes that TensorFlow's graphs of 1.x have",
+    "enable_tensor_equality": "tensors of a graph are compared by identity; use tf.equal for their values",
+    "errors.raise_exception_on_not_ok_status": "statuses are TensorFlow's C interface's; catch tf.errors.OpError",
     "mixed_precision": "cast with tf.cast; variables may be tf.float16",
     "train.experimental": "use what tf.train has",
     "experimental": "experimental names are not in headrace",

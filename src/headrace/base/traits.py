@@ -79,7 +79,17 @@ LIGHT = Trait(
 )
 UPDATES = Trait(
     "UPDATES",
-    "changes a variable, or reads the rows that are to be changed: worth no message of its own",
+    "changes a variable or a sum of gradients, or reads the rows that are to be changed: worth no message of its own",
+)
+ASSIGNS = Trait(
+    "ASSIGNS",
+    "takes (a variable's reference, a value): the variable becomes the value, or what the ufunc that the op lends "
+    "(`OpSpec.into`) makes of both",
+)
+TAKES_PRODUCTS = Trait(
+    "TAKES_PRODUCTS",
+    "an update whose gradient may be a product of two matrices that is not made yet "
+    "(`ops.training.update_rules.Product`)",
 )
 CALLS_USER = Trait("CALLS_USER", "runs a function of the user's, which may do anything")
 ENQUEUES = Trait("ENQUEUES", "puts elements into a queue")
@@ -110,7 +120,11 @@ PLACEHOLDER = Trait("PLACEHOLDER", "stands for what is fed")
 IDENTITY = Trait(
     "IDENTITY", "gives its input as it is, a reference if it is one, and gradients go through it"
 )
+OF_SPARSE = Trait("OF_SPARSE", "called with a SparseTensor it is computed of the values alone")
 VARIABLE = Trait("VARIABLE", "makes a variable, and gives the reference to it")
+READS_VARIABLE = Trait(
+    "READS_VARIABLE", "gives the value of the variable whose handle it takes, and does nothing else"
+)
 SESSION_HANDLE = Trait(
     "SESSION_HANDLE",
     "gives the handle of a tensor that the session keeps; fetched, it is a TensorHandle",

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from headrace.base import errors
-from headrace.base.traits import DEQUEUES, ENQUEUES, Trait
+from headrace.base.traits import DEQUEUES, ENQUEUES, HANDLE, Trait
 from headrace.client.producers import Producer
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph, Operation
+from headrace.serve.observe.barriers import missing, who_is_missing
 from headrace.serve.observe.blocked import BlockedStep, value
 from headrace.serve.observe.causes import certain_cause, likely_cause, meant
 
@@ -24,6 +25,7 @@ def explained(
 ) -> list[BlockedStep]:
     """The blocked steps that the tasks tell of, with places and causes; the longest wait first."""
     every = [state for task in reply.task for state in task.blocked]
+    barriers = [state for task in reply.task for state in task.barrier]
     clients = {known.handle: known.client for task in reply.task for known in task.session}
     why = _Why(
         every,
@@ -31,6 +33,7 @@ def explained(
         graph,
         list(producers),
         session,
+        barriers,
     )
     found = []
     for state in every:
@@ -39,8 +42,22 @@ def explained(
         op = graph._ops.get(state.node)
         if op is not None and op.built_at:
             state.built_at = op.built_at
-        found.append(value(state, clients.get(state.session, ""), why.cause(state)))
+        client = clients.get(state.session, "")
+        found.append(value(state, client, why.cause(state), why.missing(state)))
     return sorted(found, key=lambda step: -step.waited_s)
+
+
+def has_barriers(graph: Graph) -> bool:
+    """Whether steps of the graph may wait for the gradients of others."""
+    return any(op.type.endswith("ConditionalAccumulator") for op in graph._ops.values())
+
+
+def late_at_barrier(reply: pb.InspectResponse, graph: Graph, op: Operation) -> str:
+    """Whose gradients `op` waits for, a take of them or of what is made from them; "" if it is for something else."""
+    silent = {task.task: task.silent for task in reply.task if task.silent}
+    barriers = [state for task in reply.task for state in task.barrier]
+    barrier = _Why([], silent, graph, [], None, barriers).barrier_of(op)
+    return "" if barrier is None else who_is_missing(barrier, silent)
 
 
 def producers_of(graph: Graph, started: Iterable[Any]) -> list[Producer]:
@@ -71,7 +88,9 @@ class _Why:
         graph: Graph,
         producers: list[Producer],
         session: Any,
+        barriers: list[pb.ResourceState],
     ) -> None:
+        self._barriers = {state.name: state for state in barriers}
         self._every = every
         self._silent = silent
         self._graph = graph
@@ -91,10 +110,52 @@ class _Why:
             return theirs
         ours = self._of_producers(state, queue, seen | {state.node})
         if not ours:
+            barrier = self._barrier(queue)
+            late = "" if barrier is None else who_is_missing(barrier, self._silent)
+            if late and barrier is not None:
+                return f"what fills it waits for {barrier.kind} {barrier.name!r}: {late}"
             return theirs + self._itself(theirs, queue, ENQUEUES)
         if state.kind == "read":
             return f"the file-name queue {state.resource.name!r} is empty: {ours}"
         return ours
+
+    def missing(self, state: pb.BlockedStepState) -> tuple[str, ...]:
+        """See `BlockedStep.missing`."""
+        op = self._graph._ops.get(state.node)
+        takes = state.kind.startswith("dequeue")
+        queue = _queue_of(op) if op is not None and takes else None
+        barrier = state.resource if queue is None else self._barrier(queue)
+        return () if barrier is None else missing(barrier, self._silent)
+
+    def barrier_of(self, op: Operation) -> pb.ResourceState | None:
+        """The accumulator that a node takes from, or that fills the queue which it takes from."""
+        if DEQUEUES in op.traits:
+            queue = _queue_of(op)
+            return None if queue is None else self._barrier(queue)
+        if not op.inputs or not op.type.endswith("TakeGradient"):
+            return None
+        return self._barriers.get(op.inputs[0].op["shared_name"].decode())
+
+    def _barrier(self, queue: Operation) -> pb.ResourceState | None:
+        """An accumulator that what goes into the queue is made from."""
+        if not self._barriers:
+            return None
+        for name in self._users(queue, ENQUEUES):
+            for above in _above(self._graph._ops[name]):
+                node = self._graph._ops[above]
+                if HANDLE in node.traits and "shared_name" in node.attrs:
+                    found = self._barriers.get(node["shared_name"].decode())
+                    if found is not None:
+                        return found
+        return None
+
+    def _users(self, queue: Operation, does: Trait) -> list[str]:
+        """The nodes of the graph that do that with it."""
+        return [
+            op.name
+            for op in self._graph.get_operations()
+            if does in op.traits and _same(_queue_of(op), queue)
+        ]
 
     def _of_producers(
         self, state: pb.BlockedStepState, queue: Operation, seen: frozenset[str]
@@ -133,11 +194,7 @@ class _Why:
         """More on nodes of the graph that would help, if nobody runs them."""
         if not theirs:
             return ""
-        nodes = [
-            op.name
-            for op in self._graph.get_operations()
-            if does in op.traits and _same(_queue_of(op), queue)
-        ]
+        nodes = self._users(queue, does)
         if not nodes:
             return ""
         what = "fills it" if does is ENQUEUES else "empties it"

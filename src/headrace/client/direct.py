@@ -23,12 +23,12 @@ from headrace.serve.connect.cluster_view import OutstandingParts
 from headrace.serve.connect.direct import DirectRoute
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
 from headrace.serve.rpc.transport import Channel
 
-_REACH_WITHIN_S = 5.0
 _AGAIN_AFTER_S = 60.0  # a task that could not be reached
 
 _log = logging.getLogger("headrace")
@@ -42,8 +42,15 @@ class Route:
     """
 
     __slots__ = (
-        "_as_they_are", "_feeds", "_fetches", "_handle", "makes", "task", "timeout_ms", "to",
-    )  # fmt: skip
+        "_as_they_are",
+        "_feeds",
+        "_fetches",
+        "_handle",
+        "makes",
+        "task",
+        "timeout_ms",
+        "to",
+    )
 
     def __init__(self, offer: pb.DirectStep, to: Task, makes: Sequence[str]) -> None:
         self.task = offer.task
@@ -80,9 +87,13 @@ class Task:
     """
 
     def __init__(
-        self, offer: pb.DirectStep, security: Security | None, pool: GrowingPool, session: Scope,
+        self,
+        offer: pb.DirectStep,
+        security: Security | None,
+        pool: GrowingPool,
+        session: Scope,
         untold: dict[tuple[str, int], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """untold: takes the number of each call that was given up, beside the task's name, for the master."""
         self.start = offer.start
         self.channel: Channel | None = None
@@ -127,7 +138,7 @@ class Task:
 
     def _reach(self) -> None:
         try:
-            with Scope(_REACH_WITHIN_S, self._session) as scope:
+            with Scope(LIMITS.reach_within_s, self._session) as scope:
                 channel = self._way.reach(scope)
         except (errors.OpError, OSError) as error:
             self._again_at = time.monotonic() + _AGAIN_AFTER_S

@@ -17,6 +17,7 @@ from headrace.client.fetches import Fetches
 from headrace.codec import protos as pb
 from headrace.graph.graph import Graph
 from headrace.graph.indexed_slices import IndexedSlices
+from headrace.graph.ragged import Ragged, RaggedTensorValue
 from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 
@@ -62,7 +63,7 @@ def tensors(graph: Graph, feeds: Any) -> list[Tensor]:
     """The tensors that a list of things to feed stands for.  Raises TypeError."""
     found: list[Tensor] = []
     for feed in feeds if isinstance(feeds, (list, tuple)) else [feeds]:
-        if isinstance(feed, (SparseTensor, IndexedSlices)):
+        if isinstance(feed, (SparseTensor, IndexedSlices, Ragged)):
             found.extend(Fetches(graph, feed).tensors)
         elif isinstance(feed, (list, tuple)):
             found.extend(tensors(graph, feed))
@@ -85,6 +86,8 @@ def _expand(key: Any, value: Any) -> list[tuple[Any, Any]]:
             return [pair for part in expand(key, value) for pair in _expand(*part)]
     if isinstance(key, SparseTensor):
         return _parts(key, [key.indices, key.values, key.dense_shape], value)
+    if isinstance(key, Ragged):
+        return _ragged_parts(key, value)
     if isinstance(key, IndexedSlices):
         shape = [] if key.dense_shape is None else [key.dense_shape]
         return _parts(key, [key.values, key.indices, *shape], value)  # a pair leaves the shape open
@@ -99,6 +102,17 @@ def _expand(key: Any, value: Any) -> list[tuple[Any, Any]]:
             )
         return [pair for part in zip(key, value, strict=True) for pair in _expand(*part)]
     return [(key, value)]
+
+
+def _ragged_parts(key: Ragged, value: Any) -> list[tuple[Any, Any]]:
+    """The innermost values and the row_splits, each with its own.  Raises TypeError."""
+    if not isinstance(value, RaggedTensorValue) or value.ragged_rank != key.ragged_rank:
+        raise TypeError(
+            f"a ragged tensor of ragged rank {key.ragged_rank} is fed a RaggedTensorValue of that rank, and not "
+            f"{value!r:.60}; tf.ragged.constant_value makes one of lists"
+        )
+    own = [key.flat_values, *key.nested_row_splits]
+    return list(zip(own, [value.flat_values, *value.nested_row_splits], strict=True))
 
 
 def _parts(key: Any, tensors: list[Tensor], value: Any) -> list[tuple[Any, Any]]:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
+from headrace.base import dtypes, errors
 from headrace.base.traits import SESSION_HANDLE
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
+from headrace.graph.ragged import Ragged, RaggedTensorValue
 from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.graph.tensor import Tensor
 
@@ -49,7 +51,13 @@ def _expand_sparse(fetch: SparseTensor) -> tuple[list[Any], Callable[[list[Any]]
     return parts, lambda values: SparseTensorValue(*values)
 
 
+def _expand_ragged(fetch: Ragged) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    parts = [fetch.flat_values, *fetch.nested_row_splits]
+    return parts, lambda values: RaggedTensorValue.from_nested(values[0], values[1:])
+
+
 register_fetch_conversion(IndexedSlices, _expand_slices)
+register_fetch_conversion(Ragged, _expand_ragged)
 register_fetch_conversion(SparseTensor, _expand_sparse)
 
 
@@ -175,6 +183,10 @@ class Fetches:
             if element not in self.targets:
                 self.targets.append(element)
             return _nothing
+        if element._dtype._base is dtypes.variant:
+            raise errors.internal(
+                f"{element.name} is a variant, which NumPy has no dtype for: fetch what ops make of it"
+            )
         index = self._index.setdefault(element, len(self.tensors))
         if index == len(self.tensors):
             self.tensors.append(element)

@@ -28,6 +28,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.place import place
 from headrace.plan.prune import needed
+from headrace.plan.restores import check_before_assigning
 from headrace.run.exec.close_reasons import note_close_reason
 from headrace.run.exec.kernel import Memos, Runtime, StepState
 from headrace.run.exec.program import Program
@@ -84,6 +85,7 @@ class LocalEngine:
         """Prune, place and compile; see `Engine.step`."""
         with self._limited(options) as scope, self._graph._session_run_lock(scope):
             program = self._compile(feeds, fetches, targets)
+        signature = feeds, fetches, targets
         exact: list[Compiled] = []  # for traced steps, made when one is asked for
         timeout_ms = self._config.operation_timeout_in_ms
         runtime, session_scope, ids = self._runtime, self._scope, self._step_ids
@@ -95,35 +97,21 @@ class LocalEngine:
         ) -> list[Any]:
             if session_scope.error is not None:
                 session_scope.check()
-            if options is not None and options.output_partition_graphs and metadata is not None:
-                others = pb.RunOptions()
-                others.CopyFrom(options)
-                others.output_partition_graphs = False
-                found = run(values, others, metadata)
-                metadata.partition_graphs.extend(self._partition_graphs(feeds, fetches, targets))
-                return found
+            fed = values
             if has_handles:
-                values = [
+                fed = [
                     handles.arriving(value, runtime) if tensor._dtype is dtypes.resource else value
                     for tensor, value in zip(feeds, values, strict=True)
                 ]
             if options is not None or metadata is not None:
-                if metadata is None or not (options and options.trace_level):
-                    return self._run_with_options(program, values, options, metadata)
-                if not exact:
-                    with (
-                        self._limited(options) as scope,
-                        self._graph._session_run_lock(scope),
-                    ):
-                        exact.append(self._compile(feeds, fetches, targets, exact=True))
-                stats = _collector()
-                fed = [(t.op.name, t.value_index, v) for t, v in zip(feeds, values, strict=True)]
-                stats.feeds(self._devices[0], fed)
-                found = self._run_with_options(exact[0], values, options, metadata, stats)
-                stats.fetches(self._devices[0], [(t.op.name, t.value_index) for t in fetches])
-                metadata.step_stats.CopyFrom(stats.proto())
+                if metadata is None or options is None or not options.trace_level:
+                    found = self._run_with_options(program, fed, options, metadata)
+                else:
+                    found = self._run_traced(signature, exact, fed, options, metadata)
+                if metadata is not None and options is not None and options.output_partition_graphs:
+                    metadata.partition_graphs.extend(self._partition_graphs(*signature))
                 return found
-            return plain(values)
+            return plain(fed)
 
         limit_s = timeout_ms / 1000 if timeout_ms > 0 else None
         may_wait = program.may_wait or limit_s is not None
@@ -143,6 +131,30 @@ class LocalEngine:
                 return program.run(StepState(runtime, scope, next(ids), Rendezvous()), values)
 
         return Step(run, None if has_handles else plain)
+
+    def _run_traced(
+        self,
+        signature: tuple[Sequence[Tensor], Sequence[Tensor], Sequence[Operation]],
+        exact: list[Compiled],
+        values: Sequence[Any],
+        options: pb.RunOptions,
+        metadata: pb.RunMetadata,
+    ) -> list[Any]:
+        """Run a step and say of every node when it ran.
+
+        signature: feeds, fetches, targets.  exact: the program in which every node runs, once it has been made.
+        """
+        feeds, fetches, _ = signature
+        if not exact:
+            with self._limited(options) as scope, self._graph._session_run_lock(scope):
+                exact.append(self._compile(*signature, exact=True))
+        stats = _collector()
+        fed = [(t.op.name, t.value_index, v) for t, v in zip(feeds, values, strict=True)]
+        stats.feeds(self._devices[0], fed)
+        found = self._run_with_options(exact[0], values, options, metadata, stats)
+        stats.fetches(self._devices[0], [(t.op.name, t.value_index) for t in fetches])
+        metadata.step_stats.CopyFrom(stats.proto())
+        return found
 
     def batch_dequeuer(self, target: Operation) -> BatchFunction | None:
         """See `Engine.batch_dequeuer`."""
@@ -182,7 +194,7 @@ class LocalEngine:
         *,
         exact: bool = False,
     ) -> Compiled:
-        pruned = needed(feeds, fetches, targets, exact=exact)
+        pruned = check_before_assigning(needed(feeds, fetches, targets, exact=exact))
         devices = self._place(pruned.ops)
         return compile_program(
             pruned,

@@ -13,10 +13,10 @@ from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 
-_FIRST_S = 4.5  # steps tell after 5 s, and their master may have begun to wait a moment after them
 _GROWTH = 1.8  # somewhat less than that of the times at which a step tells
 _ANSWER_WITHIN_S = 3.0
 
@@ -32,7 +32,7 @@ class MissingTasks:
         self._scope = scope
         self._lock = threading.Lock()
         self._waited_s = 0.0  # when it was asked last
-        self._due_s = _FIRST_S
+        self._due_s = LIMITS.missing_after_s
 
     def ask(self, master: Peer, handle: str) -> None:
         """Ask for whom the session's steps wait, and log that if it is time.  Never blocks or raises."""
@@ -56,7 +56,7 @@ class MissingTasks:
     def _is_due(self, waited_s: float) -> bool:
         with self._lock:
             if waited_s < self._waited_s:  # that is another wait
-                self._due_s = _FIRST_S
+                self._due_s = LIMITS.missing_after_s
             self._waited_s = waited_s
             if waited_s < self._due_s:
                 return False

@@ -31,6 +31,7 @@ from headrace.graph.graph import Graph, Operation
 from headrace.graph.tensor import Tensor
 from headrace.run.scope import Scope
 from headrace.serve.connect import local_servers
+from headrace.serve.connect.readiness import limited_ms
 from headrace.serve.connect.restart_check import check_restarts
 from headrace.serve.connect.retries import call_with_retries
 from headrace.serve.connect.transports import direct_steps
@@ -38,6 +39,7 @@ from headrace.serve.observe.overview import add_outstanding
 from headrace.serve.observe.placement_log import log_placement
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
@@ -48,7 +50,6 @@ from headrace.serve.rpc.waiting import follow
 if TYPE_CHECKING:
     from headrace.client.direct import Route, Tasks
 
-_INSPECT_WITHIN_S = 10.0
 _CHECK_WITHIN_S = 10.0  # longer than the master asks the task
 
 
@@ -97,9 +98,10 @@ class RemoteEngine:
     ) -> StepFunction:
         """See `Engine.step`.  The step is sent by names, so that nothing waits here."""
         return self._step(
-            [tensor.name for tensor in feeds], [tensor.name for tensor in fetches],
+            [tensor.name for tensor in feeds],
+            [tensor.name for tensor in fetches],
             [op.name for op in targets],
-        )  # fmt: skip
+        )
 
     def _step(
         self, feed_names: Sequence[str], fetch_names: list[str], target_names: list[str]
@@ -141,23 +143,11 @@ class RemoteEngine:
             is_plain = metadata is None and not (options and asks_for_more(options))
             if is_plain and prepared is not None and prepared.valid is self._valid:
                 return plain(values, options)
-            with self._in_flight, self._limited(options) as scope, self._guarded(remote, scope):
-                remote.ship(scope)
-                sent = self._sent_options(options, scope)
-                log_now = self._logs_placement and not logged
-                if log_now:
-                    sent = sent or pb.RunOptions()
-                    sent.output_partition_graphs = True
-                request = m.RunStepRequest(
-                    remote.handle,
-                    list(zip(feed_names, values, strict=True)),
-                    fetch_names,
-                    target_names,
-                    sent,
-                )
-                valid = self._valid
-                reply: m.RunStepReply = self._ask(remote, methods.RUN_STEP, request, scope)
-                self._uses(remote, reply.starts)
+            log_now = self._logs_placement and not logged
+            valid = self._valid
+            fed = list(zip(feed_names, values, strict=True))
+            request = m.RunStepRequest("", fed, fetch_names, target_names)
+            reply = self._run_by_names(remote, request, options, log_now)
             if log_now and reply.metadata is not None:
                 self._log_placement(reply.metadata)
                 logged.append(True)
@@ -165,16 +155,35 @@ class RemoteEngine:
                     del reply.metadata.partition_graphs[:]
             fill(metadata, reply.metadata)
             if reply.signature and is_plain and not log_now:
-                prepared = _PreparedStep(
-                    remote,
-                    valid,
-                    m.RunKnownRequest(remote.handle, reply.signature, []),
-                    self._route(reply.direct, fetch_names),
-                )
+                known = m.RunKnownRequest(remote.handle, reply.signature, [])
+                route = self._route(reply.direct, fetch_names)
+                prepared = _PreparedStep(remote, valid, known, route)
             found = dict(reply.tensors)
             return [writable(found[name]) for name in fetch_names]
 
         return Step(run, plain)
+
+    def _run_by_names(
+        self,
+        remote: RemoteSession,
+        request: m.RunStepRequest,
+        options: pb.RunOptions | None,
+        with_graphs: bool,
+    ) -> m.RunStepReply:
+        """Run a step by names, of a graph that is sent first as far as the master has not got it.
+
+        request: without the session's handle and options.  with_graphs: the reply is to show where nodes were placed.
+        """
+        with self._in_flight, self._limited(options) as scope, self._guarded(remote, scope):
+            remote.ship(scope)
+            sent = self._sent_options(options, scope)
+            if with_graphs:
+                sent = sent or pb.RunOptions()
+                sent.output_partition_graphs = True
+            request.session_handle, request.options = remote.handle, sent
+            reply: m.RunStepReply = self._ask(remote, methods.RUN_STEP, request, scope)
+            self._uses(remote, reply.starts)
+        return reply
 
     def _run_known(
         self, prepared: _PreparedStep, values: Sequence[Any], options: pb.RunOptions | None
@@ -267,7 +276,7 @@ class RemoteEngine:
 
     def _limited(self, options: pb.RunOptions | None) -> Scope:
         timeout_ms = options.timeout_in_ms if options is not None else 0
-        return limit(timeout_ms or self._timeout_ms, self._scope)
+        return limit(limited_ms(timeout_ms or self._timeout_ms), self._scope)
 
     @staticmethod
     def _sent_options(options: pb.RunOptions | None, scope: Scope) -> pb.RunOptions | None:
@@ -320,10 +329,8 @@ class RemoteEngine:
         remote = self._remote()
         with self._in_flight, self._limited(None) as scope, self._guarded(remote, scope):
             remote.ship(scope)
-            request = m.RunStepRequest(
-                remote.handle, list(feeds.items()), list(fetches), [],
-                self._sent_options(None, scope), handle,
-            )  # fmt: skip
+            fed, options = list(feeds.items()), self._sent_options(None, scope)
+            request = m.RunStepRequest(remote.handle, fed, list(fetches), [], options, handle)
             reply: m.RunStepReply = self._ask(remote, methods.RUN_STEP, request, scope)
             self._uses(remote, reply.starts)
         found = dict(reply.tensors)
@@ -480,7 +487,7 @@ class RemoteEngine:
         if remote is None or not remote.handle:
             return pb.InspectResponse()
         request = pb.InspectRequest(session_handle=remote.handle, blocked_only=True)
-        with self._in_flight, Scope(_INSPECT_WITHIN_S, self._scope) as scope:
+        with self._in_flight, Scope(LIMITS.inspect_within_s, self._scope) as scope:
             asked = remote.master.call(methods.INSPECT_CLUSTER, request, scope)
             found: pb.InspectResponse = asked.wait(scope)
         if self._tasks is not None:

@@ -12,7 +12,6 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -34,7 +33,7 @@ _BACK_WITHIN_S = 0.3  # more than the pause between two attempts to connect
 
 def _who() -> str:
     """This process, for people."""
-    program = Path(sys.argv[0] if sys.argv else "").name or "python"
+    program = os.path.basename(sys.argv[0] if sys.argv else "") or "python"
     return f"{program}, pid {os.getpid()} on {socket.gethostname()}"
 
 
@@ -105,10 +104,13 @@ class RemoteSession:
 
     def _create(self, ops: Sequence[Operation]) -> Pending[None]:
         request = pb.CreateSessionRequest(
-            graph_def=graph_def(self._graph, ops=ops), config=self._config, target=self._target,
+            graph_def=graph_def(self._graph, ops=ops),
+            config=self._config,
+            target=self._target,
             headrace_client=_who(),
-            headrace_attends=self.master.remote, headrace_starts=self._starts,
-        )  # fmt: skip
+            headrace_attends=self.master.remote,
+            headrace_starts=self._starts,
+        )
         asked = self.master.call(methods.CREATE_SESSION, request, self._scope, wait_for_ready=True)
 
         def created(reply: Any) -> None:

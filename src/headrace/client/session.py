@@ -9,25 +9,23 @@ timeout, and leaves the session usable (but for `close`).
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from headrace.base import errors
+from headrace.base.imports import collects_nothing
 from headrace.client import feeds as feed_rules
 from headrace.client import interpreter_exit
+from headrace.client.default_config import checked
 from headrace.client.engine import (
     BatchFunction,
-    CallFunction,
     Engine,
-    PlainFunction,
-    Release,
-    StepFunction,
 )
 from headrace.client.fetches import Fetches, cache_key
+from headrace.client.prepared import OptionsCallable, PreparedStep, quickly
 from headrace.client.results import presented
 from headrace.client.usage_errors import CLOSED, EMPTY, miscounted, not_a
 from headrace.codec import protos as pb
@@ -38,6 +36,7 @@ from headrace.graph.tensor import Tensor
 from headrace.run import interrupts, long_waits
 
 if TYPE_CHECKING:
+    from headrace.client.missing_members import MemberLimit
     from headrace.serve.observe.blocked import BlockedStep
     from headrace.serve.rpc.security import Security
 
@@ -69,8 +68,7 @@ class BaseSession:
             target = target.decode()
         if not isinstance(target, str):
             raise not_a("a string", "target", target)
-        if config is not None and not isinstance(config, pb.ConfigProto):
-            raise not_a("a tf.ConfigProto", "config", config)
+        config = checked(config)
         if security is not None:
             from headrace.serve.rpc.security import chosen
 
@@ -80,7 +78,7 @@ class BaseSession:
         self._config = config
         self._closed = False
         self._producers: list[Any] = []  # that were started in this session
-        self._steps: dict[Any, _Prepared] = {}
+        self._steps: dict[Any, PreparedStep] = {}
         self._quick: dict[
             Any, Callable[[], Any]
         ] = {}  # steps that fetch one thing and feed nothing
@@ -88,10 +86,12 @@ class BaseSession:
         interrupts.install()
         # Once long waits have been spoken of.  When the interpreter ends, nothing can be imported.
         self._forget_reports: Callable[[BaseSession], None] | None = None
+        self._member_limit: MemberLimit | None = None
         long_waits.watch_over(self._engine.scope, _teller(weakref.ref(self)))
 
     @property
     def graph(self) -> Graph:
+        """Whose nodes it runs."""
         return self._graph
 
     @property
@@ -152,7 +152,7 @@ class BaseSession:
         except errors.OpError as error:
             raise self._with_operation(error) from error.__cause__
 
-    def _prepared(self, fetches: Any, feeds: tuple[Tensor, ...], options: Any) -> _Prepared:
+    def _prepared(self, fetches: Any, feeds: tuple[Tensor, ...], options: Any) -> PreparedStep:
         try:
             key = (cache_key(fetches), feeds)
             known = self._steps.get(key)
@@ -173,17 +173,17 @@ class BaseSession:
                 self._steps.clear()
             self._steps[key] = known
             if resolved.single and not feeds and known.plain is not None:
-                self._quick[fetches] = _quickly(resolved, known.plain)
+                self._quick[fetches] = quickly(resolved, known.plain)
         return known
 
-    def _prepare(self, feeds: Sequence[Tensor], resolved: Fetches, options: Any) -> _Prepared:
+    def _prepare(self, feeds: Sequence[Tensor], resolved: Fetches, options: Any) -> PreparedStep:
         fed = {tensor: index for index, tensor in enumerate(feeds)}
         returned = [(at, fed[t]) for at, t in enumerate(resolved.tensors) if t in fed]
         computed = [t for t in resolved.tensors if t not in fed] if returned else resolved.tensors
         step = None
         if computed or resolved.targets or not returned:
             step = self._engine.step(feeds, computed, resolved.targets, options)
-        return _Prepared(resolved.build, step, feed_rules.string_positions(feeds), returned)
+        return PreparedStep(resolved.build, step, feed_rules.string_positions(feeds), returned)
 
     def _with_operation(self, error: errors.OpError) -> errors.OpError:
         interpreter_exit.stay()
@@ -193,8 +193,22 @@ class BaseSession:
                 error.with_context(op=op, node_def=op.node_def)
                 if isinstance(error, errors.FailedPreconditionError):
                     self._name_initializer(error, op)
+                elif isinstance(error, errors.DeadlineExceededError):
+                    self._name_missing_members(error, op)
                 error.built_at = op.built_at  # here, not where a server imported the graph
         return error.with_traceback(None)
+
+    def _name_missing_members(self, error: errors.OpError, op: Operation) -> None:
+        """Of a step that waited at a barrier, say for whom: the tasks are asked, for a few seconds at most."""
+        from headrace.client.blocked import has_barriers, late_at_barrier
+
+        if self._closed or not has_barriers(self._graph):
+            return
+        with contextlib.suppress(errors.OpError):
+            late = late_at_barrier(self._engine.inspect(), self._graph, op)
+            if late:
+                error.message = f"{error.message}; {late}"
+                error.args = (error.message, *error.args[1:])
 
     def _name_initializer(self, error: errors.OpError, op: Operation) -> None:
         """Of a local variable, such as a counter of epochs, say which one."""
@@ -233,7 +247,7 @@ class BaseSession:
 
         if tensors or accept_options or not resolved.single or known.plain is None:
             return call
-        quick = _quickly(resolved, known.plain)
+        quick = quickly(resolved, known.plain)
 
         def call_quickly() -> Any:
             if self._closed:
@@ -382,9 +396,17 @@ class BaseSession:
             self._end_reports()
             self._engine.release()
 
+    def _limit_missing_members(self, seconds: float) -> None:
+        """End the session when a step has waited so long at a barrier for a task that does not answer."""
+        from headrace.client.missing_members import MemberLimit
+
+        self._member_limit = MemberLimit(self, seconds)
+
     def _tell_long_wait(self, waited_s: float) -> None:
         from headrace.serve.observe import reporter
 
+        if self._member_limit is not None:
+            self._member_limit.waits(waited_s)
         self._forget_reports = reporter.forget
         self._engine.waits_long(waited_s)
         handle = self._engine.handle
@@ -396,6 +418,8 @@ class BaseSession:
     def _end_reports(self) -> None:
         if self._forget_reports is not None:
             self._forget_reports(self)
+        if self._member_limit is not None:
+            self._member_limit.forget()
 
 
 def _teller(session: weakref.ref[BaseSession]) -> Callable[[float], None]:
@@ -407,83 +431,6 @@ def _teller(session: weakref.ref[BaseSession]) -> Callable[[float], None]:
             there._tell_long_wait(waited_s)
 
     return told
-
-
-class _Prepared:
-    """A signature: how to run it, without options too, and how to put the values together."""
-
-    __slots__ = ("_build", "_returned", "_step", "_strings", "plain")
-
-    def __init__(
-        self,
-        build: Callable[[list[Any]], Any],
-        step: StepFunction | None,
-        strings: Sequence[int],
-        returned: Sequence[tuple[int, int]],
-    ) -> None:
-        """step: None where there is nothing to compute.  strings: which feeds are.
-
-        returned: fetches that are fed, in order, and which feed each is: it comes back as it was given.
-        """
-        self._build = build
-        self._step = step
-        self._strings = strings
-        self._returned = returned
-        self.plain: PlainFunction | None = getattr(step, "plain", None)
-
-    def run(
-        self, given: Sequence[Any], options: pb.RunOptions | None, metadata: pb.RunMetadata | None
-    ) -> Any:
-        values = feed_rules.encoded(given, self._strings) if self._strings else given
-        if options is None and metadata is None and self.plain is not None:
-            found = presented(self.plain(values))
-        elif self._step is not None:
-            found = presented(self._step(values, options, metadata))
-        else:
-            found = []
-        for at, feed in self._returned:
-            found.insert(at, given[feed])
-        return self._build(found)
-
-
-def _quickly(resolved: Fetches, plain: PlainFunction) -> Callable[[], Any]:
-    """The whole of a step that fetches one tensor, or runs one operation."""
-    if not resolved.tensors:
-
-        def run() -> None:
-            plain(())
-
-        return run
-
-    def fetch() -> Any:
-        (value,) = plain(())
-        return value if value.__class__ is not np.ndarray or value.ndim else value[()]
-
-    return fetch
-
-
-class OptionsCallable:
-    """What CallableOptions name, as a function; see `BaseSession._make_callable_from_options`."""
-
-    def __init__(self, session: BaseSession, call: CallFunction, release: Release) -> None:
-        self._session = session
-        self._call = call
-        self._release = release
-
-    def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """Values in the order of the feeds; of `kwargs` only run_metadata counts, as in TensorFlow."""
-        self._session._check_not_cancelled()
-        metadata = kwargs.get("run_metadata")
-        if metadata is not None and not isinstance(metadata, pb.RunMetadata):
-            raise TypeError(f"run_metadata must be a tf.RunMetadata, not {type(metadata).__name__}")
-        try:
-            return presented(self._call([feed_rules.as_given(value) for value in args], metadata))
-        except errors.OpError as error:
-            raise self._session._with_operation(error) from error.__cause__
-
-    def __del__(self, _is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not _is_finalizing():
-            self._release()
 
 
 class _default:
@@ -595,6 +542,7 @@ def _engine(
         from headrace.client.local import LocalEngine  # with all that compiles a step
 
         return LocalEngine(graph, config)
-    from headrace.client.remote import RemoteEngine
+    with collects_nothing():
+        from headrace.client.remote import RemoteEngine
 
     return RemoteEngine(target, graph, config, security)

@@ -43,8 +43,8 @@ class TensorHandle:
     @classmethod
     def fetched(cls, handle: Any, dtype: dtypes.DType, session: Any) -> TensorHandle:
         """Of what a step gave.  Deletes what was dropped before, some at a time."""
-        text: bytes = np.asarray(handle).item()
-        made = cls(text.decode(), dtype, session)
+        kept = np.asarray(handle).item()  # GetSessionHandleV2 gives a resource of that name
+        made = cls(kept.decode() if isinstance(kept, bytes) else kept.name, dtype, session)
         _delete_dropped(session)
         return made
 

@@ -8,32 +8,92 @@ Source: TF 1.15 core/util/tensor_bundle/tensor_bundle.cc, for the format; phrase
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
+from headrace.codec.checksums import Buffer
 from headrace.codec.ordered import WHOLE, Extent, slice_key
+from headrace.codec.parts import (
+    assembled,
+    check_described,
+    check_extents,
+    extents_of,
+    ranges,
+    sizes_of,
+)
 from headrace.codec.sorted_table import Table
 from headrace.codec.tensor_bundle import (
     HEADER_KEY,
     VERSION,
-    Buffer,
     content_crc,
     decoded,
-    extents_of,
-    ranges,
     shard_name,
 )
 
 Array = np.ndarray[Any, Any]
-ReadShard = Callable[[int, int, int, int], Buffer]
-"""(shard, of how many, offset, count) -> its bytes there; fewer where the file ends.  An array that can be changed is
-the caller's own from then on: numbers are not copied out of it.
-"""
+
+
+_MOST_SHARDS: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A tensor's bytes in a shard.  where: as errors call it."""
+
+    where: str
+    entry: pb.BundleEntryProto
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        """Of the tensor."""
+        return dtypes.as_dtype(self.entry.dtype)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Of the tensor."""
+        return sizes_of(self.entry.shape)
+
+    def decoded(self, content: Buffer, crc: int | None = None) -> Array:
+        """The tensor whose bytes `content` is; see `codec.tensor_bundle.decoded`.  Raises DataLoss.
+
+        crc: the checksum (masked) of the content, if it is known.
+        """
+        self.check_size(len(content))
+        try:
+            self.check(content_crc(self.entry, content) if crc is None else crc)
+            return decoded(content, self.dtype, self.sizes)
+        except ValueError as error:
+            raise self._damaged(str(error)) from error
+
+    def check_size(self, size: int) -> None:
+        """Raise DataLoss if there are fewer bytes than there should be."""
+        if size < self.entry.size:
+            raise errors.data_loss(
+                f"Unable to read {self.entry.size} bytes of {self.where}: there are {size}"
+            )
+
+    def check(self, crc: int) -> None:
+        """Raise DataLoss if that is not the checksum (masked)."""
+        if crc != self.entry.crc32c:
+            raise errors.data_loss(
+                f"Checksum does not match: stored {self.entry.crc32c} vs. calculated on the restored bytes {crc} "
+                f"({self.where}); restore from another checkpoint"
+            )
+
+    def _damaged(self, what: str) -> errors.OpError:
+        return errors.data_loss(f"{self.where}: {what}; restore from another checkpoint")
+
+
+ReadStored = Callable[[Stored], Array]
+"""Brings a tensor's bytes, and gives what `Stored.decoded` makes of them."""
 
 
 class Reader:
@@ -42,9 +102,9 @@ class Reader:
     Methods raise DataLoss, naming tensor, file and offset, for what is damaged, and NotFound for what is not there.
     """
 
-    def __init__(self, index: Table, read_shard: ReadShard, prefix: str) -> None:
+    def __init__(self, index: Table, read: ReadStored, prefix: str) -> None:
         """prefix: what errors call the checkpoint."""
-        self._index, self._read_shard, self.prefix = index, read_shard, prefix
+        self._index, self._read, self.prefix = index, read, prefix
         content = index.get(HEADER_KEY)
         if content is None:
             raise errors.data_loss(f"{index.name} has no header: it is the index of no checkpoint")
@@ -67,7 +127,11 @@ class Reader:
         """The tensors and what the index says of each."""
         for key, content in self._index.items():
             if key and not key.startswith(b"\0"):
-                yield key.decode(), self._parsed(pb.BundleEntryProto(), content, repr(key))
+                try:
+                    name = key.decode()
+                except UnicodeDecodeError:
+                    raise self._damaged(f"{key!r} is no name") from None
+                yield name, self._entry_of(key, content)
 
     def entry(self, name: str) -> pb.BundleEntryProto:
         """What the index says of a tensor.  Raises NotFound."""
@@ -88,7 +152,7 @@ class Reader:
         entry = self.entry(name)
         if entry.slices:
             return self._assembled(name, entry, [(0, WHOLE)] * len(entry.shape.dim))
-        return self._value(name, entry)
+        return self._read(self._located(name, entry))
 
     def part(self, name: str, extents: Sequence[Extent]) -> Array:
         """A part of a tensor, saved whole or in parts.  Raises InvalidArgument for one that it does not have."""
@@ -103,80 +167,117 @@ class Reader:
             )
         if entry.slices:
             return self._assembled(name, entry, extents)
-        return np.array(self._value(name, entry)[ranges(extents, sizes)])
+        return np.array(self._read(self._located(name, entry))[ranges(extents, sizes)])
+
+    def stored(self, name: str, extents: Sequence[Extent] | None = None) -> Stored | None:
+        """Where the bytes of a tensor, or of a part of it, are; None if they are not together, or are strings.
+
+        Raises NotFound, DataLoss.
+        """
+        entry = self.entry(name)
+        if extents is not None and any(length != WHOLE for _, length in extents):
+            if tuple(extents) not in map(extents_of, entry.slices):
+                return None
+            entry = self._part(name, entry, extents)
+        elif entry.slices:
+            return None
+        return None if entry.dtype == pb.DT_STRING else self._located(name, entry)
+
+    def _located(self, name: str, entry: pb.BundleEntryProto) -> Stored:
+        where = f"{name} in {shard_name(self.prefix, entry.shard_id, self.header.num_shards)}, byte {entry.offset}"
+        return Stored(where, entry)
 
     def _assembled(self, name: str, entry: pb.BundleEntryProto, extents: Sequence[Extent]) -> Array:
         """A part of a tensor that was saved in parts."""
-        sizes = [dim.size for dim in entry.shape.dim]
-        wanted = ranges(extents, sizes)
-        dtype = dtypes.as_dtype(entry.dtype)
-        found = np.empty([each.stop - each.start for each in wanted], dtype.as_numpy_dtype)
-        missing = np.ones(found.shape, np.bool_)
-        for proto in entry.slices:
-            stored = extents_of(proto)
-            there = ranges(stored, sizes)
-            common = [
-                slice(max(a.start, b.start), min(a.stop, b.stop))
-                for a, b in zip(wanted, there, strict=True)
-            ]
-            if any(each.start >= each.stop for each in common):
-                continue
-            value = self._stored(name, stored)
-            into = tuple(
-                slice(c.start - w.start, c.stop - w.start)
-                for c, w in zip(common, wanted, strict=True)
-            )
-            out_of = tuple(
-                slice(c.start - t.start, c.stop - t.start)
-                for c, t in zip(common, there, strict=True)
-            )
-            found[into] = value[out_of]
-            missing[into] = False
-        if missing.any():
-            raise errors.invalid_argument(
-                f"checkpoint {self.prefix} has {len(entry.slices)} parts of {name}, and in none of them "
-                f"{int(missing.sum())} of the {missing.size} elements of the part {list(extents)}"
-            )
-        return found
+        taken: dict[int, list[tuple[int, int]]] = {}
 
-    def _stored(self, name: str, extents: Sequence[Extent]) -> Array:
+        def read(part: tuple[Extent, ...]) -> Array:
+            found = self._part(name, entry, part)
+            self._take(name, found, taken)
+            return self._read(self._located(name, found))
+
+        return assembled(
+            f"{name} of checkpoint {self.prefix}",
+            dtypes.as_dtype(entry.dtype),
+            sizes_of(entry.shape),
+            extents,
+            map(extents_of, entry.slices),
+            read,
+        )
+
+    def _take(
+        self, name: str, part: pb.BundleEntryProto, taken: dict[int, list[tuple[int, int]]]
+    ) -> None:
+        """Raise DataLoss if bytes of a part are those of another one: a small file is no large tensor."""
+        begin, end = part.offset, part.offset + part.size
+        others = taken.setdefault(part.shard_id, [])
+        at = bisect_left(others, (begin, end))
+        if (at and others[at - 1][1] > begin) or (at < len(others) and others[at][0] < end):
+            raise self._damaged(
+                f"two parts of {name} have the same bytes of shard {part.shard_id}, at byte {begin}"
+            )
+        others.insert(at, (begin, end))
+
+    def _part(
+        self, name: str, entry: pb.BundleEntryProto, extents: Sequence[Extent]
+    ) -> pb.BundleEntryProto:
+        """The entry of a part."""
         part = self._entry(slice_key(name, extents))
         if part is None:
-            raise errors.data_loss(
-                f"checkpoint {self.prefix} names a part {list(extents)} of {name} and does not have it"
+            raise self._damaged(f"it names a part {list(extents)} of {name} and does not have it")
+        sizes = tuple(each.stop - each.start for each in ranges(extents, sizes_of(entry.shape)))
+        if part.slices or part.dtype != entry.dtype or sizes_of(part.shape) != sizes:
+            raise self._damaged(
+                f"the part {list(extents)} of {name} is of {list(sizes_of(part.shape))}, type {part.dtype}, and should "
+                f"be of {list(sizes)}, type {entry.dtype}"
             )
-        return self._value(name, part)
-
-    def _value(self, name: str, entry: pb.BundleEntryProto) -> Array:
-        count = self.header.num_shards
-        content = self._read_shard(entry.shard_id, count, entry.offset, entry.size)
-        where = f"{name} in {shard_name(self.prefix, entry.shard_id, count)}, byte {entry.offset}"
-        if len(content) < entry.size:
-            raise errors.data_loss(
-                f"Unable to read {entry.size} bytes of {where}: there are {len(content)}"
-            )
-        sizes = tuple(dim.size for dim in entry.shape.dim)
-        try:
-            found = content_crc(entry, content)
-            if found == entry.crc32c:
-                return decoded(content, dtypes.as_dtype(entry.dtype), sizes)
-        except ValueError as error:
-            raise errors.data_loss(f"{where}: {error}; restore from another checkpoint") from error
-        raise errors.data_loss(
-            f"Checksum does not match: stored {entry.crc32c} vs. calculated on the restored bytes {found} ({where}); "
-            "restore from another checkpoint"
-        )
+        return part
 
     def _entry(self, key: bytes) -> pb.BundleEntryProto | None:
         content = self._index.get(key)
-        return None if content is None else self._parsed(pb.BundleEntryProto(), content, repr(key))
+        return None if content is None else self._entry_of(key, content)
+
+    def _entry_of(self, key: bytes, content: bytes) -> pb.BundleEntryProto:
+        entry = pb.BundleEntryProto()
+        self._parsed(entry, content, repr(key))
+        try:
+            self._check(entry)
+        except ValueError as error:
+            raise self._damaged(f"{key!r}: {error}") from None
+        return entry
+
+    def _check(self, entry: pb.BundleEntryProto) -> None:
+        """Raise ValueError, or Unimplemented, for what cannot be the entry of a tensor."""
+        check_described(entry.dtype, entry.shape)
+        sizes = sizes_of(entry.shape)
+        for each in entry.slices:
+            check_extents(extents_of(each), sizes)
+        if entry.slices:
+            return
+        if not 0 <= entry.shard_id < self.header.num_shards:
+            raise ValueError(
+                f"it is in shard {entry.shard_id}, and there are {self.header.num_shards}"
+            )
+        if entry.offset < 0 or entry.size < 0:
+            raise ValueError(f"it is {entry.size} bytes at byte {entry.offset}")
+        count = math.prod(sizes)
+        if entry.dtype == pb.DT_STRING:
+            if entry.size < count:
+                raise ValueError(f"{entry.size} bytes are no {count} strings")
+            return
+        wanted = count * np.dtype(dtypes.as_dtype(entry.dtype).as_numpy_dtype).itemsize
+        if entry.size != wanted:
+            raise ValueError(f"it is {entry.size} bytes, and of its shape and type {wanted}")
 
     def _parsed(self, message: Any, content: bytes, what: str) -> Any:
         try:
             message.ParseFromString(content)
         except DecodeError as error:
-            raise errors.data_loss(f"{self._index.name}: {what} cannot be read: {error}") from error
+            raise self._damaged(f"{what} cannot be read: {error}") from error
         return message
+
+    def _damaged(self, what: str) -> errors.OpError:
+        return errors.data_loss(f"{self._index.name}: {what}; restore from another checkpoint")
 
 
 def merged(
@@ -192,10 +293,13 @@ def merged(
         begins.append(shards)
         header = pb.BundleHeaderProto()
         for key, content in rows:
-            if key == HEADER_KEY:
-                header.ParseFromString(content)
-                continue
-            entry = pb.BundleEntryProto.FromString(content)
+            try:
+                if key == HEADER_KEY:
+                    header.ParseFromString(content)
+                    continue
+                entry = pb.BundleEntryProto.FromString(content)
+            except DecodeError as error:
+                raise errors.data_loss(f"of the checkpoints to merge, {key!r}: {error}") from error
             if entry.slices:
                 _join(entries, key, entry)
                 continue
@@ -206,6 +310,8 @@ def merged(
                 )
             entry.shard_id += shards
             entries[key] = entry
+        if not 0 <= header.num_shards <= _MOST_SHARDS:
+            raise errors.data_loss(f"a checkpoint to merge says it has {header.num_shards} shards")
         shards += header.num_shards
     begins.append(shards)
     return entries, begins

@@ -175,6 +175,12 @@ class Parser:
         else:
             self._end += count
 
+    def put(self, data: bytes) -> None:
+        """As `received`, of bytes that came elsewhere: no more than `BUFFER`, and between two frames."""
+        self.buffer()[: len(data)] = data
+        self._end += len(data)
+        self.room = None
+
     def take(self, count: int) -> Frame | None:
         """As `received`, then `next`."""
         if self.room is not None:

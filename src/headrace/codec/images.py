@@ -42,8 +42,7 @@ def pillow() -> Any:
         return importlib.import_module("PIL.Image")
     except ImportError as error:
         raise errors.unimplemented(
-            "images need the package Pillow in the process of the task that decodes or encodes them: "
-            "pip install 'headrace[images]'"
+            "images need the package Pillow in the process of the task that decodes or encodes them: pip install pillow"
         ) from error
 
 

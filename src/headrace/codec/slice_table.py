@@ -10,6 +10,7 @@ errors as of 2.21
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,8 +24,17 @@ from headrace.codec import protos as pb
 from headrace.codec import sorted_table
 from headrace.codec.fields import FIELDS, get_typed, put_typed
 from headrace.codec.ordered import WHOLE, Extent, slice_key
+from headrace.codec.parts import (
+    Array,
+    assembled,
+    check_described,
+    check_extents,
+    extents_of,
+    ranges,
+    sizes_of,
+    slice_proto,
+)
 from headrace.codec.sorted_table import Table
-from headrace.codec.tensor_bundle import Array, extents_of, ranges, slice_proto
 from headrace.codec.tensors import shape_to_proto
 
 _VERSION = 1
@@ -108,9 +118,24 @@ class Reader:
         for place, table in enumerate(tables):
             about = _parsed(table, _META_KEY).meta
             for each in about.tensor:
+                self._check(table, each)
                 self._join(each)
                 for stored in each.slice:
-                    self._at.setdefault(slice_key(each.name, extents_of(stored)), place)
+                    extents = extents_of(stored) or ((0, WHOLE),) * len(each.shape.dim)
+                    self._at.setdefault(slice_key(each.name, extents), place)
+
+    def _check(self, table: Table, each: pb.SavedSliceMeta) -> None:
+        """Raise DataLoss, or Unimplemented, for what cannot be a tensor and its parts."""
+        sizes = sizes_of(each.shape)
+        try:
+            check_described(each.type, each.shape)
+            for stored in each.slice:
+                if stored.extent:
+                    check_extents(extents_of(stored), sizes)
+        except ValueError as error:
+            raise errors.data_loss(
+                f"{table.name}: {each.name!r}: {error}; restore from another checkpoint"
+            ) from None
 
     def _join(self, each: pb.SavedSliceMeta) -> None:
         there = self._listed.get(each.name)
@@ -164,29 +189,17 @@ class Reader:
 
     def part(self, name: str, extents: Sequence[Extent]) -> Array:
         """A part of a tensor, however it was cut when it was saved.  Raises InvalidArgument, DataLoss."""
-        meta = self._meta(name)
         dtype, sizes = self.about(name)
-        wanted = ranges(extents, sizes)
-        found = np.empty([each.stop - each.start for each in wanted], dtype.as_numpy_dtype)
-        missing = np.ones(found.shape, np.bool_)
-        for proto in meta.slice:
-            stored = extents_of(proto) or ((0, WHOLE),) * len(sizes)
-            there = ranges(stored, sizes)
-            common = [
-                slice(max(a.start, b.start), min(a.stop, b.stop))
-                for a, b in zip(wanted, there, strict=True)
-            ]
-            if any(each.start >= each.stop for each in common):
-                continue
-            into = _relative(common, wanted)
-            found[into] = self._stored(name, stored, dtype, there)[_relative(common, there)]
-            missing[into] = False
-        if missing.any():
-            raise errors.invalid_argument(
-                f"checkpoint {self.prefix} has {len(meta.slice)} parts of {name}, and in none of them "
-                f"{int(missing.sum())} of the {missing.size} elements of the part {list(extents)}"
-            )
-        return found
+        try:
+            check_extents(extents, sizes)
+        except ValueError as error:
+            raise errors.invalid_argument(f"{name} of checkpoint {self.prefix}: {error}") from None
+        parts = [extents_of(each) or ((0, WHOLE),) * len(sizes) for each in self._meta(name).slice]
+
+        def read(part: tuple[Extent, ...]) -> Array:
+            return self._stored(name, part, dtype, ranges(part, sizes))
+
+        return assembled(f"{name} of checkpoint {self.prefix}", dtype, sizes, extents, parts, read)
 
     def _stored(
         self,
@@ -197,20 +210,19 @@ class Reader:
     ) -> Array:
         key = slice_key(name, extents)
         table = self._tables[self._at[key]]
-        values = get_typed(_parsed(table, key).data.data, dtype)
+        try:
+            values = get_typed(_parsed(table, key).data.data, dtype)
+        except ValueError as error:
+            raise errors.data_loss(
+                f"{table.name}: values of {name}: {error}; restore from another checkpoint"
+            ) from error
         sizes = [each.stop - each.start for each in there]
-        if values.size != int(np.prod(sizes, dtype=np.int64)):
+        if values.size != math.prod(sizes):
             raise errors.data_loss(
                 f"{table.name} has {values.size} values of the part {list(extents)} of {name}, which is of {sizes}; "
                 "restore from another checkpoint"
             )
         return values.reshape(sizes)
-
-
-def _relative(common: Sequence[slice], whole: Sequence[slice]) -> tuple[slice, ...]:
-    return tuple(
-        slice(c.start - w.start, c.stop - w.start) for c, w in zip(common, whole, strict=True)
-    )
 
 
 def _text(meta: pb.SavedSliceMeta) -> str:

@@ -23,15 +23,14 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.codec import sorted_table
-from headrace.codec.ordered import WHOLE, Extent, slice_key
+from headrace.codec.checksums import Buffer, crc32c
+from headrace.codec.ordered import Extent, slice_key
+from headrace.codec.parts import sizes_of, slice_proto
 from headrace.codec.records import masked
 from headrace.codec.tensors import shape_to_proto
 from headrace.codec.varints import packed, unpacked
 
 Array = np.ndarray[Any, Any]
-Buffer = bytes | np.ndarray[Any, np.dtype[np.uint8]]
-"""Bytes, or an array of them, which is as good for files and checksums."""
-
 VERSION: Final = 1
 """Of the format, as TensorFlow writes it."""
 
@@ -39,7 +38,6 @@ HEADER_KEY: Final = b""
 _NO_DATA: Final = (dtypes.resource, dtypes.variant)
 _LENGTHS_CHECK: Final = struct.Struct("<I")
 _MOST_SHORT: Final = 0xFFFFFFFF
-_PIECE_BYTES: Final = 1 << 20
 
 
 def index_name(prefix: str) -> str:
@@ -57,10 +55,10 @@ def shard_name(prefix: str, shard: int, count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A tensor's bytes in a shard."""
+    """A tensor's bytes in a shard: `head`, then `content`.  crc: of what comes before the content."""
 
-    pieces: list[Buffer]
-    size: int
+    head: bytes
+    content: Buffer
     crc: int
 
 
@@ -76,7 +74,7 @@ def encoded(value: Array, dtype: dtypes.DType) -> Encoded:
             f"tensors of type {dtype.name} have no place in a checkpoint; save what they stand for"
         )
     content = np.ascontiguousarray(_little_endian(value)).reshape(-1).view(np.uint8)
-    return Encoded([content], content.nbytes, masked(_crc(0, content)))
+    return Encoded(b"", content, 0)
 
 
 def _little_endian(value: Array) -> Array:
@@ -85,34 +83,17 @@ def _little_endian(value: Array) -> Array:
     return value
 
 
-def _crc(crc: int, content: Buffer) -> int:
-    """The CRC-32C of what had `crc` and `content` behind it."""
-    from google_crc32c import extend  # takes its time to load
-
-    size = len(content)
-    if size <= _PIECE_BYTES:
-        found: int = extend(crc, content)
-        return found
-    view = np.frombuffer(content, np.uint8)
-    for at in range(0, size, _PIECE_BYTES):  # other threads wait while one is looked at
-        crc = extend(crc, view[at : at + _PIECE_BYTES])
-    return crc
-
-
 def _encoded_strings(value: Array) -> Encoded:
     strings = [bytes(each) for each in value.reshape(-1)]
     lengths, crc = b"".join(packed(len(each)) for each in strings), _length_crc(map(len, strings))
     check = _LENGTHS_CHECK.pack(masked(crc))
-    content = b"".join(strings)
-    crc = _crc(_crc(crc, check), content)
-    return Encoded([lengths, check, content], len(lengths) + len(check) + len(content), masked(crc))
+    return Encoded(lengths + check, b"".join(strings), crc32c(check, crc))
 
 
 def _length_crc(lengths: Iterable[int]) -> int:
     """Of lengths as numbers of four bytes, of eight where four are too few."""
-    return _crc(
-        0,
-        b"".join(each.to_bytes(4 if each <= _MOST_SHORT else 8, "little") for each in lengths),
+    return crc32c(
+        b"".join(each.to_bytes(4 if each <= _MOST_SHORT else 8, "little") for each in lengths)
     )
 
 
@@ -170,45 +151,13 @@ def _decoded_strings(content: bytes, sizes: tuple[int, ...]) -> Array:
 def content_crc(entry: pb.BundleEntryProto, content: Buffer) -> int:
     """What the entry's checksum should be, of the bytes that were read."""
     if entry.dtype != pb.DT_STRING:
-        return masked(_crc(0, content))
+        return masked(crc32c(content))
     content = bytes(content)
     at, lengths = 0, []
-    for _ in range(_count(_sizes(entry.shape))):
+    for _ in range(_count(sizes_of(entry.shape))):
         length, at = unpacked(content, at)
         lengths.append(length)
-    return masked(_crc(_length_crc(lengths), content[at:]))
-
-
-def _sizes(shape: pb.TensorShapeProto) -> tuple[int, ...]:
-    return tuple(dim.size for dim in shape.dim)
-
-
-# -- parts ----------------------------------------------------------------------------------------
-
-
-def extents_of(proto: pb.TensorSliceProto) -> tuple[Extent, ...]:
-    """(start, length) of each dimension; a length that is not said is the whole."""
-    return tuple(
-        (each.start, each.length if each.HasField("length") else WHOLE) for each in proto.extent
-    )
-
-
-def slice_proto(extents: Sequence[Extent]) -> pb.TensorSliceProto:
-    """The message of a part."""
-    found = pb.TensorSliceProto()
-    for start, length in extents:
-        each = found.extent.add()
-        if length != WHOLE:
-            each.start, each.length = start, length
-    return found
-
-
-def ranges(extents: Sequence[Extent], sizes: Sequence[int]) -> tuple[slice, ...]:
-    """A part of a tensor of `sizes`, as an index."""
-    return tuple(
-        slice(0, size) if length == WHOLE else slice(start, start + length)
-        for (start, length), size in zip(extents, sizes, strict=True)
-    )
+    return masked(crc32c(content[at:], _length_crc(lengths)))
 
 
 # -- bundles --------------------------------------------------------------------------------------
@@ -217,9 +166,17 @@ def ranges(extents: Sequence[Extent], sizes: Sequence[int]) -> tuple[slice, ...]
 class Writer:
     """One shard and its index, as it is written."""
 
-    def __init__(self, write: Callable[[Buffer], object]) -> None:
-        """write: takes the next bytes of the shard."""
+    def __init__(
+        self,
+        write: Callable[[Buffer], object],
+        write_checked: Callable[[Buffer, int], int] | None = None,
+    ) -> None:
+        """write: takes the next bytes of the shard.
+
+        write_checked: takes them too, with the checksum of what they belong to, and gives it with them behind.
+        """
         self._write = write
+        self._write_checked = write_checked or self._written_and_checked
         self._offset = 0
         self._entries: dict[bytes, pb.BundleEntryProto] = {}
 
@@ -236,11 +193,14 @@ class Writer:
         value: Array,
         dtype: dtypes.DType,
     ) -> None:
-        """A part of a tensor of `sizes`; several calls make the whole.
+        """A part of a tensor of `sizes`; several calls make the whole, or one does, which is stored as one.
 
         Raises InvalidArgument: the parts do not agree on shape and type, or one comes twice.
         """
         key = name.encode()
+        if tuple(value.shape) == tuple(sizes) and key not in self._entries:
+            self.add(name, value, dtype)
+            return
         whole = self._entries.get(key)
         shape = shape_to_proto(tuple(sizes))
         if whole is None:
@@ -253,7 +213,7 @@ class Writer:
             )
         elif whole.dtype != dtype.as_datatype_enum or whole.shape != shape:
             raise errors.invalid_argument(
-                f"parts of {name!r} do not agree: one is of {list(_sizes(whole.shape))}, another of {list(sizes)} "
+                f"parts of {name!r} do not agree: one is of {list(sizes_of(whole.shape))}, another of {list(sizes)} "
                 f"{dtype.name}"
             )
         part = slice_key(name, extents)
@@ -280,17 +240,21 @@ class Writer:
 
     def _stored(self, value: Array, dtype: dtypes.DType) -> pb.BundleEntryProto:
         data = encoded(value, dtype)
+        if data.head:
+            self._write(data.head)
         entry = pb.BundleEntryProto(
             dtype=_number(dtype),
             shape=shape_to_proto(np.shape(value)),
             offset=self._offset,
-            size=data.size,
-            crc32c=data.crc,
+            size=len(data.head) + len(data.content),
+            crc32c=masked(self._write_checked(data.content, data.crc)),
         )
-        for piece in data.pieces:
-            self._write(piece)
-        self._offset += data.size
+        self._offset += entry.size
         return entry
+
+    def _written_and_checked(self, content: Buffer, crc: int) -> int:
+        self._write(content)
+        return crc32c(content, crc)
 
 
 def _number(dtype: dtypes.DType) -> Any:

@@ -4,10 +4,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contrib import cluster_resolver, staging, training
+from headrace.contrib import (
+    cluster_resolver,
+    crf,
+    framework,
+    layers,
+    learn,
+    legacy_seq2seq,
+    lookup,
+    losses,
+    metrics,
+    nccl,
+    nn,
+    opt,
+    rnn,
+    seq2seq,
+    slim,
+    staging,
+    summary,
+    training,
+)
 from headrace.unmodified.facade import names_beneath as _names_beneath
 
 if not TYPE_CHECKING:
     __getattr__ = _names_beneath(__name__)
 
-__all__ = ["cluster_resolver", "staging", "training"]
+__all__ = [
+    "cluster_resolver",
+    "crf",
+    "framework",
+    "layers",
+    "learn",
+    "legacy_seq2seq",
+    "lookup",
+    "losses",
+    "metrics",
+    "nccl",
+    "nn",
+    "opt",
+    "rnn",
+    "seq2seq",
+    "slim",
+    "staging",
+    "summary",
+    "training",
+]

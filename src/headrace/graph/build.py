@@ -30,8 +30,8 @@ def apply(spec: OpSpec, inputs: tuple[Any, ...], attrs: dict[str, Any], name: st
     if len(definitions) == 1:
         return list(outputs) if definitions[0].is_list else outputs[0]
     if any(definition.is_list for definition in definitions):
-        return _grouped(op, outputs)
-    return list(outputs)
+        return spec.outputs_type._make(_grouped(op, outputs))
+    return spec.outputs_type._make(outputs)
 
 
 def _grouped(op: Operation, outputs: list[Tensor]) -> list[Any]:

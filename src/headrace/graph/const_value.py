@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.base.errors import OpError
 from headrace.base.shapes import Shape
-from headrace.base.traits import CONST, OF_SHAPE
+from headrace.base.traits import CONST, OF_SHAPE, SWITCH
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
 from headrace.graph.graph import Operation
@@ -47,6 +47,8 @@ def folded(tensor: Tensor, depth: int = 0) -> Array | None:
         return known
     if OF_SHAPE in op.traits:
         return _of_metadata(op, tensor.value_index, depth)
+    if SWITCH in op.traits:  # what comes out, where it does
+        return folded(op.inputs[0], depth + 1)
     if op.type == "VariableShape":
         variable = behind(op.inputs[0])
         raw = None if variable is None else variable[1]
@@ -192,7 +194,7 @@ def _sliced(op: Operation, depth: int) -> Shape:
 
 _PUBLIC = frozenset(
     (
-        "Const Shape Size Rank Range Cast Concat ConcatV2 Pack Unpack Split Fill Equal NotEqual StopGradient "
+        "Const Shape Size Rank Range Cast Concat ConcatV2 Pack Unpack Split Fill Equal NotEqual StopGradient Identity "
         "BroadcastTo"
     ).split()
 )
@@ -208,6 +210,8 @@ def constant_value(tensor: Any, partial: bool = False) -> Any:
             np.asarray(tensor) if isinstance(tensor, (np.ndarray, np.generic, int, float)) else None
         )
     if not _narrow(tensor):
+        return None
+    if SWITCH in tensor.op.traits:
         return None
     value = folded(tensor)
     if value is not None:

@@ -167,6 +167,7 @@ class CondContext(Context):
 
     @property
     def control_pivot(self) -> Tensor:
+        """What runs if, and only if, this branch is taken."""
         return self.pivot
 
     def adopt(self, op: Operation) -> None:

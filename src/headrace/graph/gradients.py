@@ -113,7 +113,7 @@ def gradient_function(op: Operation) -> GradientFunction | None:
     name = name.decode() if isinstance(name, bytes) else str(name)
     if name in _registered:
         return _registered[name]
-    spec = registry.OPS.get(name)
+    spec: registry.OpSpec | None = registry.OPS.get(name)
     if spec is not None and spec.gradient_fn is not None:
         return spec.gradient_fn
     if spec is not None and not spec.differentiable:

@@ -355,6 +355,7 @@ class Graph(GraphScopes, LowLevel):
 
     @property
     def collections(self) -> list[Any]:
+        """The keys of all that have been made, empty ones too."""
         return list(self._collections)
 
     def clear_collection(self, name: Any) -> None:
@@ -374,6 +375,7 @@ class Graph(GraphScopes, LowLevel):
 
     @property
     def finalized(self) -> bool:
+        """Whether nodes can no more be added."""
         return self._finalized
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
-from headrace.base.traits import VARIABLE
+from headrace.base.traits import CONST, VARIABLE
 from headrace.codec import protos as pb
 from headrace.codec.tensors import make_tensor_proto
 from headrace.graph.registry import traits_of
@@ -18,6 +18,7 @@ from headrace.graph.registry import traits_of
 __all__ = [
     "convert_variables_to_constants",
     "extract_sub_graph",
+    "must_run_on_cpu",
     "remove_training_nodes",
     "tensor_shape_from_node_def_name",
 ]
@@ -144,3 +145,22 @@ def tensor_shape_from_node_def_name(graph: Any, input_name: str) -> TensorShape:
     name = input_name if ":" in input_name else f"{input_name}:0"
     shape: TensorShape = graph.get_tensor_by_name(name).get_shape()
     return shape
+
+
+def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
+    """Whether a node, an Operation or a NodeDef, has int32 numbers or strings that TensorFlow keeps in a host's memory.
+
+    pin_variables_on_cpu: variables are to be there as well.  Raises AssertionError for anything else.
+    """
+    node = getattr(node, "node_def", node)
+    if not isinstance(node, pb.NodeDef):
+        raise AssertionError(f"an Operation or a NodeDef is wanted, not {type(node).__name__}")
+    traits = traits_of(node.op)
+    if VARIABLE in traits and node.op != "VarHandleOp":
+        return pin_variables_on_cpu
+    if CONST in traits:
+        kept = (dtypes.string.as_datatype_enum, dtypes.int32.as_datatype_enum)
+        return node.attr["dtype"].type in kept
+    kind = node.attr["SrcT" if node.op == "Cast" else "T"].type
+    of_sizes = node.op == "Cast" or node.op.endswith("DynamicStitch")
+    return of_sizes and kind == dtypes.int32.as_datatype_enum

@@ -287,17 +287,7 @@ class Importer:
                 op_type=node.op,
                 device=node.device or None,
             )
-        inputs: list[Tensor] = []
-        controls: list[Operation] = []
-        later: list[tuple[int, str]] = []
-        for text in node.input:
-            if text.startswith("^"):
-                controls.append(self._control(text, node.name))
-            elif self._is_later(text, names):
-                later.append((len(inputs), text))
-                inputs.append(None)  # type: ignore[arg-type]
-            else:
-                inputs.append(self._tensor(text, node.name))
+        inputs, controls, later = self._inputs(node, names)
         attrs = {
             key: attr_values.from_proto(value)
             for key, value in node.attr.items()
@@ -341,6 +331,23 @@ class Importer:
             op._where = None
         self.ops[node.name] = op
         return [(op, index, text) for index, text in later]
+
+    def _inputs(
+        self, node: Any, names: set[str]
+    ) -> tuple[list[Tensor], list[Operation], list[tuple[int, str]]]:
+        """(inputs, control inputs, places and texts of inputs that are among `names` but come later)."""
+        inputs: list[Tensor] = []
+        controls: list[Operation] = []
+        later: list[tuple[int, str]] = []
+        for text in node.input:
+            if text.startswith("^"):
+                controls.append(self._control(text, node.name))
+            elif self._is_later(text, names):
+                later.append((len(inputs), text))
+                inputs.append(None)  # type: ignore[arg-type]
+            else:
+                inputs.append(self._tensor(text, node.name))
+        return inputs, controls, later
 
     def _final_name(self, name: str) -> str:
         return self.prefix + self._renamed.get(name, name)

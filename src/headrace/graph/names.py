@@ -40,6 +40,7 @@ class name_scope:
 
     @property
     def name(self) -> str | None:
+        """As it was given, which the scope's own, unique one may differ from."""
         return self._name
 
     def __enter__(self) -> str:

@@ -57,9 +57,22 @@ class Operation:
     """A node.  `spec` is None only for ops that this process does not know (see graphdef)."""
 
     __slots__ = (
-        "__dict__", "__weakref__", "_control_flow_context", "_where", "attrs", "control_inputs", "device",
-        "graph", "id", "inputs", "name", "outputs", "spec", "traits", "type",
-    )  # fmt: skip
+        "__dict__",
+        "__weakref__",
+        "_control_flow_context",
+        "_where",
+        "attrs",
+        "control_inputs",
+        "device",
+        "graph",
+        "id",
+        "inputs",
+        "name",
+        "outputs",
+        "spec",
+        "traits",
+        "type",
+    )
 
     _original_op: Operation | None = None
     """What it was made on behalf of: of a node of a gradient, the node that was differentiated."""

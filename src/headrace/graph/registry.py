@@ -9,13 +9,16 @@ A block is ``@op(name, inputs=…, outputs=…, attrs=…, shape=…, traits=…
 Traits (`base.traits`) are what others may count on.  The first parameter of a kernel says what it needs: ``xp`` (the
 array namespace; a pure function of arrays) or ``ctx`` (the runtime: resources, step, node).  Its keyword-only
 parameters are attrs.
-Called by: ops (at import), graph (building), plan (binding).  Threads: filled at import, then read.
+Ops of files that few programs need come when one of them is asked for (`Registry`).
+Called by: ops (at import), graph (building), plan (binding).  Threads: any; filled at import, then read.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import threading
+from collections import namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,9 +28,20 @@ import numpy as np
 
 from headrace.base import dtypes
 from headrace.base.shapes import Shape, TensorShape
-from headrace.base.traits import MAY_WAIT, NEVER_FOLDED, NONE, POLLS, STATEFUL, Trait, Traits
+from headrace.base.traits import (
+    MAY_WAIT,
+    NEVER_FOLDED,
+    NONE,
+    OF_SPARSE,
+    POLLS,
+    STATEFUL,
+    Trait,
+    Traits,
+)
 
 if TYPE_CHECKING:
+    from _collections_abc import dict_items, dict_keys, dict_values
+
     from headrace.graph.shape_fns import ShapeContext
 
 ShapeFn = Callable[["ShapeContext"], "Shape | list[Shape]"]
@@ -60,6 +74,7 @@ class ArgDef:
 
     @property
     def is_list(self) -> bool:
+        """Whether it stands for several tensors, as many as an attr says."""
         return self.number_attr is not None or self.type_list_attr is not None
 
 
@@ -252,18 +267,22 @@ class OpSpec:
         self.alike_fn: Callable[..., Any] | None = None
         self.knowing_fn: Knowing | None = None
         self.prompt_fn: Prompt | None = None
+        self.unread_fn: Callable[..., Any] | None = None
         self.finish_fn: Callable[[Any], Any] | None = None
 
     @cached_property
     def inputs(self) -> tuple[ArgDef, ...]:
+        """Parsed from the schema when first asked for."""
         return tuple(_listed(arg, self.attrs) for arg in parse_args(self._texts[0]))
 
     @cached_property
     def outputs(self) -> tuple[ArgDef, ...]:
+        """See `inputs`."""
         return tuple(_listed(arg, self.attrs) for arg in parse_args(self._texts[1]))
 
     @cached_property
     def attrs(self) -> dict[str, AttrDef]:
+        """See `inputs`; by name."""
         return parse_attrs(self._texts[2])
 
     @cached_property
@@ -280,6 +299,11 @@ class OpSpec:
     def single_output(self) -> bool:
         """Whether the op has one output, which is no list: the kernel returns it as it is."""
         return len(self.outputs) == 1 and not self.outputs[0].is_list
+
+    @cached_property
+    def outputs_type(self) -> Any:
+        """The named tuple of several outputs, called like the op."""
+        return namedtuple(self.name, [output.name for output in self.outputs], rename=True)
 
     @cached_property
     def takes_ctx(self) -> bool:
@@ -304,7 +328,9 @@ class OpSpec:
         return self._lend("gradient_fn", function)
 
     def into(self, function: F) -> F:
-        """Decorator: an elementwise kernel's work where attrs are at their defaults; its last parameter is `out`."""
+        """Decorator: an elementwise kernel's work where attrs are at their defaults, or what an assignment makes of
+        the variable's elements and those of the value; its last parameter is `out`.
+        """
         return self._lend("into_fn", function)
 
     def alike(self, function: F) -> F:
@@ -323,6 +349,13 @@ class OpSpec:
         """
         return self._lend("prompt_fn", function)
 
+    def unread(self, function: F) -> F:
+        """Decorator: the kernel that gives values which are still in their file, or takes one into a variable.
+
+        That of who gives them has one more attr, `unread`: for each output whether it may be left there.
+        """
+        return self._lend("unread_fn", function)
+
     def finish(self, function: F) -> F:
         """Decorator: what a Pending of the kernel gives -> what the kernel would have given."""
         return self._lend("finish_fn", function)
@@ -336,13 +369,18 @@ class OpSpec:
     def __call__(self, *inputs: Any, name: str | None = None, **attrs: Any) -> Any:
         """Add a node: `inputs` in the order of the schema (lists where it says ``N * T``) or by name, then `name`.
 
-        Returns the output tensor, a list of them when the schema has several or a list, or the
-        Operation when it has none.  Raises TypeError or ValueError on a bad input or attr.
+        Returns the output tensor, a list of them when the schema says so, a named tuple when it has several outputs,
+        or the Operation when it has none.  Raises TypeError or ValueError on a bad input or attr.
         """
         from headrace.graph.build import apply
 
         if len(inputs) != len(self.inputs):
             inputs, name = self._arranged(inputs, name, attrs)
+        if OF_SPARSE in self.traits:
+            from headrace.graph.sparse import SparseTensor, of_values
+
+            if isinstance(inputs[0], SparseTensor):
+                return of_values(self, inputs[0], name, self.name)
         return apply(self, inputs, attrs, name)
 
     def _arranged(
@@ -369,12 +407,67 @@ def _listed(arg: ArgDef, attrs: dict[str, AttrDef]) -> ArgDef:
     return arg
 
 
-OPS: dict[str, OpSpec] = {}
+class Registry(dict[str, OpSpec]):
+    """All ops by name, also those that no file has registered yet: `rest` is called before one is said not to be there.
+
+    A file of ops may ask while it is imported for ops of files that it imports, and for no others.
+    """
+
+    rest: Callable[[], None] | None = None
+    """Imports the files of ops that have not been imported; None once all are here."""
+
+    _lock = threading.RLock()
+
+    def complete(self) -> Registry:
+        """This, with all ops.  Waits for a thread that is importing them."""
+        if self.rest is not None:
+            with self._lock:
+                if self.rest is not None:
+                    self.rest()
+                    self.rest = None
+        return self
+
+    def __missing__(self, name: str) -> OpSpec:
+        found: OpSpec | None = self.get(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def get(self, name: str, default: Any = None, /) -> Any:
+        """The op, after all files were imported if it is not among those here."""
+        found = super().get(name)
+        if found is None and self.rest is not None:
+            found = super(Registry, self.complete()).get(name)
+        return default if found is None else found
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or super(Registry, self.complete()).__contains__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return super(Registry, self.complete()).__iter__()
+
+    def __len__(self) -> int:
+        return super(Registry, self.complete()).__len__()
+
+    def keys(self) -> dict_keys[str, OpSpec]:
+        """Names of all ops, which imports files that nobody has asked for yet."""
+        return super(Registry, self.complete()).keys()
+
+    def values(self) -> dict_values[str, OpSpec]:
+        """See `keys`."""
+        return super(Registry, self.complete()).values()
+
+    def items(self) -> dict_items[str, OpSpec]:
+        """See `keys`."""
+        return super(Registry, self.complete()).items()
+
+
+OPS = Registry()
 
 
 def register(spec: OpSpec) -> OpSpec:
     """Add `spec`; a second op of that name is a programming error that names both places."""
-    other = OPS.get(spec.name)
+    other = dict.get(OPS, spec.name)
     if other is not None:
         raise ValueError(
             f"op {spec.name} is registered twice: at {other.where} and at {spec.where}"
@@ -430,7 +523,7 @@ def get(name: str) -> OpSpec:
 
 def traits_of(name: str | None) -> frozenset[Trait]:
     """The traits of op `name`; none of one that is not known."""
-    spec = OPS.get(name or "")
+    spec: OpSpec | None = OPS.get(name) if name else None
     return NONE if spec is None else spec.traits
 
 

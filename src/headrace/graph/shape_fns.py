@@ -52,9 +52,10 @@ class ShapeContext:
         return folded(self.op.inputs[self.index(arg)])
 
     def shape_value(self, arg: int | str) -> Shape:
-        """An input that holds a shape (vector of sizes), as far as it is known now."""
+        """An input that holds a shape (vector of sizes), as far as it is known now.  ValueError for no vector."""
         from headrace.graph.const_value import as_shape
 
+        self.with_rank(arg, 1)
         return as_shape(self.op.inputs[self.index(arg)])
 
     def size_value(self, arg: int | str) -> int | None:
@@ -80,6 +81,7 @@ class ShapeContext:
 
     @property
     def num_outputs(self) -> int:
+        """Of the node, with all that its lists stand for."""
         return len(self.op.outputs)
 
     def with_rank(self, arg: int | str, rank: int) -> Shape:

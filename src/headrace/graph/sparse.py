@@ -5,6 +5,7 @@ Called by: ops, client (feeds and fetches), users.  Threads: as graph.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from headrace.base import dtypes
@@ -14,7 +15,14 @@ from headrace.graph.const_value import as_shape
 from headrace.graph.convert import convert
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.names import name_scope
+from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
+
+_QUOTIENTS = {
+    **dict.fromkeys((dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16), dtypes.float32),
+    **dict.fromkeys((dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64), dtypes.float64),
+}
+"""The types in which integers are divided."""
 
 
 class SparseTensorValue(NamedTuple):
@@ -102,6 +110,29 @@ class SparseTensor:
         session = session_of(session, self.graph, "evaluate tensor", "eval()", self._values.name)
         return SparseTensorValue(*session.run(parts, feed_dict))
 
+    def __mul__(self, other: Any) -> SparseTensor:
+        """The elements times those of a dense tensor that broadcasts to this shape."""
+        return self._beside("SparseDenseCwiseMul", other, "mul")
+
+    def __div__(self, other: Any) -> SparseTensor:
+        """The elements over those of a dense tensor, whole numbers of integers."""
+        return self._beside("SparseDenseCwiseDiv", other, "div")
+
+    def __truediv__(self, other: Any) -> SparseTensor:
+        """The elements over those of a dense tensor that broadcasts to this shape."""
+        return self._beside("SparseDenseCwiseDiv", other, "truediv", _QUOTIENTS.get(self.dtype))
+
+    def _beside(
+        self, kind: str, other: Any, name: str, wanted: DType | None = None
+    ) -> SparseTensor:
+        with name_scope(None, name, [self._indices, self._values, other]) as scope:
+            dense = convert(other, self.dtype.base_dtype, "y")
+            values = self._values
+            if wanted is not None:
+                values, dense = (get("Cast")(each, DstT=wanted) for each in (values, dense))
+            made = get(kind)(self._indices, values, self._dense_shape, dense, name=scope)
+            return SparseTensor(self._indices, made, self._dense_shape)
+
     def __repr__(self) -> str:
         return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
 
@@ -124,3 +155,15 @@ def convert_to_tensor_or_sparse_tensor(
             )
         return value
     return convert(value, wanted, name)
+
+
+def of_values(
+    function: Callable[..., Any], x: SparseTensor, name: str | None, default_name: str
+) -> SparseTensor:
+    """What function(x, name=...) makes of the values, where x has them.
+
+    The name is given away once before: TensorFlow has tried to make a tensor of x under it.
+    """
+    with name_scope(name, default_name):
+        pass
+    return SparseTensor(x.indices, function(x.values, name=name), x.dense_shape)

@@ -70,6 +70,7 @@ class Tensor:
 
     @property
     def dtype(self) -> dtypes.DType:
+        """Of its elements; a reference type where it is a variable's buffer."""
         return self._dtype
 
     @property
@@ -79,10 +80,12 @@ class Tensor:
 
     @property
     def graph(self) -> Graph:
+        """That its operation is in."""
         return self.op.graph
 
     @property
     def device(self) -> str:
+        """As its operation asks for it, which need not be where it runs."""
         return self.op.device
 
     @property
@@ -92,6 +95,7 @@ class Tensor:
 
     @property
     def shape(self) -> TensorShape:
+        """What is known before anything runs; sizes may be unknown, and so may the rank."""
         return TensorShape(self._raw)
 
     def get_shape(self) -> TensorShape:

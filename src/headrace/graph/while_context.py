@@ -61,18 +61,22 @@ class WhileContext(Context):
 
     @property
     def enclosing_loop(self) -> WhileContext:
+        """Itself."""
         return self
 
     @property
     def back_prop(self) -> bool:
+        """Whether gradients go through it: then what they need of each iteration is kept."""
         return self._back_prop
 
     @property
     def gradient(self) -> LoopGradient | None:
+        """The loop of whose gradient this is a part; None for a loop of the program."""
         return self._gradient
 
     @property
     def control_pivot(self) -> Tensor | None:
+        """What runs once an iteration: in the body if one is begun, else beside the predicate."""
         return self.pivot_for_pred if self.pivot_for_body is None else self.pivot_for_body
 
     # -- building -----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor, operator
 from headrace.ops.linalg import products as linear
-from headrace.ops.math import arithmetic, bitwise, comparisons
+from headrace.ops.math import arithmetic, bitwise, comparisons, magnitudes
 
 Function = Callable[..., Any]
 
@@ -80,7 +80,7 @@ operator("le")(comparisons.less_equal)
 operator("gt")(comparisons.greater)
 operator("ge")(comparisons.greater_equal)
 operator("neg")(arithmetic.negative)
-operator("abs")(arithmetic.abs)
+operator("abs")(magnitudes.abs)
 
 
 @operator("invert")

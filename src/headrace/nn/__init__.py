@@ -89,6 +89,16 @@ from headrace.ops.nn.softmax import (
 )
 
 if TYPE_CHECKING:
+    from headrace.library.nn.ctc import (
+        ctc_beam_search_decoder,
+        ctc_beam_search_decoder_v2,
+        ctc_greedy_decoder,
+        ctc_loss,
+        ctc_loss_v2,
+    )
+    from headrace.library.nn.ctc_labels import collapse_repeated, ctc_unique_labels
+    from headrace.library.nn.replica_losses import compute_average_loss, scale_regularization_loss
+    from headrace.library.nn.safe_embedding import safe_embedding_lookup_sparse
     from headrace.library.nn.sampled_losses import nce_loss, sampled_softmax_loss
     from headrace.library.rnn.loops import (
         bidirectional_dynamic_rnn,
@@ -96,6 +106,7 @@ if TYPE_CHECKING:
         static_bidirectional_rnn,
         static_rnn,
     )
+    from headrace.library.rnn.raw_loops import raw_rnn, static_state_saving_rnn
     from headrace.nn import rnn_cell
     from headrace.ops.nn.candidates import (
         compute_accidental_hits,
@@ -103,20 +114,40 @@ if TYPE_CHECKING:
         log_uniform_candidate_sampler,
         uniform_candidate_sampler,
     )
+    from headrace.ops.nn.convolution_calls import (
+        conv3d_backprop_filter_v2 as conv3d_backprop_filter,
+    )
+    from headrace.ops.nn.fractional_pooling import fractional_avg_pool, fractional_max_pool
+    from headrace.ops.nn.morphology import dilation2d, erosion2d
+    from headrace.ops.nn.over_space import with_space_to_batch
+    from headrace.ops.nn.unigrams import all_candidate_sampler, fixed_unigram_candidate_sampler
 else:
     __getattr__, __dir__ = _names_of(
         __name__,
         {
+            "headrace.ops.nn.fractional_pooling": "fractional_avg_pool fractional_max_pool",
+            "headrace.library.nn.replica_losses": "compute_average_loss scale_regularization_loss",
+            "headrace.library.nn.ctc_labels": "collapse_repeated ctc_unique_labels",
+            "headrace.ops.nn.morphology": "dilation2d erosion2d",
+            "headrace.ops.nn.unigrams": "all_candidate_sampler fixed_unigram_candidate_sampler",
+            "headrace.ops.nn.convolution_calls": "conv3d_backprop_filter=conv3d_backprop_filter_v2",
+            "headrace.library.nn.ctc": (
+                "ctc_beam_search_decoder ctc_beam_search_decoder_v2 ctc_greedy_decoder ctc_loss ctc_loss_v2"
+            ),
+            "headrace.library.nn.safe_embedding": "safe_embedding_lookup_sparse",
             "headrace.ops.nn.candidates": (
                 "compute_accidental_hits learned_unigram_candidate_sampler log_uniform_candidate_sampler "
                 "uniform_candidate_sampler"
             ),
             "headrace.library.rnn.loops": "bidirectional_dynamic_rnn dynamic_rnn static_bidirectional_rnn static_rnn",
+            "headrace.library.rnn.raw_loops": "raw_rnn static_state_saving_rnn",
+            "headrace.ops.nn.over_space": "with_space_to_batch",
             "headrace.library.nn.sampled_losses": "nce_loss sampled_softmax_loss",
         },
     )
 
 __all__ = [
+    "all_candidate_sampler",
     "atrous_conv2d",
     "atrous_conv2d_transpose",
     "avg_pool",
@@ -128,7 +159,9 @@ __all__ = [
     "batch_normalization",
     "bias_add",
     "bidirectional_dynamic_rnn",
+    "collapse_repeated",
     "compute_accidental_hits",
+    "compute_average_loss",
     "conv1d",
     "conv1d_transpose",
     "conv2d",
@@ -136,11 +169,18 @@ __all__ = [
     "conv2d_backprop_input",
     "conv2d_transpose",
     "conv3d",
+    "conv3d_backprop_filter",
     "conv3d_backprop_filter_v2",
     "conv3d_transpose",
     "conv_transpose",
     "convolution",
     "crelu",
+    "ctc_beam_search_decoder",
+    "ctc_beam_search_decoder_v2",
+    "ctc_greedy_decoder",
+    "ctc_loss",
+    "ctc_loss_v2",
+    "ctc_unique_labels",
     "depth_to_space",
     "depthwise_conv2d",
     "depthwise_conv2d_backprop_filter",
@@ -148,11 +188,16 @@ __all__ = [
     "depthwise_conv2d_native",
     "depthwise_conv2d_native_backprop_filter",
     "depthwise_conv2d_native_backprop_input",
+    "dilation2d",
     "dropout",
     "dynamic_rnn",
     "elu",
     "embedding_lookup",
     "embedding_lookup_sparse",
+    "erosion2d",
+    "fixed_unigram_candidate_sampler",
+    "fractional_avg_pool",
+    "fractional_max_pool",
     "fused_batch_norm",
     "in_top_k",
     "l2_loss",
@@ -174,11 +219,14 @@ __all__ = [
     "nce_loss",
     "normalize_moments",
     "pool",
+    "raw_rnn",
     "relu",
     "relu6",
     "relu_layer",
     "rnn_cell",
+    "safe_embedding_lookup_sparse",
     "sampled_softmax_loss",
+    "scale_regularization_loss",
     "selu",
     "separable_conv2d",
     "sigmoid",
@@ -194,6 +242,7 @@ __all__ = [
     "sparse_softmax_cross_entropy_with_logits",
     "static_bidirectional_rnn",
     "static_rnn",
+    "static_state_saving_rnn",
     "sufficient_statistics",
     "swish",
     "tanh",
@@ -201,6 +250,7 @@ __all__ = [
     "uniform_candidate_sampler",
     "weighted_cross_entropy_with_logits",
     "weighted_moments",
+    "with_space_to_batch",
     "xw_plus_b",
     "zero_fraction",
 ]

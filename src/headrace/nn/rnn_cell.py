@@ -11,10 +11,14 @@ from headrace.library.rnn.cells import (
     GRUCell,
     LSTMCell,
     LSTMStateTuple,
-    MultiRNNCell,
     RNNCell,
 )
-from headrace.library.rnn.wrappers import DeviceWrapper, DropoutWrapper, ResidualWrapper
+from headrace.library.rnn.wrappers import (
+    DeviceWrapper,
+    DropoutWrapper,
+    MultiRNNCell,
+    ResidualWrapper,
+)
 
 if not TYPE_CHECKING:
     __getattr__ = _explaining(__name__)

@@ -1,45 +1,77 @@
 """The vocabulary, in families: each op one block in a file of its family.
 
-Importing this package registers every op, so that a GraphDef from elsewhere can name any of them.  Files import what
-they need from each other; a new file is added to the row of its family below.
+Importing this package registers the ops of which most programs are made; the others come when one of them is asked
+for (`headrace.graph.registry.Registry`), so that a GraphDef from elsewhere can name any of them.  Files import what
+they need from each other; a new file is added to the row of its family in one of the two tables below.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
+from headrace.graph.registry import OPS
+
 FAMILIES = {
     "array": (
-        "broadcast constants gathering joining one_hot packing padding parallel_concat "
+        "broadcast constants gathering indexing joining one_hot packing padding "
         "partitioning placeholders ranges shapes slicing space_batch tensor_scatter unique"
     ),
-    "data": "accumulators barriers queue_ops queues staging",
+    "data": "accumulators queue_ops queues",
     "flow": (
         "asserts checks control_flow identities primitives printing py_functions sendrecv "
         "stacks tensor_array tensor_array_ops"
     ),
     "image": "codecs",
-    "io": (
-        "checkpoints csv examples files readers record_files record_input serializing summaries "
-        "summary_ops"
-    ),
-    "linalg": "bands decompositions diagonals einsum products",
+    "io": ("checkpoints csv examples files readers record_files serializing summaries summary_ops"),
+    "linalg": "bands diagonals einsum products",
     "math": (
-        "arithmetic bitwise broadcasting casting clipping comparisons elementwise "
+        "arithmetic bitwise broadcasting casting clipping comparisons elementwise magnitudes "
         "reduction_gradients reductions scans segments special sums"
     ),
     "nn": (
-        "activations basics batch_norm bias candidates convolution convolution_calls "
-        "depthwise fused over_space pooling pooling_calls response_norm softmax"
+        "activations basics batch_norm bias convolution convolution_calls "
+        "depthwise fused over_space pooling pooling_calls softmax"
     ),
     "random": "draws",
     "sparse": "dense maps order segments",
-    "state": "awaiting references resource_scatter resources session_handles temporary",
+    "state": "awaiting references resource_scatter resources session_handles",
     "string": "byte_strings regular_expressions splitting strings",
     "training": "adaptive descent proximal update_rules",
 }
-"""Every family, and its files."""
+"""Files that are imported with the package, by family."""
 
-for _family, _files in FAMILIES.items():
-    for _file in _files.split():
-        import_module(f"{__name__}.{_family}.{_file}")
+ON_DEMAND = {
+    "array": "formats in_place parallel_concat ragged ragged_calls ragged_ops rolling searching",
+    "data": "barriers staging",
+    "flow": "markers",
+    "io": "messages record_input summary_writers vocabularies",
+    "image": "boxes colors patches resizing sampling suppression",
+    "audio": "spectrograms wav",
+    "quantization": "fake ranges",
+    "nn": (
+        "beams candidates ctc fractional_pooling gated_recurrent morphology older_norms pooling_by_inputs recurrent "
+        "response_norm unigrams"
+    ),
+    "linalg": "decompositions functions solving tridiagonal",
+    "math": "incomplete order_statistics",
+    "random": "gamma stateless",
+    "signal": "fourier",
+    "sparse": "calls crosses cutting edit_distances reductions set_ops",
+    "state": "mutexes tables temporary",
+    "string": "fingerprints hashes ngrams ragged_strings unicode",
+}
+"""Files that few programs need, by family: imported when a public name of theirs is used, or an op that is not here."""
+
+
+def _imported(table: dict[str, str]) -> None:
+    for family, files in table.items():
+        for file in files.split():
+            import_module(f"{__name__}.{family}.{file}")
+
+
+def _rest() -> None:
+    _imported(ON_DEMAND)
+
+
+_imported(FAMILIES)
+OPS.rest = _rest

@@ -179,6 +179,12 @@ class _Compiler:
 
     def _info(self, op: Operation) -> NodeInfo:
         return NodeInfo(
-            op.name, op.type, self._devices.get(op, op.device), op.attrs, op.built_at,
-            self._memos.setdefault(op.name, {}), input_names(op, ()), traits=op.traits,
-        )  # fmt: skip
+            op.name,
+            op.type,
+            self._devices.get(op, op.device),
+            op.attrs,
+            op.built_at,
+            self._memos.setdefault(op.name, {}),
+            input_names(op, ()),
+            traits=op.traits,
+        )

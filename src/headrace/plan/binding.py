@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,17 @@ def bound_kernel(op: Operation, spec: OpSpec, xp: Any) -> Callable[..., Any]:
     if spec.takes_ctx:
         return functools.partial(kernel, **attrs) if attrs else kernel
     return functools.partial(kernel, xp, **attrs)
+
+
+def bound_unread(
+    op: Operation, spec: OpSpec, xp: Any, more: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """As `bound_kernel`, of the kernel for values that are still in their file.  more: attrs that no node has."""
+    assert spec.unread_fn is not None
+    attrs = {**{name: op.attrs[name] for name in spec.kernel_attrs}, **more}
+    if spec.takes_ctx:
+        return functools.partial(spec.unread_fn, **attrs)
+    return functools.partial(spec.unread_fn, xp, **attrs)
 
 
 SCALAR_KINDS = frozenset("fiu")  # kinds of dtypes that the operators are for

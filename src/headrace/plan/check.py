@@ -19,6 +19,7 @@ from headrace.base.traits import ALIASES, KEEPS_REFS
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
 from headrace.run.queues.columns import row
+from headrace.run.state.unread import Unread
 from headrace.run.state.variable import State, Variable
 
 if TYPE_CHECKING:
@@ -88,12 +89,20 @@ def check_ownership(result: Any, inputs: Sequence[Any], op: Operation, single: b
 
 def check_value(tensor: Tensor, value: Any) -> None:
     """Raise AssertionError if `value` is not of the dtype and static shape of `tensor`."""
-    if tensor._dtype._is_ref_dtype or isinstance(value, Variable) or tensor._dtype.base_dtype.name in (
-        "resource", "variant",
-    ):  # fmt: skip
+    if (
+        tensor._dtype._is_ref_dtype
+        or isinstance(value, Variable)
+        or tensor._dtype.base_dtype.name
+        in (
+            "resource",
+            "variant",
+        )
+    ):
         return
     label = f"{tensor.op.type} {tensor.name!r}"
-    assert isinstance(value, (np.ndarray, np.generic)), f"{label}: got a {type(value).__name__}"
+    assert isinstance(value, (np.ndarray, np.generic, Unread)), (
+        f"{label}: got a {type(value).__name__}"
+    )
     assert value.dtype == tensor._dtype.np, (
         f"{label}: declared {tensor._dtype.name}, got {value.dtype}"
     )

@@ -66,18 +66,24 @@ def compile_dataflow(
     fed = {tensor: _argument(index, tensor) for index, tensor in enumerate(args)}
     nodes: dict[Operation, Node] = {}
     references = references_in(ops)
-    live = aliases_in(ops, references)
+    aliased = aliases_in(ops, references)
     repeats = any(
         NEXT_ITERATION in op.traits for op in ops
     )  # and several times of it may be under way
     may_stay = set() if repeats else inline_callbacks(ops, pruned.controls)
     for op in ops:
         info = NodeInfo(
-            op.name, op.type, devices.get(op, op.device), op.attrs, op._where,
-            memos.setdefault(op.name, {}), partial(input_names, op, pruned.controls[op]),
-            op in may_stay, op.traits,
-        )  # fmt: skip
-        nodes[op] = _node(len(args) + len(nodes), op, info, references, live, xp)
+            op.name,
+            op.type,
+            devices.get(op, op.device),
+            op.attrs,
+            op._where,
+            memos.setdefault(op.name, {}),
+            partial(input_names, op, pruned.controls[op]),
+            op in may_stay,
+            op.traits,
+        )
+        nodes[op] = _node(len(args) + len(nodes), op, info, references, aliased, xp)
     for op in ops:
         node = nodes[op]
         for slot, tensor in enumerate(op.inputs):
@@ -98,7 +104,7 @@ def compile_dataflow(
         ends.append(
             (argument, 0, tensor.name, False)
             if argument is not None
-            else (nodes[tensor.op], tensor.value_index, tensor.name, tensor in live)
+            else (nodes[tensor.op], tensor.value_index, tensor.name, tensor in aliased)
         )
     arguments = list(fed.values())
     return DataflowProgram([*arguments, *nodes.values()], arguments, ends, enters)
@@ -110,16 +116,23 @@ def _argument(index: int, tensor: Tensor) -> Node:
 
 
 def _node(
-    index: int, op: Operation, info: NodeInfo, references: set[Tensor], live: set[Tensor], xp: Any
+    index: int,
+    op: Operation,
+    info: NodeInfo,
+    references: set[Tensor],
+    aliased: set[Tensor],
+    xp: Any,
 ) -> Node:
     spec = op.spec
     kind = next((_KINDS[trait] for trait in op.traits if trait in _KINDS), Kind.NORMAL)
     if CONST not in op.traits and (spec is None or spec.kernel is None):
         raise errors.unimplemented(
             f"node {op.name!r}: headrace has no kernel for op {op.type}",
-            node=op.name, op_type=op.type, built_at=op.built_at,
-        )  # fmt: skip
-    fire = _fire(op, kind, info, references, live, xp)
+            node=op.name,
+            op_type=op.type,
+            built_at=op.built_at,
+        )
+    fire = _fire(op, kind, info, references, aliased, xp)
     node = Node(index, info, kind, len(op.inputs), 0, len(op.outputs), fire)
     if kind is Kind.NORMAL:
         amount = cost(op)
@@ -138,7 +151,12 @@ def _node(
 
 
 def _fire(
-    op: Operation, kind: Kind, info: NodeInfo, references: set[Tensor], live: set[Tensor], xp: Any
+    op: Operation,
+    kind: Kind,
+    info: NodeInfo,
+    references: set[Tensor],
+    aliased: set[Tensor],
+    xp: Any,
 ) -> Fire:
     """What the node does."""
     if kind in _HANDED_ON:
@@ -168,7 +186,7 @@ def _fire(
     snapshots = SNAPSHOTS in spec.traits or MAY_WAIT in spec.traits
     wanted = [TAKES_REFS in spec.traits or each for each in wants_reference(op, spec)]
     loaded = [i for i, t in enumerate(op.inputs) if t in references and not wanted[i]]
-    copied = [i for i, t in enumerate(op.inputs) if t in live] if snapshots else []
+    copied = [i for i, t in enumerate(op.inputs) if t in aliased] if snapshots else []
     return does.loading(fire, loaded, copied, snapshots) if loaded or copied else fire
 
 

@@ -114,8 +114,9 @@ def check_callable(options: pb.CallableOptions) -> None:
                 f"{name} is both fed and fetched; a callable takes it as one of them"
             )
     for kind, devices, names in (
-        ("feed", options.feed_devices, feeds), ("fetch", options.fetch_devices, fetches),
-    ):  # fmt: skip
+        ("feed", options.feed_devices, feeds),
+        ("fetch", options.fetch_devices, fetches),
+    ):
         for name, device in devices.items():
             if _full(name) not in names:
                 raise errors.invalid_argument(f"{name} has a device, but is no {kind}")
@@ -142,8 +143,9 @@ def named_tensor(graph: Graph, name: str) -> Tensor:
     if not index.isdigit() or int(index) >= len(op.outputs):
         raise errors.out_of_range(
             f"tensor {name!r} does not exist: node {node!r} ({op.type}) has {len(op.outputs)} outputs",
-            node=node, op_type=op.type,
-        )  # fmt: skip
+            node=node,
+            op_type=op.type,
+        )
     return op.outputs[int(index)]
 
 

@@ -38,9 +38,10 @@ def emit(step: Step, before: Step) -> Program:
         for value, tensor in zip(step.results, request.returns, strict=True)
     ]
     scalars = [
-        place for place, tensor in enumerate(request.args, 1)
+        place
+        for place, tensor in enumerate(request.args, 1)
         if tensor._raw == () and tensor._dtype._base.np.kind in SCALAR_KINDS
-    ]  # fmt: skip
+    ]
     everything = [*instrs(step.code)] if step.nests else step.code
     kinds = {instr.op.traits for instr in everything if instr.what == NODE}
     shares = any(SHARES in traits for traits in kinds)
@@ -49,9 +50,15 @@ def emit(step: Step, before: Step) -> Program:
         (infos(op), tuple([registers[value] for value in values])) for op, values in step.loaded
     ]
     return Program(
-        [*step.template], len(request.args), _items(step), returns, preloaded, scalars,
-        shares, any(POLLS in traits for traits in kinds),
-    )  # fmt: skip
+        [*step.template],
+        len(request.args),
+        _items(step),
+        returns,
+        preloaded,
+        scalars,
+        shares,
+        any(POLLS in traits for traits in kinds),
+    )
 
 
 def _items(step: Step) -> list[Item]:

@@ -30,8 +30,14 @@ class Infos:
             spec = op.spec
             remembers = spec is None or spec.kernel is None or spec.takes_ctx
             found = self._known[op] = NodeInfo(
-                op.name, op.type, self._devices.get(op, op.device), op.attrs, op._where,
+                op.name,
+                op.type,
+                self._devices.get(op, op.device),
+                op.attrs,
+                op._where,
                 self._memos.setdefault(op.name, {}) if remembers else {},
-                partial(input_names, op, self._controls.get(op, ())), op in self._inline, op.traits,
-            )  # fmt: skip
+                partial(input_names, op, self._controls.get(op, ())),
+                op in self._inline,
+                op.traits,
+            )
         return found

@@ -50,8 +50,8 @@ def check_nested(before: Step, after: Step) -> None:
 def check_groups(before: Step, after: Step) -> None:
     """Nodes in groups run there and nowhere else, and nobody else wants what stays in them."""
     check_values(before, after)
-    alone = {instr.op for instr in after.code if not instr.body}
-    for instr in after.code:
+    alone = {instr.op for instr in instrs(after.code) if instr.what == NODE and not instr.body}
+    for instr in instrs(after.code):
         if instr.body and instr.what not in (BRANCH, LOOP, "shapes"):
             (body,) = instr.body
             inside = {member.op for member in body.code}

@@ -75,9 +75,22 @@ class Instr:
     def changed(self, **fields: Any) -> Instr:
         """A copy with other fields."""
         copy = Instr(
-            self.op, self.nodes, self.inputs, self.outputs, self.effects, self.device, self.controls,
-            self.after, self.waiter, self.what, self.kernel, self.body, self.over, self.refers, self.detail,
-        )  # fmt: skip
+            self.op,
+            self.nodes,
+            self.inputs,
+            self.outputs,
+            self.effects,
+            self.device,
+            self.controls,
+            self.after,
+            self.waiter,
+            self.what,
+            self.kernel,
+            self.body,
+            self.over,
+            self.refers,
+            self.detail,
+        )
         for name, value in fields.items():
             setattr(copy, name, value)
         return copy
@@ -164,9 +177,14 @@ class Step:
     def with_code(self, code: list[Instr], results: list[int] | None = None) -> Step:
         """The next version."""
         return Step(
-            self.request, self.values, code, self.results if results is None else results, self.args,
-            self.loaded, self.nests,
-        )  # fmt: skip
+            self.request,
+            self.values,
+            code,
+            self.results if results is None else results,
+            self.args,
+            self.loaded,
+            self.nests,
+        )
 
     def nested(self, code: list[Instr], results: Sequence[int], args: Sequence[int] = ()) -> Step:
         """A step inside."""

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.base import errors
 from headrace.base.traits import HANDLE, KEEPS_INPUTS
 from headrace.plan import check
-from headrace.plan.binding import bound_kernel
+from headrace.plan.binding import bound_kernel, bound_unread
 from headrace.plan.infos import Infos
 from headrace.plan.ir import BRANCH, LOAD, LOOP, NODE, POLL, STEP, Facts, Instr, Step
 from headrace.plan.registers import is_fresh
@@ -32,7 +32,7 @@ def _bind_all(step: Step, facts: Facts, infos: Infos) -> None:
     for instr in step.code:
         if instr.what in (BRANCH, LOOP):
             for body in instr.body:
-                _bind_all(body, facts, infos)
+                _bind_all(body, body.facts, infos)
         elif instr.body:
             instr.kernel = instr.detail(Group(instr, step, infos))
             instr.inputs = (STEP, *instr.inputs)
@@ -47,8 +47,10 @@ def _bind(instr: Instr, facts: Facts, infos: Infos) -> None:
     if spec is None or spec.kernel is None:
         raise errors.unimplemented(
             f"node {op.name!r}: headrace has no kernel for op {op.type}",
-            node=op.name, op_type=op.type, built_at=op.built_at,
-        )  # fmt: skip
+            node=op.name,
+            op_type=op.type,
+            built_at=op.built_at,
+        )
     kernel = bound_kernel(op, spec, facts.step.request.xp)
     if instr.waiter >= 0:
         if spec.prompt_fn is not None:
@@ -63,6 +65,8 @@ def _bind(instr: Instr, facts: Facts, infos: Infos) -> None:
             kernel = spec.knowing_fn(op, known) or kernel
         if spec.alike_fn is not None and _is_for_blocks(instr, facts):
             kernel = spec.alike_fn
+        if spec.unread_fn is not None and instr.detail is not None:
+            kernel = bound_unread(op, spec, facts.step.request.xp, instr.detail)
         if check.enabled:
             kernel = check.checked_kernel(kernel, op, spec.single_output)
     if spec.takes_ctx:

@@ -36,11 +36,14 @@ def lift(request: Request, nests: bool) -> Step:
         if known is None or not op.inputs:
             known = effects[op.type] = effects_of(op)
         instr = Instr(
-            op, (op,),
+            op,
+            (op,),
             tuple([number[tensor] for tensor in op.inputs]),
             tuple([number[t] if t not in fed else values.new(t) for t in op.outputs]),
-            known, devices.get(op, op.device), controls[op],
-        )  # fmt: skip
+            known,
+            devices.get(op, op.device),
+            controls[op],
+        )
         if after is None and known & WAITS:
             after = dict.fromkeys([each.op for each in code], NOTHING)
         if after is not None:

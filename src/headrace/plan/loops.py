@@ -90,8 +90,10 @@ class LoopFrames:
         return errors.invalid_argument(
             f"the loop {frame[-1]!r} has nodes on several tasks, which needs a condition and a variable that can be "
             f"sent, but {why}; put all of it on one task",
-            node=enter.name, op_type=enter.type, built_at=enter.built_at,
-        )  # fmt: skip
+            node=enter.name,
+            op_type=enter.type,
+            built_at=enter.built_at,
+        )
 
     def skeleton(
         self, frame: Frame, name: str, device: str, begins: str, condition: Callable[[str], str]

@@ -106,8 +106,9 @@ class _Nesting:
         self._add_units(self._structure.root)
         for tensor in self._step.request.returns:
             self._require(tensor)
-        code = [_closed(instr) for instr in self._code]
-        return self._step.with_code(code, [self._resolved(v) for v in self._step.results])
+        code = [closed(instr) for instr in self._code]
+        results = [self._resolved(value) for value in self._step.results]
+        return self._step.with_code(_with_results(code, frozenset(results)), results)
 
     def _decisions(self) -> dict[Tensor, Frame]:
         """Predicates of conds, each with the frame that it is made in."""
@@ -297,7 +298,7 @@ class _Nesting:
         self._loop = outer
         self._guard = frame.guard
         parts = (loop.head, loop.body, loop.tail)
-        body = tuple([self._step.nested([_closed(i) for i in part], ()) for part in parts])
+        body = tuple([self._step.nested([closed(i) for i in part], ()) for part in parts])
         detail = Loop(going, variables, starts, nexts)
         self._put(
             Instr(frame.pred.op, (), (), (), after=after, what=LOOP, body=body, detail=detail)
@@ -333,11 +334,11 @@ class _Nesting:
         return loaded
 
 
-def _closed(instr: Instr) -> Instr:
-    """A branch or loop with what it reads and writes; others as they are."""
+def closed(instr: Instr) -> Instr:
+    """A branch or loop with what it reads, writes and does; others as they are."""
     if instr.what not in (BRANCH, LOOP):
         return instr
-    bodies = [step.with_code([_closed(each) for each in step.code]) for step in instr.body]
+    bodies = [step.with_code([closed(each) for each in step.code]) for step in instr.body]
     read: dict[int, None] = {}
     written: dict[int, None] = {}
     for step in bodies:
@@ -351,4 +352,33 @@ def _closed(instr: Instr) -> Instr:
     else:
         read.update(dict.fromkeys(truth for truth, _ in detail))
     inputs = tuple([value for value in read if value not in written])
-    return instr.changed(inputs=inputs, outputs=tuple(written), body=tuple(bodies))
+    effects = max((each.effects for step in bodies for each in step.code), default=0)
+    return instr.changed(inputs=inputs, outputs=tuple(written), body=tuple(bodies), effects=effects)
+
+
+def _with_results(code: Iterable[Instr], wanted: frozenset[int]) -> list[Instr]:
+    """`code`, in which the steps inside branches and loops say what others want of them.
+
+    wanted: by whom `code` is not.
+    """
+    code = list(code)
+    read = wanted.union(*[instr.inputs for instr in code])
+    made = []
+    for instr in code:
+        if instr.what in (BRANCH, LOOP):
+            detail: Any = instr.detail
+            here = read
+            if isinstance(detail, Loop):
+                here = read.union((detail.pred,), detail.starts, detail.nexts)
+            reads = [
+                frozenset(value for each in step.code for value in each.inputs)
+                for step in instr.body
+            ]
+            bodies = []
+            for at, step in enumerate(instr.body):
+                outside = here.union(*reads[:at], *reads[at + 1 :])
+                results = [v for each in step.code for v in each.outputs if v in outside]
+                bodies.append(step.with_code(_with_results(step.code, outside), results))
+            instr = instr.changed(body=tuple(bodies))
+        made.append(instr)
+    return made

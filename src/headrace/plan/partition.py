@@ -211,9 +211,11 @@ class _Partitioner:
             part = self._part(source_device)
             self._count += 1
             node = part.graph_def.node.add(
-                name=f"{entered.op.name}/_{self._count}_shape", op="Shape", device=source_device,
+                name=f"{entered.op.name}/_{self._count}_shape",
+                op="Shape",
+                device=source_device,
                 input=[self._fed_name.get(entered, input_name(entered))],
-            )  # fmt: skip
+            )
             node.attr["T"].CopyFrom(to_proto(entered._dtype.base_dtype))
             node.attr["out_type"].type = pb.DT_INT32
             source = self._shapes[frame] = node.name
@@ -238,15 +240,23 @@ class _Partitioner:
             raise errors.invalid_argument(
                 f"{tensor.op.name!r} ({tensor.op.type}), on {source_device}, closes a loop whose Merge is on {device}; "
                 "put both on one task",
-                node=tensor.op.name, op_type=tensor.op.type, built_at=tensor.op.built_at,
-            )  # fmt: skip
+                node=tensor.op.name,
+                op_type=tensor.op.type,
+                built_at=tensor.op.built_at,
+            )
         frame = () if tensor in self._fed_name else self._loops.of_outputs(tensor.op)
         dtype = tensor._dtype.base_dtype
         return self._pass(tensor.op.name, source, dtype, source_device, device, frame)
 
     def _pass(
-        self, name: str, source: str, dtype: dtypes.DType, source_device: str, device: str, frame: Frame
-    ) -> str:  # fmt: skip
+        self,
+        name: str,
+        source: str,
+        dtype: dtypes.DType,
+        source_device: str,
+        device: str,
+        frame: Frame,
+    ) -> str:
         """Send `source`, which is in `frame`, to another task; returns the Recv there."""
         self._count += 1
         edge, sender, receiver = (
@@ -322,9 +332,17 @@ class _Partitioner:
         return self._values_to.get((op, device))
 
     def _transfer(
-        self, part: Partition, op: str, name: str, tensor: Tensor, tensor_name: str,
-        send_device: str, recv_device: str, device: str, client: bool = False,
-    ) -> pb.NodeDef:  # fmt: skip
+        self,
+        part: Partition,
+        op: str,
+        name: str,
+        tensor: Tensor,
+        tensor_name: str,
+        send_device: str,
+        recv_device: str,
+        device: str,
+        client: bool = False,
+    ) -> pb.NodeDef:
         return self._raw_transfer(
             part,
             op,
@@ -338,9 +356,17 @@ class _Partitioner:
         )
 
     def _raw_transfer(
-        self, part: Partition, op: str, name: str, dtype: dtypes.DType, tensor_name: str,
-        send_device: str, recv_device: str, device: str, client: bool = False,
-    ) -> pb.NodeDef:  # fmt: skip
+        self,
+        part: Partition,
+        op: str,
+        name: str,
+        dtype: dtypes.DType,
+        tensor_name: str,
+        send_device: str,
+        recv_device: str,
+        device: str,
+        client: bool = False,
+    ) -> pb.NodeDef:
         node = part.graph_def.node.add(name=name, op=op, device=device)
         node.attr["T" if op == "_Send" else "tensor_type"].CopyFrom(to_proto(dtype))
         node.attr["tensor_name"].s = tensor_name.encode()

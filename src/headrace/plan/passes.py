@@ -23,6 +23,7 @@ from headrace.plan.memoization import memoize_shapes
 from headrace.plan.merging import merge
 from headrace.plan.nesting import nest
 from headrace.plan.registers import allot
+from headrace.plan.rules.checkpoints import leave_unread, save_at_once
 from headrace.plan.rules.group import apply
 from headrace.plan.rules.table import RULES
 from headrace.plan.scheduling import load, poll, schedule
@@ -56,16 +57,23 @@ def _optimized(optimize: bool, numpy: bool, nests: bool) -> bool:
     return optimize and not nests
 
 
-def _together(optimize: bool, numpy: bool, nests: bool) -> bool:
-    """Nodes that run as one do so with NumPy."""
+def _straight(optimize: bool, numpy: bool, nests: bool) -> bool:
+    """With NumPy, where all nodes of the step run."""
     return optimize and numpy and not nests
+
+
+def _together(optimize: bool, numpy: bool, nests: bool) -> bool:
+    """Nodes that run as one do so with NumPy, within a branch or the body of a loop too."""
+    return optimize and numpy
 
 
 PASSES: Final[tuple[Pass, ...]] = (
     Pass("merge", merge, invariants.check_values, _optimized),
     Pass("fold", fold, invariants.check_values, _always),
     Pass("nest", nest, invariants.check_nested, _nests),
-    Pass("shapes", memoize_shapes, invariants.check_values, _together),
+    Pass("shapes", memoize_shapes, invariants.check_values, _straight),
+    Pass("unread", leave_unread, invariants.check_values, _straight),
+    Pass("saves", save_at_once, invariants.check_values, _always),
     *[
         Pass(
             rule.name,

@@ -228,8 +228,10 @@ class _Placer:
                     f"nodes {source.name!r} and {op.name!r} must be on one device (they share state or a "
                     f"colocation group), but ask for {source.device!r} and {op.device!r}; "
                     "give both the same device, or only one of them any",
-                    node=op.name, op_type=op.type, built_at=op.built_at,
-                )  # fmt: skip
+                    node=op.name,
+                    op_type=op.type,
+                    built_at=op.built_at,
+                )
             if op.device:
                 source = op
             merged = spec.make_merged_spec(merged)
@@ -246,8 +248,10 @@ class _Placer:
             f"but available devices are [ {', '.join(self._devices)} ]. Could not satisfy explicit device "
             "specification: "
             f"change the device of this {op.type}, or set allow_soft_placement=True in tf.ConfigProto",
-            node=op.name, op_type=op.type, built_at=op.built_at,
-        )  # fmt: skip
+            node=op.name,
+            op_type=op.type,
+            built_at=op.built_at,
+        )
 
     def _softer(self, spec: DeviceSpec) -> list[DeviceSpec]:
         if not self._soft:

@@ -16,6 +16,7 @@ from headrace.base import errors
 from headrace.base.traits import CONTROL_FLOW, MERGE, NEVER_FAILS, NEXT_ITERATION, PLACEHOLDER
 from headrace.graph.graph import Operation
 from headrace.graph.tensor import Tensor
+from headrace.plan.binding import wants_reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,11 @@ def needed(
 
     A fed tensor needs nothing; its node runs only if another output or the node itself is needed.
     Equal requests give equal orders: the order is that of a depth-first walk from the roots.
-    Raises InvalidArgument on a cycle that no loop explains, and for a node that asks for a kernel by its label.
+    Raises InvalidArgument on a cycle that no loop explains, for a node that asks for a kernel by its label, and for one
+    that is to change a variable in the place of which a value is fed.
     """
     fed = set(feeds)
+    references = {tensor for tensor in fed if tensor._dtype._is_ref_dtype}
     roots = [tensor.op for tensor in fetches if tensor not in fed]
     roots.extend(targets)
     if not exact:
@@ -47,12 +50,16 @@ def needed(
         if not any(CONTROL_FLOW in op.traits for op in found):
             # Nodes that run anyway keep their edges: order among them can be observed.
             walk = _Walk(fed, found)
-            return _pruned(walk, roots)
-    return _pruned(_Walk(fed, None), roots)  # with control flow an edge also says what is dead
+            return _pruned(walk, roots, references)
+    return _pruned(
+        _Walk(fed, None), roots, references
+    )  # with control flow an edge also says what is dead
 
 
-def _pruned(walk: _Walk, roots: Sequence[Operation]) -> Pruned:
+def _pruned(walk: _Walk, roots: Sequence[Operation], references: set[Tensor]) -> Pruned:
     ops = walk.run(list(roots))
+    if references:
+        _check_none_changed(ops, references)
     for op in ops:
         label = op.attrs.get("_kernel")
         if label:
@@ -60,9 +67,28 @@ def _pruned(walk: _Walk, roots: Sequence[Operation]) -> Pruned:
             raise errors.invalid_argument(
                 f"No OpKernel was registered to support Op {op.type!r} with the label {text!r}, which node {op.name!r} "
                 "asks for: headrace's ops have one kernel each; build the node outside of _kernel_label_map",
-                node=op.name, op_type=op.type, built_at=op.built_at,
-            )  # fmt: skip
+                node=op.name,
+                op_type=op.type,
+                built_at=op.built_at,
+            )
     return Pruned(ops, walk.controls)
+
+
+def _check_none_changed(ops: Sequence[Operation], fed: set[Tensor]) -> None:
+    for op in ops:
+        if op.spec is None or not op.spec.takes_ref:
+            continue
+        for at, tensor in enumerate(op.inputs):
+            if tensor in fed and wants_reference(op, op.spec)[at]:
+                kind = tensor._dtype._base.name
+                raise errors.invalid_argument(
+                    f"Input {at} of node {op.name} was passed {kind} from {tensor.name}, which is fed, incompatible "
+                    f"with expected {kind}_ref: {op.type} needs the variable itself; assign it a placeholder, and "
+                    "feed that",
+                    node=op.name,
+                    op_type=op.type,
+                    built_at=op.built_at,
+                )
 
 
 def _found(fed: set[Tensor], roots: Sequence[Operation]) -> set[Operation]:
@@ -94,9 +120,10 @@ def _found(fed: set[Tensor], roots: Sequence[Operation]) -> set[Operation]:
 def _waited_for(op: Operation, fed: set[Tensor]) -> list[Operation]:
     """Control inputs; a placeholder that is fed is there from the start and does not run."""
     return [
-        control for control in op.control_inputs
+        control
+        for control in op.control_inputs
         if PLACEHOLDER not in control.traits or control.outputs[0] not in fed
-    ]  # fmt: skip
+    ]
 
 
 def _is_silent(op: Operation) -> bool:

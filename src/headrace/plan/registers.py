@@ -4,7 +4,7 @@ A register is used again once nobody wants its value any more, by the same segme
 order.  What is large is forgotten at once.  What was fed is let go of as well: other tasks may wait for its memory.
 A ufunc is given the array of its input for its result, if that was made by another ufunc, has this shape and type, and
 only ufuncs look at it, this one last: of two arrays of ten floats one takes 220 ns, and 190 where it need not ask for
-memory and that which it writes to is in the cache.  That goes for compiled source (`run.straight`).
+memory and that which it writes to is in the cache.  That goes for compiled source (`run.exec.straight`).
 What branches and loops make inside has registers of its own.
 Called by: plan.passes.  Threads: any.
 """
@@ -124,10 +124,15 @@ class _Allotting:
         if large:
             code.append(
                 Instr(
-                    instr.op, (), (), tuple(large), device=instr.device, after=instr.after,
+                    instr.op,
+                    (),
+                    (),
+                    tuple(large),
+                    device=instr.device,
+                    after=instr.after,
                     what=RELEASE,
                 )
-            )  # fmt: skip
+            )
 
     def _overwritten(self, instr: Instr, gone: Iterable[int]) -> int:
         """The input whose memory the result takes; -1: none."""

@@ -2,7 +2,8 @@
 
 Their master asks for the values of the first and feeds them to the second, which is its own.  That loses nothing
 where no node of the second has anything to do before they are there, and spares both a rendezvous.
-So they do where a step begins and ends with other tasks (`plan.round_trip`).
+So they do where a step begins and ends with other tasks (`plan.round_trip`), and where it waits for a token then
+(`plan.in_step`).
 Called by: serve.master.planner.  Threads: any.
 """
 
@@ -14,6 +15,7 @@ from headrace.base.traits import AT_ONCE, MAY_WAIT, RECEIVE, SEND
 from headrace.codec import protos as pb
 from headrace.graph import registry
 from headrace.graph.registry import traits_of
+from headrace.plan.in_step import in_step
 from headrace.plan.partition import Partition
 from headrace.plan.round_trip import end_at_master, round_trip
 
@@ -28,7 +30,9 @@ def relay(parts: Sequence[Partition], own_task: str) -> tuple[Sequence[Partition
     a stage's partitions are those of the next one's, in order.
     """
     stages = _one_after_the_other(parts, own_task)
-    return (parts, stages) if stages is not None else round_trip(parts, own_task)
+    if stages is not None:
+        return parts, stages
+    return round_trip(parts, own_task) or in_step(parts, own_task)
 
 
 def _one_after_the_other(parts: Sequence[Partition], own_task: str) -> Stages | None:

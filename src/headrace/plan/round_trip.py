@@ -9,7 +9,7 @@ and whatever may wait on the master's own task does so before anything is sent f
 
 A constant that the own partition would send is given to the second half; that one node of a task comes after one of
 another needs no message, since one partition comes after the other.
-Called by: plan.relay.  Threads: any.
+Called by: plan.relay, plan.in_step.  Threads: any.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from headrace.graph.registry import traits_of
 from headrace.plan.partition import Partition
 from headrace.run.exec.keys import key
 
-_MOST = 32
+MOST = 32
 """Values between two partitions in one message: those of a connection that can be in shared memory."""
 _SMALL = 1024
 """Bytes of a constant that is copied instead of sent."""
@@ -61,8 +61,8 @@ def round_trip(
     own = next((part for part in parts if part.task == own_task), None)
     if own is None or not own.sends or not _only_with(own, parts):
         return None
-    constants = _constants_sent(own.graph_def)
-    if not _waits_before_it_sends(own.graph_def, constants):
+    constants = constants_sent(own.graph_def)
+    if not waits_before_it_sends(own.graph_def, constants):
         return None
     cuts = []
     for part in parts:
@@ -73,17 +73,17 @@ def round_trip(
             cuts.append((part, late))
 
     for part, _ in cuts:
-        _receive_as_constants(part, own, constants)
+        receive_as_constants(part, own, constants)
     order = [key for part, _ in cuts for key in _implied(part.graph_def, own.graph_def)]
     order += [key for part, _ in cuts for key in _implied(own.graph_def, part.graph_def)]
     for part in parts:
         part.sends.difference_update(order)
         part.receives.difference_update(order)
         end_at_master(part.graph_def)
-    before = [half for part, late in cuts if (half := _half(part, late, False)) is not None]
-    after = [half for part, late in cuts if (half := _half(part, late, True)) is not None]
-    own.taken = [key for half in before for key in half.given]
-    own.given = [key for half in after for key in half.taken]
+    before = [x for part, late in cuts if (x := half(part, late, False)) is not None]
+    after = [x for part, late in cuts if (x := half(part, late, True)) is not None]
+    own.taken = [key for each in before for key in each.given]
+    own.given = [key for each in after for key in each.taken]
     made = [*before, own, *after]
     numbers = list(range(len(made)))
     first, last = len(before), len(before) + 1
@@ -99,42 +99,43 @@ def _only_with(own: Partition, parts: Sequence[Partition]) -> bool:
             continue
         if not (part.sends <= received and part.receives <= sent):
             return False
-        if max(len(part.sends), len(part.receives)) > _MOST:
+        if max(len(part.sends), len(part.receives)) > MOST:
             return False
     return True
 
 
-def _sources(node: Node) -> Iterable[str]:
+def sources(node: Node) -> Iterable[str]:
+    """Names of the nodes that it takes values from, or waits for."""
     return (name.lstrip("^").partition(":")[0] for name in node.input)
 
 
-def _is_transfer(node: Node, what: Trait) -> bool:
+def is_transfer(node: Node, what: Trait) -> bool:
     """Whether it is a SEND or RECEIVE, as `what` says, that is no feed or fetch."""
     return what in traits_of(node.op) and not node.attr["client_terminated"].b
 
 
-def _may_wait(node: Node) -> bool:
+def may_wait(node: Node) -> bool:
     """Whether it may wait for others than the master, which has what it receives."""
     traits = traits_of(node.op)
     return RECEIVE not in traits and (MAY_WAIT in traits or node.op not in registry.OPS)
 
 
-def _waits_before_it_sends(graph: pb.GraphDef, constants: Mapping[str, Node]) -> bool:
+def waits_before_it_sends(graph: pb.GraphDef, constants: Mapping[str, Node]) -> bool:
     """Whether every node that may wait comes before every node that sends something else than `constants`."""
     before: dict[str, frozenset[str]] = {}  # which of those that may wait a node comes after
     waiting: set[str] = set()
     sends: list[frozenset[str]] = []
     for node in graph.node:
         found: frozenset[str] = frozenset()
-        for name in _sources(node):
+        for name in sources(node):
             if name not in before:
                 return False
             found |= before[name]
-        if _may_wait(node):
+        if may_wait(node):
             waiting.add(node.name)
             found |= {node.name}
         before[node.name] = found
-        if _is_transfer(node, SEND) and key_of(node) not in constants:
+        if is_transfer(node, SEND) and key_of(node) not in constants:
             sends.append(found)
     return all(found >= waiting for found in sends)
 
@@ -148,14 +149,14 @@ def _late(graph: pb.GraphDef, constants: Mapping[str, Node]) -> set[str] | None:
     users: dict[str, list[str]] = {}
     late: set[str] = set()
     for node in graph.node:
-        for name in _sources(node):
+        for name in sources(node):
             if name not in known:
                 return None
             users.setdefault(name, []).append(node.name)
         known[node.name] = node
-        received = _is_transfer(node, RECEIVE) and key_of(node) not in constants
-        if received or not late.isdisjoint(_sources(node)):
-            if _is_transfer(node, SEND):
+        received = is_transfer(node, RECEIVE) and key_of(node) not in constants
+        if received or not late.isdisjoint(sources(node)):
+            if is_transfer(node, SEND):
                 return None
             late.add(node.name)
     for node in reversed(graph.node):
@@ -169,83 +170,83 @@ def _late(graph: pb.GraphDef, constants: Mapping[str, Node]) -> set[str] | None:
         if AT_ONCE not in traits and not (node.name in late and not _LATE.isdisjoint(traits)):
             return None
         if node.name in late and not all(
-            source in late or name.startswith("^") or _is_found_again(known[source], known)
-            for name, source in zip(node.input, _sources(node), strict=True)
+            source in late or name.startswith("^") or is_found_again(known[source], known)
+            for name, source in zip(node.input, sources(node), strict=True)
         ):
             return None
     return late
 
 
-def _is_found_again(node: Node, known: dict[str, Node]) -> bool:
+def is_found_again(node: Node, known: dict[str, Node]) -> bool:
     """Whether it can be in both halves: a variable, a look into one by reference, a constant, a feed."""
     traits = traits_of(node.op)
     if IDENTITY in traits:
-        traits = traits_of(known[next(iter(_sources(node)))].op)
+        traits = traits_of(known[next(iter(sources(node)))].op)
         return VARIABLE in traits or VAR_HANDLE in traits
     return not _FOUND_AGAIN.isdisjoint(traits)
 
 
-def _half(part: Partition, late: set[str], after: bool) -> Partition | None:
+def half(part: Partition, late: set[str], after: bool) -> Partition | None:
     """The nodes of `part` before or after the own partition, with what they look into; None if there are none."""
     nodes = {node.name: node for node in part.graph_def.node}
     kept = {name for name in nodes if (name in late) == after}
     left = [name for name in kept if after]
     while left:
         node = nodes[left.pop()]
-        for name, source in zip(node.input, _sources(node), strict=True):
+        for name, source in zip(node.input, sources(node), strict=True):
             if not name.startswith("^") and source not in kept:
                 kept.add(source)
                 left.append(source)
     if not kept:
         return None
-    half = Partition(part.task)
-    half.graph_def.versions.CopyFrom(part.graph_def.versions)
+    found = Partition(part.task)
+    found.graph_def.versions.CopyFrom(part.graph_def.versions)
     for node in part.graph_def.node:
         if node.name in kept:
-            copied = half.graph_def.node.add()
+            copied = found.graph_def.node.add()
             copied.CopyFrom(node)
             there = [name for name in node.input if not name.startswith("^") or name[1:] in kept]
             copied.ClearField("input")
             copied.input.extend(there)
     keys = {
         key_of(node)
-        for node in half.graph_def.node
+        for node in found.graph_def.node
         if not _TRANSFERS.isdisjoint(traits_of(node.op))
     }
-    half.feeds = {tensor: key for tensor, key in part.feeds.items() if key in keys}
-    half.fetches = {tensor: key for tensor, key in part.fetches.items() if key in keys}
-    half.taken = sorted(part.receives & keys)
-    half.given = sorted(part.sends & keys)
-    return half
+    found.feeds = {tensor: key for tensor, key in part.feeds.items() if key in keys}
+    found.fetches = {tensor: key for tensor, key in part.fetches.items() if key in keys}
+    found.taken = sorted(part.receives & keys)
+    found.given = sorted(part.sends & keys)
+    return found
 
 
-def _constants_sent(graph: pb.GraphDef) -> dict[str, Node]:
+def constants_sent(graph: pb.GraphDef) -> dict[str, Node]:
     """By key, the small constants that it sends."""
     nodes = {node.name: node for node in graph.node}
     found = {}
     for node in graph.node:
-        if _is_transfer(node, SEND):
-            source = nodes[next(iter(_sources(node)))]
+        if is_transfer(node, SEND):
+            source = nodes[next(iter(sources(node)))]
             if CONST in traits_of(source.op) and not source.input and source.ByteSize() <= _SMALL:
                 found[key_of(node)] = source
     return found
 
 
-def _receive_as_constants(part: Partition, own: Partition, constants: Mapping[str, Node]) -> None:
+def receive_as_constants(part: Partition, own: Partition, constants: Mapping[str, Node]) -> None:
     """Have the nodes of `part` that receive one of `constants` be that constant."""
     for node in part.graph_def.node:
-        if _is_transfer(node, RECEIVE) and (text := key_of(node)) in constants:
+        if is_transfer(node, RECEIVE) and (text := key_of(node)) in constants:
             name, device, after = node.name, node.device, list(node.input)
             node.CopyFrom(constants[text])
             node.name, node.device = name, device
             node.input.extend(after)
             part.receives.discard(text)
             own.sends.discard(text)
-            _remove(own.graph_def, {send.name for send in own.graph_def.node if _sends(send, text)})
+            remove(own.graph_def, {send.name for send in own.graph_def.node if _sends(send, text)})
 
 
 def _sends(node: Node, text: str) -> bool:
-    return _is_transfer(node, SEND) and key_of(node) == text
+    return is_transfer(node, SEND) and key_of(node) == text
 
 
 def _implied(sender: pb.GraphDef, receiver: pb.GraphDef) -> list[str]:
@@ -253,21 +254,21 @@ def _implied(sender: pb.GraphDef, receiver: pb.GraphDef) -> list[str]:
     nodes = {node.name: node for node in sender.node}
     sends = {}
     for node in sender.node:
-        if _is_transfer(node, SEND):
-            source = nodes[next(iter(_sources(node)))]
+        if is_transfer(node, SEND):
+            source = nodes[next(iter(sources(node)))]
             if CONST in traits_of(source.op) and source.input and "/ctrl/_" in source.name:
                 sends[key_of(node)] = (node.name, source.name)
     found, gone = [], set()
     for node in receiver.node:
-        if _is_transfer(node, RECEIVE) and (text := key_of(node)) in sends:
+        if is_transfer(node, RECEIVE) and (text := key_of(node)) in sends:
             found.append(text)
             gone |= {node.name, f"{node.name}_arrived"}
-    _remove(sender, {name for text in found for name in sends[text]})
-    _remove(receiver, gone)
+    remove(sender, {name for text in found for name in sends[text]})
+    remove(receiver, gone)
     return found
 
 
-def _remove(graph: pb.GraphDef, names: set[str]) -> None:
+def remove(graph: pb.GraphDef, names: set[str]) -> None:
     """Remove nodes that others only come after."""
     if not names:
         return
@@ -304,6 +305,8 @@ def key_of(node: Node) -> str:
     """The rendezvous key of a `_Send` or `_Recv`."""
     attr = node.attr
     return key(
-        attr["send_device"].s.decode(), attr["send_device_incarnation"].i, attr["recv_device"].s.decode(),
+        attr["send_device"].s.decode(),
+        attr["send_device_incarnation"].i,
+        attr["recv_device"].s.decode(),
         attr["tensor_name"].s.decode(),
-    )  # fmt: skip
+    )

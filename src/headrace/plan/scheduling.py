@@ -45,10 +45,16 @@ def _loading(instr: Instr, step: Step, code: list[Instr]) -> Instr:
             inputs[place] = loaded = values.new(None)
             code.append(
                 Instr(
-                    instr.op, (), (value,), (loaded,), device=instr.device, after=instr.after,
-                    what=LOAD, kernel=kernel,
+                    instr.op,
+                    (),
+                    (value,),
+                    (loaded,),
+                    device=instr.device,
+                    after=instr.after,
+                    what=LOAD,
+                    kernel=kernel,
                 )
-            )  # fmt: skip
+            )
     if KEEPS_REFS in instr.op.traits and not instr.body and instr.inputs[0] in values.references:
         return instr.changed(kernel=does.pass_reference)
     return instr.changed(inputs=tuple(inputs))

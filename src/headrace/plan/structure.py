@@ -275,9 +275,10 @@ class Structure:
         if frame.pred is None:
             preds = {
                 user.inputs[1]
-                for merge in frame.merges for user in merge.outputs[0]._consumers
+                for merge in frame.merges
+                for user in merge.outputs[0]._consumers
                 if SWITCH in user.traits and self.frame_of.get(user) is frame
-            }  # fmt: skip
+            }
             if len(preds) != 1:
                 raise Unstructured(f"the loop {frame.name!r} has {len(preds)} predicates")
             (frame.pred,) = preds

@@ -57,6 +57,7 @@ class ClusterSpec:
 
     @property
     def jobs(self) -> list[str]:
+        """Their names, in the order in which they were given."""
         return list(self._jobs)
 
     def _job(self, job_name: str) -> dict[int, str]:

@@ -122,11 +122,17 @@ class Server:
             sys.setswitchinterval(_SWITCH_INTERVAL_S)
         services = [(self.master, MASTER_METHODS), (self.worker, WORKER_METHODS)]
         serving = Serving(
-            services, self._pool, self.worker.incarnation, trusting, self.worker.calls, bind, port,
-            task, most,
-        )  # fmt: skip
-        listener = self._listen(serving)
-        self._address = f"{host}:{listener.port}"
+            services,
+            self._pool,
+            self.worker.incarnation,
+            trusting,
+            self.worker.calls,
+            bind,
+            port,
+            task,
+            most,
+        )
+        self._address = self._listen(serving, host)
         local_servers.add(self._address, self)
 
     def _files(self, task: str, others_reach_it: bool) -> Files:
@@ -136,10 +142,10 @@ class Server:
             roots = [os.getcwd()]
         return Files(roots, task)
 
-    def _listen(self, serving: Serving) -> Listener:
-        """Listen over all transports, and begin to serve; the main one.  Raises Unknown.
+    def _listen(self, serving: Serving, host: str) -> str:
+        """Listen over all transports, and begin to serve; the address on that host.  Raises Unknown.
 
-        Those beside it first, which it tells of, and which can be closed again.
+        Over those beside the main one first, which it tells of, and which can be closed again.
         """
         main, beside, _ = transports()
         bound: list[Listener] = []
@@ -158,10 +164,11 @@ class Server:
             if isinstance(error, RuntimeError):
                 raise _cannot_listen(serving.task, serving.host, serving.port) from error
             raise
+        address = f"{host}:{listener.port}"
         for each in bound:
-            each.start()
+            each.start(address if serving.host == host else "")  # else another may be meant by it
         self._listeners = bound
-        return listener
+        return address
 
     @property
     def target(self) -> str:
@@ -172,6 +179,7 @@ class Server:
 
     @property
     def server_def(self) -> pb.ServerDef:
+        """Which cluster, and which of its tasks this is."""
         return self._server_def
 
     def blocked_steps(self) -> list[BlockedStep]:

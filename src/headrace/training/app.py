@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Never
 
-from headrace.training import flags
+from absl.flags import Error
+
+from headrace.training.flags import FLAGS
 
 
 def run(main: Callable[[list[str]], Any] | None = None, argv: Sequence[str] | None = None) -> Never:
@@ -22,11 +24,11 @@ def run(main: Callable[[list[str]], Any] | None = None, argv: Sequence[str] | No
     program = sys.modules["__main__"]
     if any(word in ("--help", "-help", "-h", "--helpfull", "--helpshort") for word in words[1:]):
         print((program.__doc__ or "").strip() or f"USAGE: {words[0]} [flags]")
-        print("\nflags:\n" + flags.FLAGS.get_help())
+        print("\nflags:\n" + FLAGS.get_help())
         sys.exit(1)
     try:
-        rest = flags.FLAGS(words, known_only=True)
-    except flags.Error as error:
+        rest = FLAGS(words, known_only=True)
+    except Error as error:
         print(f"FATAL Flags parsing error: {error}\n(--help lists the flags)", file=sys.stderr)
         sys.exit(1)
     if main is None:

@@ -169,6 +169,7 @@ class Coordinator:
 
     @property
     def joined(self) -> bool:
+        """Whether `join` has ended, and no `clear_stop` came since."""
         return self._joined
 
     def raise_requested_exception(self) -> None:

@@ -45,10 +45,12 @@ class GFile:
 
     @property
     def name(self) -> str:
+        """The path, as it was given."""
         return self._name
 
     @property
     def mode(self) -> str:
+        """As it was given: r, w, a, with + or b."""
         return self._mode
 
     def _open(self) -> IO[bytes]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from google.protobuf import text_format
+from google.protobuf.any_pb2 import Any as Any_
 
 from headrace.base import text
 from headrace.base.traits import CHECKPOINT
@@ -236,6 +237,7 @@ def create_meta_graph_def(
 
 
 def graph_of(graph: Any) -> Graph:
+    """The graph, the default one for None.  Raises TypeError."""
     found = scopes.get_default_graph() if graph is None else graph
     if not isinstance(found, Graph):
         raise TypeError(f"graph must be a tf.Graph, and is a {type(found).__name__}")
@@ -243,6 +245,7 @@ def graph_of(graph: Any) -> Graph:
 
 
 def check_message(name: str, value: Any, kind: str) -> None:
+    """Raises TypeError if `value` is no message of that kind."""
     if getattr(getattr(value, "DESCRIPTOR", None), "name", None) != kind:
         raise TypeError(f"{name} must be of type {kind}. Received type: {type(value)}.")
 
@@ -389,6 +392,8 @@ def _fill(found: pb.CollectionDef, key: str, values: list[Any], scope: str | Non
         found.int64_list.value.extend(values)
     elif isinstance(values[0], float):
         found.float_list.value.extend(values)
+    elif isinstance(values[0], Any_):
+        found.any_list.value.extend(values)
     else:
         found.node_list.value.extend(without_prefix(value.name, scope) for value in values)
 

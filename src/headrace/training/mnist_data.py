@@ -119,6 +119,7 @@ class DataSet:
 
     @property
     def num_examples(self) -> int:
+        """In an epoch."""
         return self._num_examples
 
     @property

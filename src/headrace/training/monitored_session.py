@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.base import errors
+from headrace.client.session import BaseSession
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
@@ -34,16 +35,23 @@ class _CoordinatedSessionCreator(SessionCreator):
     """A session of `creator`, with its queue runners started and its hooks told."""
 
     def __init__(
-        self, creator: SessionCreator, hooks: Sequence[SessionRunHook], grace_s: float
+        self,
+        creator: SessionCreator,
+        hooks: Sequence[SessionRunHook],
+        grace_s: float,
+        max_recovery_secs: float | None,
     ) -> None:
         self._creator = creator
         self._hooks = hooks
         self._grace_s = grace_s
+        self._max_recovery_secs = max_recovery_secs
         self.coord: Coordinator | None = None
         self.tf_sess: Any = None
 
     def create_session(self) -> CoordinatedSession:
         self.tf_sess = self._creator.create_session()
+        if self._max_recovery_secs is not None and isinstance(self.tf_sess, BaseSession):
+            self.tf_sess._limit_missing_members(self._max_recovery_secs)
         self.coord = Coordinator(clean_stop_exception_types=())
         if scopes.get_default_graph().get_collection(GraphKeys.QUEUE_RUNNERS):
             start_queue_runners(sess=self.tf_sess, coord=self.coord)
@@ -72,7 +80,10 @@ class _MonitoredSession:
         for hook in self._hooks:
             hook.begin()
         self._coordinated_creator = _CoordinatedSessionCreator(
-            session_creator or ChiefSessionCreator(), self._hooks, stop_grace_period_secs
+            session_creator or ChiefSessionCreator(),
+            self._hooks,
+            stop_grace_period_secs,
+            max_recovery_secs,
         )
         self._sess: Any = (
             RecoverableSession(self._coordinated_creator, max_recovery_secs)
@@ -185,7 +196,8 @@ class MonitoredSession(_MonitoredSession):
 
         stop_grace_period_secs: how long threads may take to end.
         max_recovery_secs: how long a new session is tried for after a task was lost (None: for ever); then the error
-        that names the task is raised.
+        that names the task is raised.  As long a step may wait at a barrier (tf.train.SyncReplicasOptimizer) for
+        tasks that do not answer; then it raises a DeadlineExceededError that names them.
         """
         super().__init__(session_creator, hooks, True, stop_grace_period_secs, max_recovery_secs)
 

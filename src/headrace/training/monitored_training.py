@@ -53,7 +53,7 @@ def MonitoredTrainingSession(  # a name of TensorFlow's
     The chief restores from `checkpoint_dir` or initializes, and saves there every `save_checkpoint_secs` (600) or
     `save_checkpoint_steps`.  It writes summaries to `summary_dir` (or `checkpoint_dir`) every `save_summaries_steps`
     (100) or `save_summaries_secs`, steps a second every `log_step_count_steps`.
-    max_wait_secs: how long others wait for the chief, and anybody for a task that was lost.
+    max_wait_secs: how long others wait for the chief, and anybody for a task that was lost or is missing at a barrier.
     save_checkpoint_in_background: see CheckpointSaverHook.  save_on_sigterm: SIGTERM to this process ends the
     training after the step that runs, with a checkpoint in `checkpoint_dir`.
     Raises ValueError, DeadlineExceededError, and what the steps raise.
@@ -67,52 +67,56 @@ def MonitoredTrainingSession(  # a name of TensorFlow's
     if save_on_sigterm and not checkpoint_dir:
         raise ValueError("save_on_sigterm needs a checkpoint_dir to save to")
     scaffold = scaffold or Scaffold()
-    if not is_chief:
-        all_hooks = list(hooks or ())
-        if save_on_sigterm:
-            assert checkpoint_dir is not None
-            all_hooks.append(SaveOnSigtermHook(checkpoint_dir, scaffold=scaffold))
-        creator = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
-        return MonitoredSession(
-            creator, all_hooks, stop_grace_period_secs, max_recovery_secs=max_wait_secs
-        )
-    all_hooks = list(chief_only_hooks or ())
-    directory = summary_dir or checkpoint_dir
-    if directory:
-        if log_step_count_steps and log_step_count_steps > 0:
-            all_hooks.append(
-                StepCounterHook(output_dir=directory, every_n_steps=log_step_count_steps)
-            )
-        if (summaries_steps or 0) > 0 or (summaries_secs or 0) > 0:
-            all_hooks.append(
-                SummarySaverHook(
-                    scaffold=scaffold,
-                    save_steps=summaries_steps,
-                    save_secs=summaries_secs,
-                    output_dir=directory,
-                )
-            )
-    saves = bool(checkpoint_dir) and ((checkpoint_secs or 0) > 0 or (checkpoint_steps or 0) > 0)
+    saves = is_chief and bool(checkpoint_dir) and _wanted(checkpoint_steps, checkpoint_secs)
+    all_hooks = list((chief_only_hooks if is_chief else None) or ())
+    if is_chief and (directory := summary_dir or checkpoint_dir):
+        summaries = summaries_steps, summaries_secs
+        all_hooks += _reports(directory, scaffold, summaries, log_step_count_steps)
     if saves:
         assert checkpoint_dir is not None
-        all_hooks.append(
-            CheckpointSaverHook(
-                checkpoint_dir,
-                save_steps=checkpoint_steps,
-                save_secs=checkpoint_secs,
-                scaffold=scaffold,
-                save_graph_def=save_graph_def,
-                in_background=save_checkpoint_in_background,
-            )
-        )
-    all_hooks.extend(hooks or ())
+        when = checkpoint_secs, checkpoint_steps
+        more: Any = {
+            "save_graph_def": save_graph_def,
+            "in_background": save_checkpoint_in_background,
+        }
+        all_hooks.append(CheckpointSaverHook(checkpoint_dir, *when, scaffold=scaffold, **more))
+    all_hooks += hooks or ()
     if save_on_sigterm:
         assert checkpoint_dir is not None
         all_hooks.append(SaveOnSigtermHook(checkpoint_dir, scaffold=scaffold, save=not saves))
-    chief = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
-    return MonitoredSession(
-        chief, all_hooks, stop_grace_period_secs, max_recovery_secs=max_wait_secs
+    creator = (
+        ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
+        if is_chief
+        else WorkerSessionCreator(scaffold, master, config, max_wait_secs)
     )
+    return MonitoredSession(
+        creator, all_hooks, stop_grace_period_secs, max_recovery_secs=max_wait_secs
+    )
+
+
+def _wanted(steps: float | None, secs: float | None) -> bool:
+    return (steps or 0) > 0 or (secs or 0) > 0
+
+
+def _reports(
+    directory: str,
+    scaffold: Scaffold,
+    summaries: tuple[Any, Any],
+    log_step_count_steps: int | None,
+) -> list[SessionRunHook]:
+    """The chief's hooks that write to `directory`: steps a second, and summaries every (steps, seconds)."""
+    made: list[SessionRunHook] = []
+    if _wanted(log_step_count_steps, None):
+        assert log_step_count_steps is not None
+        made.append(StepCounterHook(output_dir=directory, every_n_steps=log_step_count_steps))
+    steps, secs = summaries
+    if _wanted(steps, secs):
+        made.append(
+            SummarySaverHook(
+                scaffold=scaffold, save_steps=steps, save_secs=secs, output_dir=directory
+            )
+        )
+    return made
 
 
 def _either(steps: Any, secs: Any, default: tuple[Any, Any]) -> tuple[Any, Any]:

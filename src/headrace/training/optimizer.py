@@ -24,6 +24,7 @@ from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import colocate_with, control_dependencies, init_scope, name_scope
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
+from headrace.library.tracking.trackable import Restoration, Trackable
 from headrace.library.variables.variable_lists import trainable_variables
 from headrace.library.variables.variables import Variable
 from headrace.ops.flow.identities import group, tuple_
@@ -36,7 +37,7 @@ __all__ = ["Optimizer"]
 GradsAndVars = Sequence[tuple[Any, Any]]
 
 
-class Optimizer:
+class Optimizer(Trackable):
     """Base of the optimizers."""
 
     GATE_NONE: ClassVar[int] = 0
@@ -240,6 +241,7 @@ class Optimizer:
         key = _key(var)
         if key not in slots:
             slots[key] = make()
+            self._restore_slot_variable(slot_name, var, slots[key])
         return slots[key]
 
     def _slot_dict(self, slot_name: str) -> dict[Any, Any]:
@@ -256,6 +258,7 @@ class Optimizer:
                     trainable=False,
                     use_resource=is_resource_variable(colocate_with),
                 )
+            self._handle_deferred_dependencies(name, self._non_slot_dict[name, graph])
         return self._non_slot_dict[name, graph]
 
     def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:
@@ -265,6 +268,36 @@ class Optimizer:
 
     def _non_slot_variables(self) -> list[Any]:
         return list(self._non_slot_dict.values())
+
+    # -- as part of an object-based checkpoint ------------------------------------------------
+
+    _deferred_slot_restorations: dict[tuple[str, Any], list[Restoration]] | None = None
+
+    def _tracked(self) -> Mapping[str, Trackable]:
+        graph = scopes.get_default_graph()
+        names = sorted(name for name, of in self._non_slot_dict if of is graph)
+        own = {name: self._non_slot_dict[name, graph] for name in names}
+        return {**own, **super()._tracked()}
+
+    def _create_or_restore_slot_variable(
+        self, slot_variable_position: Restoration, slot_name: str, variable: Any
+    ) -> None:
+        """Restore a slot, now or when it is made."""
+        slot = self.get_slot(variable, slot_name)
+        if slot is not None:
+            slot_variable_position.restore(slot)
+            return
+        if self._deferred_slot_restorations is None:
+            self._deferred_slot_restorations = {}
+        waiting = self._deferred_slot_restorations.setdefault((slot_name, _key(variable)), [])
+        waiting.append(slot_variable_position)
+
+    def _restore_slot_variable(self, slot_name: str, variable: Any, slot_variable: Any) -> None:
+        """Restore a slot that has just been made, if a checkpoint that was loaded has values for it."""
+        deferred = self._deferred_slot_restorations or {}
+        waiting = deferred.pop((slot_name, _key(variable)), [])
+        for each in sorted(waiting, key=lambda position: position.uid, reverse=True):
+            each.restore(slot_variable)
 
     # -- what a subclass says -----------------------------------------------------------------
 

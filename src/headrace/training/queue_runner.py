@@ -106,22 +106,27 @@ class QueueRunner:
 
     @property
     def queue(self) -> Any:
+        """That it fills."""
         return self._queue
 
     @property
     def enqueue_ops(self) -> list[Any]:
+        """Each is run by a thread of its own."""
         return self._enqueue_ops
 
     @property
     def close_op(self) -> Any:
+        """Run when an enqueue says that there is no more; what is in the queue stays to be taken."""
         return self._close_op
 
     @property
     def cancel_op(self) -> Any:
+        """Run when the coordinator asks to stop: what waits for the queue ends, too."""
         return self._cancel_op
 
     @property
     def queue_closed_exception_types(self) -> tuple[type[errors.OpError], ...]:
+        """What an enqueue raises when there is no more, which is no failure."""
         return self._queue_closed_exception_types
 
     @property

@@ -110,34 +110,42 @@ class Scaffold:
 
     @property
     def init_op(self) -> Any:
+        """Run where there is no checkpoint; None until `finalize`, if it was not given."""
         return self._init_op
 
     @property
     def init_feed_dict(self) -> Any:
+        """What `init_op` is fed."""
         return self._init_feed_dict
 
     @property
     def ready_op(self) -> Any:
+        """Gives the names of variables that have no value yet."""
         return self._ready_op
 
     @property
     def ready_for_local_init_op(self) -> Any:
+        """As `ready_op`, of what `local_init_op` needs."""
         return self._ready_for_local_init_op
 
     @property
     def local_init_op(self) -> Any:
+        """Run in every session, after a checkpoint has been restored, too."""
         return self._local_init_op
 
     @property
     def local_init_feed_dict(self) -> Any:
+        """What `local_init_op` is fed."""
         return self._local_init_feed_dict
 
     @property
     def summary_op(self) -> Any:
+        """The merged summaries, a serialized Summary; None if there are none."""
         return self._summary_op
 
     @property
     def saver(self) -> Any:
+        """Of all that is saved, also used for restoring."""
         return self._saver
 
     @staticmethod

@@ -21,7 +21,7 @@ from typing import Any
 from headrace.base import errors
 from headrace.client.session import BaseSession
 from headrace.codec import protos as pb
-from headrace.serve.connect.readiness import connect_timeout_s
+from headrace.serve.connect.readiness import connect_timeout_s, within
 from headrace.training.coordinator import Coordinator
 from headrace.training.hooks.protocol import (
     SessionRunArgs,
@@ -75,10 +75,12 @@ class WrappedSession:
 
     @property
     def graph(self) -> Any:
+        """Of the session inside.  Raises AttributeError when that is closed."""
         return self._sess.graph
 
     @property
     def sess_str(self) -> Any:
+        """The target of the session inside.  Raises AttributeError when that is closed."""
         return self._sess.sess_str
 
     def should_stop(self) -> bool:
@@ -122,33 +124,46 @@ class RecoverableSession(WrappedSession):
     """A session that is made anew when a task was lost.
 
     A task is waited for as long as connecting may take (HEADRACE_CONNECT_TIMEOUT_S), then the session is made again,
-    until it has been tried for `max_recovery_secs`: then what the last attempt raised is raised.  For the first session
-    connecting may take no longer than it may for any.
+    until it has been tried for `max_recovery_secs`, which ends the last attempt too: then what the longest attempt
+    raised is raised, for one that had no time found nothing out.
+    For the first session connecting may take no longer than it may for any, nor than `max_recovery_secs`.
     """
 
     def __init__(self, creator: Any, max_recovery_secs: float | None = None) -> None:
         """max_recovery_secs: None for ever."""
         self._creator = creator
-        super().__init__(self._create(connect_timeout_s()))
+        limits = [limit for limit in (connect_timeout_s(), max_recovery_secs) if limit is not None]
+        super().__init__(self._create(min(limits, default=None), max_recovery_secs))
         self._max_recovery_secs = max_recovery_secs
         self._inner_may_stop = True
 
-    def _create(self, limit_s: float | None) -> Any:
+    def _create(self, limit_s: float | None, attempt_s: float | None) -> Any:
+        """limit_s: no attempt begins later; attempt_s: none lasts longer than until then."""
         began = time.monotonic()
+        longest_s, telling = 0.0, None
         while True:
+            waited_s = time.monotonic() - began
             try:
-                return self._creator.create_session()
-            except LOST_TASK as error:
-                waited_s = time.monotonic() - began
-                if limit_s is not None and waited_s >= limit_s:
+                with within(None if attempt_s is None else attempt_s - waited_s):
+                    return self._creator.create_session()
+            except (*LOST_TASK, errors.DeadlineExceededError) as error:
+                lasted_s = time.monotonic() - began - waited_s
+                if telling is None or lasted_s >= longest_s:
+                    longest_s, telling = lasted_s, error
+                waited_s += lasted_s
+                late = not isinstance(error, LOST_TASK)  # and so would be another attempt
+                if late or (limit_s is not None and waited_s >= limit_s):
                     log.error("for %.0f s no session could be made; it is given up", waited_s)
-                    raise
+                    try:
+                        raise telling
+                    finally:
+                        telling = None  # whose traceback holds this frame
                 log.info(
                     "a task was lost while a session was made; it is made again. Error: %s", error
                 )
 
     def _recreate(self) -> Any:
-        return self._create(self._max_recovery_secs)
+        return self._create(self._max_recovery_secs, self._max_recovery_secs)
 
     def _check_stop(self) -> bool:
         try:
@@ -274,13 +289,13 @@ class HookedSession(WrappedSession):
                 "Run called even after should_stop requested. A loop asks should_stop() before each step"
             )
         context = SessionRunContext(_new(SessionRunArgs, (fetches, feed_dict, None)), self._sess)
-        asked = [before_run(context) for _, before_run in self._before]
+        asked, fed = self._asked(context)
         shown = pb.RunOptions() if options is None else options
         metadata = pb.RunMetadata() if run_metadata is None else run_metadata
         plain = options is None and run_metadata is None and feed_dict is None
         found = self._run_again(fetches, asked) if plain else None
         if found is None:
-            found = self._run_with(asked, fetches, feed_dict, shown, metadata, not plain)
+            found = self._run_with(asked, fed, fetches, feed_dict, shown, metadata, not plain)
         values, places = found
         for after_run, n in self._after:
             place = None if n is None else places[n]
@@ -289,9 +304,22 @@ class HookedSession(WrappedSession):
         self._stop = context._stop_requested
         return values[0]
 
+    def _asked(self, context: SessionRunContext) -> tuple[list[Any], dict[Any, Any]]:
+        """What each hook asks for, and what they feed.  Raises RuntimeError as soon as two feed the same."""
+        asked = []
+        fed: dict[Any, Any] = {}
+        for _, before_run in self._before:
+            request = before_run(context)
+            asked.append(request)
+            if request is not None and request.feed_dict:
+                _refuse_same(fed, request.feed_dict, "Same tensor is fed by two hooks.")
+                fed.update(request.feed_dict)
+        return asked, fed
+
     def _run_with(
         self,
         asked: list[Any],
+        fed: dict[Any, Any],
         fetches: Any,
         feed_dict: Any,
         options: pb.RunOptions,
@@ -299,7 +327,6 @@ class HookedSession(WrappedSession):
         told: bool,
     ) -> tuple[list[Any], list[int | None]]:
         """Values, the caller's first, and where each hook's are.  told: somebody reads options or metadata."""
-        fed: dict[Any, Any] = {}
         wanted = [fetches]
         places: list[int | None] = []
         for request in asked:
@@ -309,9 +336,6 @@ class HookedSession(WrappedSession):
                 continue
             if fetched:
                 wanted.append(request.fetches)
-            if request.feed_dict:
-                _refuse_same(fed, request.feed_dict, "Same tensor is fed by two hooks.")
-                fed.update(request.feed_dict)
             if request.options:
                 _merge(options, request.options)
                 told = True
@@ -344,6 +368,8 @@ class HookedSession(WrappedSession):
             numbers = itertools.count(1)
             places = [None if r is None or r.fetches is None else next(numbers) for r in asked]
             call = self._ready[fetches] = (self._sess.make_callable([fetches, *extra]), places)
+        if self._sess._closed:  # by a hook; `run` says so as it always does
+            return None
         return call[0](), call[1]
 
 

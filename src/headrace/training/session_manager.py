@@ -23,6 +23,7 @@ from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.graph import Graph
 from headrace.run.scope import sleep_limit
+from headrace.serve.connect.readiness import within
 from headrace.training.initialized import InitializedWait
 
 __all__ = ["SessionManager"]
@@ -209,7 +210,8 @@ class SessionManager:
         while True:
             session = Session(master, graph=self._graph, config=config)
             try:
-                missing = self._missing(session)
+                with within(until - time.monotonic()):
+                    missing = self._missing(session)
                 if missing is None:
                     return session
                 log.info("Waiting for model to be ready: %s", missing.why)

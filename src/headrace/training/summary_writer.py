@@ -13,7 +13,7 @@ import warnings
 from types import TracebackType
 from typing import Any, ClassVar
 
-from headrace.base import errors, text
+from headrace.base import text
 from headrace.codec import events
 from headrace.codec import protos as pb
 from headrace.graph import scopes
@@ -21,6 +21,7 @@ from headrace.graph.graph import Graph
 from headrace.run.event_files import EventFile
 from headrace.training import logging
 from headrace.training.meta_graph import export_meta_graph
+from headrace.training.session_event_writer import SessionEventWriter
 
 __all__ = ["EventFileWriter", "FileWriter", "FileWriterCache"]
 
@@ -55,6 +56,7 @@ class EventFileWriter:
 
     @property
     def closed(self) -> bool:
+        """Whether there is no file, until `reopen`."""
         return self._file is None
 
     def add_event(self, event: Any) -> None:
@@ -99,15 +101,16 @@ class FileWriter:
         """logdir: made where it is missing.  graph: a Graph to begin with, and its meta graph; graph_def: deprecated.
 
         max_queue: how many events may wait to be written, beside 4 MiB that always may; adding another waits.
-        flush_secs: how long an event may wait.  filename_suffix: of the files.
-        Raises errors of files: NotFoundError, PermissionDeniedError, …; UnimplementedError for a `session`.
+        flush_secs: how long an event may wait.  filename_suffix: of the files.  session: whose steps write, on the disk
+        of the task that its graph's unpinned nodes are on; nodes are added to the graph.
+        Raises errors of files: NotFoundError, PermissionDeniedError, …; RuntimeError (the session's graph is final).
         """
-        if session is not None:
-            raise errors.unimplemented(
-                "tf.summary.FileWriter(session=…) writes from within the graph, on the task of a SummaryWriter "
-                "op, which is not offered: leave `session` out, and the writer writes where this program runs"
-            )
-        self.event_writer = EventFileWriter(logdir, max_queue, flush_secs, filename_suffix)
+        options = logdir, max_queue, flush_secs, filename_suffix
+        self.event_writer: EventFileWriter | SessionEventWriter
+        if session is None:
+            self.event_writer = EventFileWriter(*options)
+        else:
+            self.event_writer = SessionEventWriter(session, *options)
         self._lock = threading.Lock()
         self._session_run_tags: set[str] = set()
         self._described: set[str] = set()  # tags whose metadata was written

@@ -85,11 +85,11 @@ class Supervisor:
             self._summary_op = self._given_or(summary_op, _default_summary_op)
             self._global_step = self._given_or(global_step, _default_global_step)
         self._coord = Coordinator()
+        self._graph_written = False
         self._recovery_wait_secs = recovery_wait_secs
         self._stop_grace_secs = stop_grace_secs
         self._init_fn = init_fn
         self._local_init_run_options = local_init_run_options
-        self._graph_written = False
         self._logdir = logdir if is_chief else None
         self._save_path = os.path.join(logdir, checkpoint_basename) if is_chief and logdir else None
         self._save_summaries_secs = save_summaries_secs if is_chief else None
@@ -97,16 +97,19 @@ class Supervisor:
         self._summary_writer = (
             self._given_or(summary_writer, self._default_writer) if is_chief else None
         )
-        self._session_manager = session_manager or SessionManager(
+        self._session_manager = session_manager or self._own_manager()
+        self._verify()
+        self._graph.finalize()
+
+    def _own_manager(self) -> SessionManager:
+        return SessionManager(
             local_init_op=self._local_init_op,
             ready_op=self._ready_op,
             ready_for_local_init_op=self._ready_for_local_init_op,
             graph=self._graph,
-            recovery_wait_secs=recovery_wait_secs,
-            local_init_run_options=local_init_run_options,
+            recovery_wait_secs=self._recovery_wait_secs,
+            local_init_run_options=self._local_init_run_options,
         )
-        self._verify()
-        self._graph.finalize()
 
     @staticmethod
     def _given_or(value: Any, default: Callable[[], Any]) -> Any:
@@ -134,58 +137,72 @@ class Supervisor:
 
     @property
     def is_chief(self) -> bool:
+        """Whether this process initializes, saves and summarizes."""
         return self._is_chief
 
     @property
     def session_manager(self) -> SessionManager:
+        """What makes its sessions."""
         return self._session_manager
 
     @property
     def coord(self) -> Coordinator:
+        """What stops its threads."""
         return self._coord
 
     @property
     def init_op(self) -> Any:
+        """Run by the chief where there is no checkpoint."""
         return self._init_op
 
     @property
     def init_feed_dict(self) -> Any:
+        """What `init_op` is fed."""
         return self._init_feed_dict
 
     @property
     def ready_op(self) -> Any:
+        """Gives the names of variables that have no value yet."""
         return self._ready_op
 
     @property
     def ready_for_local_init_op(self) -> Any:
+        """As `ready_op`, of what is to be there before local variables are initialized."""
         return self._ready_for_local_init_op
 
     @property
     def summary_writer(self) -> Any:
+        """Of the chief; None without a directory."""
         return self._summary_writer
 
     @property
     def summary_op(self) -> Any:
+        """What the chief's thread runs for summaries; None if nothing is to."""
         return self._summary_op
 
     @property
     def save_summaries_secs(self) -> Any:
+        """Seconds between summaries; 0 for none."""
         return self._save_summaries_secs
 
     @property
     def global_step(self) -> Any:
+        """The tensor or variable; None if there is none."""
         return self._global_step
 
     @property
     def saver(self) -> Any:
+        """None if nothing is saved."""
         return self._saver
 
     @property
     def save_model_secs(self) -> Any:
+        """Seconds between checkpoints; 0 for none."""
         return self._save_model_secs
 
     @property
     def save_path(self) -> Any:
+        """Prefix of the checkpoints; None without a directory."""
         return self._save_path
 
     # -- sessions and services ----------------------------------------------------------------

@@ -40,6 +40,7 @@ class TensorflowFinder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Path = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        """See `MetaPathFinder`."""
         top, _, rest = name.partition(".")
         if name == _PKG_RESOURCES:
             return _knowing_tensorflow(importlib.machinery.PathFinder.find_spec(name, path))
@@ -107,6 +108,7 @@ class NamesOfNamespaces(MetaPathFinder):
     """
 
     def find_spec(self, name: str, path: Path = None, target: ModuleType | None = None) -> None:
+        """See `MetaPathFinder`."""
         parent = name.rpartition(".")[0]
         if parent in _given and _is_from_import():
             raise not_found(f"tensorflow{name.removeprefix(_ROOT)}", name)

@@ -7,11 +7,14 @@ Called by: facade.  Threads: any.
 from __future__ import annotations
 
 import inspect
-from collections import namedtuple
+import sys
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
+from headrace.base.missing import missing
 from headrace.graph.registry import MISSING, OPS, OpSpec
+from headrace.unmodified.table import raw_forms
 
 
 def raw_function(name: str, form: str) -> Callable[..., Any] | None:
@@ -30,7 +33,6 @@ def raw_function(name: str, form: str) -> Callable[..., Any] | None:
         meant[given] = other or given
     signature = _signature(spec, meant)
     inputs = [arg.name for arg in spec.inputs]
-    result = _result_type(spec)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -41,13 +43,52 @@ def raw_function(name: str, form: str) -> Callable[..., Any] | None:
         by_name = {meant[given]: value for given, value in bound.items()}
         tensors = [by_name.pop(each) for each in inputs]
         attrs = {attr: value for attr, value in by_name.items() if value is not None}
-        found = spec(*tensors, name=label, **attrs)
-        return found if result is None else result(*found)
+        return spec(*tensors, name=label, **attrs)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Add a node of op {op}; see headrace.graph.registry."
     function.__signature__ = signature  # type: ignore[attr-defined]
     return function
+
+
+def finding(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The ``__getattr__`` and ``__dir__`` of a module that has all ops as functions of arguments by name."""
+    here = vars(sys.modules[module])
+
+    def find(name: str) -> Any:
+        if name.startswith("_") or name not in OPS:
+            raise missing(module, name)
+        found = raw_function(name, raw_forms().get(name) or form_of(OPS[name]))
+        assert found is not None
+        here[name] = made = _by_name_only(found)
+        return made
+
+    def listing() -> list[str]:
+        return sorted({*(name for name in OPS if name[0] != "_"), *here} - {"TYPE_CHECKING"})
+
+    return find, listing
+
+
+def _by_name_only(function: Callable[..., Any]) -> Callable[..., Any]:
+    names = [*inspect.signature(function).parameters]
+
+    @wraps(function)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        if args:
+            raise TypeError(
+                f"{function.__name__} only takes keyword args (possible keys: {names}). Please pass these args as "
+                "kwargs instead."
+            )
+        return function(**kwargs)
+
+    return named
+
+
+def form_of(spec: OpSpec) -> str:
+    """The form of an op: its inputs, then the attrs that inputs do not say."""
+    told = {each for arg in spec.inputs for each in (arg.type_attr, arg.number_attr) if each}
+    names = [arg.name for arg in spec.inputs] + [attr for attr in spec.attrs if attr not in told]
+    return f"{spec.name}({','.join(names)})"
 
 
 def _signature(spec: OpSpec, meant: dict[str, str]) -> inspect.Signature:
@@ -61,11 +102,3 @@ def _signature(spec: OpSpec, meant: dict[str, str]) -> inspect.Signature:
         parameters.append(inspect.Parameter(given, kind, default=default))
     parameters.append(inspect.Parameter("name", kind, default=None))
     return inspect.Signature(parameters)
-
-
-def _result_type(spec: OpSpec) -> Callable[..., Any] | None:
-    """A named tuple of the outputs, where there are several."""
-    if len(spec.outputs) < 2:
-        return None
-    kind: Callable[..., Any] = namedtuple(spec.name, [output.name for output in spec.outputs])  # type: ignore[misc]
-    return kind

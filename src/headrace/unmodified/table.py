@@ -67,6 +67,13 @@ def rows() -> dict[str, Row]:
     return found
 
 
+@cache
+def raw_forms() -> dict[str, str]:
+    """``Sum(input,axis=reduction_indices,keep_dims)`` by the name of the op."""
+    words = [word.rpartition(":")[2] for _, words in _read("raw_ops.txt") for word in words]
+    return {form.partition("(")[0]: form for form in words}
+
+
 def _add(row: Row, word: str, module: str) -> None:
     if word[0] == "*":
         row.modules.append(word[1:])

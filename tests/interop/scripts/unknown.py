@@ -78,6 +78,11 @@ def data_sets(tf: Any) -> Any:
     return tf.raw_ops.DatasetCardinality(input_dataset=made)
 
 
-@unknown("Fingerprint")
+@unknown("ImageProjectiveTransformV2")
 def any_other_op(tf: Any) -> Any:
-    return tf.raw_ops.Fingerprint(data=tf.constant([["a"]]), method=tf.constant("farmhash64"))
+    return tf.raw_ops.ImageProjectiveTransformV2(
+        images=tf.random_uniform([1, 2, 2, 1]),
+        transforms=tf.ones([1, 8]),
+        output_shape=[2, 2],
+        interpolation="NEAREST",
+    )

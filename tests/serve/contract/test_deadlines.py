@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import headrace as tf
+from headrace.serve.rpc.limits import LIMITS
 from tests.serve.clusters import Cluster
 from tests.serve.conftest import Background, Blocked
 
@@ -76,7 +77,7 @@ def test_the_session_limits_every_step(cluster: Cluster, dequeue: Any) -> None:
 def test_a_consumer_on_another_task_is_told_what_its_producer_waits_for(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.serve.master.step._PATIENCE_S", 0.06)  # machines may be busy
+    monkeypatch.setattr(LIMITS, "step_patience_s", 0.06)  # machines may be busy
     with tf.device("/job:ps"):
         queue = tf.FIFOQueue(10, [tf.float32], [[]], name="empty_queue")
         taken = queue.dequeue(name="take")

@@ -22,6 +22,7 @@ from headrace.serve.connect.routed import RoutedPeer
 from headrace.serve.master.session_reaper import SessionReaper
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.status import ForgottenStepError, RestartedError
@@ -444,7 +445,7 @@ def test_a_value_is_sent_once(ask: Asker) -> None:
 def test_values_for_steps_that_never_begin_are_forgotten(
     ask: Asker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.serve.worker.unclaimed._UNSTARTED_S", 0.0)
+    monkeypatch.setattr(LIMITS, "unstarted_s", 0.0)
     for step in (25, 26):
         ask(methods.SEND_TENSOR, m.SendTensorRequest(step, PUSHED, np.float32(5)))
     assert list(cluster.servers["ps:0"].worker._steps) == [26]

@@ -21,19 +21,15 @@ ROWS = 300  # times as many columns: large enough for memory that both sides sha
 def stages(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """Of every step that was run in stages, how many parts each had."""
     found: list[list[int]] = []
-    relay_parts, run_stages = step.relay_parts, step.run_stages
+    run_stages = step.run_stages
 
     def noting(*given: Any) -> list[Any]:
-        found.append([len(stage) for stage in given[3]])
-        return relay_parts(*given)
-
-    def noting_stages(*given: Any) -> list[Any]:
-        if len(given[2].stages) > 1:
-            found.append([len(stage) for _, stage in given[2].stages])
+        asks = given[2].plan.asks
+        if len(asks) > 1:
+            found.append([len(stage) for _, stage in asks])
         return run_stages(*given)
 
-    monkeypatch.setattr("headrace.serve.master.master_session.relay_parts", noting)
-    monkeypatch.setattr("headrace.serve.master.master_session.run_stages", noting_stages)
+    monkeypatch.setattr("headrace.serve.master.master_session.run_stages", noting)
     return found
 
 
@@ -81,12 +77,12 @@ def test_steps_are_logged_without_being_disturbed(
     cluster: Cluster, stages: list[list[int]]
 ) -> None:
     for server in cluster.servers.values():
-        server.worker._log.enable()
+        server.worker.log.enable()
     descent = lambda: tf.train.GradientDescentOptimizer(0.1)  # noqa: E731
     found = results(cluster.target("worker:0"), descent, False, placed=True)
     assert found[-1] == STEPS
     assert [1, 1, 1] in stages
-    logged = cluster.servers["ps:0"].worker._log.take([])
+    logged = cluster.servers["ps:0"].worker.log.take([])
     both = [  # what comes before the worker's part, and what comes after it, are one step, on one device
         device
         for step in logged

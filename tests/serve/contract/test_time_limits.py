@@ -12,10 +12,7 @@ import pytest
 
 import headrace as tf
 from headrace.python.ops import data_flow_ops
-from headrace.serve.grpc import client as grpc_client
-from headrace.serve.grpc.server import PATIENCE_KEY
-from headrace.serve.lane import connection as lane_connection
-from headrace.serve.master import master_session, step
+from headrace.serve.rpc.limits import LIMITS
 from tests.serve.clusters import Cluster, Jobs
 from tests.serve.conftest import JOBS, Blocked
 from tests.serve.punctual import PATIENT, in_the_end
@@ -220,9 +217,8 @@ def session(transport: str, cluster_of: Callable[[Jobs], Cluster]) -> Iterator[t
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine, callers wait for the word of the task that has the operation."""
-    for module in (grpc_client, lane_connection, step):
-        monkeypatch.setattr(module, "_PATIENCE_S", PATIENCE_S)
-    monkeypatch.setattr(grpc_client, "_PATIENCE", ((PATIENCE_KEY, str(PATIENCE_S)),))
+    for name in ("call_patience_s", "step_patience_s"):
+        monkeypatch.setattr(LIMITS, name, PATIENCE_S)
 
 
 def limited(session: tf.Session, build: Callable[[Path], Case], folder: Path) -> Case:
@@ -259,7 +255,7 @@ def test_a_partial_run_that_times_out_has_ended_on_every_task(
     session: tf.Session, monkeypatch: pytest.MonkeyPatch, waits_on: str
 ) -> None:
     """On those from which nothing was asked for, too: an element that comes then is nobody's."""
-    monkeypatch.setattr(master_session, "_ENDS_WITHIN_S", PATIENCE_S)
+    monkeypatch.setattr(LIMITS, "partial_ends_within_s", PATIENCE_S)
     remote = bool(session.sess_str)
     with tf.device("/job:ps" if remote else None):
         queue = tf.FIFOQueue(3, [tf.int32], [[]])

@@ -183,6 +183,7 @@ if TYPE_CHECKING:
         CleanupGraphResponse,
         CloseSessionRequest,
         CloseSessionResponse,
+        ContributorState,
         CreateSessionRequest,
         CreateSessionResponse,
         CreateWorkerSessionRequest,
@@ -286,6 +287,7 @@ if TYPE_CHECKING:
         SummaryMetadata,
         TaggedRunMetadata,
         TensorInfo,
+        TrackableObjectGraph,
         ValuesDef,
         WhileContextDef,
     )
@@ -333,7 +335,7 @@ else:
                 AttendSessionRequest AttendSessionResponse AwaitedState BlockedStepState
                 CheckTaskRequest CheckTaskResponse CleanupAllRequest CleanupAllResponse
                 CleanupGraphRequest CleanupGraphResponse CloseSessionRequest
-                CloseSessionResponse CreateSessionRequest CreateSessionResponse
+                CloseSessionResponse ContributorState CreateSessionRequest CreateSessionResponse
                 CreateWorkerSessionRequest CreateWorkerSessionResponse
                 DeleteWorkerSessionRequest DeleteWorkerSessionResponse DeregisterGraphRequest
                 DeregisterGraphResponse DirectStep EndDirectRequest EndDirectResponse
@@ -359,7 +361,8 @@ else:
                 LogMessage MetaGraphDef QueueRunnerDef ReaderBaseState SavedModel SavedSlice
                 SavedSliceMeta SavedTensorSliceMeta SavedTensorSlices SaverDef SequenceExample
                 SessionLog SignatureDef SourceMetadata Summary SummaryDescription
-                SummaryMetadata TaggedRunMetadata TensorInfo ValuesDef WhileContextDef
+                SummaryMetadata TaggedRunMetadata TensorInfo TrackableObjectGraph ValuesDef
+                WhileContextDef
             """,
         },
     )
@@ -391,8 +394,8 @@ __all__ = [
     "CallableOptions", "CheckTaskRequest", "CheckTaskResponse", "CheckpointState",
     "CleanupAllRequest", "CleanupAllResponse", "CleanupGraphRequest", "CleanupGraphResponse",
     "CloseSessionRequest", "CloseSessionResponse", "ClusterDef", "ClusterDeviceFilters", "Code",
-    "CollectionDef", "CondContextDef", "ConfigProto", "ControlFlowContextDef", "CostGraphDef",
-    "CreateSessionRequest", "CreateSessionResponse", "CreateWorkerSessionRequest",
+    "CollectionDef", "CondContextDef", "ConfigProto", "ContributorState", "ControlFlowContextDef",
+    "CostGraphDef", "CreateSessionRequest", "CreateSessionResponse", "CreateWorkerSessionRequest",
     "CreateWorkerSessionResponse", "DataClass", "DataType", "DebugOptions", "DebugTensorWatch",
     "DebuggedSourceFile", "DebuggedSourceFiles", "DeleteWorkerSessionRequest",
     "DeleteWorkerSessionResponse", "DeregisterGraphRequest", "DeregisterGraphResponse",
@@ -421,6 +424,7 @@ __all__ = [
     "SummaryDescription", "SummaryMetadata", "TaggedRunMetadata", "TaskDeviceFilters", "TaskState",
     "TensorConnection", "TensorDescription", "TensorInfo", "TensorProto", "TensorShapeProto",
     "TensorSliceProto", "ThreadPoolOptionProto", "TraceOpts", "TracingRequest", "TracingResponse",
-    "ValuesDef", "VariableAggregation", "VariableDef", "VariableSynchronization",
-    "VariantTensorDataProto", "VerifierConfig", "VersionDef", "WaiterState", "WhileContextDef",
+    "TrackableObjectGraph", "ValuesDef", "VariableAggregation", "VariableDef",
+    "VariableSynchronization", "VariantTensorDataProto", "VerifierConfig", "VersionDef",
+    "WaiterState", "WhileContextDef",
 ]

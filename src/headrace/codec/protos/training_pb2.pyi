@@ -268,6 +268,55 @@ class Event(_message.Message):
     source_metadata: SourceMetadata
     def __init__(self, wall_time: _Optional[float] = ..., step: _Optional[int] = ..., file_version: _Optional[str] = ..., graph_def: _Optional[bytes] = ..., summary: _Optional[_Union[Summary, _Mapping]] = ..., log_message: _Optional[_Union[LogMessage, _Mapping]] = ..., session_log: _Optional[_Union[SessionLog, _Mapping]] = ..., tagged_run_metadata: _Optional[_Union[TaggedRunMetadata, _Mapping]] = ..., meta_graph_def: _Optional[bytes] = ..., source_metadata: _Optional[_Union[SourceMetadata, _Mapping]] = ...) -> None: ...
 
+class TrackableObjectGraph(_message.Message):
+    __slots__ = ("nodes",)
+    class TrackableObject(_message.Message):
+        __slots__ = ("children", "attributes", "slot_variables", "has_checkpoint_values")
+        class ObjectReference(_message.Message):
+            __slots__ = ("node_id", "local_name")
+            NODE_ID_FIELD_NUMBER: _ClassVar[int]
+            LOCAL_NAME_FIELD_NUMBER: _ClassVar[int]
+            node_id: int
+            local_name: str
+            def __init__(self, node_id: _Optional[int] = ..., local_name: _Optional[str] = ...) -> None: ...
+        class SerializedTensor(_message.Message):
+            __slots__ = ("name", "full_name", "checkpoint_key", "optional_restore")
+            NAME_FIELD_NUMBER: _ClassVar[int]
+            FULL_NAME_FIELD_NUMBER: _ClassVar[int]
+            CHECKPOINT_KEY_FIELD_NUMBER: _ClassVar[int]
+            OPTIONAL_RESTORE_FIELD_NUMBER: _ClassVar[int]
+            name: str
+            full_name: str
+            checkpoint_key: str
+            optional_restore: bool
+            def __init__(self, name: _Optional[str] = ..., full_name: _Optional[str] = ..., checkpoint_key: _Optional[str] = ..., optional_restore: bool = ...) -> None: ...
+        class SlotVariableReference(_message.Message):
+            __slots__ = ("original_variable_node_id", "slot_name", "slot_variable_node_id")
+            ORIGINAL_VARIABLE_NODE_ID_FIELD_NUMBER: _ClassVar[int]
+            SLOT_NAME_FIELD_NUMBER: _ClassVar[int]
+            SLOT_VARIABLE_NODE_ID_FIELD_NUMBER: _ClassVar[int]
+            original_variable_node_id: int
+            slot_name: str
+            slot_variable_node_id: int
+            def __init__(self, original_variable_node_id: _Optional[int] = ..., slot_name: _Optional[str] = ..., slot_variable_node_id: _Optional[int] = ...) -> None: ...
+        class HasCheckpointValues(_message.Message):
+            __slots__ = ("value",)
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            value: bool
+            def __init__(self, value: bool = ...) -> None: ...
+        CHILDREN_FIELD_NUMBER: _ClassVar[int]
+        ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+        SLOT_VARIABLES_FIELD_NUMBER: _ClassVar[int]
+        HAS_CHECKPOINT_VALUES_FIELD_NUMBER: _ClassVar[int]
+        children: _containers.RepeatedCompositeFieldContainer[TrackableObjectGraph.TrackableObject.ObjectReference]
+        attributes: _containers.RepeatedCompositeFieldContainer[TrackableObjectGraph.TrackableObject.SerializedTensor]
+        slot_variables: _containers.RepeatedCompositeFieldContainer[TrackableObjectGraph.TrackableObject.SlotVariableReference]
+        has_checkpoint_values: TrackableObjectGraph.TrackableObject.HasCheckpointValues
+        def __init__(self, children: _Optional[_Iterable[_Union[TrackableObjectGraph.TrackableObject.ObjectReference, _Mapping]]] = ..., attributes: _Optional[_Iterable[_Union[TrackableObjectGraph.TrackableObject.SerializedTensor, _Mapping]]] = ..., slot_variables: _Optional[_Iterable[_Union[TrackableObjectGraph.TrackableObject.SlotVariableReference, _Mapping]]] = ..., has_checkpoint_values: _Optional[_Union[TrackableObjectGraph.TrackableObject.HasCheckpointValues, _Mapping]] = ...) -> None: ...
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[TrackableObjectGraph.TrackableObject]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[TrackableObjectGraph.TrackableObject, _Mapping]]] = ...) -> None: ...
+
 class SaverDef(_message.Message):
     __slots__ = ("filename_tensor_name", "save_tensor_name", "restore_op_name", "max_to_keep", "sharded", "keep_checkpoint_every_n_hours", "version")
     class CheckpointFormatVersion(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):

@@ -16,16 +16,33 @@ from headrace.library.layers import convolutions as image_layers
 from headrace.library.layers import dense as layers
 from headrace.library.layers import normalization as norm_layers
 from headrace.library.layers import pooling as pooling_layers
-from headrace.library.variables.variable_scope import get_variable_scope
+from headrace.library.layers.input_spec import check_inputs
+from headrace.library.tracking.trackable import Trackable
+from headrace.library.variables.variable_scope import get_variable_scope, unique_variable_scope
 
 __all__ = [
-    "AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "BatchNormalization", "Conv1D",
-    "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Dense", "Dropout", "Flatten", "Layer",
-    "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "SeparableConv1D", "SeparableConv2D",
-]  # fmt: skip
+    "AveragePooling1D",
+    "AveragePooling2D",
+    "AveragePooling3D",
+    "BatchNormalization",
+    "Conv1D",
+    "Conv2D",
+    "Conv2DTranspose",
+    "Conv3D",
+    "Conv3DTranspose",
+    "Dense",
+    "Dropout",
+    "Flatten",
+    "Layer",
+    "MaxPooling1D",
+    "MaxPooling2D",
+    "MaxPooling3D",
+    "SeparableConv1D",
+    "SeparableConv2D",
+]
 
 
-class Layer:
+class Layer(Trackable):
     """A function of tf.layers with its arguments but the inputs; `layer(inputs)` calls it."""
 
     _function: ClassVar[Callable[..., Tensor]]
@@ -37,15 +54,20 @@ class Layer:
         self._variables: dict[str, Any] = {}
         self._scope: str | None = None
         self.built = False
+        self.input_spec: Any = None
+        """An InputSpec, or one for each input: what calls check."""
 
     def __call__(self, inputs: Any, **more: Any) -> Tensor:
         """more: arguments for this call, such as `training`.
 
-        Raises ValueError if the inputs do not fit the variables that an earlier call made.
+        Raises ValueError if the inputs do not fit `input_spec`, or the variables that an earlier call made.
         """
+        check_inputs(self.input_spec, inputs, self._scope or type(self).__name__)
         getter = self._found if self.built else self._made
         if self._scope is not None:
             more.setdefault("name", self._scope)
+        elif self._arguments.get("name") and not self._arguments.get("reuse"):
+            more.setdefault("name", unique_variable_scope(self._arguments["name"]))
         scope = get_variable_scope()
         outer = scope.custom_getter
         scope.set_custom_getter(functools.partial(getter, outer))
@@ -65,7 +87,13 @@ class Layer:
             getter = functools.partial(outer, getter)
         scope, _, last = name.rpartition("/")
         self._scope = scope.rpartition("/")[2]
-        return self._variables.setdefault(last, getter(name, *args, **kwargs))
+        return self._kept(self._variables.setdefault(last, getter(name, *args, **kwargs)), last)
+
+    def _kept(self, variable: Any, name: str) -> Any:
+        """`variable`, as part of the layer in object-based checkpoints, unless it is a partitioned one."""
+        if isinstance(variable, Trackable):
+            self._track_trackable(variable, name, overwrite=True)
+        return variable
 
     def _found(self, _: Any, getter: Callable[..., Any], name: str, **kwargs: Any) -> Any:
         variable = self._variables[name.rpartition("/")[2]]
@@ -86,6 +114,7 @@ class Layer:
 
     @property
     def trainable_variables(self) -> list[Any]:
+        """Those of `variables` that optimizers change."""
         return [variable for variable in self.variables if variable.trainable]
 
     trainable_weights = trainable_variables

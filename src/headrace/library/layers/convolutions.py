@@ -7,11 +7,12 @@ Source: TF 1.15 behaviour: variables ``conv2d/kernel`` and ``conv2d/bias``, node
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.graph.convert import convert
 from headrace.graph.tensor import Tensor
 from headrace.library.layers.parameters import (
+    OfVariable,
     Parameters,
     check_rank,
     for_each,
@@ -51,8 +52,58 @@ def _channels(values: Tensor, format_: str, layer: str) -> int:
     return found
 
 
+class Convolving(NamedTuple):
+    """How a convolution goes over space: an entry for each spatial dimension."""
+
+    format: str
+    window: list[int]
+    strides: list[int]
+    rate: list[int]
+    padding: str
+
+    @classmethod
+    def over(cls, format: str, window: Any, strides: Any, rate: Any, padding: str) -> Convolving:
+        """From what layers take: a number for all dimensions of space, or one for each.  Raises ValueError."""
+        space = len(format) - 2
+        return cls(
+            format,
+            for_each(window, space, "kernel_size"),
+            for_each(strides, space, "strides"),
+            for_each(rate, space, "dilation_rate"),
+            padding_named(padding),
+        )
+
+
+def conv_in_scope(
+    values: Tensor,
+    filters: int,
+    how: Convolving,
+    parameters: Parameters,
+    of_kernel: OfVariable,
+    name: str,
+    op_name: str | None = None,
+) -> Tensor:
+    """What a convolution makes within its scope; `name` is for errors, `op_name` that of its node."""
+    kernel = parameters.variable(
+        "kernel",
+        [*how.window, _channels(values, how.format, name), filters],
+        values.dtype.base_dtype,
+        of_kernel,
+    )
+    outputs = convolved_over_space(
+        values,
+        convert(kernel),
+        how.padding,
+        how.strides,
+        how.rate,
+        how.format,
+        op_name or f"Conv{len(how.window)}D",
+    )
+    return parameters.finished(outputs, filters, how.format)
+
+
 def _layer(spatial: int) -> Callable[..., Tensor]:
-    op_name, scope_name = f"Conv{spatial}D", f"conv{spatial}d"
+    scope_name = f"conv{spatial}d"
 
     def layer(
         inputs: Any,
@@ -82,25 +133,15 @@ def _layer(spatial: int) -> Callable[..., Tensor]:
             activity_regularizer,
             trainable,
         )
-        values, format_ = convert(inputs), format_named(data_format, spatial)
-        window = for_each(kernel_size, spatial, "kernel_size")
+        how = Convolving.over(
+            format_named(data_format, spatial), kernel_size, strides, dilation_rate, padding
+        )
+        values, of_kernel = (
+            convert(inputs),
+            (kernel_initializer, kernel_regularizer, kernel_constraint),
+        )
         with variable_scope(name, scope_name, [values], reuse=reuse):
-            kernel = parameters.variable(
-                "kernel",
-                [*window, _channels(values, format_, name or scope_name), filters],
-                values.dtype.base_dtype,
-                (kernel_initializer, kernel_regularizer, kernel_constraint),
-            )
-            outputs = convolved_over_space(
-                values,
-                convert(kernel),
-                padding_named(padding),
-                for_each(strides, spatial, "strides"),
-                for_each(dilation_rate, spatial, "dilation_rate"),
-                format_,
-                op_name,
-            )
-            return parameters.finished(outputs, filters, format_)
+            return conv_in_scope(values, filters, how, parameters, of_kernel, name or scope_name)
 
     layer.__name__ = layer.__qualname__ = scope_name
     return layer
@@ -120,7 +161,33 @@ conv3d.__doc__ = (
 )
 
 
-def _transposed(spatial: int, make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def transposed_in_scope(
+    values: Tensor,
+    filters: int,
+    how: Convolving,
+    parameters: Parameters,
+    of_kernel: OfVariable,
+    name: str,
+) -> Tensor:
+    """What a transposed convolution makes within its scope; `name` is for errors."""
+    kernel = parameters.variable(
+        "kernel",
+        [*how.window, filters, _channels(values, how.format, name)],
+        values.dtype.base_dtype,
+        of_kernel,
+    )
+    beyond = [
+        max(w - s, 0) if how.padding == "VALID" else 0
+        for w, s in zip(how.window, how.strides, strict=True)
+    ]
+    static, sizes = _stretched(values, how.strides, beyond, filters, how.format)
+    make = transposed_of_images if len(how.window) == 2 else transposed_of_volumes
+    outputs = make(values, kernel, stack(sizes), how.strides, how.padding, how.format)
+    outputs.set_shape(static)
+    return parameters.finished(outputs, filters, how.format)
+
+
+def _transposed(spatial: int) -> Callable[..., Tensor]:
     scope_name = f"conv{spatial}d_transpose"
 
     def layer(
@@ -150,24 +217,15 @@ def _transposed(spatial: int, make: Callable[..., Tensor]) -> Callable[..., Tens
             activity_regularizer,
             trainable,
         )
-        values, format_ = convert(inputs), format_named(data_format, spatial)
-        window = for_each(kernel_size, spatial, "kernel_size")
-        steps = for_each(strides, spatial, "strides")
+        how = Convolving.over(format_named(data_format, spatial), kernel_size, strides, 1, padding)
+        values, of_kernel = (
+            convert(inputs),
+            (kernel_initializer, kernel_regularizer, kernel_constraint),
+        )
         with variable_scope(name, scope_name, [values], reuse=reuse):
-            kernel = parameters.variable(
-                "kernel",
-                [*window, filters, _channels(values, format_, name or scope_name)],
-                values.dtype.base_dtype,
-                (kernel_initializer, kernel_regularizer, kernel_constraint),
+            return transposed_in_scope(
+                values, filters, how, parameters, of_kernel, name or scope_name
             )
-            beyond = [
-                max(w - s, 0) if padding_named(padding) == "VALID" else 0
-                for w, s in zip(window, steps, strict=True)
-            ]
-            static, sizes = _stretched(values, steps, beyond, filters, format_)
-            outputs = make(values, kernel, stack(sizes), steps, padding_named(padding), format_)
-            outputs.set_shape(static)
-            return parameters.finished(outputs, filters, format_)
 
     layer.__name__ = layer.__qualname__ = scope_name
     return layer
@@ -192,14 +250,40 @@ def _stretched(
     return static, sizes
 
 
-conv2d_transpose = _transposed(2, transposed_of_images)
+conv2d_transpose = _transposed(2)
 conv2d_transpose.__doc__ = """What the convolution with a kernel [kh, kw, filters, c] turns into `inputs` [n, h, w, c]:
     [n, h', w', filters].
 
     h' = h · stride (same), or that and what the window reaches beyond the stride (valid).
     """
-conv3d_transpose = _transposed(3, transposed_of_volumes)
+conv3d_transpose = _transposed(3)
 conv3d_transpose.__doc__ = """As `conv2d_transpose`, for volumes [n, d, h, w, c]."""
+
+
+def separable_in_scope(
+    values: Tensor,
+    filters: int,
+    depth_multiplier: int,
+    how: Convolving,
+    parameters: Parameters,
+    of_kernels: tuple[OfVariable, OfVariable],
+    name: str,
+) -> Tensor:
+    """What a separable convolution makes within its scope; `name` is for errors."""
+    channels, kind = _channels(values, how.format, name), values.dtype.base_dtype
+    apart = parameters.variable(
+        "depthwise_kernel", [*how.window, channels, depth_multiplier], kind, of_kernels[0]
+    )
+    points = parameters.variable(
+        "pointwise_kernel",
+        [*[1] * len(how.window), channels * depth_multiplier, filters],
+        kind,
+        of_kernels[1],
+    )
+    outputs = _separated(
+        values, convert(apart), convert(points), how.strides, how.padding, how.rate, how.format
+    )
+    return parameters.finished(outputs, filters, how.format)
 
 
 def _separable(spatial: int) -> Callable[..., Tensor]:
@@ -237,32 +321,18 @@ def _separable(spatial: int) -> Callable[..., Tensor]:
             activity_regularizer,
             trainable,
         )
-        values, format_ = convert(inputs), format_named(data_format, spatial)
-        window = for_each(kernel_size, spatial, "kernel_size")
+        how = Convolving.over(
+            format_named(data_format, spatial), kernel_size, strides, dilation_rate, padding
+        )
+        values = convert(inputs)
+        of_kernels = (
+            (depthwise_initializer, depthwise_regularizer, depthwise_constraint),
+            (pointwise_initializer, pointwise_regularizer, pointwise_constraint),
+        )
         with variable_scope(name, scope_name, [values], reuse=reuse):
-            channels, kind = _channels(values, format_, name or scope_name), values.dtype.base_dtype
-            apart = parameters.variable(
-                "depthwise_kernel",
-                [*window, channels, depth_multiplier],
-                kind,
-                (depthwise_initializer, depthwise_regularizer, depthwise_constraint),
+            return separable_in_scope(
+                values, filters, depth_multiplier, how, parameters, of_kernels, name or scope_name
             )
-            points = parameters.variable(
-                "pointwise_kernel",
-                [*[1] * spatial, channels * depth_multiplier, filters],
-                kind,
-                (pointwise_initializer, pointwise_regularizer, pointwise_constraint),
-            )
-            outputs = _separated(
-                values,
-                convert(apart),
-                convert(points),
-                for_each(strides, spatial, "strides"),
-                padding_named(padding),
-                for_each(dilation_rate, spatial, "dilation_rate"),
-                format_,
-            )
-            return parameters.finished(outputs, filters, format_)
 
     layer.__name__ = layer.__qualname__ = scope_name
     return layer

@@ -12,7 +12,7 @@ from headrace.base import shapes
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
-from headrace.library.layers.parameters import Parameters, check_rank, chosen
+from headrace.library.layers.parameters import OfVariable, Parameters, check_rank, chosen
 from headrace.library.tensordot import tensordot
 from headrace.library.variables.initializers import zeros_initializer
 from headrace.library.variables.variable_scope import variable_scope
@@ -54,31 +54,41 @@ def dense(
         trainable,
     )
     values = convert(inputs)
+    check_dense(values, name or "dense")
+    with variable_scope(name, "dense", [values], reuse=reuse):
+        of_kernel = kernel_initializer, kernel_regularizer, kernel_constraint
+        return dense_in_scope(values, units, parameters, of_kernel)
+
+
+def check_dense(values: Tensor, name: str) -> None:
+    """Raises TypeError, ValueError: what a dense layer of this name cannot take."""
     if not (values.dtype.is_floating or values.dtype.is_complex):
         raise TypeError(
             f"Unable to build `Dense` layer with non-floating point dtype {values.dtype}: {values.name}; "
             "tf.cast converts"
         )
-    check_rank(values, 2, name or "dense", least=True)
+    check_rank(values, 2, name, least=True)
     raw = values.raw_shape
     if not raw or raw[-1] is None:
         raise ValueError(
             f"The last dimension of the inputs to `Dense` should be defined, and {values.name} has "
             f"shape {values.shape}"
         )
-    with variable_scope(name, "dense", [values], reuse=reuse):
-        kernel = parameters.variable(
-            "kernel",
-            [raw[-1], units],
-            values.dtype.base_dtype,
-            (kernel_initializer, kernel_regularizer, kernel_constraint),
-        )
-        if len(raw) > 2:
-            outputs: Tensor = tensordot(values, kernel, [[len(raw) - 1], [0]])
-            outputs.set_shape((*raw[:-1], units))
-        else:
-            outputs = matmul(values, kernel)
-        return parameters.finished(outputs, units)
+
+
+def dense_in_scope(
+    values: Tensor, units: int, parameters: Parameters, of_kernel: OfVariable
+) -> Tensor:
+    """What `dense` makes within its scope, of inputs that `check_dense` has seen."""
+    raw = values.raw_shape
+    assert raw is not None
+    kernel = parameters.variable("kernel", [raw[-1], units], values.dtype.base_dtype, of_kernel)
+    if len(raw) > 2:
+        outputs: Tensor = tensordot(values, kernel, [[len(raw) - 1], [0]])
+        outputs.set_shape((*raw[:-1], units))
+    else:
+        outputs = matmul(values, kernel)
+    return parameters.finished(outputs, units)
 
 
 def dropout(

@@ -8,6 +8,7 @@ Source: Ioffe, Szegedy, ICML 2015; TF 1.15 behaviour: variables ``gamma``, ``bet
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from headrace.base import dtypes
@@ -71,27 +72,14 @@ def batch_normalization(
     half = values.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16)
     kind = dtypes.float32 if half else values.dtype.base_dtype
     with variable_scope(name, "batch_normalization", [values], reuse=reuse):
+        variable = partial(get_variable, shape=[size], dtype=kind, trainable=trainable)
         gamma = beta = None
         if scale:
-            gamma = get_variable(
-                "gamma",
-                [size],
-                kind,
-                gamma_initializer,
-                gamma_regularizer,
-                trainable,
-                constraint=gamma_constraint,
-            )
+            given = gamma_initializer, gamma_regularizer, gamma_constraint
+            gamma = variable("gamma", **_how(given))
         if center:
-            beta = get_variable(
-                "beta",
-                [size],
-                kind,
-                beta_initializer,
-                beta_regularizer,
-                trainable,
-                constraint=beta_constraint,
-            )
+            given = beta_initializer, beta_regularizer, beta_constraint
+            beta = variable("beta", **_how(given))
         moving = [
             get_variable(f"moving_{what}", [size], kind, initializer, trainable=False)
             for what, initializer in (
@@ -99,11 +87,33 @@ def batch_normalization(
                 ("variance", moving_variance_initializer),
             )
         ]
-        make = _fused if one_op else _composed
-        outputs, *batch = make(values, gamma, beta, moving, at, epsilon, training)
-        if known(training) is not False:
-            _keep(moving, batch, momentum, training)
-        return outputs
+        return normalization_in_scope(
+            values, gamma, beta, moving, at, epsilon, momentum, training, one_op
+        )
+
+
+def normalization_in_scope(
+    values: Tensor,
+    gamma: Any,
+    beta: Any,
+    moving: Sequence[Any],
+    at: int,
+    epsilon: float,
+    momentum: Any,
+    training: Any,
+    one_op: bool,
+) -> Tensor:
+    """What `batch_normalization` makes within its scope of its variables; at: the axis, counted from the first one."""
+    make = _fused if one_op else _composed
+    outputs, *batch = make(values, gamma, beta, moving, at, epsilon, training)
+    if known(training) is not False:
+        _keep(moving, batch, momentum, training)
+    return outputs
+
+
+def _how(given: tuple[Any, Any, Any]) -> dict[str, Any]:
+    """get_variable's arguments for (initializer, regularizer, constraint)."""
+    return dict(zip(("initializer", "regularizer", "constraint"), given, strict=True))
 
 
 def _refuse(**unavailable: Any) -> None:
@@ -206,9 +216,9 @@ def _composed(
 
 def _keep(moving: Sequence[Any], batch: Sequence[Tensor], momentum: float, training: Any) -> None:
     """Put operations that move `moving` towards what the batch has into UPDATE_OPS."""
-    still = chosen(training, lambda: constant(momentum), lambda: constant(1.0))
+    still = chosen(training, lambda: convert(momentum), lambda: constant(1.0))
     for variable, value in zip(moving, batch, strict=True):
         with name_scope(None, "AssignMovingAvg", [variable, value]) as scope:
             share = cast(1.0 - still, variable.dtype.base_dtype)
-            update = assign_sub(variable, (variable - value) * share, name=scope)
+            update = assign_sub(variable, (variable - value) * share, name=scope).op
         scopes.get_default_graph().add_to_collection(GraphKeys.UPDATE_OPS, update)

@@ -46,7 +46,8 @@ class Parameters:
         self._activation, self._use_bias, self._of_bias = activation, use_bias, of_bias
         self._activity_regularizer, self._trainable = activity_regularizer, trainable
 
-    def variable(self, name: str, shape: Sequence[int], dtype: Any, of: OfVariable) -> Any:
+    def variable(self, name: str, shape: Sequence[Any], dtype: Any, of: OfVariable) -> Any:
+        """One in the scope in force, as trainable as the layer.  of: its initializer, regularizer and constraint."""
         initializer, regularizer, constraint = of
         return get_variable(
             name, shape, dtype, initializer, regularizer, self._trainable, constraint=constraint

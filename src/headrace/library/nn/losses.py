@@ -16,6 +16,7 @@ from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
 from headrace.library.nn.weights_broadcast import assert_broadcastable, broadcast_weights
+from headrace.library.surplus import without_surplus
 from headrace.ops.array.constants import constant, ones_like, zeros_like
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.ops.array.shapes import size as size_of
@@ -394,13 +395,7 @@ def _squeezed(labels: Any, logits: Any, weights: Any) -> tuple[Tensor, Tensor, T
     """Without a last dimension of 1 where it makes labels have one dimension less than logits."""
     with name_scope(None, "remove_squeezable_dimensions", [labels, logits]):
         logits, labels = convert(logits), convert(labels)
-        wide, narrow = logits.raw_shape, labels.raw_shape
-        if wide is not None and narrow is not None:
-            surplus = len(wide) - len(narrow) - 1
-            if surplus == 1 and wide[-1] in (None, 1):
-                logits = squeeze(logits, [-1])
-            elif surplus == -1 and narrow[-1] in (None, 1):
-                labels = squeeze(labels, [-1])
+        labels, logits = without_surplus(labels, logits, classes=1)
     weights = convert(weights)
     known, wanted = weights.raw_shape, labels.raw_shape
     if known and wanted is not None and len(known) - len(wanted) == 1:

@@ -33,7 +33,7 @@ from headrace.ops.sparse.dense import sparse_to_dense
 __all__ = ["nce_loss", "sampled_softmax_loss"]
 
 
-class _Sampling(NamedTuple):
+class Sampling(NamedTuple):
     """How classes are drawn, and what is made of it."""
 
     num_sampled: int
@@ -51,12 +51,12 @@ def _row_sums(x: Tensor) -> Tensor:
     return reshape(matmul(x, ones(stack([columns, 1]), x.dtype)), [-1])
 
 
-def _logits(
+def compute_sampled_logits(
     weights: Any,
     biases: Any,
     labels: Any,
     inputs: Any,
-    how: _Sampling,
+    how: Sampling,
     name: str | None,
     default: str,
 ) -> tuple[Tensor, Tensor]:
@@ -104,7 +104,7 @@ def _products(inputs: Any, rows: Tensor, num_true: int) -> Tensor:
     return reshape(_row_sums(reshape(products, concat([[-1], depth], 0))), [-1, num_true])
 
 
-def _hits(labels: Tensor, sampled: Tensor, logits: Tensor, how: _Sampling) -> Tensor:
+def _hits(labels: Tensor, sampled: Tensor, logits: Tensor, how: Sampling) -> Tensor:
     """What takes sampled classes that are true ones out of the loss: a very low number at their places."""
     rows, places, low = compute_accidental_hits(labels, sampled, how.num_true)
     indices = concat(
@@ -134,7 +134,7 @@ def nce_loss(
     weights [num_classes, depth], in parts if partitioned; biases [num_classes]; labels int64 [batch, num_true]; inputs
     [batch, depth].  sampled_values: of a candidate sampler, by default the log-uniform one.
     """
-    how = _Sampling(
+    how = Sampling(
         num_sampled,
         num_classes,
         num_true,
@@ -143,7 +143,9 @@ def nce_loss(
         partition_strategy,
         None,
     )
-    logits, shares = _logits(weights, biases, labels, inputs, how, name, "compute_sampled_logits")
+    logits, shares = compute_sampled_logits(
+        weights, biases, labels, inputs, how, name, "compute_sampled_logits"
+    )
     losses = sigmoid_cross_entropy_with_logits(labels=shares, logits=logits, name="sampled_losses")
     return _row_sums(losses)
 
@@ -163,7 +165,7 @@ def sampled_softmax_loss(
     seed: int | None = None,
 ) -> Tensor:
     """Cross entropy [batch] of the true classes among them and num_sampled others.  Arguments: as of nce_loss."""
-    how = _Sampling(
+    how = Sampling(
         num_sampled,
         num_classes,
         num_true,
@@ -172,7 +174,9 @@ def sampled_softmax_loss(
         partition_strategy,
         seed,
     )
-    logits, shares = _logits(weights, biases, labels, inputs, how, name, "compute_sampled_logits")
+    logits, shares = compute_sampled_logits(
+        weights, biases, labels, inputs, how, name, "compute_sampled_logits"
+    )
     shares = stop_gradient(shares, name="labels_stop_gradient")
     found: Tensor = softmax_cross_entropy_with_logits_v2(labels=shares, logits=logits)
     return found

@@ -46,7 +46,6 @@ __all__ = [
     "GRUCell",
     "LSTMCell",
     "LSTMStateTuple",
-    "MultiRNNCell",
     "RNNCell",
 ]
 
@@ -255,7 +254,8 @@ class RNNCell(Layer):
         """A variable of the cell, as of tf.get_variable."""
         kind = dtype or self._dtype
         others.setdefault("trainable", self.trainable)
-        return get_variable(name, shape, kind, initializer, **others)
+        variable = get_variable(name, shape, kind, initializer, **others)
+        return self._kept(variable, name)
 
     add_weight = add_variable
 
@@ -352,10 +352,12 @@ class BasicRNNCell(_BuiltInCell):
         super().__init__(num_units, activation, None, name, dtype, reuse, kwargs)
 
     def build(self, inputs_shape: Any) -> None:
+        """See `RNNCell.build`: makes the weights, from the depth of inputs [batch, depth]."""
         depth = inputs_shape[-1].value
         self._kernel, self._bias = self._weights(depth + self._num_units, self._num_units)
 
     def call(self, inputs: Any, state: Any) -> Any:
+        """See `RNNCell.call`: inputs [batch, depth] and a state to outputs [batch, output_size] and the next state."""
         output = self._activation(_linear([inputs, state], self._kernel, self._bias))
         return output, output
 
@@ -382,6 +384,7 @@ class GRUCell(_BuiltInCell):
         self._of_kernel, self._of_bias = kernel_initializer, bias_initializer
 
     def build(self, inputs_shape: Any) -> None:
+        """See `RNNCell.build`: makes the weights, from the depth of inputs [batch, depth]."""
         n = self._num_units
         depth = inputs_shape[-1].value + n
         open_gates = self._of_bias or constant_initializer(1.0, dtype=self._dtype)
@@ -391,6 +394,7 @@ class GRUCell(_BuiltInCell):
         )
 
     def call(self, inputs: Any, state: Any) -> Any:
+        """See `RNNCell.call`: inputs [batch, depth] and a state to outputs [batch, output_size] and the next state."""
         gates = elementwise.sigmoid(_linear([inputs, state], *self._gates))
         reset, update = split(gates, 2, 1)
         candidate = self._activation(_linear([inputs, reset * state], *self._candidate))
@@ -421,14 +425,17 @@ class BasicLSTMCell(_BuiltInCell):
 
     @property
     def state_size(self) -> Any:
+        """Units in each part of the state; a sum where the parts lie side by side."""
         n = self._num_units
         return LSTMStateTuple(n, n) if self._state_is_tuple else 2 * n
 
     def build(self, inputs_shape: Any) -> None:
+        """See `RNNCell.build`: makes the weights, from the depth of inputs [batch, depth]."""
         n = self._num_units
         self._kernel, self._bias = self._weights(inputs_shape[-1].value + n, 4 * n)
 
     def call(self, inputs: Any, state: Any) -> Any:
+        """See `RNNCell.call`: inputs [batch, depth] and a state to outputs [batch, output_size] and the next state."""
         one = constant(1, dtypes.int32)
         c, h = state if self._state_is_tuple else split(state, 2, one)
         gates = _linear([inputs, h], self._kernel, self._bias)
@@ -481,14 +488,17 @@ class LSTMCell(_BuiltInCell):
 
     @property
     def state_size(self) -> Any:
+        """Units in each part of the state; a sum where the parts lie side by side."""
         sizes = LSTMStateTuple(self._num_units, self.output_size)
         return sizes if self._state_is_tuple else sum(sizes)
 
     @property
     def output_size(self) -> Any:
+        """Units in the output of a step."""
         return self._num_proj or self._num_units
 
     def build(self, inputs_shape: Any) -> None:
+        """See `RNNCell.build`: makes the weights, from the depth of inputs [batch, depth]."""
         n, depth = self._num_units, inputs_shape[-1].value + self.output_size
         shards = self._num_unit_shards
         self._kernel, self._bias = self._weights(
@@ -510,6 +520,7 @@ class LSTMCell(_BuiltInCell):
             )
 
     def call(self, inputs: Any, state: Any) -> Any:
+        """See `RNNCell.call`: inputs [batch, depth] and a state to outputs [batch, output_size] and the next state."""
         n = self._num_units
         if self._state_is_tuple:
             c, h = state
@@ -535,60 +546,3 @@ class LSTMCell(_BuiltInCell):
             if self._proj_clip is not None:
                 h = clip_by_value(h, -self._proj_clip, self._proj_clip)
         return h, LSTMStateTuple(c, h) if self._state_is_tuple else concat([c, h], 1)
-
-
-class MultiRNNCell(RNNCell):
-    """Cells one above the other: each takes the outputs of the one below."""
-
-    def __init__(self, cells: Sequence[Any], state_is_tuple: bool = True) -> None:
-        """state_is_tuple: else the states are one tensor, side by side.  Raises TypeError, ValueError."""
-        super().__init__()
-        if not cells:
-            raise ValueError("Must specify at least one cell for MultiRNNCell: there is none")
-        if not isinstance(cells, (list, tuple)):
-            raise TypeError(f"cells must be a list or tuple, but saw: {cells!r:.80}")
-        for number, cell in enumerate(cells):
-            check_is_cell(cell, f"cells[{number}]")
-        if not state_is_tuple and any(nest.is_nested(cell.state_size) for cell in cells):
-            raise ValueError(
-                "Some cells return tuples of states, but the flag state_is_tuple is not set: "
-                f"{[cell.state_size for cell in cells]}"
-            )
-        self._cells, self._state_is_tuple = list(cells), state_is_tuple
-
-    @property
-    def cells(self) -> list[Any]:
-        """From the bottom to the top."""
-        return list(self._cells)
-
-    @property
-    def state_size(self) -> Any:
-        sizes = tuple(cell.state_size for cell in self._cells)
-        return sizes if self._state_is_tuple else sum(sizes)
-
-    @property
-    def output_size(self) -> Any:
-        return self._cells[-1].output_size
-
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
-        with name_scope(None, type(self).__name__ + "ZeroState", [batch_size]):
-            if self._state_is_tuple:
-                return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
-            return super().zero_state(batch_size, dtype)
-
-    def call(self, inputs: Any, state: Any) -> Any:
-        new, at = [], 0
-        if self._state_is_tuple and (not nest.is_nested(state) or len(state) != len(self._cells)):
-            raise ValueError(
-                f"Expected state to be a tuple of length {len(self._cells)}, but received: {state!r:.80}"
-            )
-        for number, cell in enumerate(self._cells):
-            with variable_scope(f"cell_{number}"):
-                if self._state_is_tuple:
-                    current = state[number]
-                else:
-                    current = slice_of(state, [0, at], [-1, cell.state_size])
-                    at += cell.state_size
-                inputs, after = cell(inputs, current)
-                new.append(after)
-        return inputs, tuple(new) if self._state_is_tuple else concat(new, 1)

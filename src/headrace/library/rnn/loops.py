@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-def _time_first(x: Tensor) -> Tensor:
+def time_first(x: Tensor) -> Tensor:
     """[batch, time, ...] as [time, batch, ...], and back."""
     raw = x.raw_shape
     if raw is not None and len(raw) < 2:
@@ -60,7 +60,7 @@ def _size_at(flat: Sequence[Tensor], axis: int) -> Any:
     return shape_of(flat[0])[axis]
 
 
-def _cached(scope: VariableScope) -> None:
+def cached(scope: VariableScope) -> None:
     """Variables are read where they are used, once: not in every step of a loop."""
     if scope.caching_device is None:
         scope.set_caching_device(lambda op: op.device)
@@ -134,7 +134,7 @@ class _Step:
 
 def _kept(ended: Tensor, old: Any, new: Any) -> Any:
     """Rows of `old` where the sequence has ended; what has no rows is new."""
-    if isinstance(old, TensorArray) or old.raw_shape == ():
+    if isinstance(old, TensorArray) or old.shape.ndims == 0:  # it may be a variable
         return new
     with colocate_with(new):
         return where(ended, old, new)
@@ -159,10 +159,10 @@ def dynamic_rnn(
     """
     check_is_cell(cell, "cell")
     with variable_scope(scope or "rnn") as current:
-        _cached(current)
+        cached(current)
         flat = [convert(x) for x in nest.flatten(inputs)]
         if not time_major:
-            flat = [_time_first(x) for x in flat]
+            flat = [time_first(x) for x in flat]
         lengths = None
         if sequence_length is not None:
             lengths = identity(_checked_lengths(sequence_length), name="sequence_length")
@@ -177,7 +177,7 @@ def dynamic_rnn(
         loop = {"parallel_iterations": parallel_iterations or 32, "swap_memory": swap_memory}
         outputs, last = _loop(cell, inputs, flat, state, lengths, dtype, loop)
         if not time_major:
-            outputs = nest.map_structure(_time_first, outputs)
+            outputs = nest.map_structure(time_first, outputs)
         return outputs, last
 
 
@@ -300,7 +300,7 @@ def static_rnn(
     _check_steps(inputs)
     outputs = []
     with variable_scope(scope or "rnn") as current:
-        _cached(current)
+        cached(current)
         first = nest.flatten(inputs[0])
         batch = _checked_depths(inputs)
         batch_size = shape_of(first[0])[0] if batch is None else batch

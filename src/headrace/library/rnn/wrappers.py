@@ -1,4 +1,4 @@
-"""Cells around cells: dropout, residual connections, a device.
+"""Cells around cells: stacks, dropout, residual connections, a device.
 
 Called by: programs.  Threads: as graph.
 Source: TF 1.15 behaviour (python/ops/rnn_cell_impl.py); GraphDefs checked against the oracle
@@ -7,7 +7,7 @@ Source: TF 1.15 behaviour (python/ops/rnn_cell_impl.py); GraphDefs checked again
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.base import nest
@@ -17,14 +17,17 @@ from headrace.graph.convert import convert
 from headrace.graph.names import device, name_scope
 from headrace.graph.tensor import Tensor
 from headrace.library.rnn.cells import LSTMStateTuple, RNNCell, check_is_cell
+from headrace.library.tracking.trackable import Trackable
+from headrace.library.variables.variable_scope import variable_scope
 from headrace.ops.array.joining import concat
+from headrace.ops.array.slicing import slice as slice_of
 from headrace.ops.flow.tensor_array import TensorArray
 from headrace.ops.math.arithmetic import divide
 from headrace.ops.nn.basics import dropout
 from headrace.ops.random.draws import random_uniform
 from headrace.ops.tables import make
 
-__all__ = ["DeviceWrapper", "DropoutWrapper", "ResidualWrapper"]
+__all__ = ["DeviceWrapper", "DropoutWrapper", "MultiRNNCell", "ResidualWrapper"]
 
 
 class _Wrapper(RNNCell):
@@ -34,6 +37,8 @@ class _Wrapper(RNNCell):
         super().__init__(**kwargs)
         check_is_cell(cell, "cell")
         self._cell = cell
+        if isinstance(cell, Trackable):
+            self._track_trackable(cell, "cell")
 
     @property
     def cell(self) -> Any:
@@ -229,6 +234,7 @@ class DeviceWrapper(_Wrapper):
         self._device = device
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """See `RNNCell.zero_state`; its nodes are on the device, too."""
         with (
             name_scope(None, type(self).__name__ + "ZeroState", [batch_size]),
             device(self._device),
@@ -238,3 +244,67 @@ class DeviceWrapper(_Wrapper):
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:  # type: ignore[override]
         with device(self._device):
             return self._cell(inputs, state, scope)
+
+
+class MultiRNNCell(RNNCell):
+    """Cells one above the other: each takes the outputs of the one below."""
+
+    def __init__(self, cells: Sequence[Any], state_is_tuple: bool = True) -> None:
+        """state_is_tuple: else the states are one tensor, side by side.  Raises TypeError, ValueError."""
+        super().__init__()
+        if not cells:
+            raise ValueError("Must specify at least one cell for MultiRNNCell: there is none")
+        if not isinstance(cells, (list, tuple)):
+            raise TypeError(f"cells must be a list or tuple, but saw: {cells!r:.80}")
+        for number, cell in enumerate(cells):
+            check_is_cell(cell, f"cells[{number}]")
+        if not state_is_tuple and any(nest.is_nested(cell.state_size) for cell in cells):
+            raise ValueError(
+                "Some cells return tuples of states, but the flag state_is_tuple is not set: "
+                f"{[cell.state_size for cell in cells]}"
+            )
+        self._cells, self._state_is_tuple = list(cells), state_is_tuple
+        for number, cell in enumerate(cells):
+            if isinstance(cell, Trackable):
+                self._track_trackable(cell, f"cell-{number}")
+
+    @property
+    def cells(self) -> list[Any]:
+        """From the bottom to the top."""
+        return list(self._cells)
+
+    @property
+    def state_size(self) -> Any:
+        """Units in each part of the state; a sum where the parts lie side by side."""
+        sizes = tuple(cell.state_size for cell in self._cells)
+        return sizes if self._state_is_tuple else sum(sizes)
+
+    @property
+    def output_size(self) -> Any:
+        """Units in the output of a step."""
+        return self._cells[-1].output_size
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """States of zeros, [batch_size, units] each, as `state_size` is nested."""
+        with name_scope(None, type(self).__name__ + "ZeroState", [batch_size]):
+            if self._state_is_tuple:
+                return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
+            return super().zero_state(batch_size, dtype)
+
+    def call(self, inputs: Any, state: Any) -> Any:
+        """See `RNNCell.call`: inputs [batch, depth] and a state to outputs [batch, output_size] and the next state."""
+        new, at = [], 0
+        if self._state_is_tuple and (not nest.is_nested(state) or len(state) != len(self._cells)):
+            raise ValueError(
+                f"Expected state to be a tuple of length {len(self._cells)}, but received: {state!r:.80}"
+            )
+        for number, cell in enumerate(self._cells):
+            with variable_scope(f"cell_{number}"):
+                if self._state_is_tuple:
+                    current = state[number]
+                else:
+                    current = slice_of(state, [0, at], [-1, cell.state_size])
+                    at += cell.state_size
+                inputs, after = cell(inputs, current)
+                new.append(after)
+        return inputs, tuple(new) if self._state_is_tuple else concat(new, 1)

@@ -74,6 +74,7 @@ class zeros_initializer(Initializer):
         return constants.zeros(shape, self._kind(dtype))
 
     def get_config(self) -> dict[str, Any]:
+        """See `Initializer.get_config`."""
         return {"dtype": self.dtype.name}
 
 
@@ -87,6 +88,7 @@ class ones_initializer(Initializer):
         return constants.ones(shape, self._kind(dtype))
 
     def get_config(self) -> dict[str, Any]:
+        """See `Initializer.get_config`."""
         return {"dtype": self.dtype.name}
 
 
@@ -117,6 +119,7 @@ class constant_initializer(Initializer):
         return constants.constant(self.value, self._kind(dtype), shape, verify_shape=verify)
 
     def get_config(self) -> dict[str, Any]:
+        """See `Initializer.get_config`."""
         return {"value": self.value, "dtype": self.dtype.name}
 
 
@@ -140,6 +143,7 @@ class random_uniform_initializer(Initializer):
         return random_ops.random_uniform(shape, self.minval, self.maxval, kind, self.seed)
 
     def get_config(self) -> dict[str, Any]:
+        """See `Initializer.get_config`."""
         return {
             "minval": self.minval,
             "maxval": self.maxval,
@@ -203,6 +207,7 @@ class uniform_unit_scaling_initializer(Initializer):
         return random_ops.random_uniform(shape, -limit, limit, self._kind(dtype), self.seed)
 
     def get_config(self) -> dict[str, Any]:
+        """See `Initializer.get_config`."""
         return {"factor": self.factor, "seed": self.seed, "dtype": self.dtype.name}
 
 
@@ -251,6 +256,7 @@ class variance_scaling_initializer(Initializer):
         return random_ops.truncated_normal(shape, 0.0, spread, kind, self.seed)
 
     def get_config(self) -> dict[str, Any]:
+        """See `Initializer.get_config`."""
         return {
             "scale": self.scale,
             "mode": self.mode,
@@ -278,6 +284,7 @@ class glorot_uniform_initializer(variance_scaling_initializer):
         super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
 
     def get_config(self) -> dict[str, Any]:
+        """See `Initializer.get_config`."""
         return {"seed": self.seed, "dtype": self.dtype.name}
 
 
@@ -288,6 +295,7 @@ class glorot_normal_initializer(variance_scaling_initializer):
         super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
 
     def get_config(self) -> dict[str, Any]:
+        """See `Initializer.get_config`."""
         return {"seed": self.seed, "dtype": self.dtype.name}
 
 
@@ -342,6 +350,7 @@ class orthogonal_initializer(Initializer):
         return made
 
     def get_config(self) -> dict[str, Any]:
+        """See `Initializer.get_config`."""
         return {"gain": self.gain, "seed": self.seed, "dtype": self.dtype.name}
 
 
@@ -367,6 +376,7 @@ class identity_initializer(Initializer):
         return constants.constant(values, kind, name="eye")
 
     def get_config(self) -> dict[str, Any]:
+        """See `Initializer.get_config`."""
         return {"gain": self.gain, "dtype": self.dtype.name}
 
 

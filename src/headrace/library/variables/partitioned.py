@@ -46,6 +46,37 @@ class PartitionInfo:
         self.full_shape = list(full_shape)
         self.var_offset = list(var_offset)
 
+    def single_slice_dim(self, shape: Any) -> int | None:
+        """The axis along which a part of that shape is cut; None if it is the whole.
+
+        Raises TypeError, ValueError (it does not fit, or is cut along several).
+        """
+        if not isinstance(shape, (tuple, list)):
+            raise TypeError(f"`shape` must be a sequence (like tuple or list) instead of {shape!r}")
+        if len(shape) != len(self.full_shape):
+            raise ValueError(
+                f"Expected equal length, but received shape={list(shape)} of length {len(shape)} while "
+                f"self.full_shape={self.full_shape} is of length {len(self.full_shape)}."
+            )
+        cut = [axis for axis, size in enumerate(shape) if size != self.full_shape[axis]]
+        for axis in cut:
+            if self.var_offset[axis] + shape[axis] > self.full_shape[axis]:
+                raise ValueError(
+                    f"With self.var_offset={self.var_offset}, a partition of shape={list(shape)} would exceed "
+                    f"self.full_shape={self.full_shape} in dimension {axis}."
+                )
+        if len(cut) > 1:
+            raise ValueError(
+                f"Cannot use single_slice_dim() with shape={list(shape)} and self.full_shape={self.full_shape} since "
+                f"slice dim could be any of dims {cut}"
+            )
+        return cut[0] if cut else None
+
+    def single_offset(self, shape: Any) -> int:
+        """Where along that axis the part begins; 0 for the whole.  Raises as `single_slice_dim`."""
+        axis = self.single_slice_dim(shape)
+        return 0 if axis is None else self.var_offset[axis]
+
 
 def axis_and_count(partitions: Sequence[int]) -> tuple[int, int]:
     """The axis that is cut and into how many parts; axis 0 and one if none is."""

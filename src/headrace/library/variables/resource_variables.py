@@ -18,7 +18,6 @@ from headrace.base.shapes import TensorShape, as_shape
 from headrace.codec import protos as pb
 from headrace.graph import scopes
 from headrace.graph.convert import convert
-from headrace.graph.export_scopes import prefixed
 from headrace.graph.graph import Graph, Operation
 from headrace.graph.names import control_dependencies, init_scope, name_scope
 from headrace.graph.registry import get as op_spec
@@ -43,7 +42,6 @@ def _placed_freely(graph: Graph) -> Iterator[None]:
 class ResourceVariable(Variable):
     """See the module header; made by `tf.Variable(..., use_resource=True)` and its kin."""
 
-    _handle: Tensor
     _graph_element: Tensor
     _cached_value: Tensor | None
     _caching_device: Any
@@ -68,7 +66,7 @@ class ResourceVariable(Variable):
                     given = initial_value() if computed else initial_value
                     value = convert(given, dtype, "initial_value")
                 known = value.shape if shape is None else as_shape(shape)
-                self._handle = raw.var_handle_op(
+                self._variable = raw.var_handle_op(
                     dtype=value.dtype.base_dtype,
                     shape=known,
                     shared_name=scope[:-1],
@@ -80,7 +78,7 @@ class ResourceVariable(Variable):
 
     def _add_nodes(self, graph: Graph, value: Tensor, caching_device: Any, scope: str) -> None:
         """What stands beside the handle: the question whether it is initialized, initializer, read."""
-        handle = self._handle
+        handle = self._variable
         with graph.name_scope("IsInitialized"):
             raw.var_is_initialized_op(handle)
         with graph.name_scope("Assign") as assign_scope, _placed_freely(graph):
@@ -101,67 +99,36 @@ class ResourceVariable(Variable):
                     self._cached_value = flow.identity(read)
 
     def _from_def(self, given: pb.VariableDef, import_scope: str | None) -> None:
-        graph = scopes.get_default_graph()
-
-        def element(name: str) -> Any:
-            return graph.as_graph_element(prefixed(name, import_scope))
-
-        self._handle = element(given.variable_name)
-        self._initializer_op = element(given.initializer_name)
-        self._initial_value = (
-            element(given.initial_value_name) if given.initial_value_name else None
-        )
-        snapshot = element(given.snapshot_name)
+        snapshot = self._restore(given, import_scope)
         cached = snapshot.op.spec is not raw.read_variable_op
         self._cached_value = snapshot if cached else None
         self._graph_element = snapshot.op.inputs[0] if cached else snapshot
         self._caching_device = snapshot.device if cached else None
         self._validate_shape = True
-        self._restore(given, import_scope)
 
     # -- what it is ---------------------------------------------------------------------------
 
     @property
     def handle(self) -> Tensor:
         """The tensor that stands for the state, of dtype resource."""
-        return self._handle
+        return self._variable
 
     @property
-    def name(self) -> str:
-        """``node:0``."""
-        return self._handle.name
-
-    @property
-    def _shared_name(self) -> str:
-        return self._handle.op.name
+    def _handle(self) -> Tensor:  # by which TensorFlow, and so others, tell that something has one
+        return self._variable
 
     @property
     def _handle_name(self) -> str:
-        return self._handle.name
+        return self._variable.name
 
     @property
     def _unique_id(self) -> str:
-        return self._handle.op.name
-
-    @property
-    def op(self) -> Operation:
-        """The node that makes the handle."""
-        return self._handle.op
-
-    @property
-    def graph(self) -> Graph:
-        """The graph it was made in."""
-        return self._handle.graph
-
-    @property
-    def device(self) -> str:
-        """The device asked for; empty if none was."""
-        return self._handle.device
+        return self._variable.op.name
 
     @property
     def dtype(self) -> dtypes.DType:
         """Of the values."""
-        dtype: dtypes.DType = self._handle.op["dtype"]
+        dtype: dtypes.DType = self._variable.op["dtype"]
         return dtype
 
     @property
@@ -182,9 +149,6 @@ class ResourceVariable(Variable):
         """Same as `initializer`."""
         return self.initializer
 
-    def _ref(self) -> Tensor:
-        return self._handle
-
     def _as_graph_element(self) -> Tensor:
         return self._graph_element
 
@@ -200,10 +164,10 @@ class ResourceVariable(Variable):
     def _read(self, _graph: Any = None, _caching_device: Any = None) -> Tensor:
         found: Tensor
         if self._caching_device is None:
-            found = raw.read_variable_op(self._handle, dtype=self.dtype)
+            found = raw.read_variable_op(self._variable, dtype=self.dtype)
         else:
             with _placed_freely(self.graph), self.graph.device(self._caching_device):
-                found = raw.read_variable_op(self._handle, dtype=self.dtype)
+                found = raw.read_variable_op(self._variable, dtype=self.dtype)
         return found
 
     def read_value(self) -> Tensor:
@@ -215,7 +179,7 @@ class ResourceVariable(Variable):
 
     def is_initialized(self, name: str | None = None) -> Tensor:
         """A bool scalar."""
-        result: Tensor = raw.var_is_initialized_op(self._handle, name=name)
+        result: Tensor = raw.var_is_initialized_op(self._variable, name=name)
         return result
 
     def initialized_value(self) -> Tensor:
@@ -229,8 +193,10 @@ class ResourceVariable(Variable):
                 flow.identity(absent, "switch_f")
                 condition = flow.identity(ready, "pred_id")
                 with self.graph.name_scope("Read"):
-                    with self.graph.colocate_with(self._handle.op, ignore_existing=True):
-                        inside = make.Switch(self._handle, condition, name="ReadVariableOp/Switch")
+                    with self.graph.colocate_with(self._variable.op, ignore_existing=True):
+                        inside = make.Switch(
+                            self._variable, condition, name="ReadVariableOp/Switch"
+                        )
                     read = raw.read_variable_op(inside[1], dtype=self.dtype)
                 value = flow.identity(read)
                 with self.graph.colocate_with(initial.op, ignore_existing=True):
@@ -246,14 +212,16 @@ class ResourceVariable(Variable):
         """The rows at `indices`."""
         with name_scope("Gather" if name is None else name) as scope:
             rows: Tensor = raw.resource_gather_op(
-                self._handle, indices, dtype=self.dtype, name=scope
+                self._variable, indices, dtype=self.dtype, name=scope
             )
         return rows
 
     def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
         """The slices at coordinates indices[..., :]."""
         with name_scope("GatherNd" if name is None else name) as scope:
-            slices = raw.resource_gather_nd_op(self._handle, indices, dtype=self.dtype, name=scope)
+            slices = raw.resource_gather_nd_op(
+                self._variable, indices, dtype=self.dtype, name=scope
+            )
         result: Tensor = flow.identity(slices)
         return result
 
@@ -279,7 +247,7 @@ class ResourceVariable(Variable):
                 f"and {tensor.name} shape {tensor.shape}"
             )
         checked = self._validate_shape and self.shape.is_fully_defined()
-        op = raw.assign_variable_op(self._handle, tensor, validate_shape=checked, name=name)
+        op = raw.assign_variable_op(self._variable, tensor, validate_shape=checked, name=name)
         return self._after(op) if read_value else op
 
     def assign_add(
@@ -292,7 +260,7 @@ class ResourceVariable(Variable):
         """x += delta: the variable afterwards, or the operation if `read_value` is False."""
         with self._after_cached():
             tensor = convert(delta, self.dtype)
-            op = raw.assign_add_variable_op(self._handle, tensor, name=name)
+            op = raw.assign_add_variable_op(self._variable, tensor, name=name)
         return self._after(op) if read_value else op
 
     def assign_sub(
@@ -305,7 +273,7 @@ class ResourceVariable(Variable):
         """x -= delta: the variable afterwards, or the operation if `read_value` is False."""
         with self._after_cached():
             tensor = convert(delta, self.dtype)
-            op = raw.assign_sub_variable_op(self._handle, tensor, name=name)
+            op = raw.assign_sub_variable_op(self._variable, tensor, name=name)
         return self._after(op) if read_value else op
 
     def _after(self, op: Operation) -> UnreadVariable:
@@ -313,13 +281,15 @@ class ResourceVariable(Variable):
 
     def count_up_to(self, limit: int) -> Tensor:
         """Its value, which is then raised by one; a step raises OutOfRange at `limit`."""
-        result: Tensor = raw.resource_count_up_to_op(self._handle, limit=limit, T=self.dtype)
+        result: Tensor = raw.resource_count_up_to_op(self._variable, limit=limit, T=self.dtype)
         return result
 
     def _scattered(self, op_name: str, indices: Any, updates: Any, name: str | None) -> Any:
         """What `assigning` calls for ``Scatter…`` on this variable: its resource op, the variable afterwards."""
         values = convert(updates, self.dtype)
-        return self._after(op_spec(f"Resource{op_name}")(self._handle, indices, values, name=name))
+        return self._after(
+            op_spec(f"Resource{op_name}")(self._variable, indices, values, name=name)
+        )
 
     def _scatter(
         self, function: Callable[..., Any], delta: Any, use_locking: bool, name: str | None
@@ -360,7 +330,7 @@ class ResourceVariable(Variable):
         with self._after_cached():
             tensor = convert(value, self.dtype)
             op = raw.resource_strided_slice_assign_op(
-                self._handle, begin, end, strides, tensor, name=name, **masks
+                self._variable, begin, end, strides, tensor, name=name, **masks
             )
             return self._after(op)
 
@@ -402,7 +372,7 @@ class UnreadVariable(ResourceVariable):
         self._cached_value = None
         self._initializer_op: Any = None
         with control_dependencies([parent]):
-            self._graph_element = raw.read_variable_op(self._handle, dtype=self.dtype)
+            self._graph_element = raw.read_variable_op(self._variable, dtype=self.dtype)
         self._graph_element.set_shape(variable.shape)
 
     @property

@@ -25,6 +25,7 @@ from headrace.graph.graph import Graph, Operation
 from headrace.graph.names import init_scope, name_scope
 from headrace.graph.registry import get as op_spec
 from headrace.graph.tensor import Tensor
+from headrace.library.tracking.trackable import VARIABLE_VALUE, Trackable
 from headrace.library.variables import assigning
 from headrace.library.variables.slice_info import SaveSliceInfo as _SliceInfo
 from headrace.library.variables.variable_creation import Created
@@ -74,7 +75,7 @@ class _VariableSlice(Tensor):
         )
 
 
-class Variable(metaclass=Created):
+class Variable(Trackable, metaclass=Created):
     """A variable of the default graph; operators and ops use its value."""
 
     SaveSliceInfo = _SliceInfo
@@ -169,6 +170,10 @@ class Variable(metaclass=Created):
             return read
 
     def _from_def(self, given: pb.VariableDef, import_scope: str | None) -> None:
+        self._snapshot = self._restore(given, import_scope)
+
+    def _restore(self, given: pb.VariableDef, import_scope: str | None) -> Tensor:
+        """Make it what a VariableDef says; gives the snapshot that the VariableDef names."""
         graph = scopes.get_default_graph()
 
         def element(name: str) -> Any:
@@ -180,11 +185,6 @@ class Variable(metaclass=Created):
         self._initial_value = (
             element(given.initial_value_name) if given.initial_value_name else None
         )
-        self._snapshot = element(given.snapshot_name)
-        self._restore(given, import_scope)
-
-    def _restore(self, given: pb.VariableDef, import_scope: str | None) -> None:
-        """What a VariableDef says beside the names of nodes."""
         self._trainable = given.trainable
         self._synchronization = VariableSynchronization(int(given.synchronization))
         self._aggregation = VariableAggregation(int(given.aggregation))
@@ -193,6 +193,8 @@ class Variable(metaclass=Created):
             self._save_slice_info = _SliceInfo(
                 save_slice_info_def=given.save_slice_info_def, import_scope=import_scope
             )
+        snapshot: Tensor = element(given.snapshot_name)
+        return snapshot
 
     # -- what it is ---------------------------------------------------------------------------
 
@@ -446,6 +448,9 @@ class Variable(metaclass=Created):
 
     # -- as a file keeps it -------------------------------------------------------------------
 
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
+        return {VARIABLE_VALUE: self}
+
     def _set_save_slice_info(self, save_slice_info: _SliceInfo) -> None:
         self._save_slice_info = save_slice_info
 
@@ -523,11 +528,15 @@ def _overload(operator: str) -> None:
     setattr(Variable, operator, apply)
 
 
-for _operator in [
-    "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "rfloordiv", "div", "rdiv",
-    "mod", "rmod", "pow", "rpow", "matmul", "rmatmul", "lt", "le", "gt", "ge", "and", "rand",
-    "or", "ror", "xor", "rxor", "neg", "abs", "invert",
-]:  # fmt: skip
+_REFLECTED = (
+    *("add", "sub", "mul", "truediv", "floordiv", "div", "mod", "pow", "matmul"),
+    *("and", "or", "xor"),
+)
+for _operator in (
+    *_REFLECTED,
+    *(f"r{_name}" for _name in _REFLECTED),
+    *("lt", "le", "gt", "ge", "neg", "abs", "invert"),
+):
     _overload(f"__{_operator}__")
 
 

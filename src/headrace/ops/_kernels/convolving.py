@@ -24,6 +24,7 @@ from headrace.ops._kernels.windows import (
     check_gradient,
     from_last,
     geometry,
+    laid_last,
     parts,
     to_last,
 )
@@ -139,7 +140,7 @@ def backprop_input(
         raise errors.invalid_argument(
             f"input_sizes must be {len(data_format)} sizes ({data_format.decode()}), not {list(sizes)}"
         )
-    weights, dy = single(filters), to_last(single(dout), data_format)
+    weights, dy = single(filters), laid_last(single(dout), data_format)
     like = to_last(np.broadcast_to(np.zeros((), weights.dtype), list(sizes)), data_format)
     where = geometry(
         like.shape[1:-1], filters.shape[:-2], strides, padding, data_format, dilations, explicit
@@ -216,7 +217,7 @@ def backprop_filter(
             f"the input, the gradient and filter_sizes must have {rank} dimensions, not {text(x.shape)}, "
             f"{text(dout.shape)} and {list(sizes)}"
         )
-    given, dy = to_last(single(x), data_format), to_last(single(dout), data_format)
+    given, dy = (laid_last(single(a), data_format) for a in (x, dout))
     where = geometry(
         given.shape[1:-1], sizes[:-2], strides, padding, data_format, dilations, explicit
     )

@@ -114,15 +114,21 @@ class Rows:
         self.elements = math.prod(where.out) * self.shape[0]
 
     def matrix(self, filters: Array) -> Array:
+        """The filters [*window, channels, made] as the matrix that windows are multiplied with; `filters` is the way
+        back.
+        """
         return filters.reshape(self.shape)
 
     def convolve(self, x: Array, matrix: Array, into: Array) -> None:
+        """into [n, *out, made] = the convolution of x [n, *size, channels] with filters in the shape of `matrix`."""
         product(rows(x, self._where), matrix, into)
 
     def multiply(self, x: Array, dy: Array, out: Array) -> None:
+        """out, in the shape of `matrix` = the gradient of the filters, of inputs x and dy [n, *out, made]."""
         np.matmul(rows(x, self._where).T, dy.reshape(-1, dy.shape[-1]), out=out)
 
     def filters(self, matrix: Array) -> Array:
+        """A `matrix` as filters [*window, channels, made]."""
         return matrix.reshape(self._of_filters)
 
 
@@ -130,9 +136,11 @@ class Columns(Rows):
     """See the module header."""
 
     def convolve(self, x: Array, matrix: Array, into: Array) -> None:
+        """into [n, *out, made] = the convolution of x [n, *size, channels] with filters in the shape of `matrix`."""
         product(self._columns(x).T, matrix, into)
 
     def multiply(self, x: Array, dy: Array, out: Array) -> None:
+        """out, in the shape of `matrix` = the gradient of the filters, of inputs x and dy [n, *out, made]."""
         np.matmul(self._columns(x), dy.reshape(-1, dy.shape[-1]), out=out)
 
     def _columns(self, x: Array) -> Array:
@@ -180,9 +188,13 @@ class Bands:
         return slice(start, end), slice(start + first, end + first)
 
     def matrix(self, filters: Array) -> Array:
+        """The filters [*window, channels, made] as the matrix that windows are multiplied with; `filters` is the way
+        back.
+        """
         return np.moveaxis(filters, 0, -2).reshape(self.shape)
 
     def filters(self, matrix: Array) -> Array:
+        """A `matrix` as filters [*window, channels, made]."""
         return np.moveaxis(matrix.reshape(self._of_filters), -2, 0)
 
     def _room(self, n: int, dtype: np.dtype[Any]) -> Array:
@@ -190,6 +202,7 @@ class Bands:
         return scratch(_WIDE, (n, *self._within.out, self._places, self._made), dtype)
 
     def convolve(self, x: Array, matrix: Array, into: Array) -> None:
+        """into [n, *out, made] = the convolution of x [n, *size, channels] with filters in the shape of `matrix`."""
         given = self._room(len(x), x.dtype)
         np.matmul(rows(x, self._within), matrix, out=given.reshape(-1, matrix.shape[1]))
         everywhere = slice(0, into.shape[1])
@@ -205,6 +218,7 @@ class Bands:
             into[:, of_output] += given[:, of_input, ..., place, :]
 
     def multiply(self, x: Array, dy: Array, out: Array) -> None:
+        """out, in the shape of `matrix` = the gradient of the filters, of inputs x and dy [n, *out, made]."""
         moved = self._room(len(x), dy.dtype)
         for place, (of_output, of_input) in enumerate(self._meet):
             moved[:, : of_input.start, ..., place, :] = 0

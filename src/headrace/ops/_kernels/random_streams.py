@@ -3,8 +3,7 @@
 A node's stream is a Philox generator whose position is its memory from run to run.  A run that makes
 n numbers takes 256 n blocks of four words from it, however few it needs, as TensorFlow's CPU kernels
 do; block k of a run makes elements 4k to 4k+3 (2k and 2k+1 for 64-bit types).
-Logarithms and sines in single precision are the C library's, as in TensorFlow: where rounding the
-double-precision value could differ from it, the library is asked.
+Logarithms and sines in single precision are the C library's, as in TensorFlow.
 Called by: random_ops.  Threads: any; a stream hands out blocks under its lock.
 Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011; Box and Muller 1958;
 block counts and bit layouts found by comparing with the oracle
@@ -12,16 +11,17 @@ block counts and bit layouts found by comparing with the oracle
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
 
+from headrace.ops._kernels.libm_floats import logarithms, sines_and_cosines
+from headrace.run.exec.worker_pool import parallel_for
 from headrace.run.queues.philox import philox_words
 
 Array = np.ndarray[Any, Any]
@@ -34,8 +34,9 @@ _SMALLEST: Final = 1e-7  # of the uniform number under the logarithm
 class Stream:
     """The numbers of one node: from two seeds, both zero for seeds nobody knows."""
 
-    def __init__(self, seed: int, seed2: int) -> None:
-        self.seeded = bool(seed or seed2)
+    def __init__(self, seed: int, seed2: int, known: bool = False) -> None:
+        """known: two zeros are seeds, too."""
+        self.seeded = known or bool(seed or seed2)
         if not self.seeded:
             seed, seed2 = (int.from_bytes(os.urandom(8), "little") for _ in range(2))
         self._seeds = (seed & (2**64 - 1), seed2 & (2**64 - 1))
@@ -59,14 +60,17 @@ class Stream:
         """uint64 [n, 4] of 32-bit numbers: these blocks."""
         return philox_words(*self._seeds, blocks)
 
-    def chunks(self, size: int, per_block: int) -> Iterator[tuple[int, int, Array]]:
-        """(start, stop, words) pieces that cover `size` elements, `per_block` from each block."""
-        first = self.reserve(size * _BLOCKS_PER_NUMBER)
-        blocks = -(-size // per_block)
-        for at in range(0, blocks, _CHUNK):
-            count = min(_CHUNK, blocks - at)
-            start = at * per_block
-            yield start, min(size, start + count * per_block), self.words(first + at, count)
+    def fill(self, out: Array, per_block: int, numbers: Callable[[Array], Array]) -> None:
+        """Put numbers(words) [n, per_block] into out [size], `per_block` elements from each block."""
+        first = self.reserve(out.size * _BLOCKS_PER_NUMBER)
+        blocks = -(-out.size // per_block)
+
+        def chunk(at: int) -> None:
+            some = out[at * per_block : (at + _CHUNK) * per_block]
+            made = numbers(self.words(first + at, min(_CHUNK, blocks - at)))
+            some[:] = made.reshape(-1)[: len(some)]
+
+        parallel_for(chunk, range(0, blocks, _CHUNK))
 
 
 # -- bits to numbers in [0, 1) ----------------------------------------------------------------
@@ -105,13 +109,10 @@ def uniform(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
     if not stream.seeded and dtype in (np.float32, np.float64):
         return stream.numpy.random(size, dtype)
     out = np.empty(size, dtype)
-    wide = dtype == np.float64
-    for start, stop, words in stream.chunks(size, 2 if wide else 4):
-        if wide:
-            made = _float64(words[:, 0::2].ravel(), words[:, 1::2].ravel())
-        else:
-            made = _FROM_WORD[dtype](words.ravel())
-        out[start:stop] = made[: stop - start]
+    if dtype == np.float64:
+        stream.fill(out, 2, doubles_of)
+    else:
+        stream.fill(out, 4, _FROM_WORD[dtype])
     return out
 
 
@@ -122,13 +123,10 @@ def uniform_int(stream: Stream, size: int, low: int, high: int, dtype: np.dtype[
         return drawn
     span = np.uint64(high - low)
     out = np.empty(size, np.uint64)
-    wide = dtype == np.int64
-    for start, stop, words in stream.chunks(size, 2 if wide else 4):
-        if wide:
-            drawn = (words[:, 0::2] | (words[:, 1::2] << np.uint64(32))).ravel()
-        else:
-            drawn = words.ravel()
-        out[start:stop] = drawn[: stop - start] % span
+    if dtype == np.int64:
+        stream.fill(out, 2, lambda words: (words[:, 0::2] | words[:, 1::2] << np.uint64(32)) % span)
+    else:
+        stream.fill(out, 4, lambda words: words % span)
     return (out + np.uint64(low & (2**64 - 1))).view(np.int64).astype(dtype)
 
 
@@ -151,8 +149,7 @@ def normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
         kind = np.float64 if dtype == np.float64 else np.float32
         return stream.numpy.standard_normal(size, kind).astype(dtype, copy=False)
     out = np.empty(size, dtype)
-    for start, stop, words in stream.chunks(size, 2 if dtype == np.float64 else 4):
-        out[start:stop] = _normals(words, dtype).ravel()[: stop - start].astype(dtype, copy=False)
+    stream.fill(out, 2 if dtype == np.float64 else 4, lambda words: _normals(words, dtype))
     return out
 
 
@@ -166,9 +163,12 @@ def truncated_normal(stream: Stream, size: int, dtype: np.dtype[Any]) -> Array:
     first = stream.reserve(size * _BLOCKS_PER_NUMBER)
     groups = -(-size // group)
     out = np.empty((groups, group), dtype)
-    for at in range(0, groups, _CHUNK):
+
+    def chunk(at: int) -> None:
         starts = first + stride * np.arange(at, min(groups, at + _CHUNK), dtype=np.uint64)
         out[at : at + _CHUNK] = _fitting(stream, starts.astype(np.uint64), group, dtype, 2, stride)
+
+    parallel_for(chunk, range(0, groups, _CHUNK))
     return out.ravel()[:size]
 
 
@@ -202,6 +202,11 @@ def _redrawn(generator: np.random.Generator, size: int, dtype: np.dtype[Any]) ->
     return out.astype(dtype, copy=False)
 
 
+def normals_of(words: Array) -> Array:
+    """float64 [n, 2] of mean 0 and standard deviation 1 from [n, 4] words."""
+    return _normals(words, np.dtype(np.float64))
+
+
 def _normals(words: Array, dtype: np.dtype[Any]) -> Array:
     """[n, 4] of float32 or [n, 2] of float64 from [n, 4] words, by Box and Muller's transform."""
     if dtype == np.float64:
@@ -211,46 +216,14 @@ def _normals(words: Array, dtype: np.dtype[Any]) -> Array:
         radius = np.sqrt(-2.0 * logs)
         return np.stack((_each(math.sin, angle) * radius, _each(math.cos, angle) * radius), axis=1)
     narrow = np.float32
-    logs = _single("logf", np.log, np.maximum(_float32(words[:, 0::2]), narrow(_SMALLEST)))
-    angle = (2 * np.pi * _float32(words[:, 1::2]).astype(np.float64)).astype(narrow)
+    logs = logarithms(np.maximum(_float32(words[:, 0::2].ravel()), narrow(_SMALLEST)))
+    angle = (2 * np.pi * _float32(words[:, 1::2].ravel()).astype(np.float64)).astype(narrow)
     radius = np.sqrt(narrow(-2) * logs)
-    pairs = (_single("sinf", np.sin, angle) * radius, _single("cosf", np.cos, angle) * radius)
-    return np.stack(pairs, axis=2).reshape(len(words), 4)
+    made = np.empty((len(radius), 2), narrow)
+    for at, wave in enumerate(sines_and_cosines(angle)):
+        np.multiply(wave, radius, out=made[:, at])
+    return made.reshape(len(words), 4)
 
 
 def _each(function: Callable[[float], float], x: Array) -> Array:
     return np.fromiter(map(function, x.tolist()), np.float64, len(x))
-
-
-def _library() -> dict[str, Any]:
-    """The C library's single-precision functions that this process has; empty if it has none."""
-    found = {}
-    try:
-        library = ctypes.CDLL(None)
-        for name in ("logf", "sinf", "cosf"):
-            function = getattr(library, name)
-            function.restype, function.argtypes = ctypes.c_float, [ctypes.c_float]
-            found[name] = function
-    except (OSError, AttributeError, TypeError):
-        return {}
-    return found
-
-
-_LIBRARY: Final = _library()
-_DOUBT: Final = (
-    0.33  # units in the last place by which the library's value may be off beyond rounding
-)
-
-
-def _single(name: str, exact: Callable[[Array], Array], x: Array) -> Array:
-    """float32: the library's `name` of x, or `exact` in double precision rounded if there is none."""
-    precise = exact(x.astype(np.float64))
-    rounded = precise.astype(np.float32)
-    function = _LIBRARY.get(name)
-    if function is not None:
-        off = np.abs(precise - rounded) / np.spacing(np.abs(rounded)).astype(np.float64)
-        doubtful = off > 0.5 - _DOUBT if name == "logf" else off > 0.42
-        rounded[doubtful] = np.fromiter(
-            map(function, x[doubtful].tolist()), np.float32, int(np.count_nonzero(doubtful))
-        )
-    return rounded

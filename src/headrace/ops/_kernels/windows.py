@@ -35,6 +35,11 @@ def to_last(x: Array, data_format: bytes) -> Array:
     return x if channels_last(data_format) else np.moveaxis(x, 1, -1)
 
 
+def laid_last(x: Array, data_format: bytes) -> Array:
+    """`x` with the channels last, in memory too: for what reads each element several times."""
+    return x if channels_last(data_format) else np.ascontiguousarray(np.moveaxis(x, 1, -1))
+
+
 def from_last(x: Array, data_format: bytes) -> Array:
     """The inverse of `to_last`."""
     return x if channels_last(data_format) else np.ascontiguousarray(np.moveaxis(x, -1, 1))
@@ -212,13 +217,13 @@ def static_out(
         if min(given) < 1:
             raise ValueError(f"{what} must be > 0, but got {min(given)}: they are {list(given)}")
     for axis, (n, w) in enumerate(zip(size, window, strict=True), first):
-        if n is None or w is None:
+        if n is None or (w is None and padding != b"SAME"):
             found.append(None)
             continue
-        pads = (explicit[2 * axis], explicit[2 * axis + 1]) if padding == b"EXPLICIT" else (0, 0)
-        if padding == b"SAME":
+        if w is None or padding == b"SAME":  # whatever the window
             found.append(-(-n // strides[axis]))
             continue
+        pads = (explicit[2 * axis], explicit[2 * axis + 1]) if padding == b"EXPLICIT" else (0, 0)
         room = n + sum(pads) - (w - 1) * dilations[axis] - 1
         if room < 0:
             raise ValueError(

@@ -76,16 +76,19 @@ class Tiles:
         return _PLACES * (1 + around) <= 0.92 * by_terms
 
     def matrix(self, filters: Array) -> Array:
+        """Filters [*window, channels, made] by places of a tile: G g G'."""
         to_places = _matrices(self._where.window, filters.dtype)[0]
         found: Array = np.matmul(to_places, filters.reshape(to_places.shape[1], -1))
         return found.reshape(self.shape)
 
     def filters(self, matrix: Array) -> Array:
+        """The gradient of `matrix`: gradients by places as those of filters."""
         to_places = _matrices(self._where.window, matrix.dtype)[0]
         found: Array = np.matmul(to_places.T, matrix.reshape(_PLACES, -1))
         return found.reshape(*self._where.window, self._channels, self._made)
 
     def convolve(self, x: Array, matrix: Array, into: Array) -> None:
+        """See `layouts.Rows.convolve`."""
         filters = matrix.reshape(_PLACES, self._channels, self._made)
         for images in self._some(x):
             products = self._room(_PRODUCTS, into[images], self._made)
@@ -93,6 +96,7 @@ class Tiles:
             self._to_outputs(products, into[images])
 
     def multiply(self, x: Array, dy: Array, out: Array) -> None:
+        """See `layouts.Rows.multiply`."""
         total = out.reshape(_PLACES, self._channels, self._made)
         for images in self._some(x):
             inputs = self._of_inputs(x[images]).swapaxes(1, 2)

@@ -22,7 +22,8 @@ from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.constants import checked_sizes, constant
-from headrace.ops.array.shapes import all_axes, expand_dims, reshape, shape
+from headrace.ops.array.ranges import all_axes
+from headrace.ops.array.shapes import expand_dims, reshape, shape
 
 __all__ = ["broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to", "sequence_mask"]
 
@@ -43,7 +44,11 @@ def _broadcast_to_shape(c: ShapeContext) -> Shape:
                 f"Dimensions must be equal, but are {have} and {want}: "
                 f"{text(whole)} does not broadcast to {text(wanted)}"
             )
-    return wanted
+    known = [
+        have if want is None and have != 1 else want
+        for have, want in zip(whole, wanted[extra:], strict=True)
+    ]
+    return (*wanted[:extra], *known)
 
 
 @op(

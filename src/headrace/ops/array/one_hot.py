@@ -29,9 +29,7 @@ def _one_hot_shape(c: ShapeContext) -> Shape:
         raise ValueError(f"axis must be >= -1, not {axis}")
     if indices is None:
         return None
-    if axis > len(indices):
-        return None  # the step says so
-    at = len(indices) if axis == -1 else axis
+    at = len(indices) if axis == -1 else min(axis, len(indices))  # one too far: the step says so
     return (*indices[:at], depth, *indices[at:])
 
 

@@ -17,7 +17,7 @@ from headrace.base.traits import NEVER_FAILS, PER_RECORD
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.registry import get, op
-from headrace.graph.shape_fns import ShapeContext, unchanged
+from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import checked_axis, static_axis
 from headrace.ops.array.joining import concat
@@ -43,7 +43,7 @@ def _tile_shape(c: ShapeContext) -> Shape:
     if times is None:
         return (None,) * len(whole)
     return tuple(
-        None if size is None or count is None else size * count
+        0 if 0 in (size, count) else None if size is None or count is None else size * count
         for size, count in zip(whole, times, strict=True)
     )
 
@@ -342,12 +342,25 @@ _REVERSIBLE = (
 )
 
 
+def _reverse_v1_shape(c: ShapeContext) -> Shape:
+    whole, dims = c.shape("tensor"), c.with_rank("dims", 1)
+    assert dims is not None
+    if whole is None:
+        return None if dims[0] is None else (None,) * dims[0]
+    if dims[0] not in (None, len(whole)):
+        raise ValueError(
+            f"Shape must be rank {dims[0]} but is rank {len(whole)}: the tensor has shape {text(whole)}, and dims "
+            f"{dims[0]} elements"
+        )
+    return whole
+
+
 @op(
     "Reverse",
     inputs="tensor: T; dims: bool",
     outputs="output: T",
     attrs=f"T: {_REVERSIBLE}",
-    shape=unchanged,
+    shape=_reverse_v1_shape,
 )
 def reverse_v1_op(xp: Any, tensor: Any, dims: Any) -> Any:
     """The tensor reversed along the dimensions where dims is true; graphs of old producers have it.
@@ -433,8 +446,10 @@ def _reverse_sequence_shape(c: ShapeContext) -> Shape:
             raise ValueError(
                 f"{what} must be < input rank: {axis} vs. {len(whole)}, that of {text(whole)}"
             )
-    merge_sizes(whole[batch], lengths[0], f"{lengths[0]} seq_lengths for {whole[batch]} sequences")
-    return whole
+    count = merge_sizes(
+        whole[batch], lengths[0], f"{lengths[0]} seq_lengths for {whole[batch]} sequences"
+    )
+    return (*whole[:batch], count, *whole[batch + 1 :])
 
 
 @op(

@@ -19,8 +19,9 @@ from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.gathering import gather
+from headrace.ops.array.ranges import all_axes
 from headrace.ops.array.ranges import range as range_of
-from headrace.ops.array.shapes import all_axes, reshape
+from headrace.ops.array.shapes import reshape
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.ops.tables import make
 

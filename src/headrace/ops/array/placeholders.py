@@ -14,6 +14,7 @@ from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
 from headrace.base.traits import ALIASES, NEVER_FOLDED, PLACEHOLDER
+from headrace.graph.const_value import as_shape
 from headrace.graph.convert import convert
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, from_attr
@@ -110,15 +111,20 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
     """A SparseTensor that each run must be fed, with a SparseTensorValue or a triple.
 
-    shape: None for any, of any rank; a size that is None may be any.
+    shape: None for any, of any rank; a size that is None may be any.  Or a tensor: what it is if it is not fed.
     """
 
     def part(what: str) -> str | None:
         return None if name is None else f"{name}/{what}"
 
-    raw = None if shape is None else TensorShape(shape)._raw
+    given = shape if isinstance(shape, Tensor) else None
+    raw = (
+        None if shape is None else TensorShape(as_shape(given) if given is not None else shape)._raw
+    )
     rank = None if raw is None else len(raw)
-    if raw is None:
+    if given is not None:
+        dense_shape = placeholder_with_default(given, given.shape, part("shape"))
+    elif raw is None:
         dense_shape = placeholder(dtypes.int64, [None], part("shape"))
     else:
         sizes = np.array([-1 if size is None else size for size in raw], np.int64)
@@ -127,5 +133,5 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
     values = placeholder(dtype, [None], part("values"))
     indices = placeholder(dtypes.int64, [None, rank], part("indices"))
     made = SparseTensor(indices, values, dense_shape)
-    made._known = TensorShape(shape)
+    made._known = TensorShape(raw)
     return made

@@ -17,9 +17,11 @@ from headrace.base.shapes import Shape
 from headrace.base.traits import PER_RECORD
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
-from headrace.graph.registry import op
+from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops.array.constants import constant
+from headrace.ops.array.shapes import rank
 from headrace.ops.math.casting import cast
 from headrace.ops.tables import FLOATS
 
@@ -180,3 +182,11 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor
 
 
 lin_space = linspace
+
+
+def all_axes(tensor: Tensor) -> Tensor:
+    """0 .. rank-1 as a vector: a constant if the rank is known statically."""
+    if tensor.raw_shape is not None:
+        return constant(np.arange(len(tensor.raw_shape), dtype=np.int32), dtypes.int32)
+    made: Tensor = get("Range")(0, rank(tensor), 1, name="range")
+    return made

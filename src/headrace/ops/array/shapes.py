@@ -29,9 +29,19 @@ from headrace.ops._kernels.axes import checked_axis, static_axis
 from headrace.ops.array.constants import constant
 
 __all__ = [
-    "adjoint", "ensure_shape", "expand_dims", "invert_permutation", "matrix_transpose", "rank",
-    "reshape", "shape", "shape_n", "size", "squeeze", "transpose",
-]  # fmt: skip
+    "adjoint",
+    "ensure_shape",
+    "expand_dims",
+    "invert_permutation",
+    "matrix_transpose",
+    "rank",
+    "reshape",
+    "shape",
+    "shape_n",
+    "size",
+    "squeeze",
+    "transpose",
+]
 
 # -- asking -----------------------------------------------------------------------------------
 
@@ -588,11 +598,3 @@ def invert_permutation(xp: Any, x: Any) -> Any:
             raise errors.invalid_argument(f"{target} is duplicated in the input {x.tolist()}")
         out[target] = index
     return out
-
-
-def all_axes(tensor: Tensor) -> Tensor:
-    """0 .. rank-1 as a vector: a constant if the rank is known statically."""
-    if tensor.raw_shape is not None:
-        return constant(np.arange(len(tensor.raw_shape), dtype=np.int32), dtypes.int32)
-    made: Tensor = get("Range")(0, rank(tensor), 1, name="range")
-    return made

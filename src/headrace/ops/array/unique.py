@@ -23,8 +23,9 @@ from headrace.ops._kernels.axes import checked_axis, static_axis
 from headrace.ops.array.constants import zeros
 from headrace.ops.array.gathering import gather, scatter_nd
 from headrace.ops.array.packing import stack
+from headrace.ops.array.ranges import all_axes
 from headrace.ops.array.ranges import range as range_of
-from headrace.ops.array.shapes import all_axes, expand_dims, reshape, shape, size
+from headrace.ops.array.shapes import expand_dims, reshape, shape, size
 
 __all__ = ["setdiff1d", "top_k", "unique", "unique_with_counts"]
 
@@ -109,7 +110,7 @@ def unique_with_counts_op(xp: Any, x: Any, *, out_idx: DType) -> tuple[Any, ...]
 def _axis_shape(c: ShapeContext) -> list[Shape]:
     whole, axis = c.shape("x"), c.value("axis")
     c.with_rank("axis", 1)
-    y: Shape = None
+    y: Shape = None if whole is None else (None,) * len(whole)
     rows: Shape = (None,)
     if whole is not None and axis is not None:
         if axis.size > 1 or (not axis.size and len(whole) != 1):
@@ -117,7 +118,7 @@ def _axis_shape(c: ShapeContext) -> list[Shape]:
                 f"axis must have one element for x of rank {len(whole)}, not {axis.size}"
             )
         at = static_axis(int(axis[0]), len(whole)) if axis.size else 0
-        y, rows = (*whole[:at], None, *whole[at + 1 :]), (whole[at],)
+        rows = (whole[at],)
     return [y, rows, (None,)][: c.num_outputs]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape
-from headrace.base.traits import HANDLE, MAY_WAIT, NONE, STATEFUL, Traits
+from headrace.base.traits import HANDLE, MAY_WAIT, NONE, STATEFUL, UPDATES, Traits
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
@@ -121,10 +121,10 @@ def _set_global_step(xp: Any, handle: Any, new_global_step: Any) -> None:
     found.set_global_step(_scalar("new_global_step", new_global_step))
 
 
-def _apply_gradient(xp: Any, handle: Any, local_step: Any, gradient: Any) -> None:
+def _apply_gradient(ctx: KernelContext, handle: Any, local_step: Any, gradient: Any) -> None:
     """Add a gradient that was computed at local_step [].  Raises InvalidArgument (type, shape)."""
     found = _accumulator_of(handle, DenseAccumulator)
-    found.apply(gradient, _scalar("local_step", local_step))
+    found.apply(gradient, _scalar("local_step", local_step), ctx.step.owner)
 
 
 def _check_taken(found: Any, dtype: DType) -> None:
@@ -169,6 +169,7 @@ apply_gradient_op, resource_apply_gradient_op = _user(
     _apply_gradient,
     "; local_step: int64; gradient: dtype",
     attrs=_DTYPE,
+    traits={UPDATES},
 )
 take_gradient_op, resource_take_gradient_op = _user(
     "AccumulatorTakeGradient",
@@ -186,10 +187,11 @@ take_gradient_op, resource_take_gradient_op = _user(
     inputs="handle: Ref(string); local_step: int64; gradient_indices: int64; gradient_values: dtype; "
     "gradient_shape: int64",
     attrs=_DTYPE + "; has_known_shape: bool",
+    traits={UPDATES},
     differentiable=False,
 )
 def sparse_apply_gradient_op(
-    xp: Any,
+    ctx: KernelContext,
     handle: Any,
     local_step: Any,
     indices: Any,
@@ -205,7 +207,7 @@ def sparse_apply_gradient_op(
     """
     whole = tuple(shape.tolist()) if has_known_shape else None
     found = _accumulator_of(handle, SparseAccumulator)
-    found.apply(indices, values, whole, _scalar("local_step", local_step))
+    found.apply(indices, values, whole, _scalar("local_step", local_step), ctx.step.owner)
 
 
 @op(
@@ -250,6 +252,7 @@ class ConditionalAccumulatorBase:
 
     @property
     def dtype(self) -> DType:
+        """Of what is accumulated."""
         return self._dtype
 
     def num_accumulated(self, name: str | None = None) -> Tensor:

@@ -90,14 +90,17 @@ class QueueBase:
 
     @property
     def dtypes(self) -> list[types.DType]:
+        """Of the components of an element, in order."""
         return self._dtypes
 
     @property
     def shapes(self) -> list[TensorShape]:
+        """Of the components of an element, in order; unknown where none were given."""
         return self._shapes
 
     @property
     def names(self) -> list[str] | None:
+        """Of the components, if elements are dictionaries."""
         return self._names
 
     # -- in -----------------------------------------------------------------------------------

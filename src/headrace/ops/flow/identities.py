@@ -28,8 +28,9 @@ from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import name_scope
-from headrace.graph.registry import op
+from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, unchanged
+from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 
 __all__ = [
@@ -127,7 +128,7 @@ def _(op: Operation, *douts: Tensor) -> Any:
     traits={NEVER_FAILS, PER_RECORD, ALIASES, KEEPS_REFS},
     differentiable=False,
 )
-def stop_gradient(xp: Any, input: Any) -> Any:
+def stop_gradient_op(xp: Any, input: Any) -> Any:
     """The input itself; to gradients a constant.
 
     Source: TF 1.15 core/kernels/identity_op.cc
@@ -220,10 +221,23 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor
 
 
 def identity(input: Any, name: str | None = None) -> Any:
-    """A new tensor with the value of `input` (an IndexedSlices stays one)."""
+    """A new tensor with the value of `input`; of an IndexedSlices or a SparseTensor each part anew, without `name`."""
+    return _by_parts(identity_op, input, name)
+
+
+def stop_gradient(input: Any, name: str | None = None) -> Any:
+    """`input` itself; to gradients a constant.  Of an IndexedSlices or a SparseTensor each part."""
+    return _by_parts(stop_gradient_op, input, name)
+
+
+def _by_parts(spec: OpSpec, input: Any, name: str | None) -> Any:
     if isinstance(input, IndexedSlices):
-        return IndexedSlices(identity(input.values), identity(input.indices), input.dense_shape)
-    return identity_op(input, name=name)
+        sizes = input.dense_shape
+        values, indices = spec(input.values), spec(input.indices)
+        return IndexedSlices(values, indices, None if sizes is None else spec(sizes))
+    if isinstance(input, SparseTensor):
+        return SparseTensor(spec(input.indices), spec(input.values), spec(input.dense_shape))
+    return spec(input, name=name)
 
 
 def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
@@ -239,13 +253,15 @@ def with_dependencies(
     graph = scopes.get_default_graph()
     with (
         name_scope(name, "control_dependency", [output_tensor]) as scope,
-        graph.colocate_with(output_tensor),
+        graph.colocate_with(getattr(output_tensor, "handle", output_tensor)),
         graph.control_dependencies(list(dependencies)),
     ):
         if isinstance(output_tensor, IndexedSlices):
             values = identity_op(output_tensor.values, name=scope)
             return IndexedSlices(values, output_tensor.indices, output_tensor.dense_shape)
-        return identity_op(convert(output_tensor), name=scope)
+        tensor = convert(output_tensor)
+        kind = ref_identity_op if tensor._dtype._is_ref_dtype else identity_op
+        return kind(tensor, name=scope)
 
 
 def _flat_ops(inputs: Any) -> Iterable[builtins.tuple[Operation, str]]:
@@ -294,13 +310,21 @@ def _no_op_after(ops: list[Operation], device: str, name: str | None) -> Operati
 
 
 def tuple_(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
-    """`tensors` (None stays None), of which none is there before all are, and before `control_inputs`.
+    """`tensors`, operations among them (None stays None), of which none is there before all are, and before
+    `control_inputs`.
 
     Raises ValueError if there is no tensor, TypeError if a control input is neither operation nor tensor.
     """
-    present = [item for item in tensors if item is not None]
-    with name_scope(name, "tuple", [t for t in present if isinstance(t, Tensor)]):
-        gating = [item.op for item in present]
+    given = [item for item in tensors if isinstance(item, Tensor)]
+    with name_scope(name, "tuple", given):
+        tensors = [
+            item
+            if item is None or isinstance(item, Operation) or hasattr(item, "op")
+            else convert(item)
+            for item in tensors
+        ]
+        present = [item for item in tensors if item is not None]
+        gating = [item if isinstance(item, Operation) else item.op for item in present]
         for item in control_inputs or ():
             found = item if isinstance(item, Operation) else getattr(item, "op", None)
             if not isinstance(found, Operation):
@@ -311,7 +335,14 @@ def tuple_(tensors: Any, name: str | None = None, control_inputs: Any = None) ->
                 f"'tensors' must have at least one Tensor or operation: {tensors!r:.80}"
             )
         gate = group(*sorted(set(gating), key=lambda op: op.id))
-        return [None if item is None else with_dependencies([gate], item) for item in tensors]
+        return [
+            None
+            if item is None
+            else group(gate, item)
+            if isinstance(item, Operation)
+            else with_dependencies([gate], item)
+            for item in tensors
+        ]
 
 
 tuple = tuple_

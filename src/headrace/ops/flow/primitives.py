@@ -70,27 +70,46 @@ def _rows(prefix: str, ref: str) -> tuple[OpSpec, ...]:
     frame = "T: type; frame_name: string; is_constant: bool = false; parallel_iterations: int = 10"
     return (
         op(
-            f"{prefix}Switch", inputs=f"data: {value}; pred: bool",
-            outputs=f"output_false: {value}; output_true: {value}", attrs="T: type",
-            shape=_both_unchanged, traits={SWITCH, *traits, *uninitialized},
+            f"{prefix}Switch",
+            inputs=f"data: {value}; pred: bool",
+            outputs=f"output_false: {value}; output_true: {value}",
+            attrs="T: type",
+            shape=_both_unchanged,
+            traits={SWITCH, *traits, *uninitialized},
         )(_executor_only),
         op(
-            f"{prefix}Merge", inputs=f"inputs: N * {value}", outputs=f"output: {value}; value_index: int32",
-            attrs="T: type; N: int >= 1", shape=_merged, traits={MERGE, *traits},
+            f"{prefix}Merge",
+            inputs=f"inputs: N * {value}",
+            outputs=f"output: {value}; value_index: int32",
+            attrs="T: type; N: int >= 1",
+            shape=_merged,
+            traits={MERGE, *traits},
         )(_executor_only),
         op(
-            f"{prefix}Enter", inputs=f"data: {value}", outputs=f"output: {value}", attrs=frame,
-            shape=_entered, traits={ENTER, *traits},
+            f"{prefix}Enter",
+            inputs=f"data: {value}",
+            outputs=f"output: {value}",
+            attrs=frame,
+            shape=_entered,
+            traits={ENTER, *traits},
         )(_executor_only),
         op(
-            f"{prefix}Exit", inputs=f"data: {value}", outputs=f"output: {value}", attrs="T: type",
-            shape=unchanged, traits={EXIT, *traits},
+            f"{prefix}Exit",
+            inputs=f"data: {value}",
+            outputs=f"output: {value}",
+            attrs="T: type",
+            shape=unchanged,
+            traits={EXIT, *traits},
         )(_executor_only),
         op(
-            f"{prefix}NextIteration", inputs=f"data: {value}", outputs=f"output: {value}", attrs="T: type",
-            shape=unchanged, traits={NEXT_ITERATION, *traits},
+            f"{prefix}NextIteration",
+            inputs=f"data: {value}",
+            outputs=f"output: {value}",
+            attrs="T: type",
+            shape=unchanged,
+            traits={NEXT_ITERATION, *traits},
         )(_executor_only),
-    )  # fmt: skip
+    )
 
 
 switch_op, merge_op, enter_op, exit_op, next_iteration_op = _rows("", "")

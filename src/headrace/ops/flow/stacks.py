@@ -15,7 +15,7 @@ from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape
 from headrace.base.traits import ALIASES, NEVER_FOLDED, SNAPSHOTS, STATEFUL
-from headrace.graph.registry import op
+from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext, unknown
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.state.stacks import Stack
@@ -125,18 +125,28 @@ def stack_v1_op(ctx: KernelContext, *, elem_type: DType, stack_name: bytes) -> S
     return Stack(stack_name.decode() or ctx.node.name, elem_type, -1)
 
 
-for _name, _spec, _block in (
-    ("StackPush", stack_push_op, {
-        "inputs": "; elem: T", "outputs": "output: T", "attrs": "T: type; swap_memory: bool = false",
-        "traits": {ALIASES, SNAPSHOTS}, "shape": _pushed,
-    }),
-    ("StackPop", stack_pop_op, {
-        "outputs": "elem: elem_type", "attrs": "elem_type: type", "traits": {ALIASES}, "shape": unknown,
-    }),
-    ("StackClose", stack_close_op, {}),
-):  # fmt: skip
-    _more: dict[str, Any] = {**_block}
-    _inputs = "handle: Ref(string)" + _more.pop("inputs", "")
-    assert _spec.kernel is not None
-    _more["traits"] = {NEVER_FOLDED, *_more.get("traits", ())}
-    op(_name, inputs=_inputs, differentiable=False, **_more)(_spec.kernel)
+def _first_generation(name: str, of: OpSpec, inputs: str = "", **block: Any) -> None:
+    """Register op `name` with the kernel of the second generation's `of`; inputs: behind the handle."""
+    assert of.kernel is not None
+    block["traits"] = {NEVER_FOLDED, *block.get("traits", ())}
+    op(name, inputs=f"handle: Ref(string){inputs}", differentiable=False, **block)(of.kernel)
+
+
+_first_generation(
+    "StackPush",
+    stack_push_op,
+    "; elem: T",
+    outputs="output: T",
+    attrs="T: type; swap_memory: bool = false",
+    traits={ALIASES, SNAPSHOTS},
+    shape=_pushed,
+)
+_first_generation(
+    "StackPop",
+    stack_pop_op,
+    outputs="elem: elem_type",
+    attrs="elem_type: type",
+    traits={ALIASES},
+    shape=unknown,
+)
+_first_generation("StackClose", stack_close_op)

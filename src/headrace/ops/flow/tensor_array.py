@@ -115,6 +115,7 @@ class TensorArray:
 
     @property
     def dtype(self) -> DType:
+        """Of the elements."""
         return self._dtype
 
     @property
@@ -129,6 +130,7 @@ class TensorArray:
 
     @property
     def dynamic_size(self) -> bool:
+        """Whether a write beyond its end makes it larger."""
         return self._dynamic_size
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Images in a graph: decode PNG, JPEG, GIF and BMP, encode PNG and JPEG; through Pillow, an extra.
+"""Images in a graph: decode PNG, JPEG, GIF and BMP, encode PNG and JPEG; through Pillow.
 
 Called by: programs.  Threads: kernels run in any step's thread.
 Source: TF 1.15 core/ops/image_ops.cc, core/kernels/{decode_image,encode_jpeg,encode_png}_op.cc,
@@ -135,14 +135,20 @@ def decode_png_op(xp: Any, contents: Array, *, channels: int, dtype: DType) -> A
 def decode_png(
     contents: Any, channels: int = 0, dtype: Any = dtypes.uint8, name: str | None = None
 ) -> Tensor:
-    """The image in a PNG, string []: [height, width, channels].  channels: 0 (as in the file), 1, 3 or 4.
-
-    Running it needs the package Pillow: the extra `headrace[images]`.
-    """
+    """The image in a PNG, string []: [height, width, channels].  channels: 0 (as in the file), 1, 3 or 4."""
     made: Tensor = decode_png_op(
         contents, channels=channels, dtype=dtypes.as_dtype(dtype), name=name
     )
     return made
+
+
+def _checked_jpeg(ratio: int, dct_method: bytes) -> None:
+    if ratio not in (1, 2, 4, 8):
+        raise errors.invalid_argument(f"ratio must be 1, 2, 4, or 8, got {ratio}")
+    if dct_method not in (b"", b"INTEGER_FAST", b"INTEGER_ACCURATE"):
+        raise errors.invalid_argument(
+            f"dct_method must be one of '', 'INTEGER_FAST' and 'INTEGER_ACCURATE', and is {dct_method!r}"
+        )
 
 
 @op(
@@ -154,12 +160,17 @@ def decode_png(
     differentiable=False,
 )
 def decode_jpeg_op(
-    xp: Any, contents: Array, *, channels: int, ratio: int, try_recover_truncated: bool
+    xp: Any,
+    contents: Array,
+    *,
+    channels: int,
+    ratio: int,
+    try_recover_truncated: bool,
+    dct_method: bytes,
 ) -> Array:
     """contents []; image [height, width, channels].  Raises InvalidArgument, Unimplemented."""
     _checked_channels(channels, (0, 1, 3, 4))
-    if ratio not in (1, 2, 4, 8):
-        raise errors.invalid_argument(f"ratio must be 1, 2, 4, or 8, got {ratio}")
+    _checked_jpeg(ratio, dct_method)
     content = _content(contents)
     return _still(
         _any_image(content, channels, dtypes.uint8, ratio=ratio, truncated=try_recover_truncated)
@@ -179,7 +190,7 @@ def decode_jpeg(
     """The image in a JPEG, string []: uint8 [height, width, channels], `ratio` times smaller.
 
     Decoded with the accurate DCT, whatever `dct_method` says, and as libjpeg does upscaling by default: values may
-    differ by a few units from TensorFlow's.  Running it needs the extra `headrace[images]`.
+    differ by a few units from TensorFlow's.
     """
     made: Tensor = decode_jpeg_op(
         contents,
@@ -222,6 +233,7 @@ def decode_and_crop_jpeg_op(
     channels: int,
     ratio: int,
     try_recover_truncated: bool,
+    dct_method: bytes,
 ) -> Array:
     """crop_window [4]: y, x, height, width.  Raises InvalidArgument, Unimplemented."""
     if crop_window.shape != (4,):
@@ -229,6 +241,7 @@ def decode_and_crop_jpeg_op(
             f"crop_size must have four elements {text(crop_window.shape)}: y, x, height and width"
         )
     _checked_channels(channels, (0, 1, 3))
+    _checked_jpeg(ratio, dct_method)
     pixels = images.decode_jpeg(_content(contents), channels, ratio, try_recover_truncated)
     y, x, height, width = (int(each) for each in crop_window)
     if (
@@ -286,7 +299,7 @@ def _gif_shape(c: ShapeContext) -> Shape:
 def decode_gif(xp: Any, contents: Array) -> Array:
     """The frames of a GIF, string []: uint8 [frames, height, width, 3].
 
-    Raises InvalidArgument, Unimplemented (without the extra `headrace[images]`).
+    Raises InvalidArgument, Unimplemented (without Pillow).
     """
     pixels = _any_image(_content(contents), 3, dtypes.uint8)
     return pixels if pixels.ndim == 4 else pixels[None]
@@ -427,7 +440,7 @@ def encode_png_op(xp: Any, image: Array, *, compression: int) -> Array:
 def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Tensor:
     """A PNG, string [], of uint8 [height, width, 1 to 4], or uint16 of one channel.
 
-    compression: 0 to 9, -1 for zlib's own.  Running it needs the extra `headrace[images]`.
+    compression: 0 to 9, -1 for zlib's own.
     """
     made: Tensor = encode_png_op(image, compression=compression, name=name)
     return made
@@ -505,7 +518,7 @@ def encode_jpeg(
     xmp_metadata: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """A JPEG, string [], of uint8 [height, width, 1 or 3].  Running it needs the extra `headrace[images]`."""
+    """A JPEG, string [], of uint8 [height, width, 1 or 3]."""
     made: Tensor = encode_jpeg_op(
         image,
         format=format,
@@ -520,3 +533,30 @@ def encode_jpeg(
         name=name,
     )
     return made
+
+
+def _quality_shape(c: ShapeContext) -> Shape:
+    c.with_rank("images", 3)
+    c.with_rank("quality", 0)
+    return ()
+
+
+@op(
+    "EncodeJpegVariableQuality",
+    inputs="images: uint8; quality: int32",
+    outputs="contents: string",
+    shape=_quality_shape,
+)
+def encode_jpeg_variable_quality_op(xp: Any, images_: Array, quality: Array) -> Array:
+    """images [height, width, 1 or 3], quality [] from 0 to 100; contents [].  Raises InvalidArgument, Unimplemented."""
+    if quality.ndim:
+        raise errors.invalid_argument(f"quality must be scalar: {text(quality.shape)}")
+    if images_.ndim != 3 or not images_.size or images_.shape[2] not in (1, 3):
+        raise errors.invalid_argument(
+            f"image must be 3-dimensional{text(images_.shape)}, and have some pixels, of 1 or 3 channels"
+        )
+    if not 0 <= quality <= 100:
+        raise errors.invalid_argument(f"quality must be in [0,100], got {int(quality)}")
+    out = np.empty((), object)
+    out[()] = images.encode_jpeg(images_, int(quality), False, False, True, (300, 300), b"")
+    return out

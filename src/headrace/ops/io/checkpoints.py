@@ -24,8 +24,10 @@ from headrace.codec.slice_specs import SliceSpec, parsed
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops._kernels.file_globs import matches
+from headrace.ops.state.resources import variable_behind
 from headrace.run.exec.kernel import KernelContext
-from headrace.run.state.variable import Lease, State, lease_all, release
+from headrace.run.state.unread import Unread
+from headrace.run.state.variable import Lease, ResourceVariable, State, lease_all, release
 
 if TYPE_CHECKING:
     from headrace.run.checkpoints.reading import Checkpoint
@@ -93,13 +95,22 @@ def _save_shape(names: str, specs: str, tensors: str) -> Any:
     return shape
 
 
-def _values(tensors: Sequence[Any]) -> list[Any]:
-    """What is to be saved, all of one moment: arrays, and leases of variables."""
+def _values(tensors: Sequence[Any], types: Sequence[DType]) -> list[Any]:
+    """What is to be saved, all of one moment: arrays, and leases of variables, also of those behind handles."""
+    for value, dtype in zip(tensors, types, strict=True):
+        if isinstance(value, ResourceVariable):
+            variable_behind(value, dtype)
     return lease_all(tensors)
 
 
 def _array(value: Any) -> Array:
     return value.array if isinstance(value, Lease) else np.asarray(value)
+
+
+def _nbytes(values: Sequence[Any]) -> int:
+    """Of the numbers among them, in a file."""
+    arrays = map(_array, values)
+    return sum(array.nbytes for array in arrays if not array.dtype.hasobject)
 
 
 def _spec_for(spec: str, array: Array) -> SliceSpec | None:
@@ -140,9 +151,9 @@ def save_v2(
     path = _name_in(prefix, "prefix")
     names = _texts(tensor_names, "tensor_names", len(dtypes))
     specs = _texts(shape_and_slices, "shape_and_slices", len(dtypes))
-    values = _values(tensors)
+    values = _values(tensors, dtypes)
     try:
-        with Bundle(path, ctx.runtime.files) as bundle:
+        with Bundle(path, ctx.runtime.files, _nbytes(values)) as bundle:
             for at, (name, spec, dtype) in enumerate(zip(names, specs, dtypes, strict=True)):
                 array = _array(values[at])
                 part = _spec_for(spec, array)
@@ -170,7 +181,7 @@ def _save_v1(
     from headrace.run.checkpoints.writing import write_file
 
     path = _name_in(filename, "filename")
-    values = _values(tensors)
+    values = _values(tensors, types)
     try:
         parts = []
         for name, spec, value, dtype in zip(names, specs, values, types, strict=True):
@@ -270,13 +281,28 @@ def restore_v2(
     shape_and_slices: Any,
     *,
     dtypes: Sequence[DType],
-) -> list[Array]:
+) -> list[Any]:
     """Tensors, or parts of tensors, of the checkpoint `prefix`; also of one of format V1.
 
     prefix []; tensor_names, shape_and_slices [n]; n tensors.  All are read, and their checksums looked at, before any
     is given.  Raises NotFound (no such checkpoint, all tensors that it lacks), InvalidArgument (another type or shape),
     DataLoss, PermissionDenied and other errors of files, and what ends the step meanwhile.
     """
+    return _restored(
+        ctx, prefix, tensor_names, shape_and_slices, dtypes=dtypes, unread=[False] * len(dtypes)
+    )
+
+
+@restore_v2.unread
+def _restored(
+    ctx: KernelContext,
+    prefix: Any,
+    tensor_names: Any,
+    shape_and_slices: Any,
+    *,
+    dtypes: Sequence[DType],
+    unread: Sequence[bool],
+) -> list[Array | Unread]:
     from headrace.run.checkpoints.reading import Checkpoint
 
     path = _name_in(prefix, "prefix")
@@ -284,10 +310,8 @@ def restore_v2(
     specs = [parsed(spec) for spec in _texts(shape_and_slices, "shape_and_slices", len(dtypes))]
     with Checkpoint(path, ctx.runtime.files, _matching) as checkpoint:
         _check_all(checkpoint, names, specs, dtypes)
-        return [
-            checkpoint.tensor(name) if part is None else checkpoint.part(name, part.extents)
-            for name, part in zip(names, specs, strict=True)
-        ]
+        parts = [None if part is None else part.extents for part in specs]
+        return checkpoint.values(list(zip(names, parts, strict=True)), unread)
 
 
 def _matching(pattern: bytes, files: Any) -> list[bytes]:

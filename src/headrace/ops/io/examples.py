@@ -149,6 +149,16 @@ def _list_specs(
     ]
 
 
+def _fits(**lists: int) -> None:
+    """Raises ValueError unless the lists, of which these are the lengths, are as long as the first."""
+    (first, count), *others = lists.items()
+    for name, other in others:
+        if other != count:
+            raise ValueError(
+                f"len({first}) != len({name}): there are {count} and {other}, and each feature needs one of both"
+            )
+
+
 def _sparse_shapes(count: int, rank: int | None) -> list[Shape]:
     return [(None, rank)] * count + [(None,)] * count + [(rank,)] * count
 
@@ -177,6 +187,13 @@ def _known_defaults(c: ShapeContext, shapes: Sequence[TensorShape]) -> None:
 def _example_shapes(c: ShapeContext, sparse: int, serialized: Shape) -> list[Shape]:
     rank = None if serialized is None else len(serialized) + 1
     dense_shapes = c.attr("dense_shapes")
+    _fits(sparse_keys=sparse, sparse_types=len(c.attr("sparse_types")))
+    if "dense_keys" in c.op.attrs:  # of the other ops the numbers are attrs, or known to the step
+        _fits(num_sparse=sparse, sparse_keys=len(c.attr("sparse_keys")))
+        dense: int = len(c.attr("dense_keys"))
+    else:
+        dense = c.op.attrs.get("Ndense", len(c.attr("Tdense")))
+    _fits(dense_keys=dense, dense_types=len(c.attr("Tdense")), dense_shapes=len(dense_shapes))
     _known_defaults(c, dense_shapes)
     return _sparse_shapes(sparse, rank) + [_dense_shape(serialized, s) for s in dense_shapes]
 
@@ -331,10 +348,36 @@ _COUNTS = (
 )
 
 
+def _sequences_fit(c: ShapeContext) -> None:
+    """As `_fits`; of how many keys there are only the step knows in the second version, where they are inputs."""
+    sizes = {
+        name: len(value) for name, value in c.op.attrs.items() if isinstance(value, (list, tuple))
+    }
+    counts = c.op.attrs.get
+    for where, dense_types in (
+        ("context", "Tcontext_dense"),
+        ("feature_list", "feature_list_dense_types"),
+    ):
+        _fits(
+            **{
+                f"{where}_sparse_keys": counts(f"N{where}_sparse", 0),
+                f"{where}_sparse_types": sizes[f"{where}_sparse_types"],
+            }
+        )
+        _fits(
+            **{
+                f"{where}_dense_keys": counts(f"N{where}_dense", sizes[dense_types]),
+                f"{where}_dense_types": sizes[dense_types],
+                f"{where}_dense_shapes": sizes[f"{where}_dense_shapes"],
+            }
+        )
+
+
 def _sequence_shapes(
     c: ShapeContext, serialized: Shape, lengths: bool, ragged: int = 0
 ) -> list[Shape]:
     context, lists = c.attr("context_dense_shapes"), c.attr("feature_list_dense_shapes")
+    _sequences_fit(c)
     _full(c, context, "context_dense_shapes")
     _full(c, lists, "feature_list_dense_shapes")
     rank = None if serialized is None else len(serialized) + 1

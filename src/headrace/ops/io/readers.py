@@ -9,7 +9,7 @@ Source: TF 1.15 core/ops/io_ops.cc, python/ops/io_ops.py; behaviour in run.reade
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -343,20 +343,6 @@ def origin_of(resources: ResourceManager, record: bytes) -> str:
 # -- as the author holds them -----------------------------------------------------------------
 
 
-class ReadResult(NamedTuple):
-    """A record: string [] each."""
-
-    key: Tensor
-    value: Tensor
-
-
-class ReadUpToResult(NamedTuple):
-    """Records: string [n] each."""
-
-    keys: Tensor
-    values: Tensor
-
-
 class ReaderBase:
     """A reader behind a handle; the subclasses make one."""
 
@@ -371,21 +357,20 @@ class ReaderBase:
 
     @property
     def supports_serialize(self) -> bool:
+        """Whether its state can be taken and given back."""
         return self._supports_serialize
 
-    def read(self, queue: Any, name: str | None = None) -> ReadResult:
-        """The next record.  `queue`: a queue of file names, or its handle.
+    def read(self, queue: Any, name: str | None = None) -> Any:
+        """The next record, `key` and `value`: string [] each.  `queue`: a queue of file names, or its handle.
 
         Running it blocks while the reader needs a file and the queue is empty; OutOfRangeError when
         that is closed.
         """
-        return ReadResult(*self._call("ReaderRead", _handle_of(queue), name=name))
+        return self._call("ReaderRead", _handle_of(queue), name=name)
 
-    def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> ReadUpToResult:
-        """Up to `num_records` records of one file; it blocks as `read` does."""
-        return ReadUpToResult(
-            *self._call("ReaderReadUpTo", _handle_of(queue), num_records, name=name)
-        )
+    def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> Any:
+        """Up to `num_records` records of one file, `keys` and `values`: string [n] each; it blocks as `read` does."""
+        return self._call("ReaderReadUpTo", _handle_of(queue), num_records, name=name)
 
     def num_records_produced(self, name: str | None = None) -> Tensor:
         """int64 []."""

@@ -30,12 +30,10 @@ from headrace.ops.io.summary_ops import (
 )
 
 __all__ = [
-    "all_v2_summary_ops",
     "audio",
     "get_summary_description",
     "histogram",
     "image",
-    "initialize",
     "merge",
     "merge_all",
     "scalar",
@@ -60,7 +58,7 @@ def _clean(name: str) -> str:
 
 
 @contextmanager
-def _scope(
+def summary_scope(
     name: str, family: str | None, default: str | None = None, values: Any = None
 ) -> Iterator[tuple[str, str]]:
     """(tag, scope) of a summary."""
@@ -84,7 +82,7 @@ def scalar(name: str, tensor: Any, collections: Any = None, family: str | None =
     tensor: [], real.  collections: where the summary is noted, the graph's summaries by default.  family: goes before
     the tag; TensorBoard groups by it.  Gives a string [], a serialized Summary.  Raises TypeError, ValueError.
     """
-    with _scope(name, family, values=[tensor]) as (tag, scope):
+    with summary_scope(name, family, values=[tensor]) as (tag, scope):
         return _collected(scalar_summary(tag, tensor, name=scope), collections)
 
 
@@ -93,7 +91,7 @@ def histogram(name: str, values: Any, collections: Any = None, family: str | Non
 
     values: [...], real; a step fails if one is not finite.  The rest as `scalar`.
     """
-    with _scope(name, family, "HistogramSummary", [values]) as (tag, scope):
+    with summary_scope(name, family, "HistogramSummary", [values]) as (tag, scope):
         return _collected(histogram_summary(tag, values, name=scope), collections)
 
 
@@ -109,7 +107,7 @@ def image(
     tensor: [batch, height, width, 1 (gray), 3 (RGB) or 4 (RGBA)]; uint8, or floats, which are scaled for each image:
     the brightest is 255, or 0 is 128 if any is negative.  max_outputs: how many of the batch.  The rest as `scalar`.
     """
-    with _scope(name, family, values=[tensor]) as (tag, scope):
+    with summary_scope(name, family, values=[tensor]) as (tag, scope):
         made = image_summary(tag, tensor, max_images=max_outputs, name=scope)
         return _collected(made, collections)
 
@@ -127,7 +125,7 @@ def audio(
     tensor: [batch, frames, channels] or [batch, frames], float32 in [-1, 1].  sample_rate: in Hz, [] float32.
     max_outputs: how many of the batch.  The rest as `scalar`.
     """
-    with _scope(name, family, values=[tensor]) as (tag, scope):
+    with summary_scope(name, family, values=[tensor]) as (tag, scope):
         rate = convert_to_tensor(sample_rate, dtype=dtypes.float32, name="sample_rate")
         made = audio_summary(tag, tensor, rate, max_outputs=max_outputs, name=scope)
         return _collected(made, collections)
@@ -155,7 +153,7 @@ def tensor_summary(
     if display_name is not None:
         metadata.display_name = display_name
     content = metadata.SerializeToString()
-    with _scope(name, family, values=[tensor]) as (tag, scope):
+    with summary_scope(name, family, values=[tensor]) as (tag, scope):
         made = tensor_summary_v2(tag, tensor, content, name=scope)
         return _collected(made, collections)
 
@@ -216,19 +214,6 @@ def get_summary_description(node_def: pb.NodeDef) -> pb.SummaryDescription:
     found = pb.SummaryDescription()
     json_format.Parse(node_def.attr["description"].s.decode(), found)
     return found
-
-
-def all_v2_summary_ops() -> list[Any]:
-    """[]: summaries that write from within the graph (tf.contrib.summary) are not offered, so there is none."""
-    return []
-
-
-def initialize(graph: Any = None, session: Any = None) -> None:
-    """Raises RuntimeError: there is no writer within the graph; tf.summary.FileWriter writes what steps return."""
-    raise RuntimeError(
-        "No default tf.contrib.summary.SummaryWriter found: tf.contrib.summary is not offered. Fetch the summaries "
-        "(tf.summary.merge_all()) and hand them to tf.summary.FileWriter(logdir).add_summary(summary, global_step)"
-    )
 
 
 def add_scalar(name: str, value: Any) -> Tensor:

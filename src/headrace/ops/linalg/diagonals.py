@@ -163,12 +163,19 @@ def matrix_diag_part_v2_op(xp: Any, input: Any, k: Any, padding_value: Any) -> A
     return _part(input, k, padding_value, b"LEFT_LEFT")
 
 
+def shortest(rows: int | None, columns: int | None) -> int | None:
+    """The length of a matrix's main diagonal, as far as it is known."""
+    if 0 in (rows, columns):
+        return 0
+    return None if rows is None or columns is None else min(rows, columns)
+
+
 def _main_part_shape(c: ShapeContext) -> Shape:
     whole = c.with_rank_at_least("input", 2)
     if whole is None:
         return None
     rows, cols = whole[-2:]
-    return (*whole[:-2], None if rows is None or cols is None else min(rows, cols))
+    return (*whole[:-2], shortest(rows, cols))
 
 
 @op(
@@ -306,9 +313,18 @@ def matrix_diag_v1_op(xp: Any, diagonal: Any) -> Any:
 
 
 def _set_shape(c: ShapeContext) -> Shape:
-    whole = c.with_rank_at_least("input", 2)
+    whole, limits = c.with_rank_at_least("input", 2), (0, 0)
+    stored = c.with_rank_at_least("diagonal", 1)
     if len(c.op.inputs) == 3:
-        _static_limits(c)
+        limits = _static_limits(c) or (0, 1)
+        if limits[0] != limits[1] and c.value("k") is not None:
+            stored = c.with_rank_at_least("diagonal", 2)
+        if c.value("k") is None:
+            return whole
+    if whole is None and stored is not None:
+        return (*stored[: -1 if limits[0] == limits[1] else -2], None, None)
+    if whole is not None and stored is not None and limits[0] == limits[1]:
+        c.with_rank("diagonal", len(whole) - 1)
     return whole
 
 

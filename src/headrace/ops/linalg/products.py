@@ -24,7 +24,7 @@ from headrace.graph.names import name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
-from headrace.ops.array.shapes import shape
+from headrace.ops.array.shapes import shape, transpose
 from headrace.ops.linalg.diagonals import matrix_diag_part
 from headrace.ops.math.broadcasting import broadcast_gradient_args
 from headrace.ops.math.casting import cast, conj
@@ -269,10 +269,10 @@ def _(op: Operation, dout: Any) -> tuple[Any, Any]:
 
     def times(into: Tensor) -> Any:
         def multiply(x: Any, y: Any, flip_x: bool, flip_y: bool) -> Any:
-            made = sparse_matmul(
-                x, y, transpose_a=flip_x, transpose_b=flip_y,
-                a_is_sparse=zeros.get(id(x), False), b_is_sparse=zeros.get(id(y), False),
-            )  # fmt: skip
+            product = matmul if x.dtype.base_dtype is y.dtype.base_dtype else sparse_matmul
+            few_x, few_y = zeros.get(id(x), False), zeros.get(id(y), False)
+            y = transpose(y) if flip_y else y
+            made = product(x, y, transpose_a=flip_x, a_is_sparse=few_x, b_is_sparse=few_y)
             return cast(made, into.dtype.base_dtype)
 
         return multiply
@@ -285,6 +285,8 @@ def _(op: Operation, dout: Any) -> tuple[Any, Any]:
 
 def _batch_shape(c: ShapeContext) -> Shape:
     x, y = c.with_rank_at_least("x", 2), c.with_rank_at_least("y", 2)
+    if c.op.type == "BatchMatMul" and (known := x or y):  # batches are equal
+        x, y = x or (*known[:-2], None, None), y or (*known[:-2], None, None)
     if x is None or y is None:
         return None
     rows, inner_x = x[:-3:-1] if c.attr("adj_x") else x[-2:]
@@ -292,8 +294,7 @@ def _batch_shape(c: ShapeContext) -> Shape:
     if inner_x is not None and inner_y is not None and inner_x != inner_y:
         raise ValueError(_disagreement(x, y, inner_x, inner_y))
     combine = shape_rules.merge if c.op.type == "BatchMatMul" else shape_rules.broadcast
-    batch = combine(x[:-2], y[:-2])
-    return None if batch is None else (*batch, rows, columns)
+    return (*(combine(x[:-2], y[:-2]) or ()), rows, columns)
 
 
 def _incompatible(a: Any, b: Any, inner_a: int, inner_b: int) -> errors.OpError:
@@ -482,16 +483,15 @@ def matmul(
         made: Tensor
         a, flip_a = _as_transpose(a, transpose_a, adjoint_a)
         b, flip_b = _as_transpose(b, transpose_b, adjoint_b)
+        flips = {"transpose_a": flip_a, "transpose_b": flip_b}
         if (a_is_sparse or b_is_sparse) and {
             a.dtype.base_dtype,
             b.dtype.base_dtype,
         } <= _SPARSE_TYPES:
-            made = sparse_matmul(
-                a, b, transpose_a=flip_a, transpose_b=flip_b, a_is_sparse=a_is_sparse,
-                b_is_sparse=b_is_sparse, name=scope,
-            )  # fmt: skip
+            sparse = {"a_is_sparse": a_is_sparse, "b_is_sparse": b_is_sparse}
+            made = sparse_matmul(a, b, **flips, **sparse, name=scope)
             return made
-        made = matmul_op(a, b, transpose_a=flip_a, transpose_b=flip_b, name=scope)
+        made = matmul_op(a, b, **flips, name=scope)
         return made
 
 

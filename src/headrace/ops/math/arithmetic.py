@@ -1,4 +1,4 @@
-"""Arithmetic on two tensors and the simplest of one: + - * / // % **, min and max.
+"""Arithmetic on two tensors: + - * / // % **, min and max; and -x.
 
 Kernels are the array namespace's own functions wherever TensorFlow's results are theirs; integer
 division checks its divisor.  The Tensor operators that these stand behind are in `operators`.
@@ -13,12 +13,20 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes, errors
-from headrace.base.traits import AGGREGATE, COMMUTATIVE, ELEMENTWISE, LIGHT, NEVER_FAILS, PER_RECORD
+from headrace.base.traits import (
+    AGGREGATE,
+    COMMUTATIVE,
+    ELEMENTWISE,
+    LIGHT,
+    NEVER_FAILS,
+    OF_SPARSE,
+    PER_RECORD,
+)
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.registry import op
-from headrace.graph.shape_fns import broadcast, unchanged
+from headrace.graph.shape_fns import broadcast
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.constants import constant, ones_like, zeros_like
 from headrace.ops.math.broadcasting import equal_and_known, unbroadcast
@@ -35,11 +43,27 @@ from headrace.ops.tables import (
 )
 
 __all__ = [
-    "abs", "add", "div", "div_no_nan", "divide", "floor_div", "floordiv",
-    "floormod", "maximum", "minimum", "mod", "multiply", "multiply_no_nan", "negative", "pow",
-    "realdiv", "sign", "square", "squared_difference", "subtract", "truediv", "truncatediv",
+    "add",
+    "div",
+    "div_no_nan",
+    "divide",
+    "floor_div",
+    "floordiv",
+    "floormod",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "multiply_no_nan",
+    "negative",
+    "pow",
+    "realdiv",
+    "squared_difference",
+    "subtract",
+    "truediv",
+    "truncatediv",
     "truncatemod",
-]  # fmt: skip
+]
 
 _PLAIN = {NEVER_FAILS, PER_RECORD, LIGHT}
 _XY = "x: T; y: T"
@@ -192,9 +216,13 @@ def _quotient_gradient(op: Operation, dout: Any, divide: Any) -> tuple[Any, Any]
 
 
 @op(
-    "RealDiv", inputs=_XY, outputs="z: T", attrs=type_attr(ARITHMETIC), shape=broadcast,
+    "RealDiv",
+    inputs=_XY,
+    outputs="z: T",
+    attrs=type_attr(ARITHMETIC),
+    shape=broadcast,
     traits={*_PLAIN, ELEMENTWISE},
-)  # fmt: skip
+)
 def realdiv(xp: Any, x: Any, y: Any) -> Any:
     """x / y of floats and complex numbers.
 
@@ -364,10 +392,9 @@ def div_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 # What integers are divided as; None: as they are.
 _TRUE_DIVISION = {
-    dtypes.uint8: dtypes.float32, dtypes.int8: dtypes.float32, dtypes.uint16: dtypes.float32,
-    dtypes.int16: dtypes.float32, dtypes.int32: dtypes.float64, dtypes.int64: dtypes.float64,
-    dtypes.uint32: dtypes.float64, dtypes.uint64: dtypes.float64,
-}  # fmt: skip
+    **dict.fromkeys((dtypes.uint8, dtypes.int8, dtypes.uint16, dtypes.int16), dtypes.float32),
+    **dict.fromkeys((dtypes.uint32, dtypes.int32, dtypes.uint64, dtypes.int64), dtypes.float64),
+}
 
 
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -471,13 +498,19 @@ def _extreme_gradient(op: Operation, dout: Any, comparison: str) -> tuple[Any, A
 
 
 maximum = binary(
-    "Maximum", "maximum", "realnumbertype",
-    lambda op, dout: _extreme_gradient(op, dout, "GreaterEqual"), traits=_PLAIN,
-)  # fmt: skip
+    "Maximum",
+    "maximum",
+    "realnumbertype",
+    lambda op, dout: _extreme_gradient(op, dout, "GreaterEqual"),
+    traits=_PLAIN,
+)
 minimum = binary(
-    "Minimum", "minimum", "realnumbertype",
-    lambda op, dout: _extreme_gradient(op, dout, "LessEqual"), traits=_PLAIN,
-)  # fmt: skip
+    "Minimum",
+    "minimum",
+    "realnumbertype",
+    lambda op, dout: _extreme_gradient(op, dout, "LessEqual"),
+    traits=_PLAIN,
+)
 
 
 @op(
@@ -511,84 +544,10 @@ def _(op: Operation, dout: Any) -> tuple[Any, Any]:
 
 # -- one tensor -------------------------------------------------------------------------------
 
-neg = unary("Neg", "negative", SIGNED, lambda op, dout: make.Neg(dout), traits=_PLAIN)
+neg = unary("Neg", "negative", SIGNED, lambda op, dout: make.Neg(dout), traits=_PLAIN | {OF_SPARSE})
 
 
 def negative(x: Any, name: str | None = None) -> Tensor:
     """-x."""
     made: Tensor = neg(x, name=name)
     return made
-
-
-abs_op = unary(
-    "Abs", "abs", f"{FLOATS}, int8, int16, int32, int64",
-    lambda op, dout: mul(dout, make.Sign(op.inputs[0]), name="mul"), traits={PER_RECORD},
-)  # fmt: skip
-
-
-@op(
-    "ComplexAbs",
-    inputs="x: T",
-    outputs="y: Tout",
-    attrs="T: {complex64, complex128} = complex64; Tout: {float, double} = float",
-    shape=unchanged,
-)
-def complex_abs(xp: Any, x: Any, *, Tout: dtypes.DType) -> Any:
-    """The modulus.
-
-    Source: TF 1.15 core/kernels/cwise_op_abs.cc
-    """
-    return xp.abs(x).astype(Tout.np, copy=False)
-
-
-@complex_abs.gradient
-def _(op: Operation, dout: Any) -> Tensor:
-    z, modulus = op.inputs[0], op.outputs[0]
-    kind = z.dtype.base_dtype
-    scaled = mul(make.Complex(dout, zeros_like(dout), Tout=kind), z, name="mul")
-    return div_no_nan(scaled, make.Complex(modulus, zeros_like(modulus), Tout=kind))
-
-
-def abs(x: Any, name: str | None = None) -> Tensor:
-    """The absolute value, of complex numbers the modulus."""
-    with name_scope(name, "Abs", [x]) as scope:
-        x = convert(x, name="x")
-        made: Tensor
-        if x.dtype.is_complex:
-            made = complex_abs(x, Tout=x.dtype.real_dtype, name=scope)
-        else:
-            made = abs_op(x, name=scope)
-        return made
-
-
-sign_op = unary(
-    "Sign", "sign", SIGNED, lambda op, dout: zeros_like(op.inputs[0]), traits={PER_RECORD}
-)
-
-
-def sign(x: Any, name: str | None = None) -> Tensor:
-    """-1, 0 or 1; of a complex number x / |x|, and 0 for 0; NaN for NaN."""
-    x = convert(x)
-    made: Tensor
-    if x.dtype.is_complex:
-        modulus = cast(complex_abs(x, Tout=x.dtype.real_dtype), x.dtype.base_dtype)
-        made = div_no_nan_op(x, modulus, name=name)
-    else:
-        made = sign_op(x, name=name)
-    return made
-
-
-def _square_gradient(op: Operation, dout: Any) -> Tensor:
-    x = op.inputs[0]
-    with control_dependencies([dout]):
-        x = conj(x)
-        two = constant(2, x.dtype.base_dtype)
-        made: Tensor = mul(dout, mul(x, two))
-        return made
-
-
-square = unary(
-    "Square", "square",
-    f"{FLOATS}, int8, int16, int32, int64, uint8, uint16, uint32, uint64, complex64, complex128",
-    _square_gradient, traits=_PLAIN,
-)  # fmt: skip

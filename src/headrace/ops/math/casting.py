@@ -20,6 +20,7 @@ from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, broadcast, unchanged
+from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.constants import constant, ones_like, zeros_like
 from headrace.ops.math.broadcasting import unbroadcast
@@ -123,7 +124,9 @@ def _(op: Operation, dout: Tensor) -> Tensor | None:
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
-    """x as `dtype`; x itself if it has that type, also a resource variable.  An IndexedSlices has its values cast.
+    """x as `dtype`; x itself if it has that type, also a resource variable.
+
+    An IndexedSlices or a SparseTensor has its values cast.
 
     Raises TypeError for a dtype that no tensor has.
     """
@@ -131,6 +134,8 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     if (isinstance(x, Tensor) or is_resource_variable(x)) and x.dtype is to:
         return x
     with name_scope(name, "Cast", [x]) as scope:
+        if isinstance(x, SparseTensor):
+            return SparseTensor(x.indices, cast(x.values, to, scope), x.dense_shape)
         if isinstance(x, IndexedSlices):
             return IndexedSlices(cast(x.values, to, scope), x.indices, x.dense_shape)
         x = convert(x, name="x")

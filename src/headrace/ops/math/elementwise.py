@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.base.traits import ALIASES, ELEMENTWISE, LIGHT, NEVER_FAILS, NONE, PER_RECORD, Traits
+from headrace.base.traits import (
+    ALIASES,
+    ELEMENTWISE,
+    LIGHT,
+    NEVER_FAILS,
+    NONE,
+    OF_SPARSE,
+    PER_RECORD,
+    Traits,
+)
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
@@ -27,11 +36,41 @@ from headrace.ops.math.casting import cast, conj
 from headrace.ops.tables import FLOATS, FLOATS_AND_COMPLEXES, SIGNED, binary, make, type_attr, unary
 
 __all__ = [
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "cos", "cosh", "exp",
-    "expm1", "floor", "inv", "is_finite", "is_inf", "is_nan", "log", "log1p", "log_sigmoid",
-    "nextafter", "reciprocal", "rint", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan",
-    "tanh", "xdivy", "xlog1py", "xlogy",
-]  # fmt: skip
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "ceil",
+    "cos",
+    "cosh",
+    "exp",
+    "expm1",
+    "floor",
+    "inv",
+    "is_finite",
+    "is_inf",
+    "is_nan",
+    "log",
+    "log1p",
+    "log_sigmoid",
+    "nextafter",
+    "reciprocal",
+    "rint",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "xdivy",
+    "xlog1py",
+    "xlogy",
+]
 
 
 def _of_input(derivative: Callable[[Tensor], Tensor]) -> Gradient:
@@ -100,7 +139,7 @@ sqrt = unary(
     "sqrt",
     FLOATS_AND_COMPLEXES,
     _of_output("SqrtGrad"),
-    traits={NEVER_FAILS, PER_RECORD, LIGHT},
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, OF_SPARSE},
 )
 
 
@@ -240,15 +279,23 @@ def _over(function: str) -> Gradient:
 
 
 sin = unary(
-    "Sin", "sin", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Cos(x)), traits={PER_RECORD}
+    "Sin",
+    "sin",
+    FLOATS_AND_COMPLEXES,
+    _of_input(lambda x: make.Cos(x)),
+    traits={PER_RECORD, OF_SPARSE},
 )
 cos = unary(
     "Cos", "cos", FLOATS_AND_COMPLEXES, _minus_times(lambda x: make.Sin(x)), traits={PER_RECORD}
 )
-tan = unary("Tan", "tan", FLOATS_AND_COMPLEXES, _tan_gradient, traits={PER_RECORD})
-asin = unary("Asin", "asin", FLOATS_AND_COMPLEXES, _of_input(_asin_slope), traits={PER_RECORD})
+tan = unary("Tan", "tan", FLOATS_AND_COMPLEXES, _tan_gradient, traits={PER_RECORD, OF_SPARSE})
+asin = unary(
+    "Asin", "asin", FLOATS_AND_COMPLEXES, _of_input(_asin_slope), traits={PER_RECORD, OF_SPARSE}
+)
 acos = unary("Acos", "acos", FLOATS_AND_COMPLEXES, _minus_times(_asin_slope), traits={PER_RECORD})
-atan = unary("Atan", "atan", FLOATS_AND_COMPLEXES, _of_input(_atan_slope), traits={PER_RECORD})
+atan = unary(
+    "Atan", "atan", FLOATS_AND_COMPLEXES, _of_input(_atan_slope), traits={PER_RECORD, OF_SPARSE}
+)
 sinh = unary("Sinh", "sinh", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Cosh(x)))
 cosh = unary("Cosh", "cosh", FLOATS_AND_COMPLEXES, _of_input(lambda x: make.Sinh(x)))
 tanh = unary(
@@ -256,11 +303,11 @@ tanh = unary(
     "tanh",
     FLOATS_AND_COMPLEXES,
     _of_conjugate_output("TanhGrad"),
-    traits={NEVER_FAILS, PER_RECORD},
+    traits={NEVER_FAILS, PER_RECORD, OF_SPARSE},
 )
-asinh = unary("Asinh", "asinh", FLOATS_AND_COMPLEXES, _over("Cosh"))
+asinh = unary("Asinh", "asinh", FLOATS_AND_COMPLEXES, _over("Cosh"), traits={OF_SPARSE})
 acosh = unary("Acosh", "acosh", FLOATS_AND_COMPLEXES, _over("Sinh"))
-atanh = unary("Atanh", "atanh", FLOATS_AND_COMPLEXES, _of_input(_atanh_slope))
+atanh = unary("Atanh", "atanh", FLOATS_AND_COMPLEXES, _of_input(_atanh_slope), traits={OF_SPARSE})
 
 
 def _atan2_gradient(op: Operation, dout: Any) -> tuple[Any, Any]:

@@ -60,7 +60,7 @@ def kept_shape(input_shape: Tensor, axes: Tensor) -> Kept:
     axes = _counted_from_front(axes, count)
     how_many = shape(axes)
     positions = arange(0, count)
-    filler = ones(how_many, dtypes.int32)
+    filler = ones(how_many, input_shape.dtype)
     made: Tensor = make.DynamicStitch([positions, axes], [input_shape, filler])
     return made
 

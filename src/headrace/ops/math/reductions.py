@@ -27,11 +27,11 @@ from headrace.ops.array.constants import constant, zeros
 from headrace.ops.array.ranges import range as arange
 from headrace.ops.array.shapes import rank as rank_of
 from headrace.ops.flow.identities import stop_gradient
-from headrace.ops.math.arithmetic import abs as absolute
 from headrace.ops.math.arithmetic import add_v2, mul, sub
 from headrace.ops.math.casting import cast, conj, real
 from headrace.ops.math.comparisons import not_equal, where_v2
 from headrace.ops.math.elementwise import exp, is_finite, log, sqrt
+from headrace.ops.math.magnitudes import abs as absolute
 from headrace.ops.tables import ALL_NUMBERS, make
 
 __all__ = [
@@ -59,6 +59,7 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 def _reduced(c: ShapeContext) -> Shape:
     shape = c.shape("input")
     keep = c.attr("keep_dims")
+    c.with_rank_at_most("reduction_indices", 1)
     value = c.value("reduction_indices")
     if value is None or shape is None:
         return (None,) * len(shape) if keep and shape is not None else None

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.base.traits import NONE, PER_RECORD, Traits
+from headrace.base.traits import NONE, OF_SPARSE, PER_RECORD, Traits
 from headrace.graph.graph import Operation
 from headrace.graph.names import control_dependencies, name_scope
 from headrace.graph.registry import Gradient, OpSpec, op
@@ -23,10 +23,11 @@ from headrace.graph.shape_fns import broadcast, unchanged
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.constants import constant
 from headrace.ops.array.shapes import shape
-from headrace.ops.math.arithmetic import add_v2, mul, neg, square, truediv
+from headrace.ops.math.arithmetic import add_v2, mul, neg, truediv
 from headrace.ops.math.broadcasting import broadcast_gradient_args
 from headrace.ops.math.casting import conj
 from headrace.ops.math.elementwise import exp
+from headrace.ops.math.magnitudes import square
 from headrace.ops.tables import FLOATS, make, type_attr
 
 __all__ = [
@@ -88,7 +89,11 @@ def _gaussian(factor: float) -> Gradient:
 _SLOPE_AT_0 = 2 / math.sqrt(math.pi)
 
 erf = _special(
-    "Erf", "The error function.", _each(math.erf), _gaussian(_SLOPE_AT_0), traits={PER_RECORD}
+    "Erf",
+    "The error function.",
+    _each(math.erf),
+    _gaussian(_SLOPE_AT_0),
+    traits={PER_RECORD, OF_SPARSE},
 )
 erfc = _special("Erfc", "1 - erf(x).", _each(math.erfc), _gaussian(-_SLOPE_AT_0))
 

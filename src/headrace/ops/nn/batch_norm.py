@@ -7,6 +7,7 @@ Source: TF 1.15 core/kernels/fused_batch_norm_op.cc, of 2.21 the third version; 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,10 @@ from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
+from headrace.ops._kernels.channels import Lines, cuts, each, sums
 from headrace.ops._kernels.narrow import single
-from headrace.ops._kernels.windows import channels_last, from_last, to_last
+from headrace.ops._kernels.scratch import scratch
+from headrace.ops._kernels.windows import channels_last
 from headrace.ops.array.constants import constant
 
 __all__ = ["fused_batch_norm"]
@@ -37,7 +40,9 @@ def normalized(
     x [..., c] or what broadcasts; the others [c].
     """
     factor = scale / np.sqrt(variance + np.asarray(epsilon, variance.dtype))
-    result: Array = x * factor + (offset - mean * factor)
+    result: Array = x - mean  # first: what is far from 0 would lose the digits that it differs by
+    result *= factor
+    result += offset
     return result
 
 
@@ -54,26 +59,91 @@ def batch_norm(
 ) -> tuple[Array, ...]:
     """(y, mean, variance, saved mean, saved variance, nothing), as FusedBatchNormV3 gives them."""
     _check(x, scale, offset, data_format)
-    given = to_last(single(x), data_format)
+    if not x.size:
+        none, lost = np.zeros_like(scale), np.full_like(scale, np.nan)
+        return x.copy(), lost, lost.copy(), none, none.copy(), np.empty(0, scale.dtype)
+    if training and channels_last(data_format):
+        return _of_batch(x, scale, offset, mean, variance, epsilon, average)
+    given, axes, wide = _channels_apart(single(x), data_format)
+    kept: tuple[Array, ...]
     if not training:
-        y = normalized(given, scale, offset, mean, variance, epsilon)
+        y = normalized(given, wide(scale), wide(offset), wide(mean), wide(variance), epsilon)
         kept = mean.copy(), variance.copy(), mean.copy(), variance.copy()
     else:
-        rows = given.reshape(math.prod(given.shape[:-1]), given.shape[-1])
-        if len(rows):
-            new_mean, biased = rows.mean(0), rows.var(0)
-        else:
-            new_mean = biased = np.zeros(rows.shape[1:], rows.dtype)
-        y = normalized(given, scale, offset, new_mean, biased, epsilon)
-        unbiased = biased * np.asarray(len(rows) / max(len(rows) - 1, 1), biased.dtype)
-        weight = np.asarray(average, biased.dtype)
-        kept = (
-            new_mean if average == 1 else (1 - weight) * mean + weight * new_mean,
-            unbiased if average == 1 else (1 - weight) * variance + weight * unbiased,
-            new_mean.copy(),
-            biased,
-        )
-    return (from_last(y.astype(x.dtype, copy=False), data_format), *kept, np.empty(0, scale.dtype))
+        count = math.prod(given.shape[at] for at in axes)
+        new_mean, biased = given.mean(axes), given.var(axes)
+        y = normalized(given, wide(scale), wide(offset), wide(new_mean), wide(biased), epsilon)
+        kept = _statistics(mean, variance, new_mean, biased, count, average)
+    return (y.reshape(x.shape).astype(x.dtype, copy=False), *kept, np.empty(0, scale.dtype))
+
+
+def _of_batch(
+    x: Array,
+    scale: Array,
+    offset: Array,
+    mean: Array,
+    variance: Array,
+    epsilon: float,
+    average: float,
+) -> tuple[Array, ...]:
+    """`batch_norm` in training, channels last: lines of pixels, a block at a time."""
+    given = _as_rows(x)
+    count, channels = given.shape
+    blocks = cuts(count, channels)
+
+    def squares(block: Lines) -> list[Array]:
+        lines = block.of(given)
+        off = np.subtract(lines, block.long(new_mean), out=scratch(0, lines.shape, lines.dtype))
+        return [np.square(off, out=off)]
+
+    new_mean = sums(blocks, channels, given.dtype, 1, lambda b: [b.of(given)])[0] / count
+    new_mean = new_mean.astype(given.dtype, copy=False)
+    biased = sums(blocks, channels, given.dtype, 1, squares)[0] / count
+    biased = biased.astype(given.dtype, copy=False)
+    factor = scale / np.sqrt(biased + np.asarray(epsilon, biased.dtype))
+    y = np.empty(given.shape, np.result_type(given, factor))
+
+    def normalize(block: Lines) -> None:
+        lines = block.of(y)
+        np.subtract(block.of(given), block.long(new_mean), out=lines)
+        lines *= block.long(factor)
+        lines += block.long(offset)
+
+    each(blocks, channels, normalize)
+    kept = _statistics(mean, variance, new_mean, biased, count, average)
+    return (y.reshape(x.shape).astype(x.dtype, copy=False), *kept, np.empty(0, scale.dtype))
+
+
+def _statistics(
+    mean: Array, variance: Array, new_mean: Array, biased: Array, count: int, average: float
+) -> tuple[Array, ...]:
+    """The four outputs after y: moving mean and unbiased variance, and those of the batch for the gradient."""
+    unbiased = biased * np.asarray(count / max(count - 1, 1), biased.dtype)
+    weight = np.asarray(average, biased.dtype)
+    return (
+        new_mean if average == 1 else (1 - weight) * mean + weight * new_mean,
+        unbiased if average == 1 else (1 - weight) * variance + weight * unbiased,
+        new_mean.copy(),
+        biased,
+    )
+
+
+def _as_rows(x: Array) -> Array:
+    """x [..., c] as [n, c], single precision at least, contiguous."""
+    wide = single(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    return np.ascontiguousarray(wide)
+
+
+def _channels_apart(
+    x: Array, data_format: bytes
+) -> tuple[Array, tuple[int, ...], Callable[[Array], Array]]:
+    """x as [rows, channels] or, where channels are second, [n, channels, places], as it lies; the other axes of that;
+    and what makes a vector of the channels broadcast with it.
+    """
+    if channels_last(data_format):
+        return x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), (0,), lambda vector: vector
+    places = math.prod(x.shape[2:])
+    return x.reshape(*x.shape[:2], places), (0, 2), lambda vector: vector[:, None]
 
 
 def _check(x: Array, scale: Array, offset: Array, data_format: bytes) -> None:
@@ -93,19 +163,36 @@ def _check(x: Array, scale: Array, offset: Array, data_format: bytes) -> None:
 
 def batch_norm_shape(c: ShapeContext) -> list[Shape]:
     """Of y and the five others."""
+    parameters = ["scale", "offset"]
+    if not c.attr("is_training") or c.attr("exponential_avg_factor") != 1:
+        parameters += ["mean", "variance"]
+    y, channels = _with_channels(c, "x", parameters)
+    return [y, *[(channels,)] * 4, None]
+
+
+def batch_norm_grad_shape(c: ShapeContext) -> list[Shape]:
+    """Of the gradient of x, which is dy's, those of scale and offset, and two that hold nothing."""
+    parameters = ["scale", "reserve_space_1", "reserve_space_2"]
+    _, channels = _with_channels(c, "x", parameters)
+    dx, channels = _with_channels(c, "y_backprop", parameters, channels)
+    return [dx, (channels,), (channels,), (0,), (0,)]
+
+
+def _with_channels(
+    c: ShapeContext, images: str, parameters: list[str], channels: int | None = None
+) -> tuple[Shape, int | None]:
+    """The shape of the images, and its channels, of which each of the parameters has one."""
     data_format = c.attr("data_format")
-    x = c.with_rank("x", len(data_format))
-    assert x is not None
-    channels = x[-1] if channels_last(data_format) else x[1]
-    parameters = (
-        ("scale", "offset", "mean", "variance")
-        if not c.attr("is_training")
-        else ("scale", "offset")
-    )
+    shape = c.with_rank(images, len(data_format))
+    assert shape is not None
+    at = len(shape) - 1 if channels_last(data_format) else 1
+    channels = merge_sizes(channels, shape[at], f"the channels of {images} and those of its like")
     for name in parameters:
         (size,) = c.with_rank(name, 1) or (None,)
-        channels = merge_sizes(channels, size, f"the channels of x and the elements of {name}")
-    return [x, *[(channels,)] * 4, None]
+        channels = merge_sizes(
+            channels, size, f"the channels of {images} and the elements of {name}"
+        )
+    return (*shape[:at], channels, *shape[at + 1 :]), channels
 
 
 @op(
@@ -146,7 +233,7 @@ def fused_batch_norm_v3_op(
     outputs="x_backprop: T; scale_backprop: U; offset_backprop: U; reserve_space_4: U; reserve_space_5: U",
     attrs="T: {half, bfloat16, float}; U: {float}; epsilon: float = 9.999999747378752e-05; "
     f"{FORMATS}; is_training: bool = true",
-    shape=lambda c: [c.shape("x"), c.shape("scale"), c.shape("scale"), (0,), (0,)],
+    shape=batch_norm_grad_shape,
     traits={NEVER_FAILS},
 )
 def fused_batch_norm_grad_v3_op(
@@ -171,22 +258,62 @@ def fused_batch_norm_grad_v3_op(
             f"the gradient has shape {text(dy.shape)}, x has {text(x.shape)}"
         )
     _check(x, scale, scale, data_format)
-    given, grad = (to_last(a.astype(np.float32, copy=False), data_format) for a in (x, dy))
-    rows, grads = (a.reshape(-1, a.shape[-1]) for a in (given, grad))
+    if is_training and channels_last(data_format):
+        to_x, to_scale, to_offset = _gradients(dy, x, scale, mean, variance, epsilon)
+        nothing = np.empty(0, np.float32)
+        return to_x, to_scale, to_offset, nothing, nothing.copy()
+    rows, axes, wide = _channels_apart(x.astype(np.float32, copy=False), data_format)
+    grads, _, _ = _channels_apart(dy.astype(np.float32, copy=False), data_format)
     inverse = 1 / np.sqrt(variance + np.float32(epsilon))
-    standard = (rows - mean) * inverse
-    to_scale, to_offset = (grads * standard).sum(0), grads.sum(0)
+    standard = (rows - wide(mean)) * wide(inverse)
+    to_scale, to_offset = (grads * standard).sum(axes), grads.sum(axes)
     if is_training:  # the statistics depend on x too
-        grads = grads - (to_offset + standard * to_scale) / np.float32(len(rows))
-    to_x = (grads * (scale * inverse)).reshape(given.shape)
+        count = np.float32(math.prod(rows.shape[at] for at in axes))
+        grads = grads - (wide(to_offset) + standard * wide(to_scale)) / count
+    to_x = (grads * wide(scale * inverse)).reshape(x.shape)
     nothing = np.empty(0, np.float32)
     return (
-        from_last(to_x.astype(x.dtype, copy=False), data_format),
+        to_x.astype(x.dtype, copy=False),
         to_scale,
         to_offset,
         nothing,
         nothing.copy(),
     )
+
+
+def _gradients(
+    dy: Array, x: Array, scale: Array, mean: Array, variance: Array, epsilon: float
+) -> tuple[Array, Array, Array]:
+    """To x, scale and offset, with the batch's own statistics, channels last: a block of lines at a time."""
+    rows, grads = _as_rows(x), _as_rows(dy)
+    count, channels = rows.shape
+    blocks = cuts(count, channels)
+    inverse = 1 / np.sqrt(variance + np.float32(epsilon))
+
+    def off_mean(block: Lines) -> Array:
+        lines = block.of(rows)
+        return np.subtract(lines, block.long(mean), out=scratch(0, lines.shape, lines.dtype))
+
+    def terms(block: Lines) -> list[Array]:
+        off, lines = off_mean(block), block.of(grads)
+        return [np.multiply(off, lines, out=off), lines]
+
+    to_scale, to_offset = sums(blocks, channels, rows.dtype, 2, terms)
+    to_scale *= inverse
+    to_x = np.empty_like(rows)
+    one = np.float32(max(count, 1))
+    factor = scale * inverse
+    of_mean, of_x = to_offset / one, inverse * (to_scale / one)
+
+    def part(block: Lines) -> None:
+        off, lines = off_mean(block), block.of(to_x)
+        off *= block.long(of_x)
+        off += block.long(of_mean)
+        np.subtract(block.of(grads), off, out=lines)
+        lines *= block.long(factor)
+
+    each(blocks, channels, part)
+    return to_x.reshape(x.shape).astype(x.dtype, copy=False), to_scale, to_offset
 
 
 @fused_batch_norm_v3_op.gradient
@@ -205,6 +332,14 @@ def _(op: Operation, *douts: Any) -> Any:
         is_training=training,
     )
     return (*made[:3], None, None)
+
+
+@fused_batch_norm_grad_v3_op.gradient
+def second_derivative(op: Operation, *douts: Any) -> Any:
+    """Of a FusedBatchNormGrad of any version: for dy, x and scale; nothing for the rest."""
+    from headrace.ops.nn.norm_gradients import differentiated
+
+    return differentiated(op, *douts)
 
 
 def fused_batch_norm(

@@ -1,7 +1,7 @@
 """Candidate samplers: few classes drawn of many, with how often each is to be expected among them.
 
 Called by: library.nn.sampled_losses, programs.  Threads: any; what learned_unigram has seen is under a lock.
-Source: behaviour of TF 1.15 (core/kernels/candidate_sampler_ops.cc, range_sampler.cc); random streams are our own
+Source: behaviour of TF 1.15 (core/kernels/candidate_sampler_ops.cc, range_sampler.cc)
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from headrace.base.traits import STATEFUL
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.word_streams import Words
 from headrace.ops.random.draws import seeds_of, stream_of
 from headrace.run.exec.kernel import KernelContext
 
@@ -31,30 +32,33 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+_RESERVED: Final = 2048  # words for each class that is drawn
 
 
-class _Uniform:
+class Sampler:
     """Every class below `count` is as likely."""
 
     def __init__(self, count: int) -> None:
         self._count = count
 
-    def draw(self, generator: np.random.Generator, size: int) -> Array:
-        return generator.integers(self._count, size=size)
+    def draw(self, words: Words, size: int) -> Array:
+        """`size` classes, int64."""
+        return words.below_wide(self._count, size)
 
     def share(self, classes: Array) -> Array:
+        """The probability of each class, float32 of the shape of `classes`."""
         return np.full(classes.shape, 1 / self._count, np.float32)
 
     def learn(self, classes: Array) -> None:
         """Nothing."""
 
 
-class _LogUniform(_Uniform):
+class _LogUniform(Sampler):
     """Class c with the share log((c + 2) / (c + 1)) / log(count + 1): as words by frequency."""
 
-    def draw(self, generator: np.random.Generator, size: int) -> Array:
+    def draw(self, words: Words, size: int) -> Array:
         whole = math.log(self._count + 1)
-        drawn = np.exp(generator.random(size) * whole).astype(np.int64) - 1
+        drawn = np.exp(words.doubles(size) * whole).astype(np.int64) - 1
         return drawn % self._count
 
     def share(self, classes: Array) -> Array:
@@ -63,16 +67,16 @@ class _LogUniform(_Uniform):
         return shares.astype(np.float32)
 
 
-class _Learned(_Uniform):
+class _Learned(Sampler):
     """By how often a class was a true one before, and once more."""
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
         self._weights = np.ones(count, np.int64)
 
-    def draw(self, generator: np.random.Generator, size: int) -> Array:
+    def draw(self, words: Words, size: int) -> Array:
         sums = np.cumsum(self._weights)
-        return np.searchsorted(sums, generator.integers(sums[-1], size=size), side="right")
+        return np.searchsorted(sums, words.below(int(sums[-1]), size), side="right")
 
     def share(self, classes: Array) -> Array:
         weights = self._weights[classes].astype(np.float32)
@@ -82,14 +86,12 @@ class _Learned(_Uniform):
         np.add.at(self._weights, classes.ravel(), 1)
 
 
-def _distinct(
-    sampler: _Uniform, generator: np.random.Generator, count: int
-) -> tuple[list[int], int]:
+def _distinct(sampler: Sampler, words: Words, count: int) -> tuple[list[int], int]:
     """`count` different classes, and how many were drawn for them."""
     found: dict[int, None] = {}
     tries = 0
     while True:
-        for drawn in sampler.draw(generator, max(64, 2 * (count - len(found)))).tolist():
+        for drawn in sampler.draw(words, max(64, 2 * (count - len(found)))).tolist():
             tries += 1
             found[drawn] = None
             if len(found) == count:
@@ -105,13 +107,13 @@ def _expected(shares: Array, count: int, tries: int) -> Array:
 
 
 class _Memory(NamedTuple):
-    sampler: _Uniform
+    sampler: Sampler
     lock: threading.Lock
 
 
-def _sample(
+def sample(
     ctx: KernelContext,
-    kind: type[_Uniform],
+    kind: Callable[[int], Sampler],
     true_classes: Array,
     num_true: int,
     num_sampled: int,
@@ -119,6 +121,10 @@ def _sample(
     range_max: int,
     seeds: tuple[int, int],
 ) -> tuple[Array, Array, Array]:
+    """Classes drawn [num_sampled], how often each true one [batch, num_true] and each of those is expected.
+
+    Raises InvalidArgument.
+    """
     if true_classes.ndim != 2 or true_classes.shape[1] != num_true:
         raise errors.invalid_argument(
             f"true_classes must be [batch, {num_true}], and has shape {list(true_classes.shape)}"
@@ -133,14 +139,14 @@ def _sample(
             f"`true_candidate` out of range [0, {range_max}), received {int(true_classes[outside][0])}"
         )
     memory = ctx.memo.setdefault("sampler", _Memory(kind(range_max), threading.Lock()))
-    generator = stream_of(ctx, *seeds).numpy
+    words = Words(stream_of(ctx, *seeds), _RESERVED * num_sampled)
     sampler = memory.sampler
     with memory.lock:
         if unique:
-            drawn, tries = _distinct(sampler, generator, num_sampled)
+            drawn, tries = _distinct(sampler, words, num_sampled)
             sampled = np.array(drawn, np.int64)
         else:
-            sampled = sampler.draw(generator, num_sampled).astype(np.int64, copy=False)
+            sampled = sampler.draw(words, num_sampled).astype(np.int64, copy=False)
             tries = num_sampled
         expected = [
             _expected(sampler.share(each), num_sampled, tries) for each in (true_classes, sampled)
@@ -149,13 +155,15 @@ def _sample(
     return sampled, expected[0], expected[1]
 
 
-def _shapes(c: ShapeContext) -> list[Shape]:
+def sampler_shapes(c: ShapeContext) -> list[Shape]:
+    """Of classes, expected counts of true classes and of those.  Raises ValueError."""
     count = c.attr("num_sampled")
-    true = shape_rules.merge(c.with_rank("true_classes", 2), (None, c.attr("num_true")))
-    return [(count,), true, (count,)]
+    given = c.with_rank("true_classes", 2)
+    assert given is not None
+    return [(count,), (given[0], c.attr("num_true")), (count,)]
 
 
-def _op(name: str, kind: type[_Uniform], what: str) -> OpSpec:
+def _op(name: str, kind: type[Sampler], what: str) -> OpSpec:
     def kernel(
         ctx: KernelContext,
         true_classes: Array,
@@ -167,7 +175,7 @@ def _op(name: str, kind: type[_Uniform], what: str) -> OpSpec:
         seed: int,
         seed2: int,
     ) -> Any:
-        return _sample(
+        return sample(
             ctx, kind, true_classes, num_true, num_sampled, unique, range_max, (seed, seed2)
         )
 
@@ -183,13 +191,13 @@ def _op(name: str, kind: type[_Uniform], what: str) -> OpSpec:
         outputs="sampled_candidates: int64; true_expected_count: float; sampled_expected_count: float",
         attrs="num_true: int >= 1; num_sampled: int >= 1; unique: bool; range_max: int >= 1; "
         "seed: int = 0; seed2: int = 0",
-        shape=_shapes,
+        shape=sampler_shapes,
         traits={STATEFUL},
         differentiable=False,
     )(kernel)
 
 
-uniform_op = _op("UniformCandidateSampler", _Uniform, "each as likely")
+uniform_op = _op("UniformCandidateSampler", Sampler, "each as likely")
 log_uniform_op = _op("LogUniformCandidateSampler", _LogUniform, "low ones more often")
 learned_unigram_op = _op("LearnedUnigramCandidateSampler", _Learned, "by how often they were true")
 
@@ -236,6 +244,7 @@ def compute_accidental_hits_op(
 
 
 Samples = tuple[Tensor, Tensor, Tensor]
+"""By name, too: those of the op's outputs."""
 
 
 def _function(spec: OpSpec, name: str, what: str) -> Callable[..., Samples]:
@@ -248,7 +257,7 @@ def _function(spec: OpSpec, name: str, what: str) -> Callable[..., Samples]:
         seed: int | None = None,
         name: str | None = None,
     ) -> Samples:
-        sampled, true_count, sampled_count = spec(
+        samples: Samples = spec(
             true_classes,
             num_true=num_true,
             num_sampled=num_sampled,
@@ -257,7 +266,7 @@ def _function(spec: OpSpec, name: str, what: str) -> Callable[..., Samples]:
             name=name,
             **seeds_of(seed),
         )
-        return sampled, true_count, sampled_count
+        return samples
 
     sampler.__name__ = sampler.__qualname__ = name
     sampler.__doc__ = f"""num_sampled classes below range_max, {what}.
@@ -285,7 +294,7 @@ def compute_accidental_hits(
     name: str | None = None,
 ) -> Samples:
     """Where a true class was sampled: its row, its place among the sampled ones, and the lowest float32 number."""
-    rows, places, weights = compute_accidental_hits_op(
+    hits: Samples = compute_accidental_hits_op(
         true_classes, sampled_candidates, num_true=num_true, name=name, **seeds_of(seed)
     )
-    return rows, places, weights
+    return hits

@@ -109,7 +109,7 @@ def sizes_shape(c: ShapeContext) -> Shape:
             raise ValueError(
                 f"Shape must be rank {rank} but is rank {len(sizes)}: filter_sizes are {shapes.text(sizes)}"
             )
-        return sizes
+        return (None,) * rank if sizes is None else sizes
     dout = c.with_rank("out_backprop", rank)
     assert dout is not None
     sizes = c.shape_value("input_sizes")

@@ -109,6 +109,17 @@ def padding_attrs(padding: Any, pairs: int = 4) -> dict[str, Any]:
     return {"padding": "EXPLICIT", "explicit_paddings": [n for pair in listed for n in pair]}
 
 
+def window_attrs(strides: Any, padding: Any, data_format: str, dilations: Any) -> dict[str, Any]:
+    """Attrs of an op that takes strides and dilations of all axes.  Raises as `padding_attrs`; TypeError."""
+    steps, spread = list(strides), list(dilations)
+    return {
+        "strides": steps,
+        "data_format": data_format,
+        "dilations": spread,
+        **padding_attrs(padding),
+    }
+
+
 # -- convolutions -----------------------------------------------------------------------------
 
 
@@ -155,12 +166,9 @@ def conv2d_backprop_input(
         input_sizes,
         either(filters, "filters", filter, "filter"),
         out_backprop,
-        strides=list(strides),
         use_cudnn_on_gpu=use_cudnn_on_gpu,
-        data_format=data_format,
-        dilations=list(dilations),
         name=name,
-        **padding_attrs(padding),
+        **window_attrs(strides, padding, data_format, dilations),
     )
     return made
 
@@ -181,12 +189,9 @@ def conv2d_backprop_filter(
         input,
         filter_sizes,
         out_backprop,
-        strides=list(strides),
         use_cudnn_on_gpu=use_cudnn_on_gpu,
-        data_format=data_format,
-        dilations=list(dilations),
         name=name,
-        **padding_attrs(padding),
+        **window_attrs(strides, padding, data_format, dilations),
     )
     return made
 
@@ -366,11 +371,8 @@ def depthwise_conv2d_native(
     made: Tensor = depthwise_conv2d_op(
         input,
         filter,
-        strides=list(strides),
-        data_format=data_format,
-        dilations=list(dilations),
         name=name,
-        **padding_attrs(padding),
+        **window_attrs(strides, padding, data_format, dilations),
     )
     return made
 
@@ -390,11 +392,8 @@ def depthwise_conv2d_native_backprop_input(
         input_sizes,
         filter,
         out_backprop,
-        strides=list(strides),
-        data_format=data_format,
-        dilations=list(dilations),
         name=name,
-        **padding_attrs(padding),
+        **window_attrs(strides, padding, data_format, dilations),
     )
     return made
 
@@ -414,11 +413,8 @@ def depthwise_conv2d_native_backprop_filter(
         input,
         filter_sizes,
         out_backprop,
-        strides=list(strides),
-        data_format=data_format,
-        dilations=list(dilations),
         name=name,
-        **padding_attrs(padding),
+        **window_attrs(strides, padding, data_format, dilations),
     )
     return made
 

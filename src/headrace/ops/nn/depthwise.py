@@ -26,6 +26,7 @@ from headrace.ops._kernels.windows import (
     check_gradient,
     from_last,
     geometry,
+    laid_last,
     to_last,
 )
 from headrace.ops.array.constants import checked_sizes
@@ -83,7 +84,7 @@ def depthwise(
 ) -> Array:
     """Each channel of x [n, h, w, c] with its filters [fh, fw, c, m]: [n, h', w', c * m]."""
     check_ranks(x, filters, data_format)
-    given, weights = to_last(single(x), data_format), single(filters)
+    given, weights = laid_last(single(x), data_format), single(filters)
     where = _prepared(
         given.shape, filters.shape, strides, padding, data_format, dilations, explicit
     )
@@ -129,7 +130,7 @@ def depthwise_conv2d_op(
 
 def _split(dout: Array, filters: Sequence[int], where: Geometry, data_format: bytes) -> Array:
     """dout as [n, h', w', c, m].  Raises InvalidArgument if it is not what the convolution gives."""
-    dy = to_last(single(dout), data_format)
+    dy = laid_last(single(dout), data_format)
     check_gradient(dy, where, len(dy), filters[-2] * filters[-1])
     return dy.reshape(*dy.shape[:-1], *filters[-2:])
 
@@ -210,7 +211,7 @@ def depthwise_backprop_filter_op(
     Raises as DepthwiseConv2dNativeBackpropInput.
     """
     check_ranks(x, dout, data_format)
-    given, sizes = to_last(single(x), data_format), checked_sizes(filter_sizes, "filter_sizes")
+    given, sizes = laid_last(single(x), data_format), checked_sizes(filter_sizes, "filter_sizes")
     if len(sizes) != 4:
         raise errors.invalid_argument(f"filter_sizes must have 4 elements, not {list(sizes)}")
     where = _prepared(

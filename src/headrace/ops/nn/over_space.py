@@ -1,6 +1,6 @@
 """Dilated windows, by operations that know none: every n-th place is moved into the batch and back.
 
-Called by: ops.nn.convolution_calls, ops.nn.pooling_calls.  Threads: as graph.
+Called by: programs, ops.nn.convolution_calls, ops.nn.pooling_calls.  Threads: as graph.
 Source: TF 1.15 and 2.21 behaviour of with_space_to_batch; nodes checked against the oracle
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from headrace.graph.const_value import constant_value
+from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
 from headrace.ops.array.constants import constant
@@ -20,7 +21,7 @@ from headrace.ops.array.packing import stack
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.ops.array.space_batch import batch_to_space_nd, space_to_batch_nd
 
-__all__: list[str] = []
+__all__ = ["with_space_to_batch"]
 
 OnSpace = Callable[[Any, Any], Tensor]
 """make(input, padding): an operation on windows that are not dilated."""
@@ -131,3 +132,36 @@ def _at_run_time(
 def _with_channels(pairs: Any, channels_first: bool, count: int) -> Tensor:
     rest = pairs[0:count]
     return concat([[[0, 0]], rest] if channels_first else [rest], 0)
+
+
+def with_space_to_batch(
+    input: Any,
+    dilation_rate: Any,
+    padding: str,
+    op: Callable[[Any, int, Any], Any],
+    filter_shape: Any = None,
+    spatial_dims: Any = None,
+    data_format: str | None = None,
+) -> Tensor:
+    """op(input, number of spatial dimensions, padding) as if its windows were dilated.
+
+    dilation_rate: a number a spatial dimension.  padding: SAME, which needs filter_shape, or VALID.
+    spatial_dims: which dimensions those are, all but the batch and the channels.  Raises ValueError.
+    """
+    x = convert(input, name="input")
+    known = constant_value(convert(dilation_rate, name="dilation_rate"))
+    if known is None or known.ndim != 1 or (known < 1).any():
+        raise ValueError(
+            f"dilation_rate must be positive, a number a spatial dimension, known when the graph is built: {known}"
+        )
+    rate = [int(each) for each in known]
+    first = 2 if data_format is not None and data_format.startswith("NC") else 1
+    wanted = list(range(first, first + len(rate)))
+    if spatial_dims is not None and sorted(int(each) for each in spatial_dims) != wanted:
+        raise ValueError(
+            f"spatial_dims must be {wanted} with {data_format or 'channels last'}: {spatial_dims}"
+        )
+    window = None if filter_shape is None else [int(each) for each in filter_shape][: len(rate)]
+    return over_space(
+        x, window, rate, padding, data_format, lambda moved, pads: op(moved, len(rate), pads)
+    )

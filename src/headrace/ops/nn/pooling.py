@@ -16,7 +16,7 @@ from headrace.base import errors
 from headrace.base.shapes import Shape, text
 from headrace.base.traits import NEVER_FAILS, SHARES
 from headrace.graph.graph import Operation
-from headrace.graph.registry import op
+from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops._kernels.narrow import single
 from headrace.ops._kernels.scratch import scratch
@@ -63,6 +63,9 @@ def pool_windows(
     data_format: bytes,
     explicit: Sequence[int] = (),
 ) -> Geometry:
+    """The windows over the spatial dimensions of `size`, all of an image's, with the pads that `padding` asks for.
+    Raises InvalidArgument.
+    """
     window = ksize[1:-1] if channels_last(data_format) else ksize[2:]
     if len(ksize) != len(size) + 2 or min(ksize) < 1:
         raise errors.invalid_argument(
@@ -75,13 +78,27 @@ def pool_windows(
     return geometry(size, window, strides, padding, data_format, (1,) * (len(size) + 2), explicit)
 
 
+def _average_shape(c: ShapeContext) -> Shape:
+    return c.shape_value("orig_input_shape") or (None,) * len(c.attr("data_format"))
+
+
+def checked_ksize(c: ShapeContext, rank: int) -> list[int]:
+    """The attr; raises ValueError unless it has an entry for each dimension."""
+    found: list[int] = c.attr("ksize")
+    if len(found) != rank:
+        raise ValueError(
+            f"{c.op.type} requires the ksize attribute to contain {rank} values, but got: {len(found)}: {found}"
+        )
+    return found
+
+
 def _pool_shape(c: ShapeContext) -> Shape:
     data_format = c.attr("data_format")
+    ksize = checked_ksize(c, len(data_format))
     x = c.with_rank(0, len(data_format))
     assert x is not None
     last = channels_last(data_format)
     size = x[1:-1] if last else x[2:]
-    ksize = c.attr("ksize")
     out = static_out(
         size,
         ksize[1:-1] if last else ksize[2:],
@@ -100,6 +117,12 @@ def _last(x: Array, data_format: bytes) -> Array:
             f"Input must be 4 or 5-dimensional: here it must be {data_format.decode()}, and has shape {text(x.shape)}"
         )
     return to_last(x, data_format)
+
+
+def _laid_last(x: Array, data_format: bytes) -> Array:
+    """As `_last`, in memory too."""
+    moved = _last(x, data_format)
+    return moved if channels_last(data_format) else np.ascontiguousarray(moved)
 
 
 def _lowest(kind: np.dtype[Any]) -> Any:
@@ -205,7 +228,7 @@ def _max_pool_grad(
 
     Raises InvalidArgument if shapes do not fit.
     """
-    given, out, grad = (_last(a, data_format) for a in (x, y, dy))
+    given, out, grad = (_laid_last(a, data_format) for a in (x, y, dy))
     where = pool_windows(given.shape[1:-1], ksize, strides, padding, data_format, explicit_paddings)
     for each in (out, grad):
         check_gradient(each, where, len(given), given.shape[-1])
@@ -293,7 +316,7 @@ max_pool_grad_grad_op = op(
     inputs="orig_input: T; orig_output: T; grad: T",
     outputs="output: T",
     attrs=f"{_SIMPLE}; T: realnumbertype",
-    shape=lambda c: c.shape("orig_output"),
+    shape=_pool_shape,
 )(_max_pool_grad_grad)
 
 
@@ -317,7 +340,7 @@ def max_pool_3d_op(
     inputs="orig_input: TInput; orig_output: TInput; grad: T",
     outputs="output: T",
     attrs=f"{_VOLUMES}; T: {{half, bfloat16, float}} = float; TInput: {{half, bfloat16, float}} = float",
-    shape=lambda c: c.shape("orig_input"),
+    shape=lambda c: c.with_rank("orig_input", 5),
     traits={NEVER_FAILS, SHARES},
 )
 def max_pool_3d_grad_op(
@@ -342,7 +365,7 @@ def max_pool_3d_grad_op(
     inputs="orig_input: T; orig_output: T; grad: T",
     outputs="output: T",
     attrs=f"{_VOLUMES}; T: realnumbertype",
-    shape=lambda c: c.shape("orig_output"),
+    shape=_pool_shape,
 )
 def max_pool_3d_grad_grad_op(
     xp: Any,
@@ -380,27 +403,23 @@ def _(op: Operation, dout: Any) -> Any:
     return zeros_like(x), zeros_like(y), max_pool_grad_grad_op(x, y, dout, **_attrs(op))
 
 
-@max_pool_grad_grad_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    x, y, _ = op.inputs
-    return zeros_like(x), zeros_like(y), max_pool_grad_op(x, y, dout, **_attrs(op))
-
-
 @max_pool_3d_op.gradient
 def _(op: Operation, dout: Any) -> Any:
     return max_pool_3d_grad_op(op.inputs[0], op.outputs[0], dout, **_attrs(op))
 
 
-@max_pool_3d_grad_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    x, y, _ = op.inputs
-    return zeros_like(x), zeros_like(y), max_pool_3d_grad_grad_op(x, y, dout, **_attrs(op))
+def _gradient_by(spec: OpSpec, by: OpSpec) -> None:
+    """Of a gradient of MaxPool: `by`, of what comes for it; the inputs and outputs only say which elements."""
+
+    @spec.gradient
+    def _(op: Operation, dout: Any) -> Any:
+        x, y, _ = op.inputs
+        return zeros_like(x), zeros_like(y), by(x, y, dout, **_attrs(op))
 
 
-@max_pool_3d_grad_grad_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    x, y, _ = op.inputs
-    return zeros_like(x), zeros_like(y), max_pool_3d_grad_op(x, y, dout, **_attrs(op))
+_gradient_by(max_pool_grad_grad_op, max_pool_grad_op)
+_gradient_by(max_pool_3d_grad_op, max_pool_3d_grad_grad_op)
+_gradient_by(max_pool_3d_grad_grad_op, max_pool_3d_grad_op)
 
 
 # -- the mean ---------------------------------------------------------------------------------
@@ -493,7 +512,7 @@ avg_pool_grad_op = op(
     inputs="orig_input_shape: int32; grad: T",
     outputs="output: T",
     attrs=f"{_SIMPLE}; T: {_FLOATS}",
-    shape=lambda c: c.shape_value("orig_input_shape"),
+    shape=_average_shape,
     traits={NEVER_FAILS, SHARES},
 )(_avg_pool_grad)
 
@@ -511,26 +530,22 @@ avg_pool_3d_grad_op = op(
     inputs="orig_input_shape: int32; grad: T",
     outputs="output: T",
     attrs=f"{_VOLUMES}; T: {_FLOATS}",
-    shape=lambda c: c.shape_value("orig_input_shape"),
+    shape=_average_shape,
     traits={NEVER_FAILS, SHARES},
 )(_avg_pool_grad)
 
 
-@avg_pool_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    return avg_pool_grad_op(shape_of(op.inputs[0]), dout, **_attrs(op))
+def _gradients_of_means(mean: OpSpec, grad: OpSpec) -> None:
+    """The two are each other's."""
+
+    @mean.gradient
+    def _(op: Operation, dout: Any) -> Any:
+        return grad(shape_of(op.inputs[0]), dout, **_attrs(op))
+
+    @grad.gradient
+    def _(op: Operation, dout: Any) -> Any:
+        return stop_gradient(op.inputs[0]), mean(dout, **_attrs(op))
 
 
-@avg_pool_grad_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    return stop_gradient(op.inputs[0]), avg_pool_op(dout, **_attrs(op))
-
-
-@avg_pool_3d_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    return avg_pool_3d_grad_op(shape_of(op.inputs[0]), dout, **_attrs(op))
-
-
-@avg_pool_3d_grad_op.gradient
-def _(op: Operation, dout: Any) -> Any:
-    return stop_gradient(op.inputs[0]), avg_pool_3d_op(dout, **_attrs(op))
+_gradients_of_means(avg_pool_op, avg_pool_grad_op)
+_gradients_of_means(avg_pool_3d_op, avg_pool_3d_grad_op)

@@ -26,6 +26,7 @@ from headrace.ops.nn.over_space import over_space
 from headrace.ops.nn.pooling import (
     avg_pool_3d_op,
     avg_pool_op,
+    checked_ksize,
     max_pool_3d_op,
     max_pool_op,
     pool_windows,
@@ -58,7 +59,7 @@ def _argmax_shape(c: ShapeContext) -> list[Shape]:
     x = c.with_rank("input", 4)
     assert x is not None
     out = static_out(
-        x[1:3], c.attr("ksize")[1:3], c.attr("strides"), c.attr("padding"), b"NHWC", (1,) * 4
+        x[1:3], checked_ksize(c, 4)[1:3], c.attr("strides"), c.attr("padding"), b"NHWC", (1,) * 4
     )
     return [(x[0], *out, x[3])] * 2
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import errors
-from headrace.base.shapes import Shape, text
+from headrace.base.shapes import Shape, merge, text
 from headrace.base.traits import NEVER_FAILS
 from headrace.graph.graph import Operation
 from headrace.graph.registry import op
@@ -28,7 +28,9 @@ _ATTRS = (
 
 
 def _shape(c: ShapeContext) -> Shape:
-    found: Shape = c.with_rank(0, 4)
+    found: Shape = None
+    for at in range(len(c.op.inputs)):
+        found = merge(found, c.with_rank(at, 4))
     return found
 
 

@@ -111,9 +111,14 @@ def _(op: Operation, dout: Tensor) -> Any:
 
 
 def _dense_shape(c: ShapeContext) -> list[Shape]:
-    features, labels = c.with_rank("features", 2), c.with_rank("labels", 2)
-    both = shapes.broadcast(features, labels)
-    assert both is not None
+    both = (shapes.merge if None in c.shapes else shapes.broadcast)(*c.shapes)
+    if both is None:
+        return [(None,), (None, None)]
+    if len(both) != 2:
+        raise ValueError(
+            f"Shape must be rank 2 but is rank {len(both)}: logits and labels have shapes "
+            f"{' and '.join(map(shapes.text, c.shapes))}"
+        )
     return [both[:1], both]
 
 

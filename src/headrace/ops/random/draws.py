@@ -47,6 +47,7 @@ _FLOATS = "{half, bfloat16, float, double}"
 
 
 def stream_of(ctx: KernelContext, seed: int, seed2: int) -> Stream:
+    """The node's own, from its first step on; seeds of 0 and 0 stand for fresh ones."""
     memo = ctx.memo
     found: Stream | None = memo.get("stream")
     if found is None:
@@ -196,11 +197,11 @@ def multinomial_op(
         first = stream.reserve(batch * ((samples + 3) // 4 * 4) * 2 * 256)
         drawn = random_streams.doubles(stream, first, out.size).reshape(out.shape)
         for row, values, picks in zip(logits.astype(np.float64), drawn, out, strict=True):
-            picks[:] = _picked(row, values)
+            picks[:] = picked(row, values)
     return out
 
 
-def _picked(logits: Array, drawn: Array) -> Array:
+def picked(logits: Array, drawn: Array) -> Array:
     """The class of each number drawn from [0, 1); those with infinite or NaN logits are never it."""
     finite = np.isfinite(logits)
     top = np.max(logits[finite], initial=-np.inf)
@@ -277,6 +278,7 @@ def random_poisson_v2_op(
 
 
 def seeds_of(seed: int | None) -> dict[str, Any]:
+    """The attrs of a node: an op's seed joined with its graph's; 0 and 0 if there is neither."""
     first, second = get_seed(seed)
     return {"seed": first or 0, "seed2": second or 0}
 

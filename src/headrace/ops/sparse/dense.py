@@ -22,6 +22,7 @@ from headrace.graph.shape_fns import ShapeContext, same_as
 from headrace.graph.sparse import SparseTensor, SparseTensorValue
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.narrow import single
+from headrace.ops._kernels.row_sums import sums_of_rows
 from headrace.ops.array.constants import zeros, zeros_like
 from headrace.ops.array.gathering import gather, gather_nd
 from headrace.ops.array.joining import concat
@@ -62,6 +63,11 @@ def _differing(one: Any, other: Any) -> int:
 
 def _checked_bounds(indices: Array, shape: Any) -> None:
     """Raises InvalidArgument if one of indices [n, rank] is outside of shape [rank]."""
+    if all(
+        not len(column) or (column.min() >= 0 and column.max() < size)
+        for column, size in zip(indices.T, shape.tolist(), strict=False)
+    ):
+        return
     outside = ((indices < 0) | (indices >= shape)).any(axis=1)
     if outside.any():
         at = int(np.flatnonzero(outside)[0])
@@ -265,8 +271,16 @@ def sparse_tensor_dense_matmul_op(
             f"Cannot multiply A and B because inner dimension does not match: {width} vs. {len(b)}; a's shape is "
             f"{a_shape.tolist()}, and its columns must be as many as b's rows"
         )
-    parts = single(b[inner]) * single(a_values)[:, np.newaxis]
-    return reduced(np.add, parts, rows, height, 0).astype(b.dtype, copy=False)
+    factors, weights = np.ascontiguousarray(single(b)), single(a_values)[:, np.newaxis]
+
+    def products(at: Array, out: Array) -> None:
+        factors.take(
+            inner[at], axis=0, out=out, mode="clip"
+        )  # what is checked need not be buffered
+        out *= weights[at]
+
+    found = sums_of_rows(rows, height, factors.shape[1], factors.dtype, products)
+    return found.astype(b.dtype, copy=False)
 
 
 @sparse_tensor_dense_matmul_op.gradient

@@ -80,6 +80,7 @@ def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
 
 
 def as_sparse(value: Any) -> SparseTensor:
+    """A SparseTensor, or the value of one as constants.  Raises TypeError."""
     if isinstance(value, SparseTensorValue):
         return SparseTensor.from_value(value)
     if not isinstance(value, SparseTensor):

@@ -53,6 +53,7 @@ def _shape(c: ShapeContext) -> Shape:
     data, count = c.with_rank_at_least("data", 1), None
     shape_rules.merge(c.with_rank("indices", 1), c.with_rank("segment_ids", 1))
     if len(c.op.inputs) == 4:
+        c.with_rank("num_segments", 0)
         known = c.value("num_segments")
         count = None if known is None else int(known)
     return None if data is None else (count, *data[1:])
@@ -114,6 +115,8 @@ def _family(name: str, types: str, reduce: Reduce, what: str) -> tuple[OpSpec, O
 
 def _grad_shape(c: ShapeContext) -> Shape:
     whole, rows = c.with_rank_at_least("grad", 1), c.value("output_dim0")
+    shape_rules.merge(c.with_rank("indices", 1), c.with_rank("segment_ids", 1))
+    c.with_rank("output_dim0", 0)
     return None if whole is None else (None if rows is None else int(rows), *whole[1:])
 
 

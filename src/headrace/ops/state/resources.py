@@ -20,7 +20,15 @@ import numpy as np
 from headrace.base import errors, shapes
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, TensorShape, text
-from headrace.base.traits import ALIASES, AT_ONCE, HANDLE, STATEFUL, UPDATES, VAR_HANDLE
+from headrace.base.traits import (
+    ALIASES,
+    AT_ONCE,
+    HANDLE,
+    READS_VARIABLE,
+    STATEFUL,
+    UPDATES,
+    VAR_HANDLE,
+)
 from headrace.graph.flow_nodes import variable_shape
 from headrace.graph.graph import Operation
 from headrace.graph.handles import behind
@@ -215,7 +223,7 @@ def destroy_resource_op(ctx: KernelContext, resource: Any, *, ignore_lookup_erro
     outputs="value: dtype",
     attrs="dtype: type",
     shape=lambda c: held(c),
-    traits={AT_ONCE, STATEFUL, ALIASES},
+    traits={AT_ONCE, STATEFUL, ALIASES, READS_VARIABLE},
 )
 def read_variable_op(xp: Any, resource: Any, *, dtype: DType) -> Any:
     """The variable's value, which later updates do not change.
@@ -266,6 +274,11 @@ def assign_variable_op(
 ) -> None:
     """variable = value.  Raises InvalidArgument if the shape changes though validate_shape is true."""
     variable_behind(resource, dtype).assign(value, validate_shape)
+
+
+@assign_variable_op.unread
+def _(xp: Any, resource: Any, value: Any, *, dtype: DType, validate_shape: bool) -> None:
+    variable_behind(resource, dtype).assign_unread(value, validate_shape)
 
 
 def _adding(name: str, ufunc: np.ufunc, of_scalars: Callable[..., Any], sign: str) -> Any:
@@ -361,6 +374,8 @@ def resource_strided_slice_assign_op(
 def _gathered(c: ShapeContext) -> Shape:
     whole, indices = held(c), c.shape("indices")
     batch_dims: int = c.attr("batch_dims")
+    if batch_dims < 0:
+        raise ValueError(f"batch_dims is negative ({batch_dims}): it must be 0 or more")
     if whole is not None and len(whole) <= batch_dims:
         raise ValueError(f"a gather needs a rank above {batch_dims}, and has {text(whole)}")
     if whole is None or indices is None:

@@ -16,7 +16,7 @@ from headrace.graph.registry import op
 from headrace.graph.shape_fns import scalar, unknown
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.state.resources import private_name
-from headrace.run.state.session_tensors import SessionTensors
+from headrace.run.state.session_tensors import SessionTensor, SessionTensors
 
 __all__ = ["delete_session_tensor_op", "get_session_handle_op", "get_session_tensor_op"]
 
@@ -52,6 +52,21 @@ def get_session_handle_op(ctx: KernelContext, value: Any) -> Any:
     found = np.empty((), object)
     found[()] = handle.encode()
     return found
+
+
+@op(
+    "GetSessionHandleV2",
+    inputs="value: T",
+    outputs="handle: resource",
+    attrs="T: type",
+    shape=scalar,
+    traits={STATEFUL, SESSION_HANDLE},
+    differentiable=False,
+)
+def get_session_handle_v2(ctx: KernelContext, value: Any) -> SessionTensor:
+    """As GetSessionHandle, but the handle [] is a resource, whose name is what stands for the tensor."""
+    name = _store(ctx).keep(ctx.node.name, ctx.node.device, np.array(value))
+    return SessionTensor(name, ctx.node.device)
 
 
 @op(

@@ -112,9 +112,18 @@ def _words(value: bytes, most: int) -> list[bytes]:
     return words
 
 
-def _as_sparse(parts: list[Tensor]) -> SparseTensor:
+def _result(parts: list[Tensor], source: Tensor, kind: str) -> Any:
+    """The parts as a SparseTensor, or as a RaggedTensor."""
     indices, values, shape = parts
-    return SparseTensor(indices, values, shape)
+    if kind == "SparseTensor":
+        return SparseTensor(indices, values, shape)
+    from headrace.ops.array.ragged import RaggedTensor
+
+    found = RaggedTensor.from_value_rowids(values, indices[:, 0], shape[0])
+    count = source.shape.as_list()[0]
+    if count is not None:
+        found.row_splits.set_shape([count + 1])
+    return found
 
 
 def string_split(
@@ -124,17 +133,17 @@ def string_split(
     delimiter: Any = " ",
     result_type: str = "SparseTensor",
     name: str | None = None,
-) -> SparseTensor:
+) -> Any:
     """The parts of each string of the vector `source`, as a SparseTensor with a row for each.
 
-    delimiter (or sep): each of its characters separates; an empty one separates all.
-    Raises ValueError on another result_type: ragged tensors are not supported.
+    result_type: or RaggedTensor.  delimiter (or sep): each of its characters separates; an empty one separates all.
+    Raises ValueError on another result_type.
     """
     _check_result(result_type)
     with name_scope(name, "StringSplit", [source] if isinstance(source, Tensor) else []):
         mark = convert(delimiter if sep is None else sep, dtypes.string)
         source = convert(source, dtypes.string)
-        return _as_sparse(string_split_op(source, mark, skip_empty=skip_empty))
+        return _result(string_split_op(source, mark, skip_empty=skip_empty), source, result_type)
 
 
 def string_split_v2(
@@ -144,21 +153,19 @@ def string_split_v2(
     result_type: str = "SparseTensor",
     source: Any = None,
     name: str | None = None,
-) -> SparseTensor:
+) -> Any:
     """The parts of each string of the vector `input` as Python's split gives them, as a SparseTensor.
 
-    Raises ValueError on another result_type: ragged tensors are not supported.
+    Raises ValueError on another result_type.
     """
     _check_result(result_type)
     strings = source if input is None else input
     with name_scope(name, "StringSplit", [strings] if isinstance(strings, Tensor) else []):
         mark = convert("" if sep is None else sep, dtypes.string)
         strings = convert(strings, dtypes.string)
-        return _as_sparse(string_split_v2_op(strings, mark, maxsplit=maxsplit))
+        return _result(string_split_v2_op(strings, mark, maxsplit=maxsplit), strings, result_type)
 
 
 def _check_result(result_type: str) -> None:
-    if result_type != "SparseTensor":
-        raise ValueError(
-            f"result_type must be 'SparseTensor', not {result_type!r}: there are no ragged tensors"
-        )
+    if result_type not in ("SparseTensor", "RaggedTensor"):
+        raise ValueError("result_type must be one of: RaggedTensor, SparseTensor")

@@ -66,12 +66,12 @@ def scalar_string(value: Any, what: str) -> bytes:
 
 
 def _join_shape(c: ShapeContext) -> Shape:
-    found: Shape = ()
+    if all(shape == () for shape in c.shapes):
+        return ()
+    found: Shape = None
     for shape in c.shapes:
-        if shape is None:
-            return None
-        if shape:
-            found = shape_rules.merge(found or None, shape)
+        if shape != ():
+            found = shape_rules.merge(found, shape)
     return found
 
 

@@ -22,7 +22,8 @@ import numpy as np
 
 from headrace.base import errors, shapes
 from headrace.base.shapes import Shape
-from headrace.base.traits import NEVER_FOLDED, SHARES, STATEFUL, UPDATES
+from headrace.base.traits import NEVER_FOLDED, SHARES, STATEFUL, TAKES_PRODUCTS, UPDATES
+from headrace.graph.operation import Operation
 from headrace.graph.registry import ShapeFn, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.ops._kernels.scratch import scratch
@@ -190,8 +191,10 @@ class Product:
         self.x, self.y = x, y
 
 
-DENSE: dict[str, int] = {}
-"""The ops that take a `Product` for their gradient, and which of their inputs that is."""
+def gradient_at(update: Operation) -> int:
+    """Which input of an update is its gradient."""
+    assert update.spec is not None
+    return next(at for at, each in enumerate(update.spec.inputs) if each.name in _GRADIENTS)
 
 
 def _in_place(step: Step) -> Step:
@@ -392,16 +395,17 @@ def _register(
     kernel = rule.kernel(names, resource)
     what = (rule.into.__doc__ or "").rstrip()
     kernel.__doc__ = f"{what}\n\n    Raises InvalidArgument if shapes do not fit.\n    "
+    traits = {UPDATES, SHARES, STATEFUL if resource else NEVER_FOLDED}
+    if not indices:
+        traits.add(TAKES_PRODUCTS)
     spec = op(
         name,
         inputs="; ".join(inputs),
         outputs="" if resource else "out: Ref(T)",
         attrs=f"{_T}{indices}use_locking: bool = false{attrs}",
         shape=_shape(names, variables, resource),
-        traits={UPDATES, SHARES, STATEFUL if resource else NEVER_FOLDED},
+        traits=traits,
     )(kernel)
-    if not indices:
-        DENSE[name] = len(variables) + next(names.index(n) for n in _GRADIENTS if n in names)
     code = rule.into.__code__
     spec.where = f"{code.co_filename}:{code.co_firstlineno}"
 

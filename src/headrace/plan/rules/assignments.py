@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from headrace.base.traits import ASSIGNS
 from headrace.graph.graph import Operation
 from headrace.ops._kernels.blocks import LARGE
-from headrace.ops.state.references import ASSIGNS
 from headrace.plan.ir import Facts, Instr
 from headrace.plan.rules.elementwise import (
     Blocked,
@@ -32,7 +32,7 @@ from headrace.plan.rules.elementwise import (
     wanted_by,
     writes_into,
 )
-from headrace.plan.rules.group import Group, Match, Rule
+from headrace.plan.rules.group import Group, Having, Match, Rule
 from headrace.run.exec.instructions import Kernel
 from headrace.run.state.variable import State
 
@@ -59,7 +59,8 @@ def _never_refuses(op: Operation) -> bool:
 
 def _build(group: Group) -> Kernel:
     *before, assign = group.members
-    ufunc = ASSIGNS[group.root.type]
+    assert group.root.spec is not None
+    ufunc = group.root.spec.into_fn
     target_at, value_at = group.inputs_of(assign)[:2]
     steps = steps_of(group, before)
     dtype = group.values.tensor(assign.inputs[0])._dtype._base.np
@@ -94,7 +95,7 @@ def _build(group: Group) -> Kernel:
     return group.kernel(change)
 
 
-RULE: Final = Rule("assignment", ASSIGNS, _match)
+RULE: Final = Rule("assignment", Having(ASSIGNS), _match)
 
 
 def _copied(value: Any, out: Any) -> Any:

@@ -88,9 +88,13 @@ def _source(value: int, facts: Facts, taken: AbstractSet[Instr]) -> list[Instr]:
     dy, features = instr.inputs
     pool = facts.maker(dy)
     if (
-        pool is not None and pool.op.type == "MaxPoolGrad" and may_join(pool, taken)
-        and facts.users(dy) == [instr] and dy not in facts.results and pool.inputs[0] == features
-    ):  # fmt: skip
+        pool is not None
+        and pool.op.type == "MaxPoolGrad"
+        and may_join(pool, taken)
+        and facts.users(dy) == [instr]
+        and dy not in facts.results
+        and pool.inputs[0] == features
+    ):
         return [pool, instr]
     return [instr]
 
@@ -129,9 +133,14 @@ class Together:
         shape, make = of_output
         attrs, made = self._attrs, int(sizes[3])
         where = geometry(
-            x.shape[1:3], sizes[:2], attrs["strides"], attrs["padding"], b"NHWC", attrs["dilations"],
+            x.shape[1:3],
+            sizes[:2],
+            attrs["strides"],
+            attrs["padding"],
+            b"NHWC",
+            attrs["dilations"],
             attrs["explicit_paddings"],
-        )  # fmt: skip
+        )
         if (
             shape != (len(x), *where.out, made)
             or sizes[2] != x.shape[3]
@@ -181,8 +190,13 @@ class Together:
         if x.ndim != 4 or y.shape != dy.shape:
             return None
         where = pool_windows(
-            x.shape[1:3], pool["ksize"], pool["strides"], pool["padding"], b"NHWC", pool["explicit_paddings"]
-        )  # fmt: skip
+            x.shape[1:3],
+            pool["ksize"],
+            pool["strides"],
+            pool["padding"],
+            b"NHWC",
+            pool["explicit_paddings"],
+        )
         if y.shape != (len(x), *where.out, x.shape[3]):
             return None
 

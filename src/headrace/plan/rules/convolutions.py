@@ -110,8 +110,12 @@ class _Together:
         first, *others = group.members
         attrs = first.op.attrs
         self._convolve = (
-            attrs["strides"], attrs["padding"], b"NHWC", attrs["dilations"], attrs["explicit_paddings"],
-        )  # fmt: skip
+            attrs["strides"],
+            attrs["padding"],
+            b"NHWC",
+            attrs["dilations"],
+            attrs["explicit_paddings"],
+        )
         self._x, self._filters = group.inputs_of(first)
         self._pool = group.root.attrs if group.root.type == "MaxPool" else None
         self._steps: list[_Change] = []
@@ -141,8 +145,13 @@ class _Together:
             return [convolved(x, filters, *self._convolve, then=then)]
         size = geometry(x.shape[1:3], filters.shape[:2], *self._convolve).out
         where = pool_windows(
-            size, pool["ksize"], pool["strides"], pool["padding"], b"NHWC", pool["explicit_paddings"]
-        )  # fmt: skip
+            size,
+            pool["ksize"],
+            pool["strides"],
+            pool["padding"],
+            b"NHWC",
+            pool["explicit_paddings"],
+        )
         pooled = np.empty((len(x), *where.out, filters.shape[-1]), x.dtype)
 
         def change_and_pool(images: slice, part: Array) -> None:

@@ -26,7 +26,7 @@ from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.blocks import BLOCK, LARGE, over_blocks
 from headrace.ops._kernels.scratch import scratch
 from headrace.plan.binding import bound_kernel
-from headrace.plan.ir import Facts, Instr
+from headrace.plan.ir import NODE, Facts, Instr
 from headrace.plan.rules.group import Group, Match, Rule
 from headrace.run.exec.instructions import Kernel
 
@@ -57,7 +57,7 @@ def wanted_by(
             maker = facts.maker(value)
             if maker is None or maker in members or maker in taken or value in facts.results:
                 continue
-            if maker.body or maker.op in facts.awaited or not joins(maker.op):
+            if maker.body or maker.what != NODE or maker.op in facts.awaited or not joins(maker.op):
                 continue
             if facts.may_run_at(maker, root) and members.issuperset(facts.uses(value)):
                 members.add(maker)
@@ -80,11 +80,13 @@ def is_elementwise(op: Operation) -> bool:
 
 
 def maybe_large(tensor: Tensor) -> bool:
+    """Whether it may have so many elements that groups are cut into blocks, as far as is known."""
     raw = tensor._raw
     return raw is None or None in raw or math.prod(raw) >= LARGE  # type: ignore[arg-type]
 
 
 def is_surely_large(op: Operation) -> bool:
+    """Whether it is known to have so many elements."""
     raw = op.outputs[0]._raw
     return raw is not None and None not in raw and math.prod(raw) >= LARGE  # type: ignore[arg-type]
 
@@ -110,9 +112,13 @@ class Step:
     __slots__ = ("dtype", "inputs", "kernel", "output", "slot", "ufunc")
 
     def __init__(
-        self, kernel: Callable[..., Any], ufunc: Callable[..., Any] | None, inputs: list[int],
-        output: int, dtype: np.dtype[Any],
-    ) -> None:  # fmt: skip
+        self,
+        kernel: Callable[..., Any],
+        ufunc: Callable[..., Any] | None,
+        inputs: list[int],
+        output: int,
+        dtype: np.dtype[Any],
+    ) -> None:
         """ufunc: the same function, if it takes `out`."""
         self.kernel, self.ufunc = kernel, ufunc
         self.inputs, self.output = inputs, output
@@ -209,13 +215,15 @@ class Blocked:
         self._sums = group.root.type in _SUMS
         self._mean = group.root.type == "Mean"
         self._keeps = bool(self._sums and group.root.attrs["keep_dims"])
+        self._axes = _only_axes(group, steps) if self._sums else -1
         self._lone = len(steps) == 1 and not self._sums  # nothing that the cache could keep
 
     def result(self, values: Sequence[Any]) -> Any:
         """The group's result; None where it has to run op by op.  Raises what a kernel does."""
         shape = max(values, key=lambda value: value.size).shape
-        row = row_of(values, shape)
-        if row is None or (self._sums and (row > 1 or all(map(_is_alike, values)))):
+        elements = [value for at, value in enumerate(values) if at != self._axes]
+        row = row_of(elements, shape)
+        if row is None or (self._sums and (row > 1 or all(map(_is_alike, elements)))):
             return None
         count = -(-math.prod(shape) // self._each(row))
         out = np.empty(count if self._sums else shape, self._dtype)
@@ -308,6 +316,13 @@ class Blocked:
         if self._mean:
             found = np.divide(found, math.prod(shape)).astype(found.dtype)
         return found.reshape((1,) * len(shape)) if self._keeps else found
+
+
+def _only_axes(group: Group, steps: Sequence[Step]) -> int:
+    """The place of what comes from outside and says along which axes the sum at the end goes, which are all; or -1."""
+    axes = group.inputs_of(group.members[-1])[1]
+    outside = axes < len(group.inputs) and not any(axes in step.inputs for step in steps)
+    return axes if outside else -1
 
 
 def _is_alike(value: Any) -> bool:

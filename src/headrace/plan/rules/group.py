@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from headrace.base.traits import Trait
+from headrace.graph.registry import traits_of
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel, wants_reference
 from headrace.plan.infos import Infos
-from headrace.plan.ir import NOTHING, Facts, Instr, Step
+from headrace.plan.ir import BRANCH, LOOP, NODE, NOTHING, Facts, Instr, Step
+from headrace.plan.nesting import closed
 from headrace.run.exec.instructions import CALL, MANY, Instruction, Kernel, in_context
 from headrace.run.exec.kernel import NodeInfo
 from headrace.run.exec.straight import Code
@@ -41,12 +44,21 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
+class Having(Container[str]):
+    """The types of ops that have a trait."""
+
+    trait: Trait
+
+    def __contains__(self, name: object) -> bool:
+        return self.trait in traits_of(str(name))
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """A row of the table (`plan.rules`).
 
     begins: the op types of nodes from which a group may be found.  match: the group that it belongs to, of nodes that
-    are in none of another (the last argument).  always: also in steps that list every node, and beside branches and
-    loops.
+    are in none of another (the last argument).  always: also in steps that list every node.
     """
 
     name: str
@@ -154,13 +166,35 @@ def _instruction(member: Instr, register: dict[int, int], node: NodeInfo) -> Ins
 
 
 def apply(rule: Rule, step: Step) -> Step:
-    """The step with the groups that a rule finds, from the last node on."""
+    """The step with the groups that a rule finds, in each branch and loop for itself."""
+    return _apply(rule, _within(rule, step) if step.nests else step)
+
+
+def _within(rule: Rule, step: Step) -> Step:
+    """The step with the groups that a rule finds in its branches and loops."""
+    code = []
+    for instr in step.code:
+        if instr.what in (BRANCH, LOOP):
+            bodies = tuple([_apply(rule, _within(rule, body)) for body in instr.body])
+            if any(new is not old for new, old in zip(bodies, instr.body, strict=True)):
+                instr = closed(instr.changed(body=bodies))
+        code.append(instr)
+    changed = any(new is not old for new, old in zip(code, step.code, strict=True))
+    return step.with_code(code) if changed else step
+
+
+def _apply(rule: Rule, step: Step) -> Step:
+    """The step with the groups that a rule finds in its own code, from the last node on."""
     if not any(name in rule.begins for name in step.types):
         return step
     begins = [
         instr
         for instr in step.code
-        if instr.op.type in rule.begins and instr.kernel is None and not instr.body
+        if instr.op.type in rule.begins
+        and instr.what == NODE
+        and instr.kernel is None
+        and instr.detail is None
+        and not instr.body
     ]
     facts = step.facts
     taken: set[Instr] = set()
@@ -220,7 +254,7 @@ def replaced(step: Step, groups: Iterable[Instr], gone: AbstractSet[Instr]) -> S
     at = {group.body[0].code[-1].op: group for group in groups}
     code = []
     for instr in step.code:
-        group = at.get(instr.op) if instr.kernel is None else None
+        group = at.get(instr.op) if instr.kernel is None and instr.what == NODE else None
         if group is not None:
             code.append(group)
         elif instr not in gone:

@@ -13,6 +13,7 @@ from headrace.plan.rules import (
     convolutions,
     elementwise,
     send_buffers,
+    unread_gathers,
     updates,
 )
 from headrace.plan.rules.group import Rule
@@ -24,6 +25,7 @@ RULES: Final[tuple[Rule, ...]] = (
     elementwise.RULE,
     updates.RULE,
     send_buffers.RULE,
+    unread_gathers.RULE,
 )
 
 OF_BLOCKS: Final = frozenset((assignments.RULE.name, elementwise.RULE.name))

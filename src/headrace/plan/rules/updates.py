@@ -15,13 +15,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from headrace.base.traits import TAKES_PRODUCTS
 from headrace.graph.tensor import Tensor
 from headrace.ops.linalg.products import is_large_product
-from headrace.ops.training.update_rules import DENSE, Product
+from headrace.ops.training.update_rules import Product, gradient_at
 from headrace.plan import check
 from headrace.plan.binding import bound_kernel
 from headrace.plan.ir import Facts, Instr
-from headrace.plan.rules.group import Group, Match, Rule
+from headrace.plan.rules.group import Group, Having, Match, Rule
 from headrace.run.exec.instructions import Kernel
 
 FEWEST = 1 << 15  # elements; a smaller gradient stays in the cache anyway
@@ -29,7 +30,7 @@ FEWEST = 1 << 15  # elements; a smaller gradient stays in the cache anyway
 
 def _match(update: Instr, facts: Facts, taken: AbstractSet[Instr]) -> Match | None:
     """The update, and the product that is its gradient and nothing else."""
-    value = update.inputs[DENSE[update.op.type]]
+    value = update.inputs[gradient_at(update.op)]
     product = facts.maker(value)
     if product is None or product.op.type != "MatMul" or product.controls or product in taken:
         return None
@@ -45,7 +46,7 @@ def _is_worth_it(product: Tensor) -> bool:
     return math.prod(raw) >= FEWEST  # type: ignore[arg-type]
 
 
-RULE: Final = Rule("update", DENSE, _match)
+RULE: Final = Rule("update", Having(TAKES_PRODUCTS), _match)
 
 
 def _build(group: Group) -> Kernel:
@@ -57,7 +58,7 @@ def _build(group: Group) -> Kernel:
     flip_a, flip_b = product.op.attrs["transpose_a"], product.op.attrs["transpose_b"]
     a_at, b_at = group.inputs_of(product)
     given_at = group.inputs_of(update)
-    grad_at = DENSE[update.op.type]
+    grad_at = gradient_at(update.op)
     del given_at[grad_at]
     gives = bool(group.outputs)
 

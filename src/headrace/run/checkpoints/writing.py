@@ -22,15 +22,20 @@ from typing import BinaryIO, Final
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.codec import tensor_bundle
-from headrace.codec.tensor_bundle import Buffer, shard_name
+from headrace.codec.checksums import Buffer, crc32c
+from headrace.codec.tensor_bundle import shard_name
 from headrace.run.checkpoints.reading import table_of
 from headrace.run.exec.polling import poll
+from headrace.run.exec.worker_pool import parallel_for
 from headrace.run.readers.files import Files, file_error
 
 Entries = Mapping[bytes, pb.BundleEntryProto]
 
 _PIECE_BYTES: Final = 1 << 22
 _FLUSHED_BYTES: Final = 1 << 25
+_KEEP_SIZE: Final = 1
+_SHARED_BYTES: Final = 1 << 24
+_LEAST_SHARED_BYTES: Final = 1 << 19
 
 
 def directory_of(path: bytes) -> bytes:
@@ -46,6 +51,18 @@ def ensure_directory(path: bytes, files: Files) -> None:
             files.make_directory(directory)
         except (OSError, ValueError) as error:
             raise file_error(directory, error) from None
+
+
+def _allocate(number: int, nbytes: int) -> None:
+    """fallocate(2), without what the C library does where a file system cannot: write zeros.  Never mind if it fails:
+    what is written then says so.
+    """
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        allocate = ctypes.CDLL(None).fallocate
+        allocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+        allocate(number, _KEEP_SIZE, 0, nbytes)
 
 
 class _Flusher:
@@ -112,6 +129,12 @@ class TemporaryFile:
             with contextlib.suppress(OSError, errors.OpError):
                 self._files.remove(self.path)
 
+    def reserve(self, nbytes: int) -> None:
+        """Have room for so many bytes, where the file system can say so at once: blocks found one by one take long."""
+        if nbytes >= _FLUSHED_BYTES:
+            assert self._file is not None
+            _allocate(self._file.fileno(), nbytes)
+
     def write(self, content: Buffer) -> None:
         """Append.  Raises ResourceExhausted (no room) and other errors of files, and what ended the step."""
         assert self._file is not None
@@ -124,6 +147,25 @@ class TemporaryFile:
                 self._flush_after(count)
         except OSError as error:
             raise file_error(self.final, error) from None
+
+    def write_checked(self, content: Buffer, crc: int) -> int:
+        """Append, and give the CRC-32C of what had `crc` and `content` behind it; both at once where that is worth it.
+
+        Raises as `write`.
+        """
+        found = [crc]
+
+        def check(piece: Buffer) -> None:
+            found[0] = crc32c(piece, found[0])
+
+        for at in range(0, len(content), _SHARED_BYTES):
+            piece = content[at : at + _SHARED_BYTES]
+            if len(piece) < _LEAST_SHARED_BYTES:
+                self.write(piece)
+                check(piece)
+            else:
+                parallel_for(lambda do: do(piece), (self.write, check))  # noqa: B023  # called before it returns
+        return found[0]
 
     def _flush_after(self, count: int) -> None:
         """Have large files written to the disk meanwhile."""
@@ -193,15 +235,19 @@ def sync_directory(path: bytes, files: Files) -> None:
 class Bundle:
     """A checkpoint of one shard, as it is written: `writer` takes tensors, `publish` makes it one."""
 
-    def __init__(self, prefix: bytes, files: Files) -> None:
-        """Raises NotFound (no such directory, nor the one it would be in) and other errors of files."""
+    def __init__(self, prefix: bytes, files: Files, nbytes: int = 0) -> None:
+        """nbytes: how many it will have, or fewer.
+
+        Raises NotFound (no such directory, nor the one it would be in) and other errors of files.
+        """
         files.exists(
             _shard(prefix, 0, 1)
         )  # beneath the roots?  Asked first: the error names the file
         ensure_directory(prefix, files)
         self._prefix, self._files = prefix, files
         self._data = TemporaryFile(_shard(prefix, 0, 1), files)
-        self.writer = tensor_bundle.Writer(self._data.write)
+        self._data.reserve(nbytes)
+        self.writer = tensor_bundle.Writer(self._data.write, self._data.write_checked)
 
     def __enter__(self) -> Bundle:
         return self

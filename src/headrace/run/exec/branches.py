@@ -1,7 +1,7 @@
 """Branches and loops: kernels that run other code under a condition, or again and again.
 
 They take all registers, since what is inside reads and writes there (`NESTED`).
-Called by: plan.emit (makes them), run.straight (runs them like any other).
+Called by: plan.emit (makes them), run.exec.straight (runs them like any other).
 Threads: any; all state is in the registers.
 """
 

@@ -61,8 +61,15 @@ class _Iteration:
     """`outstanding`: nodes ready or waiting, and frames inside.  `following`: the next one, once begun."""
 
     __slots__ = (
-        "activations", "children", "choices", "following", "frame", "number", "outstanding", "place",
-    )  # fmt: skip
+        "activations",
+        "children",
+        "choices",
+        "following",
+        "frame",
+        "number",
+        "outstanding",
+        "place",
+    )
 
     def __init__(self, frame: _Frame, number: int) -> None:
         self.frame = frame
@@ -79,9 +86,17 @@ class _Frame:
     """`iterations`: those that are not over.  `deferred`: what the next iteration begins with."""
 
     __slots__ = (
-        "deferred", "done", "enters_left", "invariants", "iterations", "live_exits", "name", "number", "parallel",
+        "deferred",
+        "done",
+        "enters_left",
+        "invariants",
+        "iterations",
+        "live_exits",
+        "name",
+        "number",
+        "parallel",
         "parent",
-    )  # fmt: skip
+    )
 
     def __init__(self, name: str, parent: _Iteration | None, enters: int, parallel: int) -> None:
         self.name = name
@@ -137,13 +152,18 @@ class DataflowProgram:
         try:
             polling.use(step.scope)
             with step.runtime.workers:
-                return _Execution(self, step).run(args)
+                return Execution(self, step).run(args)
+        except BaseException:
+            step.failed()
+            raise
         finally:
             polling.use(polled)
             restore_warnings(was)
 
 
-class _Execution(Waiting):
+class Execution(Waiting):
+    """One run of a program, node by node as their inputs come."""
+
     def __init__(self, program: DataflowProgram, step: StepState) -> None:
         super().__init__(step)
         self._program = program
@@ -156,6 +176,7 @@ class _Execution(Waiting):
 
     @takes
     def run(self, args: Sequence[Any]) -> list[Any]:
+        """What was asked for, given what is fed.  Waits; raises what a node raised, or what ended the step."""
         unregister = self._step.scope.on_cancel(lambda: self._put(-1))
         root = _Frame("", None, 0, 1).iterations[0]
         if self._channels is not None:
@@ -197,9 +218,13 @@ class _Execution(Waiting):
                 else "it is inside a loop or never ran"
             )
             raise errors.invalid_argument(
-                f"the fetched tensor {name} has no value: {why}", node=node.info.name, op_type=node.info.op,
-                device=node.info.device, step=self._step.step_id or None, built_at=node.info.built_at,
-            )  # fmt: skip
+                f"the fetched tensor {name} has no value: {why}",
+                node=node.info.name,
+                op_type=node.info.op,
+                device=node.info.device,
+                step=self._step.step_id or None,
+                built_at=node.info.built_at,
+            )
         return self._returned[index]
 
     # -- the worklist -------------------------------------------------------------------------

@@ -199,6 +199,10 @@ def pass_reference(value: Any) -> Any:
     return value
 
 
+CONTENTS: Final = frozenset({dereference, snapshot, lent, copied, pass_reference})
+"""Kernels that give what a variable holds, and look at nothing else of it."""
+
+
 def poll(node: NodeInfo) -> Kernel:
     """See whether the step is to go on with `node`.  Raises an error of its own like that of the step's scope."""
 

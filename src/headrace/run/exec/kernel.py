@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from headrace.base.errors import OpError
 from headrace.base.traits import NONE, Traits
@@ -17,6 +17,7 @@ from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.pending import Pending
 from headrace.run.readers.files import ANYWHERE, Files
 from headrace.run.scope import Scope
+from headrace.run.state.mutexes import MutexLock
 from headrace.run.state.resources import Resource, ResourceManager, private_name
 from headrace.run.state.resources import shared_name as shared_name_of
 
@@ -133,14 +134,28 @@ class Channels(Protocol):
         """Send what is held."""
 
 
+BARE: Final = 2
+
+
 class StepState:
     """One step on one task.
 
     `owner`: whose private resources it uses, such as a session's handle; see resources.private_name.
-    `lends`: whoever gets the results only reads them, and releases the leases among them.
+    `lends`: whoever gets the results only reads them, and releases the leases among them; if it is `BARE`, they get the
+    variables themselves among them, and see to the rest.
     """
 
-    __slots__ = ("lends", "channels", "owner", "rendezvous", "runtime", "scope", "stats", "step_id")
+    __slots__ = (
+        "channels",
+        "held",
+        "lends",
+        "owner",
+        "rendezvous",
+        "runtime",
+        "scope",
+        "stats",
+        "step_id",
+    )
 
     def __init__(
         self,
@@ -150,7 +165,7 @@ class StepState:
         rendezvous: RendezvousLike | None = None,
         stats: Any = None,
         owner: str = "",
-        lends: bool = False,
+        lends: bool | int = False,
         channels: Channels | None = None,
     ) -> None:
         self.runtime = runtime
@@ -161,6 +176,18 @@ class StepState:
         self.owner = owner
         self.lends = lends
         self.channels = channels
+        self.held: list[MutexLock] | None = None
+
+    def holds(self, lock: MutexLock) -> None:
+        """It has this lock, until it consumes it or fails.  Any thread."""
+        if self.held is None:
+            self.held = []
+        self.held.append(lock)
+
+    def failed(self) -> None:
+        """It ends with an error: what it holds is for others."""
+        for lock in self.held or ():
+            lock.release()
 
 
 class KernelContext:
@@ -180,6 +207,7 @@ class KernelContext:
 
     @property
     def runtime(self) -> Runtime:
+        """Of the task."""
         return self.step.runtime
 
     @property

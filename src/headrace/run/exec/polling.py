@@ -35,7 +35,11 @@ def use(scope: Scope | None) -> None:
 
 def poll() -> None:
     """Raise an error like that of the step's scope (Cancelled, DeadlineExceeded, Unavailable, …) if it has ended."""
-    scope = _current.scope
+    poll_for(_current.scope)
+
+
+def poll_for(scope: Scope | None) -> None:
+    """`poll`, of a thread that works for the step of another: `scope` is what that had current."""
     if scope is not None and (error := scope.error) is not None:
         raise errors.make(
             error.error_code, f"{error.message}; the step was stopped in the middle of an operation"

@@ -19,12 +19,23 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+
 from headrace.base import errors
-from headrace.base.traits import CALLS_USER, RECEIVE, SEND
+from headrace.base.traits import CALLS_USER, HANDLE, RECEIVE, SEND, UPDATES
 from headrace.run.exec import polling
 from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
-from headrace.run.exec.instructions import Instruction, Kernel, Pick, Registers, picking
-from headrace.run.exec.kernel import NodeInfo, StepState
+from headrace.run.exec.instructions import (
+    CALL,
+    CONTENTS,
+    RELEASE,
+    Instruction,
+    Kernel,
+    Pick,
+    Registers,
+    picking,
+)
+from headrace.run.exec.kernel import BARE, NodeInfo, StepState
 from headrace.run.exec.outcome import cause, explain, interrupted, leave, lend, lend_all
 from headrace.run.exec.straight import Code
 from headrace.run.exec.waiting import Waiting
@@ -32,6 +43,9 @@ from headrace.run.pending import Pending
 from headrace.run.uninterrupted import takes
 
 _AT_EASE: Final = nullcontext()
+
+Change = tuple[Kernel, Any, bool]
+"""The kernel of an assignment, a constant, which it takes behind the variable, and whether the variable leaves."""
 
 
 class Segment:
@@ -174,6 +188,9 @@ class Program:
                     self._flat.code.run(registers)
                 else:
                     self._execute(registers, step, waiting)
+            except BaseException:
+                step.failed()
+                raise
             finally:
                 if self.polls:
                     polling.use(polled)
@@ -182,6 +199,8 @@ class Program:
         elif step.stats is not None:
             self._begin(step, registers)
         if step.lends:
+            if step.lends is BARE:
+                return [registers[r] for r, _, _ in self._lending]
             if self._only is not None:
                 register, live, node = self._only
                 return [lend(registers[register], live, node, step)]
@@ -198,13 +217,13 @@ class Program:
             run_segment(self._flat, registers, step)
         elif self._straight is None or step.stats is not None:
             with waiting:
-                _Execution(self, registers, step).run()
+                Execution(self, registers, step).run()
         else:
             stop = self._run_straight(self._straight, registers, step)
             if stop is not None:
                 try:
                     with waiting:
-                        _Execution(self, registers, step).run(*stop)
+                        Execution(self, registers, step).run(*stop)
                 except BaseException:
                     # Ctrl-C may have come before the execution had taken it over.
                     stop[1].abandon(errors.cancelled("the step was interrupted"))
@@ -233,6 +252,64 @@ class Program:
                 waiter: Any = work
                 raise explain(error, waiter.node, waiter.given(registers), step) from cause(error)
         return None
+
+    def finders(self) -> list[Kernel] | None:
+        """For each value that leaves, the kernel of the step that finds the variable whose contents it is.
+
+        None if anything else is computed, taken or left on the way.
+        """
+        if self._flat is None or self.num_args:
+            return None
+        found: dict[int, Kernel] = {}
+        for each in self._flat.code.instructions:
+            if each.kind == RELEASE:
+                continue
+            if HANDLE in each.node.traits and each.kind == CALL and each.inputs == (0,):
+                found[each.outputs[0]] = each.kernel
+            elif each.kernel in CONTENTS and each.inputs[0] in found:
+                found[each.outputs[0]] = found[each.inputs[0]]
+            else:
+                return None
+        if any(each.register not in found for each in self.returns):
+            return None
+        return [found[each.register] for each in self.returns]
+
+    def change(self) -> tuple[Kernel, Change] | None:
+        """Of a program that changes one variable by a number: what finds the variable in a step, and the change.
+
+        None if anything else is computed, taken or left on the way.
+        """
+        if self._flat is None or self.num_args or self.shares or self.polls:
+            return None
+        finder, changed = None, None
+        for each in self._flat.code.instructions:
+            if each.kind == RELEASE:
+                continue
+            if HANDLE in each.node.traits and each.kind == CALL and each.inputs == (0,):
+                finder = each if finder is None else None
+            elif finder is None or changed is not None or UPDATES not in each.node.traits:
+                return None
+            else:
+                changed = each
+        if finder is None or changed is None or changed.kind != CALL or len(changed.inputs) != 2:
+            return None
+        reference, operand = changed.inputs
+        given = [each.register for each in self.returns]
+        value = self.template[operand]
+        if reference != finder.outputs[0] or not isinstance(value, np.ndarray | np.generic):
+            return None
+        if value.ndim or given not in ([], [changed.outputs[0]]):
+            return None
+        return finder.kernel, (changed.kernel, value, bool(given))
+
+    def lent(self, bare: Sequence[Any], step: StepState) -> list[Any]:
+        """What leaves, of a `BARE` step, as any other lends it."""
+        return lend_all(bare, [(i, r.live, r.node) for i, r in enumerate(self.returns)], step)
+
+    @property
+    def gives_variable(self) -> bool:
+        """Whether one thing leaves, a variable that the step has updated."""
+        return self._only is not None and UPDATES in self._only[2].traits
 
     def _begin(self, step: StepState, registers: Registers) -> None:
         """Tell a traced step's statistics where it runs and which constants it has."""
@@ -279,7 +356,7 @@ def run_segment(segment: Segment, registers: Registers, step: StepState) -> None
         segment.code.run(registers)
 
 
-class _Execution(Waiting):
+class Execution(Waiting):
     """One run of a program that has waiters."""
 
     def __init__(self, program: Program, registers: Registers, step: StepState) -> None:
@@ -343,9 +420,12 @@ class _Execution(Waiting):
         if first is not None:
             node = self._items[first].work.node
             found.with_context(
-                node=node.name, op_type=node.op, device=node.device,
-                step=self._step.step_id or None, built_at=node.built_at,
-            )  # fmt: skip
+                node=node.name,
+                op_type=node.op,
+                device=node.device,
+                step=self._step.step_id or None,
+                built_at=node.built_at,
+            )
         return found
 
     def _advance(self, ready: list[int]) -> None:

@@ -157,9 +157,16 @@ class StatsCollector:
         self._record(node.device, "RecvTensor", label, start_ns, start_ns, end_ns, outputs)
 
     def _record(
-        self, device: str, name: str, label: str, scheduled_ns: int, start_ns: int, end_ns: int,
-        outputs: tuple[_Output, ...] = (), kept_bytes: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        device: str,
+        name: str,
+        label: str,
+        scheduled_ns: int,
+        start_ns: int,
+        end_ns: int,
+        outputs: tuple[_Output, ...] = (),
+        kept_bytes: int = 0,
+    ) -> None:
         thread = threading.get_native_id()
         done = _Execution(name, label, scheduled_ns, start_ns, end_ns, thread, outputs, kept_bytes)
         with self._lock:
@@ -210,12 +217,19 @@ class StatsCollector:
         scheduled = done.scheduled_ns + self._offset_ns
         length = done.end_ns - done.start_ns
         stats = pb.NodeExecStats(
-            node_name=done.name, timeline_label=done.label, thread_id=done.thread,
-            all_start_micros=start // 1000, op_end_rel_micros=-(-length // 1000),
-            all_end_rel_micros=-(-length // 1000), all_start_nanos=start, op_end_rel_nanos=length,
-            all_end_rel_nanos=length, scheduled_micros=scheduled // 1000, scheduled_nanos=scheduled,
+            node_name=done.name,
+            timeline_label=done.label,
+            thread_id=done.thread,
+            all_start_micros=start // 1000,
+            op_end_rel_micros=-(-length // 1000),
+            all_end_rel_micros=-(-length // 1000),
+            all_start_nanos=start,
+            op_end_rel_nanos=length,
+            all_end_rel_nanos=length,
+            scheduled_micros=scheduled // 1000,
+            scheduled_nanos=scheduled,
             output=[_output_proto(output, done.name != "RecvTensor") for output in done.outputs],
-        )  # fmt: skip
+        )
         if done.kept_bytes:
             stats.memory_stats.persistent_memory_size = done.kept_bytes
         made = sum(output.num_bytes for output in done.outputs if output.made)
@@ -223,10 +237,13 @@ class StatsCollector:
             at = (done.end_ns + self._offset_ns) // 1000
             stats.memory.append(
                 pb.AllocatorMemoryUsed(
-                    allocator_name=ALLOCATOR, total_bytes=made, peak_bytes=made, live_bytes=made,
+                    allocator_name=ALLOCATOR,
+                    total_bytes=made,
+                    peak_bytes=made,
+                    live_bytes=made,
                     allocation_records=[pb.AllocationRecord(alloc_micros=at, alloc_bytes=made)],
                 )
-            )  # fmt: skip
+            )
         return stats
 
 

@@ -67,9 +67,11 @@ class FileReader(Reader):
         return self._block[self._at : self._at + most]
 
     def keys_ahead(self, count: int) -> list[bytes]:
+        """Of the records that come next; nothing moves."""
         return [self.key(at) for at in range(self._at, self._at + count)]
 
     def skip(self, count: int) -> None:
+        """Have read that many of the block."""
         self._at += count
 
     def end(self) -> None:
@@ -137,9 +139,11 @@ class TextLineReader(FileReader):
             return lines
 
     def key(self, at: int) -> bytes:
+        """Of a record of the block, by its index: what TensorFlow's reader says."""
         return self._prefix + str(self._first + at).encode()
 
     def end(self) -> None:
+        """See `end` of the base."""
         self._remember()
         self._rest = []
         super().end()
@@ -155,6 +159,7 @@ class TextLineReader(FileReader):
         self._block, self._at = (), 0
 
     def origin(self, value: bytes) -> bytes | None:
+        """The key of the last line that was read with such content; None if it is no more known."""
         with self._lock:
             blocks = [*self._earlier, (self._prefix, self._first, self._block[: self._at])]
             for prefix, first, lines in reversed(blocks):
@@ -193,8 +198,10 @@ class FixedLengthRecordReader(FileReader):
                 f"record_bytes must be >= 0 not {record_bytes}, and not 0 either"
             )
         for what, size in (
-            ("header_bytes", header_bytes), ("footer_bytes", footer_bytes), ("hop_bytes", hop_bytes),
-        ):  # fmt: skip
+            ("header_bytes", header_bytes),
+            ("footer_bytes", footer_bytes),
+            ("hop_bytes", hop_bytes),
+        ):
             if size < 0:
                 raise errors.invalid_argument(f"{what} must be >= 0 not {size}")
         if encoding not in records.COMPRESSIONS:
@@ -238,4 +245,5 @@ class FixedLengthRecordReader(FileReader):
         return [piece[at : at + size] for at in range(0, count * hop, hop)]
 
     def key(self, at: int) -> bytes:
+        """Of a record of the block, by its index: what TensorFlow's reader says."""
         return self._prefix + str(self._first + at).encode()

@@ -47,6 +47,7 @@ _CODES = {
 
 # A directory on the way is only passed through; where there is no O_PATH it must be readable too.
 _PASS: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_KEEP: Final = os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _DESCRIPTORS: Final = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
 
 
@@ -125,6 +126,10 @@ class Files:
         """Whether there is a directory at the end of `path`."""
         return stat.S_ISDIR(self._mode(path))
 
+    def is_regular(self, path: bytes) -> bool:
+        """Whether there is a file of bytes at the end of `path`: no directory, pipe or device."""
+        return stat.S_ISREG(self._mode(path))
+
     def _mode(self, path: bytes) -> int:
         """Of what is at the end of `path`; 0 if there is nothing."""
         try:
@@ -166,6 +171,17 @@ class Files:
         """Delete a file."""
         with self._place(path) as (folder, name):
             os.remove(name, dir_fd=folder)
+
+    def unlink(self, path: bytes) -> int:
+        """Delete a file's name.  Its blocks stay as long as the descriptor is open that is given; it reads nothing."""
+        with self._place(path) as (folder, name):
+            number = os.open(name, _KEEP, dir_fd=folder)
+            try:
+                os.remove(name, dir_fd=folder)
+            except BaseException:
+                os.close(number)
+                raise
+        return number
 
     def make_directory(self, path: bytes) -> None:
         """Make a directory, if there is none, in one that is there."""

@@ -302,10 +302,12 @@ class Reader(Resource):
     # -- state --------------------------------------------------------------------------------
 
     def records_produced(self) -> int:
+        """Since it was made or reset."""
         with self._lock:
             return self._produced
 
     def work_units_completed(self) -> int:
+        """Since it was made or reset."""
         with self._lock:
             return self._finished
 
@@ -392,6 +394,7 @@ class IdentityReader(_OnePerWork):
     """The work item itself as key and value."""
 
     def record(self) -> Record | None:
+        """Of the work item in hand.  Raises what opening or reading the file raises."""
         assert self._work is not None
         return self._work, self._work
 
@@ -400,6 +403,7 @@ class WholeFileReader(_OnePerWork):
     """A file's whole content; the key is its name."""
 
     def record(self) -> Record | None:
+        """Of the work item in hand.  Raises what opening or reading the file raises."""
         work = self._work
         assert work is not None
         try:

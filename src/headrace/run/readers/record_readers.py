@@ -55,9 +55,11 @@ class TFRecordReader(FileReader):
         return values
 
     def key(self, at: int) -> bytes:
+        """Of a record of the block: the file and the byte at which it begins."""
         return self._prefix + str(self._offsets[at]).encode()
 
     def end(self) -> None:
+        """Close what was opened."""
         self._runs, self._offsets = iter(()), ()
         super().end()
 
@@ -123,6 +125,7 @@ class LMDBReader(Reader):
         return self._lmdb.open(path, subdir=False, readonly=True, lock=False, create=False)
 
     def record(self) -> Record | None:
+        """The next entry, in the order of keys; None at the end.  Raises DataLoss."""
         assert self._work is not None
         try:
             return next(self._entries, None)
@@ -133,6 +136,7 @@ class LMDBReader(Reader):
         return errors.data_loss(f"{os.fsdecode(work)} cannot be read as an LMDB database: {error}")
 
     def end(self) -> None:
+        """Close what was opened."""
         self._entries = iter(())
         if self._transaction is not None:
             self._transaction.abort()

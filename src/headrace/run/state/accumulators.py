@@ -3,7 +3,8 @@
 A gradient computed at a step older than the accumulator's is dropped.  A take that is served counts
 the step up by one, so that gradients from before it come too late.
 What a take waits for: as many gradients as it wants.  It gets all that are there, which may be more.
-Takes are served in the order of arrival.  Applying never waits.
+Takes are served in the order of arrival.  Applying never waits.  Who has handed gradients over is remembered, so
+that whoever waits can be told whose are missing.
 
 Sparse: gradients are slices of axis 0 by index.  Both sides are taken to be sorted, as in
 TensorFlow; the mean of an index is over the gradients that have it.
@@ -14,8 +15,9 @@ behaviour, as observed of 2.21
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,6 +28,8 @@ from headrace.run.pending import Pending
 from headrace.run.queues.columns import Array
 from headrace.run.state.wait_queues import WAIT, WaitingResource, WaitQueue
 from headrace.run.uninterrupted import changes
+
+_MOST_CONTRIBUTORS: Final = 256  # that are remembered; those longest silent are forgotten
 
 
 @changes
@@ -42,6 +46,8 @@ class _Accumulator(WaitingResource):
         self._count = 0
         self._step = 0
         self._dropped = 0
+        self._latest: dict[str, tuple[float, int]] = {}  # when, and after how many takes
+        self._taken = 0
 
     def set_global_step(self, step: int) -> None:
         """Gradients of earlier steps are dropped from now on; those that are there stay."""
@@ -70,6 +76,7 @@ class _Accumulator(WaitingResource):
             found = self._result()
             self._count = 0
             self._step += 1
+            self._taken += 1
             return found
 
         return self.wait_in(self._takes, f"take_grad({count})", attempt)
@@ -87,6 +94,30 @@ class _Accumulator(WaitingResource):
             f"Shape mismatch: expected {shape_rules.text(wanted)}, got {shape_rules.text(found)}: a gradient for {self}"
         )
 
+    def _count_of(self, giver: str) -> None:
+        """Another gradient is there, of `giver`.  Called under the lock."""
+        self._count += 1
+        self._note(giver, self._taken)
+
+    def _drop_of(self, giver: str) -> None:
+        """One of `giver` came too late.  Called under the lock."""
+        self._dropped += 1
+        self._note(giver, self._latest.get(giver, (0.0, -1))[1])
+
+    def _note(self, giver: str, taken: int) -> None:
+        latest = self._latest
+        if giver not in latest and len(latest) >= _MOST_CONTRIBUTORS:
+            del latest[min(latest, key=latest.__getitem__)]
+        latest[giver] = time.monotonic(), taken
+
+    def contributors(self) -> list[tuple[str, float, bool]]:
+        """As `WaitingResource.contributors`."""
+        now = time.monotonic()
+        return [
+            (giver, now - when, taken == self._taken and self._count > 0)
+            for giver, (when, taken) in self._latest.items()
+        ]
+
     @abstractmethod
     def _result(self) -> Any:
         """Hand over what has been accumulated."""
@@ -103,13 +134,13 @@ class DenseAccumulator(_Accumulator):
 
     _sum: Array
 
-    def apply(self, gradient: Any, local_step: int) -> None:
-        """Add a gradient computed at `local_step`.  Raises InvalidArgument (type, shape)."""
+    def apply(self, gradient: Any, local_step: int, giver: str = "") -> None:
+        """Add a gradient that `giver` computed at `local_step`.  Raises InvalidArgument (type, shape)."""
         self.check_type(gradient)
 
         def action() -> None:
             if local_step < self._step:
-                self._dropped += 1
+                self._drop_of(giver)
                 return
             found = np.shape(gradient)
             if not shape_rules.compatible(found, self.shape):
@@ -120,14 +151,19 @@ class DenseAccumulator(_Accumulator):
                 raise self._mismatch(found, self._sum.shape)
             else:
                 self._sum += gradient
-            self._count += 1
+            self._count_of(giver)
 
         self.change(action)
 
     def _result(self) -> Array:
         total = self._sum
         del self._sum
-        return divided(total, np.int64(self._count)) if self.mean else total
+        if not self.mean or self._count == 1:
+            return total
+        if np.issubdtype(total.dtype, np.inexact):  # nobody else has it
+            np.divide(total, total.dtype.type(self._count), out=total)
+            return total
+        return divided(total, np.int64(self._count))
 
 
 Slices = tuple[Array, Array, Array]
@@ -147,9 +183,14 @@ class SparseAccumulator(_Accumulator):
     _counts: Array  # how many gradients have each index
 
     def apply(
-        self, indices: Array, values: Array, dense_shape: tuple[int, ...] | None, local_step: int
+        self,
+        indices: Array,
+        values: Array,
+        dense_shape: tuple[int, ...] | None,
+        local_step: int,
+        giver: str = "",
     ) -> None:
-        """Add values [n, ...] at indices [n] of axis 0; `dense_shape` of the whole, if known.
+        """Add values [n, ...] at indices [n] of axis 0, of `giver`; `dense_shape` of the whole, if known.
 
         Raises InvalidArgument (types, shapes, an index beyond the shape).
         """
@@ -157,7 +198,7 @@ class SparseAccumulator(_Accumulator):
 
         def action() -> None:
             if local_step < self._step:
-                self._dropped += 1
+                self._drop_of(giver)
                 return
             self._check(indices, values, dense_shape)
             ones = np.ones(len(indices), np.int64)
@@ -167,7 +208,7 @@ class SparseAccumulator(_Accumulator):
                 raise self._mismatch(values.shape, (None, *self._values.shape[1:]))
             else:
                 self._merge(indices, values)
-            self._count += 1
+            self._count_of(giver)
 
         self.change(action)
 

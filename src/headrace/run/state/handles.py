@@ -27,9 +27,12 @@ def leaving(resource: Resource, device: str) -> Array:
     """The message for `resource`, which lives on `device` (full name), as a scalar array."""
     kind = type(resource)
     message = pb.ResourceHandleProto(
-        device=device, container=resource.container, name=resource.name,
-        hash_code=kind.type_code, maybe_type_name=kind.type_name or kind.__name__,
-    )  # fmt: skip
+        device=device,
+        container=resource.container,
+        name=resource.name,
+        hash_code=kind.type_code,
+        maybe_type_name=kind.type_name or kind.__name__,
+    )
     if isinstance(resource, ResourceVariable):
         known = message.dtypes_and_shapes.add(dtype=resource.dtype.as_datatype_enum)
         if resource.shape is None:

@@ -14,9 +14,15 @@ from headrace.base import errors
 from headrace.run.state.resources import Resource
 from headrace.run.uninterrupted import changes
 
-__all__ = ["SessionTensors"]
+__all__ = ["SessionTensor", "SessionTensors"]
 
 Array = np.ndarray[Any, Any]
+
+
+class SessionTensor(Resource):
+    """A handle as a resource: its name is the handle, its container the device, as in TensorFlow."""
+
+    type_name = "TensorHandle"
 
 
 @changes

@@ -176,9 +176,14 @@ class TensorArray(Resource):
         if found is None:
             shape = shape_rules.concatenate(prepend, self.shape)
             found = self._gradients[source] = TensorArray(
-                f"{self.name}@{source}", self.dtype, shape, len(self._values), identical=self._identical,
-                adds_up=True, clear_after_read=False,
-            )  # fmt: skip
+                f"{self.name}@{source}",
+                self.dtype,
+                shape,
+                len(self._values),
+                identical=self._identical,
+                adds_up=True,
+                clear_after_read=False,
+            )
             found._shapes = [shape_rules.concatenate(prepend, written) for written in self._shapes]
         return found
 

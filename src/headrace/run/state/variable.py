@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from headrace.base.shapes import Shape
 from headrace.run.pending import Pending, WaitInfo, announce_all
 from headrace.run.state.resources import Resource
 from headrace.run.state.shared_buffers import BufferPool, SharedBuffer
+from headrace.run.state.unread import Unread
 from headrace.run.uninterrupted import changes
 
 Array = np.ndarray[Any, Any]
@@ -211,13 +212,15 @@ class State(Resource):
             return Lease(self.require(), self._readers, self)
 
     def lend(self) -> Array | np.generic | Lease:
-        """The value now, for whoever releases it: a lease, or a copy where that costs less; a number is a NumPy scalar.
+        """The value now, for whoever releases it: a lease, or a copy where that costs less.
 
         Raises FailedPrecondition.
         """
         array = self.array
-        if array is not None and not array.ndim and array.dtype.kind in NUMBERS:
-            return array[()]  # one read: it cannot be torn
+        if array is not None and not array.ndim:
+            return (
+                array.copy()
+            )  # one read: it cannot be torn; to send, an array costs less than a scalar
         with self.lock:
             array = self.require()
             if array.nbytes < _LEASED_BYTES:
@@ -344,13 +347,44 @@ class State(Resource):
         """
         with self.lock:
             self._put(value, validate_shape)
-            awaited = self._awaited
-            if not awaited:
-                return
+            awaited = self._settled()
+        if awaited:
+            announce_all(awaited)
+
+    def assign_unread(self, value: Any, validate_shape: bool = True) -> None:
+        """As `assign`; a value that is `Unread` is read into the array itself, which may wait for the disk.
+
+        Raises what reading does, too.
+        """
+        if not isinstance(value, Unread):
+            self.assign(value, validate_shape)
+            return
+        with self.lock:
+            array = self.array
+            if array is None or array.shape != value.shape:
+                if validate_shape:
+                    self.check_shape(value.shape)
+                array = None
+            if array is not None and not self._is_read():
+                value.read_into(array)
+            else:
+                array, buffer = self._another(value.shape)
+                if array is None:
+                    array = np.empty(value.shape, self.dtype.np)
+                value.read_into(array)
+                self._replace(array, buffer)
+            awaited = self._settled()
+        if awaited:
+            announce_all(awaited)
+
+    def _settled(self) -> Sequence[Pending[np.bool_]]:
+        """Those who waited for the first assignment; `lock` is held."""
+        awaited = self._awaited
+        if awaited:
             self._awaited = []
             for pending in awaited:
                 pending.settle(np.True_)
-        announce_all(awaited)
+        return awaited
 
     def _put(self, value: Any, validate_shape: bool) -> None:
         shape = np.shape(value)
@@ -364,6 +398,7 @@ class State(Resource):
         self._replace_by_copy(value)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raises InvalidArgument if a value of such a shape cannot be assigned while shapes are validated."""
         # An unset variable takes what its node declares; a set one keeps its shape.
         wanted: Shape = self.shape if self.array is None else self.array.shape
         if not shape_rules.compatible(wanted, shape):

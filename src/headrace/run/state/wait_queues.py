@@ -66,8 +66,14 @@ class WaitingResource(Resource):
         """What there is, for people.  Called under the lock."""
         return ""
 
+    def contributors(self) -> list[tuple[str, float, bool]]:
+        """Who brings what others wait for here: sessions, seconds since their latest, whether that is still there.
+        Called under the lock.
+        """
+        return []
+
     def describe(self) -> dict[str, Any]:
-        """A snapshot for people: the state, and who waits for what since when."""
+        """A snapshot for people: the state, who waits for what since when, and who brings it."""
         with self._lock:
             waiting = [each.pending.wait_info for queue in self._queues for each in queue._waiting]
             return {
@@ -76,6 +82,7 @@ class WaitingResource(Resource):
                 "container": self.container,
                 "state": self.state(),
                 "waiting": waiting,
+                "contributors": self.contributors(),
             }
 
     def wait_in(self, queue: WaitQueue, kind: str, attempt: Try) -> Pending[Any]:

@@ -69,10 +69,15 @@ class DirectRoute:
         if self._reached is None:
             self._reached = beside.connect(
                 Destination(
-                    self._address, self.name, self._security, self._rpcs,
-                    cancelled_calls_of(self._address), offer, gave_up=self._gave_up,
+                    self._address,
+                    self.name,
+                    self._security,
+                    self._rpcs,
+                    cancelled_calls_of(self._address),
+                    offer,
+                    gave_up=self._gave_up,
                 )
-            )  # fmt: skip
+            )
         self._reached.call_now(GET_STATUS, pb.GetStatusRequest(), scope)
         self._rpcs.answered()
         return self._reached

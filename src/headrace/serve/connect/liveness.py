@@ -20,15 +20,13 @@ from headrace.codec import protos as pb
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 from headrace.serve.rpc.env_seconds import seconds_of
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.methods import GET_STATUS, Method
 from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.timers import PerProcess, TimerQueue
 from headrace.serve.rpc.transport import Channel, Lost
 
 _FROZEN_AFTER_S = 7.5
-_ASK_AFTER = (
-    1 / 3
-)  # of that time pass before a question, and between two; the rest is for the answer
 _STALLED_S = 0.5  # later than it should be: this process was stopped itself, or has no time
 
 
@@ -55,7 +53,7 @@ class OutstandingRpcs:
         self._name = name
         self._connect = connect
         whole_s = frozen_after_s()
-        self._ask_after_s = (whole_s or 0.0) * _ASK_AFTER
+        self._ask_after_s = (whole_s or 0.0) * LIMITS.ask_after
         self.answer_s = (whole_s or 0.0) - self._ask_after_s
         self.calls: dict[object, tuple[float, Lost]] = {}
         self._lock = threading.Lock()

@@ -15,7 +15,7 @@ from headrace.run.scope import Scope
 from headrace.serve.connect import local_servers
 from headrace.serve.connect.routed import RoutedPeer
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc.cancelled_calls import ORDERED, CancelledCalls
+from headrace.serve.rpc.cancelled_calls import CancelledCalls
 from headrace.serve.rpc.gather import Begun
 from headrace.serve.rpc.methods import Method
 from headrace.serve.rpc.peer import Peer
@@ -51,7 +51,7 @@ class InProcessPeer:
     ) -> Pending[Any]:
         """See `Peer`.  A handler that gives a Pending is called right here, others on the pool."""
         handler = getattr(self._service, method.handler)
-        if self.cancelled_calls.any and method in ORDERED:
+        if self.cancelled_calls.any and method.runs_steps:
             self._tell_ahead(scope)
         if getattr(handler, "gives_pending", False):
             try:
@@ -90,7 +90,7 @@ class InProcessPeer:
 
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
         """See `Peer`."""
-        if self.cancelled_calls.any and method in ORDERED:
+        if self.cancelled_calls.any and method.runs_steps:
             self._tell_ahead(scope)
         result = getattr(self._service, method.handler)(request, scope)
         return result.wait(scope) if isinstance(result, Pending) else result

@@ -10,6 +10,7 @@ server is found out on the caller's pool.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from headrace.base import errors
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.rpc.env_seconds import seconds_of
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.status import as_op_error
@@ -28,11 +30,6 @@ from headrace.serve.rpc.waiting import passed_deadline
 T = TypeVar("T")
 
 _CONNECT_TIMEOUT_S = 300.0
-_FIRST_NOTICE_S = 5.0
-_LAST_NOTICE_S = 60.0
-_FIRST_PROBE_S = 0.2  # of what is left: a quarter at most
-_LAST_PROBE_S = 5.0
-_PROBE_FOR_S = 3.0
 _NO_ANSWER = "no answer"
 
 _log = logging.getLogger("headrace")
@@ -46,6 +43,43 @@ def connect_timeout_s() -> float | None:
     return seconds_of(
         "HEADRACE_CONNECT_TIMEOUT_S", _CONNECT_TIMEOUT_S, "servers are waited for for ever"
     )
+
+
+_limits = threading.local()
+
+
+@contextmanager
+def within(seconds: float | None) -> Iterator[None]:
+    """In the block, by its thread, no server is waited for longer than until then; None: no limit.
+
+    Nor does a step last longer that runs for the first time in a session: what makes sessions is such steps.
+    """
+    before: float | None = getattr(_limits, "until", None)
+    until = before
+    if seconds is not None and math.isfinite(seconds):
+        until = time.monotonic() + seconds
+        if before is not None:
+            until = min(until, before)
+    _limits.until = until
+    try:
+        yield
+    finally:
+        _limits.until = before
+
+
+def _time_left_s() -> float | None:
+    """Until what `within` has set for this thread, 1 ms at least; None: there is no limit."""
+    until: float | None = getattr(_limits, "until", None)
+    return None if until is None else max(0.001, until - time.monotonic())
+
+
+def limited_ms(timeout_ms: int) -> int:
+    """A time limit of a step (0: none), or what `within` leaves of it."""
+    left_s = _time_left_s()
+    if left_s is None:
+        return timeout_ms
+    left_ms = round(left_s * 1000)
+    return min(timeout_ms, left_ms) if timeout_ms else left_ms
 
 
 class ServerReadiness(Generic[T]):
@@ -131,7 +165,9 @@ class ServerReadiness(Generic[T]):
 
     def _find_out(self, scope: Scope) -> None:
         remaining = scope.remaining()
-        within_s = _PROBE_FOR_S if remaining is None else min(_PROBE_FOR_S, remaining / 2)
+        within_s = (
+            LIMITS.probe_for_s if remaining is None else min(LIMITS.probe_for_s, remaining / 2)
+        )
         try:
             with Scope(within_s, scope) as looking:
                 found = self.peer.why_silent(looking)
@@ -166,15 +202,16 @@ def wait_for_all(awaited: Sequence[ServerReadiness[T]], scope: Scope, pool: Grow
     """The answers of all, in order.  Says whom it waits for if it takes long.
 
     Raises Unavailable that says of every server that has not answered why, at the scope's deadline or
-    after `connect_timeout_s`; else the first error that is an answer, or the scope's.
+    after `connect_timeout_s`, or what `within` sets; else the first error that is an answer, or the scope's.
     """
     changed = threading.Condition()
     started = time.monotonic()
-    notice_s, next_notice = _FIRST_NOTICE_S, started + _FIRST_NOTICE_S
-    with _ending(Scope(connect_timeout_s(), scope)) as whole:
+    notice_s, next_notice = LIMITS.first_notice_s, started + LIMITS.first_notice_s
+    limits = [limit for limit in (connect_timeout_s(), _time_left_s()) if limit is not None]
+    with _ending(Scope(min(limits, default=None), scope)) as whole:
         for each in awaited:
             each.begin(changed)
-        probe_s = _FIRST_PROBE_S
+        probe_s = LIMITS.first_probe_s
         while True:
             remaining = whole.remaining()
             if remaining is not None:
@@ -188,20 +225,20 @@ def wait_for_all(awaited: Sequence[ServerReadiness[T]], scope: Scope, pool: Grow
                 except (
                     errors.DeadlineExceededError
                 ) as error:  # also of a question, which has the same limit
-                    if passed_deadline(whole):
+                    if passed_deadline(whole) and not _answered(awaited):
                         waited_s = time.monotonic() - started
                         raise errors.unavailable(_report(awaited, waited_s)) from error
-                    if _settled(awaited):
-                        raise
+                    if _settled(awaited):  # at that very moment, or it is a question's error
+                        return _answers(awaited)
             now = time.monotonic()
             for each in awaited:
                 if not each.over:
                     each.probe(pool, whole)
             if now >= next_notice:
                 _log.warning("still waiting, for %.0f s, for %s", now - started, _names(awaited))
-                notice_s = min(notice_s * 2, _LAST_NOTICE_S)
+                notice_s = min(notice_s * 2, LIMITS.last_notice_s)
                 next_notice = now + notice_s
-            probe_s = min(probe_s * 2, _LAST_PROBE_S)
+            probe_s = min(probe_s * 2, LIMITS.last_probe_s)
 
 
 @contextmanager
@@ -214,8 +251,12 @@ def _ending(scope: Scope) -> Iterator[Scope]:
             scope.cancel(errors.cancelled("the wait is over"))
 
 
+def _answered(awaited: Sequence[ServerReadiness[Any]]) -> bool:
+    return all(each.answered for each in awaited)
+
+
 def _settled(awaited: Sequence[ServerReadiness[Any]]) -> bool:
-    return all(each.answered for each in awaited) or any(each.error for each in awaited)
+    return _answered(awaited) or any(each.error for each in awaited)
 
 
 def _answers(awaited: Sequence[ServerReadiness[T]]) -> list[T]:

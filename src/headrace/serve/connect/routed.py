@@ -1,11 +1,13 @@
 """A peer behind ``host:port``: over the main transport, and over the one beside it as soon as it is offered.
 
+A server of this host is found beside the main one at once, which is not even loaded then.
 Called by: serve.connect.peers.connect.  Threads: any.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 from headrace.codec import protos as pb
@@ -17,6 +19,7 @@ from headrace.serve.connect.retries import call_with_retries
 from headrace.serve.connect.transports import transports
 from headrace.serve.rpc.cancelled_calls import cancelled_calls_of
 from headrace.serve.rpc.gather import Begun
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.methods import (
     ATTEND_SESSION,
     CREATE_SESSION,
@@ -26,11 +29,12 @@ from headrace.serve.rpc.methods import (
 )
 from headrace.serve.rpc.peer import peer_name
 from headrace.serve.rpc.security import Security, chosen
-from headrace.serve.rpc.transport import Channel, Destination, Told, Unreachable
+from headrace.serve.rpc.transport import Channel, Destination, Nearby, Told, Unreachable
 from headrace.serve.rpc.waiting import patient
 
 _ASK_WITHIN_S = 5.0
-_PATIENCE_S = 0.01  # past the deadline, so that its error says what was waited for
+
+_WHENEVER = Scope()
 
 _log = logging.getLogger("headrace")
 
@@ -54,13 +58,16 @@ class RoutedPeer:
 
         self._rpcs = OutstandingRpcs(self.name, probe)
         self.cancelled_calls = cancelled_calls_of(address)
-        self._slow = self._main.connect(
-            Destination(address, name, trusting, self._rpcs, self.cancelled_calls)
-        )
+        self._lock = threading.Lock()
+        self._main_channel: Channel | None = None
+        self._nearby = None if self._beside is None else self._beside.nearby(address, trusting)
+        self._attends_nearby = False  # whether it was there a moment ago
         self._address = address
+        self._name = name
         self._fast: Channel | None = None
         self._fast_to = 0  # the server to which it leads
         self._asked = False
+        self._closed = False
         self._unreachable = 0  # the server whose offer was tried in vain
 
     def call(
@@ -75,9 +82,17 @@ class RoutedPeer:
         silent = self._rpcs.silent
         if silent and not wait_for_ready:
             return ResumedCall(self, self._rpcs, method, request, scope)
-        # The one would keep a connection; who waits for the server to be ready may have an old one.
-        fast = None if method is ATTEND_SESSION or wait_for_ready else self._fast
-        if not silent and fast is not None:
+        fast: Channel | None = None
+        if (
+            method is ATTEND_SESSION
+        ):  # it would keep a connection; see LaneServer for that of one host
+            if self._attends_nearby:
+                self._attends_nearby, fast = False, self._fast
+        elif wait_for_ready:  # there may be a new one
+            fast = None if silent else self._look_nearby(scope)
+        elif not silent:
+            fast = self._fast or self._look_first(scope)
+        if fast is not None:
             try:
                 return fast.call(method, request, scope, watched=watched)
             except Unreachable as error:
@@ -92,7 +107,7 @@ class RoutedPeer:
 
     def begin(self, method: Method, request: Any, scope: Scope) -> Begun | Pending[Any]:
         """See `Peer`."""
-        fast = self._fast
+        fast = self._fast or self._look_first(scope)
         if fast is not None and not self._rpcs.silent:
             try:
                 return fast.begin(method, request, scope)
@@ -103,9 +118,9 @@ class RoutedPeer:
     def call_now(self, method: Method, request: Any, scope: Scope) -> Any:
         """See `Peer`."""
         if self._rpcs.silent:
-            with patient(scope, _PATIENCE_S) as late:
+            with patient(scope, LIMITS.ready_patience_s) as late:
                 return self.call(method, request, scope).wait(late)
-        fast = self._fast
+        fast = self._fast or self._look_first(scope)
         if fast is not None:
             try:
                 return fast.call_now(method, request, scope)
@@ -117,7 +132,7 @@ class RoutedPeer:
 
     def tell(self, method: Method, request: Any, scope: Scope) -> bool:
         """See `Peer`.  Only over the transport beside the main one."""
-        fast = self._fast
+        fast = self._fast or self._look_first(scope)
         if fast is not None and not self._rpcs.silent:
             try:
                 return fast.tell(method, request, scope)
@@ -131,7 +146,7 @@ class RoutedPeer:
         if start and fast is not None and self._fast_to != start:
             self._drop(fast)
             self._asked = False
-        if not self._asked:
+        if not (self._asked or self._look_first(_WHENEVER)):
             self._ask()
 
     def listens(self, scope: Scope) -> bool:
@@ -141,6 +156,74 @@ class RoutedPeer:
     def why_silent(self, scope: Scope) -> str:
         """See `Peer`."""
         return self._main.why_silent(self._address, self._security, scope)
+
+    @property
+    def _slow(self) -> Channel:
+        """Over the main transport."""
+        with self._lock:
+            if self._main_channel is None:
+                self._main_channel = self._main.connect(
+                    Destination(
+                        self._address,
+                        self._name,
+                        self._security,
+                        self._rpcs,
+                        self.cancelled_calls,
+                    )
+                )
+                if self._closed:
+                    self._main_channel.close()
+            return self._main_channel
+
+    def _look_first(self, scope: Scope) -> Channel | None:
+        """The server on this host, if nobody has looked for it since this was made."""
+        return None if self._nearby is None else self._look_nearby(scope)
+
+    def _look_nearby(self, scope: Scope) -> Channel | None:
+        """The server that is there now, if it is found on this host.  Blocks for a moment."""
+        beside = self._beside
+        if beside is None or self._closed:
+            return None
+        with self._lock:
+            nearby, self._nearby = self._nearby, None
+        if nearby is None:
+            nearby = beside.nearby(self._address, self._security)
+            if nearby is None:
+                return None
+        left_s = scope.remaining()
+        within_s = LIMITS.nearby_within_s
+        if left_s is not None:
+            within_s = min(within_s, left_s / 2)
+        offer = nearby.offer(within_s)
+        if offer is None or offer.server == self._unreachable:
+            nearby.close()
+            return None
+        self._asked = self._attends_nearby = True
+        fast = self._fast
+        if fast is not None and self._fast_to == offer.server:
+            nearby.close()
+            return fast
+        self._lead_to(offer, nearby)
+        return self._fast
+
+    def _lead_to(self, offer: pb.LaneAddress, nearby: Nearby | None = None) -> None:
+        """Take that way from now on."""
+        assert self._beside is not None
+        to = Destination(
+            self._address,
+            self.name,
+            self._security,
+            self._rpcs,
+            self.cancelled_calls,
+            offer,
+            lost=self._lost,
+            nearby=nearby,
+        )
+        earlier, self._fast_to, self._fast = self._fast, offer.server, self._beside.connect(to)
+        if earlier is not None:
+            earlier.close()
+        if self._closed:  # meanwhile
+            self._leave_fast()
 
     def _ask(self) -> None:
         """Ask for a better way, for calls to come; once, if there is an answer."""
@@ -159,13 +242,12 @@ class RoutedPeer:
         if beside is None or offer.server == self._unreachable or not beside.leads_to(offer):
             return
         if self._fast is None or self._fast_to != offer.server:
-            to = Destination(
-                self._address, self.name, self._security, self._rpcs, self.cancelled_calls, offer,
-                lost=self._lost,
-            )  # fmt: skip
-            earlier, self._fast_to, self._fast = self._fast, offer.server, beside.connect(to)
-            if earlier is not None:
-                earlier.close()
+            self._lead_to(offer)
+
+    def _leave_fast(self) -> None:
+        fast, self._fast = self._fast, None
+        if fast is not None:
+            fast.close()
 
     def _give_up(self, fast: Channel, error: Unreachable) -> None:
         """Back to gRPC.  It is said once, and only if gRPC does lead to that server."""
@@ -204,8 +286,13 @@ class RoutedPeer:
 
     def close(self) -> None:
         """See `Peer`."""
-        fast, self._fast = self._fast, None
-        if fast is not None:
-            fast.close()
-        self._slow.close()
+        with self._lock:
+            self._closed = True
+            nearby, self._nearby = self._nearby, None
+            main = self._main_channel
+        if nearby is not None:
+            nearby.close()
+        self._leave_fast()
+        if main is not None:
+            main.close()
         self._rpcs.close()

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from headrace.base import errors
+from headrace.base.imports import collects_nothing
 from headrace.serve.rpc.transport import Transport
 
 
@@ -33,8 +34,9 @@ def transports() -> Transports:
     """Those in use."""
     global _chosen
     if _chosen is None:
-        from headrace.serve.grpc.transport import TRANSPORT as GRPC  # loads grpcio
-        from headrace.serve.lane.transport import TRANSPORT as LANE
+        with collects_nothing():
+            from headrace.serve.grpc.transport import TRANSPORT as GRPC
+            from headrace.serve.lane.transport import TRANSPORT as LANE
 
         _chosen = Transports(GRPC, LANE)
     return _chosen

@@ -19,8 +19,9 @@ from headrace.run.pending import Pending
 from headrace.run.scope import MOST_S, Scope
 from headrace.serve.grpc.grpcio import grpc
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc.cancelled_calls import ORDERED, Calls
-from headrace.serve.rpc.methods import GIVE_UP, INLINE, Method, parse
+from headrace.serve.rpc.cancelled_calls import Calls
+from headrace.serve.rpc.encoding import INLINE, parse
+from headrace.serve.rpc.methods import GIVE_UP, Method
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import Security
 from headrace.serve.rpc.status import as_op_error, text_of, to_detail
@@ -185,11 +186,17 @@ class _Numbered:
             self._calls.forget(number)
 
 
+def when_gone(context: grpc.ServicerContext, then: Callable[[], None]) -> None:
+    """Call `then` once the caller has hung up or the call is over: at once, if that is so already."""
+    if not context.add_callback(then):
+        then()
+
+
 def _handler(
     service: Any, method: Method, numbered: _Numbered
 ) -> Callable[[bytes, grpc.ServicerContext], bytes]:
     handle = getattr(service, method.handler)
-    ordered = method in ORDERED
+    ordered = method.runs_steps
     more = (LENDS,) if getattr(handle, "takes_caller", False) else ()
 
     def serve(data: bytes, context: grpc.ServicerContext) -> bytes:
@@ -200,8 +207,7 @@ def _handler(
             def gone() -> None:
                 scope.cancel(errors.cancelled("the caller is gone"))
 
-            if not context.add_callback(gone):
-                gone()
+            when_gone(context, gone)
             try:
                 request = method.decode_request(data, INLINE)
                 stored = getattr(request, "store_errors_in_response_body", False)

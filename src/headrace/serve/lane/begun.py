@@ -16,7 +16,6 @@ from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.lane.connection import Connection
 from headrace.serve.lane.wire import CODECS, Codec
-from headrace.serve.rpc.cancelled_calls import ORDERED
 from headrace.serve.rpc.methods import Method
 from headrace.serve.rpc.status import as_op_error, from_bytes
 
@@ -131,7 +130,7 @@ def begin(
         if scope.ended_by is not None or scope.deadline is not None:
             scope.check()
         connection = peer._take(scope, fresh=not again)
-        if peer._cancelled_calls.any and method in ORDERED:
+        if peer._cancelled_calls.any and method.runs_steps:
             told = peer._tell_ahead(connection)
         peer._send(connection, codec, request, scope, _REQUEST)
     except BaseException as failure:

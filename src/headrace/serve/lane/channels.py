@@ -16,8 +16,9 @@ from headrace.base import errors
 from headrace.codec.frames import Frame, Kind, pack, whole
 from headrace.run.state.variable import Lease
 from headrace.serve.lane.socket import LaneSocket
-from headrace.serve.lane.wire import NUMBERS, decode_sent, encode_sent
+from headrace.serve.lane.wire import NUMBERS
 from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.brief import decode_sent, encode_sent
 from headrace.serve.rpc.methods import SEND_TENSOR
 from headrace.serve.rpc.step_channel import ChannelCall, Deliver
 

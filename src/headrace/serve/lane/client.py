@@ -9,7 +9,7 @@ Called by: serve.connect.routed.  Threads: any.
 from __future__ import annotations
 
 import contextlib
-import threading
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,29 +17,26 @@ from typing import Any
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind, pack, whole
-from headrace.run.pending import Pending, WaitInfo
+from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.serve.lane.begun import begin
-from headrace.serve.lane.channels import CallersChannel
+from headrace.serve.lane.call import Call, result_of
 from headrace.serve.lane.connect import Connector
 from headrace.serve.lane.connection import Connection, read_limit
 from headrace.serve.lane.event_loop import event_loop
 from headrace.serve.lane.socket import NothingSent
 from headrace.serve.lane.wire import CODECS, HANDSHAKE, Codec
 from headrace.serve.rpc import messages as m
-from headrace.serve.rpc.cancelled_calls import ORDERED, CancelledCalls
-from headrace.serve.rpc.methods import GIVE_UP, RUN_KNOWN, Method
+from headrace.serve.rpc.cancelled_calls import CancelledCalls
+from headrace.serve.rpc.limits import LIMITS
+from headrace.serve.rpc.methods import GIVE_UP, Method
 from headrace.serve.rpc.security import Security
-from headrace.serve.rpc.status import as_op_error, from_bytes
-from headrace.serve.rpc.step_channel import ChannelCall
 from headrace.serve.rpc.transport import Outstanding, Told, Unreachable
-from headrace.serve.rpc.waiting import passed_deadline
 
 _CONNECT_WITHIN_S = 5.0
 _CONNECT_PATIENCE_S = 0.01  # past the deadline, so that it has passed
 _MOST_IDLE = 64
 _IDLE_S = 60.0
-_KEEPS_MEMORY_S = 2.0  # an idle connection that shares memory with the other side
 _MOST_TOLD = 256  # steps of which a connection remembers that they were told something
 _POLL_S = 1.0  # between polls of the scope while a large message is being sent
 _POLL_AT_DEADLINE_S = 0.05  # the same if the scope has a deadline
@@ -106,9 +103,11 @@ class LanePeer:
         call = Call(self, connection, method, scope)
         connection.call = call
         try:
-            if self._cancelled_calls.any and method in ORDERED:
+            if self._cancelled_calls.any and method.runs_steps:
                 call.told = self._tell_ahead(connection)
             self._send(connection, CODECS[method], request, scope, Kind.REQUEST)
+            if method.lasting:
+                self._rpcs.settle(connection)  # it is no wonder that there is no reply
         except BaseException as failure:
             self.drop(connection)
             if again and self._had_ended(connection, scope, failure):
@@ -122,6 +121,10 @@ class LanePeer:
 
     begin = begin  # see serve.lane.begun
 
+    def connect_early(self, begun: socket.socket | None = None) -> None:
+        """A connection is wanted soon.  begun: one that is there."""
+        self._connector.begin(begun)
+
     def call_now(self, method: Method, request: Any, scope: Scope, again: bool = True) -> Any:
         """Send a request and wait for the reply.  again: see `call`.  Raises Unreachable.
 
@@ -129,33 +132,22 @@ class LanePeer:
         """
         scope.check()
         connection = self._take(scope, not again)
-        socket, rpcs = connection.socket, self._rpcs
-        codec = number, encode, _, _, decode, in_place = CODECS[method]
+        socket = connection.socket
+        codec = CODECS[method]
         connection.scope = scope
         told = None
         scope.attach(connection, connection.follow)
         try:
-            if self._cancelled_calls.any and method in ORDERED:
+            if self._cancelled_calls.any and method.runs_steps:
                 told = self._tell_ahead(connection)
-            connection.idle_since = now = time.monotonic()
-            if scope.deadline is None:
-                rpcs.calls[connection] = now, connection.lost
-                if not rpcs.observed:
-                    rpcs.observe()
-                asked, data = self._asked
-                if request is not asked:
-                    header, values = encode(request)
-                    data = whole(_REQUEST, number, header, values)
-                    if data is None:
-                        socket.send_frame(
-                            _REQUEST, number, header, values, 0, _POLL_S, scope.check, in_place
-                        )
-                    elif method is RUN_KNOWN and not values:
-                        self._asked = request, data
-                if data is not None:
-                    socket.send_whole(data, _POLL_S, scope.check)
+            asked, data = self._asked
+            if request is asked and data is not None and scope.deadline is None:
+                self._book(connection)
+                socket.send_whole(data, _POLL_S, scope.check)
             else:
-                self._send(connection, codec, request, scope, _REQUEST)
+                data = self._send(connection, codec, request, scope, _REQUEST)
+                if method.repeats and data is not None and not request.feeds:
+                    self._asked = request, data
             frame = socket.read(read_limit(scope))
             if frame is None or frame.kind is _ONE_WAY:
                 frame = connection.wait_on(scope, frame)
@@ -164,11 +156,11 @@ class LanePeer:
             self.drop(connection)
             if last is not None:
                 return result_of(last, method)
-            if again and self._had_ended(connection, scope, failure):
-                scope.detach(connection)
-                return self.call_now(method, request, scope, again=False)
-            self.gave_up(connection, method)
-            raise self.broken(connection, method, scope, failure) from failure
+            if not (again and self._had_ended(connection, scope, failure)):
+                self.gave_up(connection, method)
+                raise self.broken(connection, method, scope, failure) from failure
+            scope.detach(connection)
+            return self.call_now(method, request, scope, again=False)
         except BaseException:  # the deadline, Ctrl-C
             self.gave_up(connection, method)
             connection.take_back(scope)
@@ -189,9 +181,9 @@ class LanePeer:
         if socket.has_shared or connection.withdrawn:
             self.give_back(connection)
         else:
-            rpcs.calls.pop(connection, None)
-            self.keep(connection, now)
-        return decode(header, values)
+            self._rpcs.calls.pop(connection, None)
+            self.keep(connection, connection.idle_since)
+        return codec.decode_reply(header, values)
 
     def tell(
         self, method: Method, request: m.SendTensorRequest, scope: Scope, again: bool = True
@@ -231,7 +223,7 @@ class LanePeer:
 
     def gave_up(self, connection: Connection, method: Method) -> None:
         """Its call may still be under way there, and nobody waits for it any more."""
-        if method in ORDERED:
+        if method.runs_steps:
             number = connection.socket.number
             self._cancelled_calls.add(calls=(number,))
             self._gave_up(number)
@@ -247,15 +239,20 @@ class LanePeer:
             self._report(connection)
         return ended
 
-    def _send(
-        self, connection: Connection, codec: Codec, request: Any, scope: Scope, kind: Kind
-    ) -> None:
-        socket = connection.socket
-        number, encode, _, _, _, in_place = codec
+    def _book(self, connection: Connection) -> None:
+        """A request is on its way: it is outstanding from now on."""
         connection.idle_since = now = time.monotonic()
         self._rpcs.calls[connection] = now, connection.lost
         if not self._rpcs.observed:
             self._rpcs.observe()
+
+    def _send(
+        self, connection: Connection, codec: Codec, request: Any, scope: Scope, kind: Kind
+    ) -> bytes | None:
+        """The frame that was sent, if that has all of it, and no deadline."""
+        socket = connection.socket
+        number, encode, _, _, _, in_place = codec
+        self._book(connection)
         header, values = encode(request)
         timeout_us, poll_s = 0, _POLL_S
         if scope.deadline is not None:
@@ -263,8 +260,9 @@ class LanePeer:
             poll_s = _POLL_AT_DEADLINE_S
         elif (data := whole(kind, number, header, values)) is not None:
             socket.send_whole(data, poll_s, scope.check)
-            return
+            return data
         socket.send_frame(kind, number, header, values, timeout_us, poll_s, scope.check, in_place)
+        return None
 
     # -- connections ----------------------------------------------------------------------------
 
@@ -318,7 +316,7 @@ class LanePeer:
             return
         if connection.socket.has_shared and not self._looks_for_memory:
             self._looks_for_memory = True
-            event_loop().later(_KEEPS_MEMORY_S, self._give_memory_back)
+            event_loop().later(LIMITS.keeps_memory_s, self._give_memory_back)
         idle = self._idle
         if len(idle) > 1 == self._most_idle:
             self._most_idle = _MOST_IDLE
@@ -347,7 +345,7 @@ class LanePeer:
     def _give_memory_back(self) -> None:
         """Close connections that share memory and have been idle for long: it goes with them, on either side."""
         self._looks_for_memory = False
-        since = time.monotonic() - _KEEPS_MEMORY_S
+        since = time.monotonic() - LIMITS.keeps_memory_s
         more = False
         for connection in list(self._idle):
             if not connection.socket.shares:
@@ -360,7 +358,7 @@ class LanePeer:
                 connection.close()
         if more and not self._looks_for_memory:
             self._looks_for_memory = True
-            event_loop().later(_KEEPS_MEMORY_S, self._give_memory_back)
+            event_loop().later(LIMITS.keeps_memory_s, self._give_memory_back)
 
     def drop(self, connection: Connection) -> None:
         """A call has not ended well: its connection is of no more use."""
@@ -402,199 +400,7 @@ class LanePeer:
     def close(self) -> None:
         """Close the idle connections; the others when their calls have ended."""
         self._closed = True
+        self._connector.close()
         while self._idle:
             with contextlib.suppress(IndexError):
                 self._idle.pop().close()
-
-
-def result_of(frame: Frame, method: Method) -> Any:
-    """The reply in a frame.  Raises the error in it, and OpError for what is no reply."""
-    if frame.kind is Kind.ERROR:
-        raise from_bytes(frame.header)
-    return CODECS[method].decode_reply(frame.header, frame.values)
-
-
-_NOBODY, _WATCHED, _IN_PERSON, _OVER = range(4)
-
-
-class Call(ChannelCall):
-    """A call under way, read by the event loop, or by the thread that waits for it."""
-
-    __slots__ = (
-        "_connection", "_early", "_channel", "_method", "_peer", "_reader", "_scope", "_turn", "_unregister",
-        "told",
-    )  # fmt: skip
-
-    def __init__(
-        self, peer: LanePeer, connection: Connection, method: Method, scope: Scope
-    ) -> None:
-        super().__init__(WaitInfo(method.name, peer.name), Call._given_up)  # type: ignore[arg-type]
-        self._peer = peer
-        self._connection = connection
-        self._method = method
-        self._scope = scope
-        self._turn = threading.Lock()
-        self._reader = _NOBODY
-        self._channel: CallersChannel | None = None
-        self._early: list[Frame] = []  # values that came before there was a channel
-        self._unregister: Any = None
-        self.told: pb.GiveUpRequest | None = None  # what went ahead of the request
-
-    def begin(self, watched: bool) -> None:
-        """The request has been sent.  The scope's end ends the call; a deadline is the server's to keep."""
-        scope = self._scope
-
-        def ended() -> None:
-            if not passed_deadline(scope):
-                self.abandon(scope.error or errors.cancelled("the call was cancelled"))
-
-        self._unregister = scope.on_cancel(ended)
-        if watched:
-            self.watch()
-
-    def channel(self) -> CallersChannel:
-        """See `ChannelCall`."""
-        channel = CallersChannel(self, self._connection.socket)
-        with self._turn:
-            if self._reader == _NOBODY:
-                self._reader = _IN_PERSON
-            early, self._early, self._channel = self._early, [], channel
-        for frame in early:
-            channel.take(frame)
-        return channel
-
-    def passed(self, frame: Frame) -> None:
-        """A value has come before the reply."""
-        if self._channel is None:
-            self._early.append(frame)
-        else:
-            self._channel.take(frame)
-
-    def leave(self) -> None:
-        """See `ChannelCall`."""
-        with self._turn:
-            if self._reader != _IN_PERSON:
-                return
-            self._reader = _NOBODY
-        event_loop().arm(self._connection.socket, wants_input=False)
-
-    def receive(self) -> None:
-        """See `ChannelCall`."""
-        connection = self._connection
-        try:
-            frame = connection.socket.read_available()
-            while frame is not None and frame.kind is Kind.ONE_WAY:
-                self.passed(frame)
-                frame = connection.socket.read_ahead()
-        except (OSError, EOFError) as failure:
-            self._broke(self._peer.broken(connection, self._method, self._scope, failure))
-        except errors.OpError as error:
-            self._broke(error)
-        else:
-            if frame is not None:
-                self._take(frame)
-
-    def watch(self) -> None:
-        """See `Pending.watch`."""
-        with self._turn:
-            if self._reader != _NOBODY:
-                return
-            self._reader = _WATCHED
-        event_loop().arm(self._connection.socket, wants_input=True)
-
-    def wait(self, scope: Scope) -> Any:
-        """See `Pending.wait`.  Reads the reply itself, unless another thread is at it."""
-        with self._turn:
-            was_watched = self._reader == _WATCHED
-            mine = was_watched or self._reader == _NOBODY
-            if mine:
-                self._reader = _IN_PERSON
-        if not mine:
-            return super().wait(scope)
-        connection = self._connection
-        if was_watched:
-            event_loop().arm(connection.socket, wants_input=False)
-        connection.scope = scope
-        scope.attach(connection, connection.follow)
-        frame: Frame | None = None
-        try:
-            frame = connection.wait_on(scope, None, 0.0)
-        except (OSError, EOFError) as failure:
-            self._broke(self._peer.broken(connection, self._method, scope, failure))
-        except errors.OpError as error:
-            connection.take_back(scope, 0.0)
-            self._broke(error)
-        except BaseException:
-            connection.take_back(scope, 0.0)
-            self._broke(errors.cancelled("interrupted"))
-            raise
-        finally:  # before anybody else may have the connection
-            if not scope.detach(connection):
-                connection.withdrawn = True
-            connection.scope = None
-        if frame is not None:
-            self._take(frame)
-        return self.result()
-
-    def event(self) -> None:
-        """The event loop's: there is something to read, or the other side has gone."""
-        broken: errors.OpError | None = None
-        frame: Frame | None = None
-        with self._turn:
-            if self._reader not in (_NOBODY, _WATCHED):
-                return
-            watched = self._reader == _WATCHED
-            try:
-                frame = self._connection.socket.read_available()
-                while frame is not None and frame.kind is Kind.ONE_WAY:
-                    self.passed(frame)
-                    frame = self._connection.socket.read_available()
-            except (OSError, EOFError) as failure:
-                broken = self._peer.broken(self._connection, self._method, self._scope, failure)
-            except errors.OpError as error:
-                broken = errors.detached(error)
-            event_loop().arm(
-                self._connection.socket, wants_input=watched and frame is None and broken is None
-            )
-            if frame is None and broken is None:
-                return
-            self._reader = _OVER
-        if broken is not None:
-            self._broke(broken)
-        elif frame is not None:
-            self._take(frame)
-
-    def _take(self, frame: Frame) -> None:
-        """The reply has come."""
-        self._end()
-        self._connection.told.clear()
-        if self.told is not None:
-            self._peer.heard(self.told)
-        self._peer.after(frame, self._connection)
-        try:
-            value = result_of(frame, self._method)
-        except Exception as error:  # the other side's, or a reply that cannot be understood
-            self.reject(as_op_error(error, self._method.name))
-        else:
-            self.resolve(value)
-
-    def _broke(self, error: errors.OpError) -> None:
-        self._end()
-        if not self.done:
-            self._peer.gave_up(self._connection, self._method)
-        self._peer.drop(self._connection)
-        self.reject(error)
-
-    def _end(self) -> None:
-        with self._turn:
-            self._reader = _OVER
-        if self._unregister is not None:
-            self._unregister()
-
-    def _given_up(self) -> bool:
-        """The server is told; whoever reads finds out when it has ended the call."""
-        with self._turn:  # so that a connection is not withdrawn that another call has got
-            if self._reader != _OVER:
-                self._peer.gave_up(self._connection, self._method)
-                self._connection.withdraw()
-        return True

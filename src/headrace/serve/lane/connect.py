@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 from headrace.base import errors
@@ -21,6 +24,7 @@ from headrace.serve.rpc.status import from_bytes
 from headrace.serve.rpc.transport import Outstanding, Unreachable
 
 _CONNECT_WITHIN_S = 5.0
+EARLY_FOR_S = 1.0  # later the server may have ended it
 _CONNECT_PATIENCE_S = 0.01  # past the deadline, so that it has passed
 
 
@@ -52,6 +56,42 @@ class Connector:
         self._max_message_bytes = max_message_bytes
         self._rpcs = rpcs
         self._security = trusting
+        self._early: list[
+            tuple[socket.socket, float]
+        ] = []  # made by `begin`, and when; one at most
+
+    def begin(self, begun: socket.socket | None = None) -> None:
+        """Connect already, where that takes no time: many servers send their handshakes at once, then, before a
+        connection to the first is wanted.  begun: it is connected.
+        """
+        if begun is not None:
+            self._early.append((begun, time.monotonic()))
+            return
+        if not _has_unix(self._lane):
+            return
+        with contextlib.suppress(OSError), ExitStack() as undo:  # which is said when one is wanted
+            sock = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            sock.setblocking(False)
+            with address_of(self._lane.unix_path) as where:
+                sock.connect(where)
+            undo.pop_all()
+            self._early.append((sock, time.monotonic()))
+
+    def close(self) -> None:
+        """No connection is wanted any more."""
+        with contextlib.suppress(IndexError):
+            self._early.pop()[0].close()
+
+    def _ways(self) -> Iterator[tuple[int, Any, socket.socket | None]]:
+        """Where to try, best first; with the connection, if there is one."""
+        with contextlib.suppress(IndexError):
+            sock, since = self._early.pop()
+            if time.monotonic() - since < EARLY_FOR_S:
+                yield sock.family, None, sock
+            else:  # the server may have ended it
+                sock.close()
+        for family, address in self._addresses():
+            yield family, address, None
 
     def connect(self, scope: Scope) -> LaneSocket:
         """A new one.  Raises Unreachable, and what the scope ends with."""
@@ -60,15 +100,17 @@ class Connector:
         unregister = scope.on_cancel(lambda: attempt.stop(scope.error))
         found = ""
         try:
-            for family, address in self._addresses():
+            for family, address, begun in self._ways():
                 try:
-                    sock = socket.socket(family, socket.SOCK_STREAM)
+                    sock = begun or socket.socket(family, socket.SOCK_STREAM)
                 except OSError as error:  # no descriptor is left, say
                     found = str(error)
                     continue
                 attempt.sock = sock
                 try:
-                    return self._shaken(sock, address, scope)
+                    if begun is None:
+                        self._connect(sock, address, scope)
+                    return self._shaken(sock, scope)
                 except (OSError, EOFError, errors.OpError) as error:
                     sock.close()
                     if attempt.error is not None:
@@ -83,14 +125,17 @@ class Connector:
             self._rpcs.settle(attempt)
         raise Unreachable(f"the lane of {self._name} cannot be reached: {found}")
 
-    def _shaken(self, sock: socket.socket, address: Any, scope: Scope) -> LaneSocket:
-        """Connect to an address and see that it is the server's."""
+    def _connect(self, sock: socket.socket, address: Any, scope: Scope) -> None:
+        """To an address."""
         sock.settimeout(_within(scope, _CONNECT_WITHIN_S))
         if sock.family == socket.AF_UNIX:
             with address_of(address) as where:
                 sock.connect(where)
         else:
             sock.connect(address)
+
+    def _shaken(self, sock: socket.socket, scope: Scope) -> LaneSocket:
+        """What is connected, seen to be the server's."""
         lane = LaneSocket(sock, UNTRUSTED_BYTES)
         self._introduce(lane, scope)
         lane.trust(self._max_message_bytes)

@@ -15,13 +15,14 @@ from headrace.run import long_waits
 from headrace.run.scope import Scope, sleep_limit
 from headrace.serve.lane.event_loop import event_loop
 from headrace.serve.lane.socket import LaneSocket
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.transport import Told
 from headrace.serve.rpc.waiting import passed_deadline
 
 if TYPE_CHECKING:
-    from headrace.serve.lane.client import Call, LanePeer
+    from headrace.serve.lane.call import Call
+    from headrace.serve.lane.client import LanePeer
 
-_PATIENCE_S = 0.05  # past the deadline: the other side, which knows more, reports it first
 _CONFIRM_WITHIN_S = 0.08  # for the server to end a call that was given up
 _CONFIRM_LATE_S = 0.01  # the same after the deadline: it has ended it by itself, if it lives
 _AN_INSTANT_S = 0.001  # no time at all would be for ever
@@ -69,7 +70,7 @@ class Connection:
         lane = self.socket
         poll_s, since = long_waits.first_poll_s, 0.0
         if patience_s is None:
-            patience_s = _PATIENCE_S
+            patience_s = LIMITS.call_patience_s
         elif frame is None:
             frame = lane.read(read_limit(scope, poll_s, patience_s))
         while frame is None or frame.kind is _ONE_WAY:
@@ -125,7 +126,9 @@ class Connection:
         self.withdraw()
         until = time.monotonic() + _CONFIRM_WITHIN_S
         if scope.deadline is not None:
-            late_s = (_PATIENCE_S if patience_s is None else patience_s) + _CONFIRM_LATE_S
+            late_s = (
+                LIMITS.call_patience_s if patience_s is None else patience_s
+            ) + _CONFIRM_LATE_S
             until = min(until, scope.deadline + late_s)
         with contextlib.suppress(OSError, EOFError, errors.OpError):
             while (left := until - time.monotonic()) > 0:
@@ -149,8 +152,8 @@ def read_limit(scope: Scope, poll_s: float = 0.0, patience_s: float | None = Non
 
     poll_s: when that is; 0: as long as for any that begins.
     """
-    limit_s = (poll_s or long_waits.first_poll_s) + _PATIENCE_S
+    limit_s = (poll_s or long_waits.first_poll_s) + LIMITS.call_patience_s
     if scope.deadline is not None:
-        late_s = _PATIENCE_S if patience_s is None else patience_s
+        late_s = LIMITS.call_patience_s if patience_s is None else patience_s
         limit_s = min(limit_s, max(_AN_INSTANT_S, scope.deadline + late_s - time.monotonic()))
     return sleep_limit(limit_s) or limit_s

@@ -10,7 +10,7 @@ Called by: serve.server.  Threads: one of the pool per connection that is not id
 from __future__ import annotations
 
 import contextlib
-import errno
+import functools
 import logging
 import os
 import shutil
@@ -19,16 +19,21 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.codec.frames import Frame, Kind, whole
 from headrace.run.pending import Pending
 from headrace.run.scope import Scope
+from headrace.run.state.variable import release
+from headrace.serve.lane import known
+from headrace.serve.lane.accepting import BACKLOG, accepts
 from headrace.serve.lane.channels import LaneChannel
 from headrace.serve.lane.event_loop import event_loop
+from headrace.serve.lane.handler import Handler
+from headrace.serve.lane.repeated import Repeated, beginning
 from headrace.serve.lane.socket import LaneSocket
 from headrace.serve.lane.unix_socket import address_of
 from headrace.serve.lane.wire import (
@@ -37,11 +42,15 @@ from headrace.serve.lane.wire import (
     PROOF,
     UNTRUSTED_BYTES,
     VERSION,
+    Answer,
     handshake,
     host_id,
 )
 from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.again import RunsAgain
+from headrace.serve.rpc.brief import STEP_BYTES
 from headrace.serve.rpc.cancelled_calls import Calls, new_number
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.methods import Method
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.serve.rpc.security import NONCE_BYTES, Security, new_nonce
@@ -53,10 +62,6 @@ _LINGER_S = 1.0
 _MOST_LINGERING = 32  # threads that wait longer than that
 _STALLED_S = 2.0  # for a read of at most _LINGER_S: this process was stopped
 _HANDSHAKE_WITHIN_S = 1.0
-_PROVE_WITHIN_S = 10.0  # a client of ours gives up after half of that
-_BACKLOG = 1024
-_FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_FULL_FOR_S = 1.0
 
 _REPLY, _ONE_WAY = Kind.REPLY, Kind.ONE_WAY  # found sooner than in the enum
 
@@ -85,10 +90,11 @@ class LaneServer:
         self.pool = pool
         self.max_message_bytes = max_message_bytes
         self.handlers = {
-            CODECS[method].number: _Handler.of(method, getattr(service, method.handler))
+            CODECS[method].number: Handler.of(method, service)
             for service, methods in services
             for method in methods
         }
+        self.that_last = {number for number, each in self.handlers.items() if each.lasting}
         self._listeners: list[socket.socket] = []
         self._folder = ""
         self.lingering = threading.Semaphore(_MOST_LINGERING)
@@ -109,18 +115,26 @@ class LaneServer:
             except OSError as error:
                 _log.warning(
                     "there is no unix socket for peers on this host, who use what is slower: %s; TMPDIR can name a "
-                    "folder for it", error,
-                )  # fmt: skip
+                    "folder for it",
+                    error,
+                )
         if port is not None:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+            listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
             self._listeners.append(listener)
             address.tcp_port = listener.getsockname()[1]
         for listener in self._listeners:
-            listener.listen(_BACKLOG)
-            listener.setblocking(False)
-            event_loop().add(listener, _Accepting(self, listener), wants_input=True)
+            accepts(listener, self.accept)
         return address
+
+    def listen_for(self, address: str) -> None:
+        """Let peers of this host and user find this by the server's address, if it is not taken: `lane.known`."""
+        listener = known.bound(address)
+        if listener is not None:
+            self._listeners.append(listener)
+            accepts(
+                listener, lambda sock: self.accept(sock) if known.is_ours(sock) else sock.close()
+            )
 
     def _bind_unix(self) -> str:
         """The path of a socket in a folder that only this user can enter.  Raises OSError."""
@@ -176,60 +190,6 @@ class LaneServer:
             connection.cut()
 
 
-class _Handler(NamedTuple):
-    """What answers a method.  encode, in_place: see `Codec`.  takes_caller: it is told of the connection."""
-
-    name: str
-    decode: Callable[[bytes, list[Any]], Any]
-    handle: Callable[..., Any]
-    encode: Callable[[Any], tuple[bytes, Sequence[Any]]] | None
-    in_place: bool
-    takes_caller: bool
-
-    @classmethod
-    def of(cls, method: Method, handle: Callable[[Any, Scope], Any]) -> _Handler:
-        """On the lane."""
-        codec = CODECS[method]
-        return cls(
-            method.name, codec.decode_request, handle, codec.encode_reply,
-            codec.in_place, getattr(handle, "takes_caller", False),
-        )  # fmt: skip
-
-
-class _Accepting:
-    """A listener's callback."""
-
-    def __init__(self, transport: LaneServer, listener: socket.socket) -> None:
-        self._transport = transport
-        self._listener = listener
-        self._full = False
-
-    def __call__(self, hung_up: bool) -> None:
-        try:
-            while True:
-                sock, _ = self._listener.accept()
-                self._full = False
-                self._transport.accept(sock)
-        except OSError as error:
-            if error.errno in _FULL:
-                self._wait_for_room(error)
-                return
-            # Nobody there any more, or stopped.
-        self._arm()
-
-    def _wait_for_room(self, error: OSError) -> None:
-        """Those who want to connect have to wait; asking at once again would only keep a processor busy."""
-        if not self._full:
-            self._full = True
-            _log.warning(
-                "the lane cannot take more connections for now: %s; see ulimit -n", error.strerror
-            )
-        event_loop().later(_FULL_FOR_S, self._arm)
-
-    def _arm(self) -> None:
-        event_loop().arm(self._listener, wants_input=True)
-
-
 class _Connection:
     """One connection, served; the `rpc.step_channel.Caller` of its calls."""
 
@@ -239,6 +199,7 @@ class _Connection:
     def __init__(self, transport: LaneServer, lane: LaneSocket) -> None:
         self._transport = transport
         self._handlers = transport.handlers
+        self._that_last = transport.that_last
         self._lane = lane
         self._lock = threading.Lock()
         self._parked = True
@@ -249,6 +210,8 @@ class _Connection:
         self._scope: Scope | None = None
         self._fresh = Scope()  # the next call's, if that has no deadline: made while nobody waits
         self._own_channel: _CalledChannel | None = None
+        self._repeated = Repeated()
+        self._last_s = 0.0  # when the last call came
         self._number = new_number()
 
     def begin(self) -> None:
@@ -259,16 +222,16 @@ class _Connection:
                 self._send_handshake()
 
     def _send_handshake(self) -> None:
-        stranger = bool(self._transport.trusting.secret)
-        if stranger:
+        untrusted = bool(self._transport.trusting.secret)
+        if untrusted:
             self._nonce = new_nonce()
         else:
             self._trust()
         self._lane.rest()
         event_loop().add(self._lane, self._event)
-        if stranger:
+        if untrusted:
             here = weakref.ref(self)  # one that has ended is not kept until then
-            event_loop().later(_PROVE_WITHIN_S, lambda: _cut_untrusted(here))
+            event_loop().later(LIMITS.prove_within_s, lambda: _cut_untrusted(here))
         try:
             packed = handshake(self._transport.server, self._nonce, self._number)
             self._lane.send([packed], _HANDSHAKE_WITHIN_S, _too_slow)
@@ -299,16 +262,16 @@ class _Connection:
         lane = self._lane
         event_loop().arm(lane, wants_input=False)
         try:
-            before = time.monotonic()
-            while (frame := lane.read(_SOON_S) or self._linger()) is not None:
-                now = time.monotonic()
-                if now - before > _STALLED_S and lane.hung_up():
-                    self._gone = True  # while this process was stopped, or after a long call
-                before = now
-                if self._trusted:
+            self._last_s = time.monotonic()
+            while (frame := self._next()) is not None:
+                self._look_up()
+                if not self._trusted:
+                    self._hear(frame)
+                elif frame.method not in self._that_last:
                     self._answer(frame)
                 else:
-                    self._hear(frame)
+                    self._answer_later(frame)
+                    return
                 del frame
         except (OSError, EOFError):
             self._end()
@@ -321,6 +284,20 @@ class _Connection:
             with self._lock:
                 self._parked = True
             event_loop().arm(lane, wants_input=True)
+
+    def _next(self) -> Frame | None:
+        """The next call; None if there is none for a while.  What comes again is answered meanwhile."""
+        lane, known = self._lane, self._repeated.known
+        if known and lane.at_rest and not lane.answer_known(known):
+            return self._linger()
+        return lane.read(_SOON_S) or self._linger()
+
+    def _look_up(self) -> None:
+        """A call has come; its caller may have gone while this process was stopped, or after a long call."""
+        now = time.monotonic()
+        if now - self._last_s > _STALLED_S and self._lane.hung_up():
+            self._gone = True
+        self._last_s = now
 
     def _linger(self) -> Frame | None:
         """The next call, which has not come soon; None if there is none for a while, or many threads wait for one.
@@ -363,28 +340,69 @@ class _Connection:
                 Kind.ERROR, HANDSHAKE, detail, limit_s=_HANDSHAKE_WITHIN_S, check=_too_slow
             )
 
+    def _answer_later(self, frame: Frame) -> None:
+        """Run a call that lasts as long as its caller likes: no thread waits for its reply."""
+        number, scope, gone = frame.method, self._fresh, errors.cancelled("the caller is gone")
+        handler = self._handlers[number]
+        self._scope = scope
+        try:
+            reply: Pending[Any] = handler.handle(handler.decode(frame.header, []), scope)
+        except Exception as error:  # the caller gets every failure
+            reply = Pending.failed_with(as_op_error(error, handler.name))
+        if self._gone:
+            scope.cancel(gone)
+        scope.on_cancel(lambda: reply.abandon(scope.error or gone))
+        late = functools.partial(self._reply_late, number, handler)
+
+        def over(done: Pending[Any]) -> None:  # on a thread that must not wait
+            try:
+                self._transport.pool.submit(late, done)
+            except RuntimeError:  # no thread to be had, or the server ends
+                self._end()
+
+        reply.on_done(over)
+
+    def _reply_late(self, number: int, handler: Handler, done: Pending[Any]) -> None:
+        """The reply of a call that has lasted is there; from now on others are served."""
+        self._scope, self._fresh = None, Scope()
+        try:
+            assert handler.encode is not None
+            (header, given), kind = handler.encode(done.result()), _REPLY
+        except Exception as error:  # the caller gets every failure
+            kind, header, given = Kind.ERROR, _told(error, handler.name, Kind.REQUEST), ()
+        try:
+            if not self._gone:
+                self._send(kind, number, header, given, handler.in_place)
+        except OSError:
+            self._end()
+        else:
+            self._serve()
+
     def _answer(self, frame: Frame) -> None:
         asked, number, _, timeout_us, header, values = frame
         reply: Any = None
         what, kind = "a call", _REPLY
-        in_place, leased = False, True
+        in_place = False
         given: Sequence[Any] = ()
         try:
             found = self._handlers.get(number)
             if found is None:
                 raise errors.unimplemented(f"the lane has no method number {number}")
-            what, decode, handle, encode, in_place, takes_caller = found
+            what, decode, handle, encode, in_place, takes_caller, binder, _ = found
             scope = self._scope = Scope(timeout_us / 1e6) if timeout_us else self._fresh
             if self._gone:
                 scope.cancel(errors.cancelled("the caller is gone"))
                 if asked is Kind.REQUEST:
                     scope.check()
+            feeds = bool(values)
             if values:  # the request's alone, so that they go when they are used up
                 values = values.copy()
                 frame.values.clear()
             request = decode(header, values)
             del values
             reply = handle(request, scope, self) if takes_caller else handle(request, scope)
+            if binder is not None and not (feeds or timeout_us):
+                self._repeated.note(number, header, request, binder, self._running)
             del request
             if isinstance(reply, Pending):
                 reply = reply.wait(scope)
@@ -395,21 +413,72 @@ class _Connection:
             self._scope = None
             if self._gone:
                 self._transport.calls.left(self._number)
+        leased = True
         try:
             if not self._gone and asked is not _ONE_WAY:
-                data = whole(kind, number, header, given)
-                if data is None:
-                    leased = self._lane.send_frame(kind, number, header, given, in_place=in_place)
-                else:
-                    self._lane.send_whole(data)
-                    leased = False
-        except errors.OpError as error:  # a value that no message can hold; nothing has been sent
-            detail = to_detail(error).SerializeToString()
-            self._lane.send_frame(Kind.ERROR, number, detail)
+                leased = self._send(kind, number, header, given, in_place)
         finally:
             if leased:
                 m.release(reply)
         self._fresh = Scope()
+
+    def _send(
+        self, kind: Kind, number: int, header: bytes, given: Sequence[Any], in_place: bool
+    ) -> bool:
+        """Send a reply.  False if there are no leases among its values."""
+        lane = self._lane
+        data = whole(kind, number, header, given)
+        if data is not None:
+            lane.send_whole(data)
+            return False
+        try:
+            return lane.send_frame(kind, number, header, given, in_place=in_place)
+        except errors.OpError as error:  # a value that no message can hold; nothing has been sent
+            lane.send_frame(Kind.ERROR, number, to_detail(error).SerializeToString())
+            return True
+
+    def _running(self, number: int, bound: RunsAgain) -> Answer:
+        """What answers requests of `bound` when they come again, as `_answer` does."""
+        handler, run, at_once = self._handlers[number], bound.run, bound.at_once
+        known: Sequence[Any] | None = None
+        begins = b""
+
+        def answer(request: bytes) -> bytes | None:
+            nonlocal known, begins
+            self._look_up()
+            scope = self._scope = self._fresh
+            try:
+                if self._gone:
+                    return None
+                values = run(int.from_bytes(request[-STEP_BYTES:], "little"), scope)
+                if values is None:
+                    return None
+            except Exception as error:  # the caller gets every failure
+                failure = _told(error, handler.name, Kind.REQUEST)
+                if not self._gone:
+                    self._lane.send_frame(Kind.ERROR, number, failure)
+                return b""
+            finally:
+                self._scope = None
+                if not at_once:
+                    self._fresh = Scope()
+                if self._gone:
+                    self._transport.calls.left(self._number)
+            if values.__class__ is bytes:
+                if bound.values is not known:
+                    known = bound.values
+                    begins = beginning(number, known)
+                return b"" if self._gone else begins + values
+            leased = True
+            try:
+                if not self._gone:
+                    leased = self._send(_REPLY, number, b"", values, handler.in_place)
+            finally:
+                if leased:
+                    release(values)
+            return b""
+
+        return answer
 
     def channel(self) -> LaneChannel:
         """See `rpc.step_channel.Caller`."""
@@ -464,6 +533,7 @@ class _Connection:
     def _end(self) -> None:
         event_loop().remove(self._lane)
         self._lane.close()
+        self._repeated.forget()
         self._transport.calls.forget(self._number)
         self._transport.forget(self)
 

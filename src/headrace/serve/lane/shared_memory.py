@@ -157,7 +157,7 @@ class Lender:
         return ExternalTensor(number, array.dtype, array.shape)
 
     def _begin(self, buffer: SharedBuffer) -> tuple[int, Borrow] | None:
-        """Its number and loan, new; None if no more may be lent."""
+        """Its number and borrow, new; None if no more may be lent."""
         self._forget_gone()
         index = len(self._lent_buffers)
         if self._closed or buffer.size > self._left or index == BUFFERS:

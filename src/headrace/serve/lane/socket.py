@@ -22,6 +22,8 @@ from headrace.codec.frames import ExternalTensor, Frame, Kind, pack, whole
 from headrace.run.state.shared_buffers import buffer_of
 from headrace.run.state.variable import Lease
 from headrace.serve.lane.shared_memory import AVAILABLE, Borrower, Lender
+from headrace.serve.lane.wire import KnownAnswers
+from headrace.serve.rpc.brief import STEP_BYTES
 from headrace.serve.rpc.vanished import set_keepalive
 
 _MOST_BUFFERS = 512  # a sendmsg takes 1,024 (IOV_MAX)
@@ -33,6 +35,7 @@ _SHARED_FROM = (
 )  # bytes of a tensor; from 16 kB on it is as fast as the socket, from 64 kB on faster
 _SHARED_BYTES = 1 << 30  # that one connection may have, in each direction
 _MOST_SHARED = 32  # tensors of a frame: their descriptors are received with it
+_SHORT = 448  # bytes of a request that is known: Python has room for that beside other small things
 _ANCILLARY = socket.CMSG_SPACE(4 * (_MOST_SHARED + 1))  # and a board, see serve.lane.shared_memory
 
 
@@ -272,6 +275,43 @@ class LaneSocket:
         """The next frame, if all of it came with an earlier one.  Raises as `read`."""
         return self._parser.next()
 
+    def answer_known(self, known: KnownAnswers) -> bool:
+        """Answer what is known, as long as nothing else comes.
+
+        Whether something has, which `read` has next; False if nothing has within the time limit of the last `read`.
+        Raises as `read`.
+        """
+        sock = self._sock
+        receive, send, ancillary = sock.recvmsg, sock.send, self._ancillary
+        while True:
+            try:
+                data, extra, flags, _ = receive(_SHORT, ancillary)
+            except BlockingIOError:
+                return False
+            answer = known.get(data[:-STEP_BYTES])
+            if answer is not None and not (extra or flags):
+                reply = answer(data)
+                if reply is not None:
+                    sent = send(reply) if reply else 0
+                    if sent != len(reply):
+                        self._send([reply[sent:]], self._send_limit_s, None, (), begun=True)
+                    continue
+            self._put(data, extra, flags)
+            return True
+
+    def _put(self, data: bytes, extra: Sequence[tuple[int, int, bytes]], flags: int) -> None:
+        """Leave to `read` what was read between two frames."""
+        if extra or flags:
+            self._take_descriptors(extra, flags)
+        if not data:
+            raise EOFError("the other side has closed the connection")
+        self._parser.put(data)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing has been read ahead, and nothing has to be sent first."""
+        return self._parser.at_boundary and not self._behind
+
     def _receive(self, buffer: memoryview, flags: int) -> int:
         count, extra, said, _ = self._sock.recvmsg_into([buffer], self._ancillary, flags)
         if extra or said:
@@ -300,10 +340,11 @@ class LaneSocket:
 
     def hung_up(self) -> bool:
         """Whether the other side has gone away."""
-        if self._sock.fileno() < 0:
+        descriptor = self._sock.fileno()  # asked once: another thread may close it at any moment
+        if descriptor < 0:
             return True
         poll = select.poll()
-        poll.register(self._sock, getattr(select, "POLLRDHUP", select.POLLHUP))
+        poll.register(descriptor, getattr(select, "POLLRDHUP", select.POLLHUP))
         return bool(poll.poll(0))
 
     def rest(self) -> None:

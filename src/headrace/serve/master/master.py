@@ -12,6 +12,8 @@ import logging
 import secrets
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
 
 from headrace.base import errors
 from headrace.codec import protos as pb
@@ -27,12 +29,13 @@ from headrace.serve.master.session_reaper import SessionReaper
 from headrace.serve.observe.overview import overview
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.again import Bound, RunsAgain
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.peer import gives_pending
 from headrace.serve.rpc.status import again, to_detail
 from headrace.serve.worker.worker import Worker
 
 _MOST_ENDED = 1024  # sessions that were closed without a word of their clients
-_CLOSE_WITHIN_S = 5.0
 
 _log = logging.getLogger("headrace")
 
@@ -164,11 +167,19 @@ class Master:
 
     def run_known(self, request: m.RunKnownRequest, scope: Scope) -> m.ValuesReply:
         """Run a step by its number, in this thread.  Raises what its nodes raise."""
-        session = self._sessions.get(request.session_handle)
-        if session is None or self._refusing is not None:
+        session = self.serving(request.session_handle)
+        if session is None:
             self._check_serving()
             session = self._session(request.session_handle)
         return session.run_known(request, scope)
+
+    def serving(self, handle: str) -> MasterSession | None:
+        """A session whose steps this master runs; None if it does not, which may have many reasons."""
+        return None if self._refusing is not None else self._sessions.get(handle)
+
+    def bind_known(self, request: m.RunKnownRequest) -> Bound | None:
+        """See `rpc.again.Binder`."""
+        return _KnownSteps(self, request.session_handle)
 
     def give_up_elsewhere(
         self, request: pb.GiveUpElsewhereRequest, scope: Scope
@@ -267,7 +278,7 @@ class Master:
         if session is not None:
             _log.warning("%s", error.message)
             with contextlib.suppress(errors.OpError):
-                session.close(error, Scope(_CLOSE_WITHIN_S))
+                session.close(error, Scope(LIMITS.close_within_s))
 
     def list_devices(self, request: pb.ListDevicesRequest, scope: Scope) -> pb.ListDevicesResponse:
         """The devices that a session sees, or without one all; this task's first.
@@ -353,3 +364,22 @@ class Master:
         with contextlib.suppress(errors.DeadlineExceededError):
             self._close_all(error, scope)
         self._scope.cancel(error)
+
+
+class _KnownSteps(RunsAgain):
+    """The steps of a session that have a number and no feeds, asked for over one connection."""
+
+    def __init__(self, master: Master, handle: str) -> None:
+        self._master = master
+        self._handle = handle
+        self._last = m.RunKnownRequest(handle, 0, [], True)  # most ask for the same step again
+
+    def run(self, number: int, scope: Scope) -> Sequence[Any] | None:
+        """See `RunsAgain`."""
+        session = self._master.serving(self._handle)
+        if session is None:
+            return None
+        request = self._last
+        if request.signature != number:
+            request = self._last = m.RunKnownRequest(self._handle, number, [], True)
+        return session.run_known(request, scope)

@@ -32,18 +32,17 @@ from headrace.serve.master.lru import LruTable
 from headrace.serve.master.partials import Partials
 from headrace.serve.master.planner import Planner
 from headrace.serve.master.plans import Plan, PreparedSignature, tensor_name
-from headrace.serve.master.step import relay_parts, run_parts, run_stages
+from headrace.serve.master.requests import GraphRequests, PartRequests
+from headrace.serve.master.step import run_stages
 from headrace.serve.observe.blocked import BlockedStep, of_tasks
 from headrace.serve.observe.legacy_clients import LegacyClient
 from headrace.serve.observe.overview import overview
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.cancelled_calls import CancelledSteps
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.status import ForgottenStepError, again, to_detail
 from headrace.serve.rpc.waiting import follow
-
-_MOST_PREPARED = 4096
-_ENDS_WITHIN_S = 0.02  # the parts of a partial run that has failed; their master's caller is as patient after its limit
 
 Names = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """Feeds, fetches and targets as a client writes them."""
@@ -70,13 +69,18 @@ class MasterSession:
         self._own_peers = own_peers
         self._callables = Callables()
         self._planner = Planner(
-            handle, config, cluster, own_task, self._after_steps,
-            lambda: self._callables.own_plans, starts,
-        )  # fmt: skip
+            handle,
+            config,
+            cluster,
+            own_task,
+            self._after_steps,
+            lambda: self._callables.own_plans,
+            starts,
+        )
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._numbers = itertools.count(1)
-        self._prepared_by_names: LruTable[Names, PreparedSignature] = LruTable(_MOST_PREPARED)
+        self._prepared_by_names: LruTable[Names, PreparedSignature] = LruTable(LIMITS.most_prepared)
         self._prepared_by_number: dict[int, PreparedSignature] = {}
         self._steps: dict[object, Scope] = {}
         self._leaving = CancelledSteps()
@@ -109,9 +113,12 @@ class MasterSession:
     def state(self) -> pb.SessionState:
         """What there is to be said of it."""
         return pb.SessionState(
-            handle=self.handle, client=self.client, age_s=time.monotonic() - self._since,
-            nodes=self._planner.nodes, steps=len(self._steps),
-        )  # fmt: skip
+            handle=self.handle,
+            client=self.client,
+            age_s=time.monotonic() - self._since,
+            nodes=self._planner.nodes,
+            steps=len(self._steps),
+        )
 
     @property
     def graph_version(self) -> int:
@@ -295,9 +302,9 @@ class MasterSession:
             found, _ = self._run_plan(plan, named, None, scope, request.takes_leases)
             return m.ValuesReply([found[name] for name in prepared.fetches])
         step_id = self._random_bits(56) | 1
-        feeds, lends = request.feeds, request.takes_leases
+        requests = PartRequests(bound, step_id, request.feeds, request.takes_leases)
         try:
-            values = run_stages(self.cluster, self.own_task, bound, step_id, feeds, lends, scope)
+            values = run_stages(self.cluster, self.own_task, requests, scope)
         except BaseException as error:
             self._failed(plan, step_id, error, scope)
             raise
@@ -352,14 +359,20 @@ class MasterSession:
         step_id = self._random_bits(56) | 1
         requests = [
             m.RunGraphRequest(
-                part.graph_handle, step_id,
+                part.graph_handle,
+                step_id,
                 [(key, feeds[name]) for name, key in part.feeds.items()],
-                plan.wanted(part), self.handle, bool(options.trace_level), plan.created,
-                record_partition_graphs=options.output_partition_graphs, takes_leases=takes_leases,
-                ends_step=plan.ends_itself, close_reason=options.headrace_close_reason,
+                plan.wanted(part),
+                self.handle,
+                bool(options.trace_level),
+                plan.created,
+                record_partition_graphs=options.output_partition_graphs,
+                takes_leases=takes_leases,
+                ends_step=plan.ends_itself,
+                close_reason=options.headrace_close_reason,
             )
             for part in plan.parts
-        ]  # fmt: skip
+        ]
         try:
             replies = self._run_parts(plan, requests, scope)
         except BaseException as error:
@@ -372,12 +385,8 @@ class MasterSession:
     def _run_parts(
         self, plan: Plan, requests: Sequence[m.RunGraphRequest], scope: Scope
     ) -> list[m.RunGraphReply]:
-        whom, how = (self.cluster, self.own_task, plan.parts), methods.RUN_GRAPH
-        replies: list[m.RunGraphReply]
-        if plan.stages is not None:
-            replies = relay_parts(*whom, plan.stages, how, requests, plan.pass_on, scope)
-        else:
-            replies = run_parts(*whom, how, requests, scope)
+        asked = GraphRequests(plan, requests)
+        replies: list[m.RunGraphReply] = run_stages(self.cluster, self.own_task, asked, scope)
         if any(reply.step_stats is not None for reply in replies):
             stats = [(part.task, r.step_stats) for part, r in zip(plan.parts, replies, strict=True)]
             try:
@@ -421,7 +430,7 @@ class MasterSession:
         if self.own_task in tasks:
             own = self.cluster.worker(self.own_task)
             own.call_now(methods.CLEANUP_GRAPH, request, self.cluster.scope)
-        with Scope(_ENDS_WITHIN_S) as soon, contextlib.suppress(errors.OpError):
+        with Scope(LIMITS.partial_ends_within_s) as soon, contextlib.suppress(errors.OpError):
             for reply in asked:
                 follow(reply).wait(soon)
 

@@ -64,9 +64,13 @@ class Partials:
         return handle
 
     def step(
-        self, handle: str, feeds: dict[str, Any], fetches: list[str], request: m.RunStepRequest,
+        self,
+        handle: str,
+        feeds: dict[str, Any],
+        fetches: list[str],
+        request: m.RunStepRequest,
         scope: Scope,
-    ) -> tuple[list[m.RunGraphReply], Plan]:  # fmt: skip
+    ) -> tuple[list[m.RunGraphReply], Plan]:
         """Feed and fetch some, by tensor name; the replies of the plan's parts, and the plan.
 
         Raises InvalidArgument (no such run, feeds and fetches that are not its own or whose turn is
@@ -85,14 +89,19 @@ class Partials:
         traced = options is not None and bool(options.trace_level)
         requests = [
             m.RunGraphRequest(
-                part.graph_handle, run.step_id,
+                part.graph_handle,
+                run.step_id,
                 [(key, feeds[name]) for name, key in part.feeds.items() if name in feeds],
                 [key for name, key in part.fetches.items() if name in fetches],
-                self._session_handle, traced, run.plan.created, True, last,
+                self._session_handle,
+                traced,
+                run.plan.created,
+                True,
+                last,
                 record_partition_graphs=options is not None and options.output_partition_graphs,
             )
             for part in run.plan.parts
-        ]  # fmt: skip
+        ]
         try:
             replies = self._run_parts(run.plan, requests, scope)
         except BaseException as error:

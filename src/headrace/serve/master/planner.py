@@ -24,6 +24,7 @@ from headrace.plan.place import Groups, fed_where_used, place
 from headrace.plan.progress import Progress
 from headrace.plan.prune import Pruned, needed
 from headrace.plan.relay import Stages, relay
+from headrace.plan.restores import check_before_assigning
 from headrace.plan.structure import all_alive
 from headrace.run.exec.keys import source_task, target_task, task_of
 from headrace.run.pending import Pending, WaitInfo
@@ -37,10 +38,9 @@ from headrace.serve.master.worker_sessions import WorkerSessions
 from headrace.serve.observe.placement_log import MASTER, log_placement
 from headrace.serve.rpc import methods
 from headrace.serve.rpc.gather import Gather
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.status import again, to_detail
 from headrace.serve.rpc.waiting import follow
-
-_MOST_PLANS = 1024
 
 
 class Planner:
@@ -71,7 +71,7 @@ class Planner:
         self._groups = Groups()
         self._new_graph(None)
         self._lock = threading.Lock()
-        self._plans: LruTable[Signature, Plan] = LruTable(_MOST_PLANS)
+        self._plans: LruTable[Signature, Plan] = LruTable(LIMITS.most_plans)
         self._planning: dict[Signature, Pending[None]] = {}
         self._placed: set[str] = set()  # nodes whose placement has been logged
         self._closed: errors.OpError | None = None
@@ -256,9 +256,14 @@ class Planner:
         return pruned, feeds, fetches, devices
 
     def _registered(
-        self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, exact: bool,
-        starts: Mapping[str, int], scope: Scope,
-    ) -> Plan:  # fmt: skip
+        self,
+        parts: Sequence[Partition],
+        has_control_flow: bool,
+        alive: bool,
+        exact: bool,
+        starts: Mapping[str, int],
+        scope: Scope,
+    ) -> Plan:
         """The plan of these partitions, which their tasks have then.  See `_register`."""
         created = self._workers.create([part.task for part in parts], scope)
         tasks = {part.task for part in parts}
@@ -343,9 +348,16 @@ class Planner:
         self.deregister(part for plan in stale for part in plan.parts if part.task not in gone)
 
     def _register(
-        self, parts: Sequence[Partition], has_control_flow: bool, alive: bool, linked: bool,
-        exact: bool, created: bool, starts: Mapping[str, int], scope: Scope,
-    ) -> list[PartitionHandle]:  # fmt: skip
+        self,
+        parts: Sequence[Partition],
+        has_control_flow: bool,
+        alive: bool,
+        linked: bool,
+        exact: bool,
+        created: bool,
+        starts: Mapping[str, int],
+        scope: Scope,
+    ) -> list[PartitionHandle]:
         """Register every partition on its task; if one fails, none stays.
 
         alive: what passes between them is never dead.  linked: small values pass over the connections on which the
@@ -364,6 +376,7 @@ class Planner:
             has_control_flow=has_control_flow,
             headrace_all_alive=alive,
             headrace_reported=True,
+            headrace_master=self._own_task,
             create_worker_session_called=created,
             config_proto=self._config,
         )
@@ -497,7 +510,8 @@ def _pruned(graph: Graph, signature: Signature) -> tuple[Pruned, list[Tensor], l
     feeds = [_tensor(graph, name) for name in feed_names]
     fetches = [_tensor(graph, name) for name in fetch_names]
     targets = [_operation(graph, name) for name in target_names]
-    return needed(feeds, fetches, targets, exact=exact), feeds, fetches
+    pruned = check_before_assigning(needed(feeds, fetches, targets, exact=exact))
+    return pruned, feeds, fetches
 
 
 def _tensor(graph: Graph, name: str) -> Tensor:
@@ -507,8 +521,9 @@ def _tensor(graph: Graph, name: str) -> Tensor:
     if not 0 <= position < len(op.outputs):
         raise errors.invalid_argument(
             f"tensor {name!r} does not exist: node {node!r} ({op.type}) has {len(op.outputs)} outputs",
-            node=node, op_type=op.type,
-        )  # fmt: skip
+            node=node,
+            op_type=op.type,
+        )
     return op.outputs[position]
 
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from headrace.codec import protos as pb
 from headrace.plan.relay import Stages
 from headrace.run.exec import keys
-from headrace.run.state.variable import Lease
 from headrace.serve.rpc import messages as m
 
 Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool]
@@ -40,6 +39,26 @@ class PartitionHandle:
         return [*self.fetches, *map(keys.tensor_name, self.given)]
 
 
+class Ask(NamedTuple):
+    """What a part of a plan is asked to do in every step.
+
+    number: among all parts.  taken, given: how many of the values of the stage before it are fed to it, as the last of
+    its feeds, and how many of its values, the last ones, are fed to the next stage.  parts: itself, as what is
+    outstanding.
+    """
+
+    number: int
+    task: str
+    graph_handle: str
+    taken: int
+    given: int
+    parts: Sequence[PartitionHandle]
+
+
+Stage = tuple[Ask | None, Sequence[Ask]]
+"""Parts that run together; before them the part itself, if it is alone."""
+
+
 @dataclass(slots=True, eq=False)
 class Plan:
     """created: whether its session was created on the tasks (it has something of its own there).
@@ -47,6 +66,7 @@ class Plan:
     ends_itself: every task that takes part forgets a step when its partition has run.
     linked: small values pass over the connections on which the parts are asked for.
     stages: which parts run together, by index, and that each of these groups feeds the next, see plan.relay; None: all.
+    asks: what its parts are asked, stage by stage.
     starts: the incarnations of those tasks.  stale: not to be used for another step: one of them has
     been restarted since, or nobody used it for long.  used, pins: see serve.master.lru.
     """
@@ -60,57 +80,30 @@ class Plan:
     stale: bool = False
     used: bool = True
     pins: int = 0
+    asks: list[Stage] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        asks = [
+            Ask(index, part.task, part.graph_handle, len(part.taken), len(part.given), (part,))
+            for index, part in enumerate(self.parts)
+        ]
+        for indices in [range(len(asks))] if self.stages is None else self.stages:
+            stage = [asks[index] for index in indices]
+            if stage:
+                self.asks.append((stage[0] if len(stage) == 1 else None, stage))
 
     def wanted(self, part: PartitionHandle) -> list[str]:
         """The keys of all fetches of a part."""
         return [*part.fetches.values(), *part.given]
 
-    def pass_on(
-        self, before: Sequence[int], replies: Sequence[Any], now: Sequence[int], requests: Sequence[Any]
-    ) -> None:  # fmt: skip
-        """Feed the parts `now` what those `before` them have given; their replies keep the fetches."""
-        wanted = {key for index in now for key in self.parts[index].taken}
-        passed: dict[str, Any] = {}
-        for index in before:
-            recv = replies[index].recv
-            passed.update((key, _own(value)) for key, value in recv if key in wanted)
-            replies[index].recv = [pair for pair in recv if pair[0] not in wanted]
-        for index in now:
-            requests[index].send += [(key, passed[key]) for key in self.parts[index].taken]
-
-
-def _own(value: Any) -> Any:
-    return value.detach() if isinstance(value, Lease) else value
-
-
-class Ask(NamedTuple):
-    """What a part of a plan is asked to do in every step.
-
-    number: among all parts.  feeds: indices of its own among those of the step.  taken, given: how many of the values
-    of the stage before it are fed to it, as the last of its feeds, and how many of its values, the last ones, are fed
-    to the next stage.  parts: itself, as what is outstanding.
-    """
-
-    number: int
-    task: str
-    graph_handle: str
-    feeds: Sequence[int]
-    taken: int
-    given: int
-    parts: Sequence[PartitionHandle]
-
-
-Stage = tuple[Ask | None, Sequence[Ask]]
-"""Parts that run together; before them the part itself, if it is alone."""
-
 
 class BoundPlan:
     """A plan, bound to the order in which feeds and fetches were named.
 
-    stages: what its parts are asked, stage by stage.
+    feeds: of each part, the indices of its own among those of the step.
     """
 
-    __slots__ = ("_places", "_whole", "plan", "stages")
+    __slots__ = ("_places", "_whole", "feeds", "plan")
 
     def __init__(self, plan: Plan, feeds: Sequence[str], fetches: Sequence[str]) -> None:
         self.plan = plan
@@ -120,18 +113,7 @@ class BoundPlan:
             for index, part in enumerate(plan.parts)
             for place, name in enumerate(part.fetches)
         }
-        asks = [
-            Ask(
-                index, part.task, part.graph_handle, [fed[name] for name in part.feeds],
-                len(part.taken), len(part.given), (part,),
-            )
-            for index, part in enumerate(plan.parts)
-        ]  # fmt: skip
-        together = plan.stages if plan.stages is not None else [range(len(asks))]
-        self.stages: list[Stage] = []
-        for indices in together:
-            stage = [asks[index] for index in indices]
-            self.stages.append((stage[0] if len(stage) == 1 else None, stage))
+        self.feeds = [[fed[name] for name in part.feeds] for part in plan.parts]
         self._places = [made[name] for name in fetches]
         self._whole = self._one_reply()
 
@@ -151,12 +133,9 @@ class BoundPlan:
 
     def direct(self) -> pb.DirectStep:
         """What a client needs to know to ask the plan's one part for it by itself: which, and what goes where."""
-        ((ask, _),) = self.stages
-        assert ask is not None
-        return pb.DirectStep(
-            graph_handle=ask.graph_handle, feed=ask.feeds,
-            fetch=[place for _, place in self._places],
-        )  # fmt: skip
+        (part,), (feeds,) = self.plan.parts, self.feeds
+        places = [place for _, place in self._places]
+        return pb.DirectStep(graph_handle=part.graph_handle, feed=feeds, fetch=places)
 
 
 class PreparedSignature:

@@ -16,10 +16,10 @@ from headrace.base import errors
 from headrace.run.pending import Pending, WaitInfo
 from headrace.serve.master.master_session import MasterSession
 from headrace.serve.rpc.env_seconds import seconds_of
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.status import SessionExpiredError
 from headrace.serve.rpc.timers import TimerQueue
 
-_GONE_AFTER_S = 15.0
 _CHECKS = 4  # at a session within the idle limit
 
 
@@ -59,7 +59,7 @@ class SessionReaper:
         with self._lock:
             self._watched[session.handle] = _Watched(session, keeps_alive)
             if keeps_alive:
-                self._check_within(session.handle, _GONE_AFTER_S)
+                self._check_within(session.handle, LIMITS.client_gone_after_s)
             elif self._idle_s is not None:
                 self._check_within(session.handle, self._idle_s / _CHECKS)
 
@@ -87,7 +87,7 @@ class SessionReaper:
                 watched.keep_alives.discard(keep_alive)
                 if not watched.keep_alives:
                     watched.since = time.monotonic()
-                    self._check_within(handle, _GONE_AFTER_S)
+                    self._check_within(handle, LIMITS.client_gone_after_s)
         return True
 
     def forget(self, handle: str, reason: errors.OpError) -> None:
@@ -116,7 +116,7 @@ class SessionReaper:
     def _expiry(self, watched: _Watched) -> tuple[float, errors.AbortedError | None]:
         """Seconds until the next check, or why the session is to be closed now."""
         now = time.monotonic()
-        limit_s = _GONE_AFTER_S if watched.keeps_alive else self._idle_s or 0.0
+        limit_s = LIMITS.client_gone_after_s if watched.keeps_alive else self._idle_s or 0.0
         if not watched.keeps_alive and watched.session.was_used():
             watched.since = now
         left = watched.since + limit_s - now

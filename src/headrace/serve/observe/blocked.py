@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from headrace.codec import protos as pb
 from headrace.run.state.resources import DEFAULT_CONTAINER
+from headrace.serve.observe.barriers import missing
 from headrace.serve.observe.causes import likely_cause
 
 
@@ -63,6 +64,7 @@ class BlockedStep:
     detail then says what there is.  unmoved_s: how long that has been as it is, at least.
     source: the task that is to send what a recv or a reply waits for.
     cause: the likely one, in a sentence; "" if there is nothing to be said.
+    missing: tasks that do not answer, without which this cannot go on: all others have brought what it waits for.
     """
 
     session: str
@@ -83,6 +85,7 @@ class BlockedStep:
     unmoved_s: float
     source: str
     cause: str
+    missing: tuple[str, ...] = ()
 
     @property
     def others(self) -> tuple[Waiter, ...]:
@@ -111,7 +114,10 @@ def values(
     every = list(states)
     return [
         value(
-            state, (clients or {}).get(state.session, ""), likely_cause(state, every, silent or {})
+            state,
+            (clients or {}).get(state.session, ""),
+            likely_cause(state, every, silent or {}),
+            missing(state.resource, silent or {}),
         )
         for state in every
     ]
@@ -130,16 +136,32 @@ def of_tasks(tasks: Iterable[pb.TaskState]) -> list[BlockedStep]:
     )
 
 
-def value(state: pb.BlockedStepState, client: str, cause: str) -> BlockedStep:
+def value(
+    state: pb.BlockedStepState, client: str, cause: str, lacks: tuple[str, ...] = ()
+) -> BlockedStep:
     """One of them."""
     queue = _queue(state.resource) if state.resource.component else None
     return BlockedStep(
-        session=state.session, client=client, step=state.step, task=state.task,
-        device=state.device, node=state.node, op=state.op, built_at=state.built_at,
-        waited_s=state.waited_s, kind=state.kind, on=state.on, wanted=state.wanted,
-        so_far=state.so_far, queue=queue, detail=_detail(state),
-        unmoved_s=state.unmoved_s, source=state.source, cause=cause,
-    )  # fmt: skip
+        session=state.session,
+        client=client,
+        step=state.step,
+        task=state.task,
+        device=state.device,
+        node=state.node,
+        op=state.op,
+        built_at=state.built_at,
+        waited_s=state.waited_s,
+        kind=state.kind,
+        on=state.on,
+        wanted=state.wanted,
+        so_far=state.so_far,
+        queue=queue,
+        detail=_detail(state),
+        unmoved_s=state.unmoved_s,
+        source=state.source,
+        cause=cause,
+        missing=lacks,
+    )
 
 
 def _detail(state: pb.BlockedStepState) -> str:
@@ -157,9 +179,17 @@ def _queue(state: pb.ResourceState) -> QueueState:
         for w in state.waiter
     )
     return QueueState(
-        state.kind, state.name, state.container, state.size, state.set_aside, state.capacity or None,
-        state.min_after_dequeue, state.closed, state.entered, waiters,
-    )  # fmt: skip
+        state.kind,
+        state.name,
+        state.container,
+        state.size,
+        state.set_aside,
+        state.capacity or None,
+        state.min_after_dequeue,
+        state.closed,
+        state.entered,
+        waiters,
+    )
 
 
 # -- words ----------------------------------------------------------------------------------------

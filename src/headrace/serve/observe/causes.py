@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from headrace.codec import protos as pb
+from headrace.serve.observe.barriers import who_is_missing
 
 
 def likely_cause(
@@ -20,7 +21,7 @@ def likely_cause(
     if step.source:
         return _of_recv(step, every, silent)
     if not step.resource.component:
-        return ""
+        return who_is_missing(step.resource, silent)
     if step.kind == "close":
         return "the enqueues before it still wait for room"
     if step.kind.startswith("enqueue"):

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from headrace.serve.observe.similar_queues import MOST, may_mean_another, simila
 Who = dict[WaitInfo, tuple[StepState, NodeInfo]]
 """The steps and nodes behind what waits."""
 
+_MOST_BARRIERS: Final = 16  # whoever is missing is missing at all of them
+
 
 def task_state(
     request: pb.InspectRequest,
@@ -47,10 +49,12 @@ def task_state(
         return [resource for manager in kept for resource in manager.all()]
 
     return pb.TaskState(
-        host=socket.gethostname(), pid=os.getpid(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
         resource=[] if request.blocked_only else resource_states(resources()),
         blocked=blocked_steps(lambda step: mine(step) and handle in ("", step.owner), resources),
-    )  # fmt: skip
+        barrier=_barriers(resources()),
+    )
 
 
 def blocked_steps(
@@ -106,11 +110,19 @@ def _blocked_step(
 ) -> pb.BlockedStepState:
     now = time.monotonic()
     found = pb.BlockedStepState(
-        session=step.owner, step=step.step_id, task=task_of(node.device), device=node.device,
-        node=node.name, op=node.op, built_at=node.built_at or "",
-        waited_s=now - info.since, kind=info.kind, on=info.on, detail=info.detail,
+        session=step.owner,
+        step=step.step_id,
+        task=task_of(node.device),
+        device=node.device,
+        node=node.name,
+        op=node.op,
+        built_at=node.built_at or "",
+        waited_s=now - info.since,
+        kind=info.kind,
+        on=info.on,
+        detail=info.detail,
         unmoved_s=now - info.since,
-    )  # fmt: skip
+    )
     subject = info.subject
     if isinstance(subject, Attempt):
         found.kind, found.wanted = subject.kind, subject.count
@@ -163,6 +175,13 @@ def resource_states(resources: Iterable[Resource]) -> list[pb.ResourceState]:
     return sorted(found, key=lambda each: (each.container, each.kind, each.name, each.session))
 
 
+def _barriers(resources: Iterable[Resource]) -> list[pb.ResourceState]:
+    """Of those that several sessions bring something to, the first, those first for which somebody waits."""
+    found = [resource_state(each, {}) for each in resources if isinstance(each, WaitingResource)]
+    shared = [each for each in found if each.contributor and not each.session]
+    return sorted(shared, key=lambda each: not each.waiter)[:_MOST_BARRIERS]
+
+
 def resource_state(resource: Resource, who: Who) -> pb.ResourceState:
     """What there is of it now."""
     if isinstance(resource, Queue):
@@ -173,6 +192,8 @@ def resource_state(resource: Resource, who: Who) -> pb.ResourceState:
     elif isinstance(resource, WaitingResource):
         described = resource.describe()
         found.state = described["state"]
+        for session, ago_s, there in described["contributors"]:
+            found.contributor.add(session=session, ago_s=ago_s, there=there)
         _add_waiters(found, [info for info in described["waiting"] if info is not None], who)
     elif isinstance(resource, Reader):
         found.state = f"{resource.records_produced()} records read, {resource.work_units_completed()} items done"
@@ -184,8 +205,11 @@ def _named(resource: Resource) -> pb.ResourceState:
         resource.name[1:].partition("/") if resource.name.startswith("_") else ("", "", "")
     )
     return pb.ResourceState(
-        kind=type(resource).__name__, name=resource.label, container=resource.container, session=owner
-    )  # fmt: skip
+        kind=type(resource).__name__,
+        name=resource.label,
+        container=resource.container,
+        session=owner,
+    )
 
 
 def _describe_variable(found: pb.ResourceState, variable: State) -> None:

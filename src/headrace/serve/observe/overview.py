@@ -21,15 +21,14 @@ from headrace.run.scope import Scope
 from headrace.serve.connect.cluster_view import ClusterView, OutstandingParts
 from headrace.serve.observe.similar_queues import MOST, may_mean_another, similar_queues
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.peer import Peer
-
-_ANSWER_WITHIN_S = 3.0
 
 
 def overview(cluster: ClusterView, request: pb.InspectRequest, scope: Scope) -> pb.InspectResponse:
     """The state of every task, in name order."""
     found = pb.InspectResponse()
-    with Scope(_ANSWER_WITHIN_S, scope) as asking:
+    with Scope(LIMITS.task_answers_within_s, scope) as asking:
         workers = {task: cluster.worker(task) for task in cluster.tasks}
         asked = {
             task: worker.call(methods.INSPECT_TASK, request, asking)
@@ -61,9 +60,15 @@ def add_outstanding(found: pb.InspectResponse, outstanding: OutstandingParts, se
         for part in parts:
             if part.task in silent and step_id not in told:
                 silent[part.task].blocked.add(
-                    session=session, step=step_id, task=part.task, source=part.task, kind="reply",
-                    on=", ".join(part.makes), waited_s=now - since, unmoved_s=now - since,
-                )  # fmt: skip
+                    session=session,
+                    step=step_id,
+                    task=part.task,
+                    source=part.task,
+                    kind="reply",
+                    on=", ".join(part.makes),
+                    waited_s=now - since,
+                    unmoved_s=now - since,
+                )
 
 
 def _add_similar_queues(
@@ -98,7 +103,7 @@ def _resources(
 ) -> dict[str, list[pb.ResourceState]]:
     """What those tasks have, as far as they say."""
     found = {}
-    with Scope(_ANSWER_WITHIN_S, scope) as asking:
+    with Scope(LIMITS.task_answers_within_s, scope) as asking:
         asked = {
             task: cluster.worker(task).call(methods.INSPECT_TASK, pb.InspectRequest(), asking)
             for task in tasks
@@ -145,5 +150,5 @@ def _why_silent(error: errors.OpError) -> str:
     if isinstance(error, errors.UnimplementedError):
         return "cannot say: it is not a headrace server"
     if isinstance(error, errors.DeadlineExceededError):
-        return f"has not answered for {_ANSWER_WITHIN_S:g} s"
+        return f"has not answered for {LIMITS.task_answers_within_s:g} s"
     return f"does not answer: {error.message}"

@@ -90,7 +90,7 @@ class Logged:
     """A worker whose steps are logged if that is asked for."""
 
     def __init__(self) -> None:
-        self._log = StepLog()
+        self.log = StepLog()
 
     def logging(self, request: pb.LoggingRequest, scope: Scope) -> pb.LoggingResponse:
         """Turn the log of steps on or off, empty it, or take what it has on steps.
@@ -98,14 +98,14 @@ class Logged:
         A request for nothing in particular takes everything, oldest first.
         """
         if request.enable_rpc_logging:
-            self._log.enable()
+            self.log.enable()
         if request.disable_rpc_logging:
-            self._log.disable()
+            self.log.disable()
         if request.clear:
-            self._log.clear()
+            self.log.clear()
         if not (request.fetch_step_id or request == pb.LoggingRequest()):
             return pb.LoggingResponse()
-        return pb.LoggingResponse(step=self._log.take(request.fetch_step_id))
+        return pb.LoggingResponse(step=self.log.take(request.fetch_step_id))
 
     def tracing(self, request: pb.TracingRequest, scope: Scope) -> pb.TracingResponse:
         """Log the steps that begin within the next options.duration seconds; Logging has them then.
@@ -117,5 +117,5 @@ class Logged:
             raise errors.invalid_argument(
                 f"options.duration is {duration_s:g}: say for how many seconds steps are to be logged"
             )
-        self._log.enable_for(duration_s)
+        self.log.enable_for(duration_s)
         return pb.TracingResponse()

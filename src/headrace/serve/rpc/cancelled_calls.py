@@ -13,28 +13,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from headrace.base import errors
 from headrace.codec import protos as pb
 from headrace.run.scope import Scope
-from headrace.serve.rpc import methods
-
-ORDERED: Final = frozenset((
-    methods.RUN_STEP, methods.RUN_KNOWN, methods.RUN_CALLABLE, methods.RUN_GRAPH, methods.RUN_PART,
-))  # fmt: skip
-"""The methods whose calls run steps: what was given up of them is kept, and told ahead of the next of them."""
+from headrace.serve.rpc.limits import LIMITS
 
 MOST_BY_GRPC = 400  # numbers; headers are small
-_MOST = 4096  # numbers of one server
-_MOST_SERVERS = 256
 _MOST_REFUSED = 4096  # calls that were given up before they came
 _OTHERS_WAIT_S = 0.5  # for a step of another session, which may be computing
-_LEAVES_WITHIN_S = 10.0  # a step that computes no more than one operation
 
 T = TypeVar("T")
 
@@ -64,8 +55,9 @@ class CancelledCalls:
         self.times += 1
         self.any = True
 
-    def request(self, most: int = _MOST) -> pb.GiveUpRequest:
+    def request(self, most: int | None = None) -> pb.GiveUpRequest:
         """All of it, or the newest numbers."""
+        most = LIMITS.most_cancelled if most is None else most
         return pb.GiveUpRequest(
             call=list(self._calls)[-most:],
             step=list(self._steps)[-most:],
@@ -87,33 +79,46 @@ class CancelledCalls:
 def _remember(known: dict[T, None], more: Iterable[T]) -> None:
     for each in more:
         known[each] = None
-    while len(known) > _MOST:
+    while len(known) > LIMITS.most_cancelled:
         known.pop(next(iter(known)), None)
 
 
-_lock = threading.Lock()
-_by_address: OrderedDict[tuple[int, str], CancelledCalls] = OrderedDict()
+class ByServer:
+    """What was given up of each server that was asked for steps lately, best of those of which there is something."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: OrderedDict[tuple[int, str], CancelledCalls] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def of(self, address: str) -> CancelledCalls:
+        """Of the server at ``host:port``, in this process."""
+        key = os.getpid(), address
+        with self._lock:
+            found = self._found.pop(key, None) or CancelledCalls()
+            self._found[key] = found
+            if len(self._found) > LIMITS.most_servers:
+                others = list(self._found)[:-1]
+                silent = (each for each in others if not self._found[each].any)
+                del self._found[next(silent, others[0])]
+        return found
+
+
+_servers = ByServer()
 
 
 def cancelled_calls_of(address: str) -> CancelledCalls:
     """Of the server at ``host:port``, by whichever session of this process: one that is closed leaves it to the
     next.
     """
-    key = os.getpid(), address
-    with _lock:
-        found = _by_address.pop(key, None) or CancelledCalls()
-        _by_address[key] = found
-        if (
-            len(_by_address) > _MOST_SERVERS
-        ):  # what was not asked for lately, and best has nothing to tell
-            others = list(_by_address)[:-1]
-            _by_address.pop(next((each for each in others if not _by_address[each].any), others[0]))
-    return found
+    return _servers.of(address)
 
 
 def new_number() -> int:
     """Of a call, or of a connection: nobody else can guess it."""
-    return secrets.randbits(63) | 1
+    return int.from_bytes(os.urandom(8), "little") >> 1 | 1
 
 
 class Calls:
@@ -199,7 +204,7 @@ class CancelledSteps:
         For a step of that scope, which is booked.  Raises the scope's error, if it was given up itself before that.
         """
         if self.any:
-            self._wait(Scope(_LEAVES_WITHIN_S, scope))
+            self._wait(Scope(LIMITS.leaves_within_s, scope))
         scope.check()
 
     def wait_a_moment(self) -> None:

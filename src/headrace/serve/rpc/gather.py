@@ -62,12 +62,20 @@ class Gather:
     failed: the errors of those that failed, as they were noticed.
     """
 
-    def __init__(self, scope: Scope, patience_s: float, first_ends_all: bool = True) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        patience_s: float,
+        first_ends_all: bool = True,
+        ends_scope: bool = False,
+    ) -> None:
         """patience_s: past the deadline of `scope`, for those who were asked to say what they were waiting for.
 
-        first_ends_all: the first failure has all others given up.
+        first_ends_all: the first failure has all others given up.  ends_scope: and `scope` cancelled, which is that of
+        what the thread does itself before it reads their replies.
         """
         self._first_ends_all = first_ends_all
+        self._ends_scope = ends_scope
         self.failed: list[errors.OpError] = []
         self._scope = scope
         self._patience_s = patience_s
@@ -112,6 +120,21 @@ class Gather:
             self._begun.append(asked)
         if self._given_up:
             self._end(asked, self._given_up)
+
+    def add_done(self, reply: Any) -> None:
+        """What the thread has made itself meanwhile, as one more reply."""
+        done: Pending[Any] = Pending.done_with(reply)
+        self._asked.append(done)
+        self._external.append(done)
+
+    def watch(self) -> None:
+        """Have replies that others read noticed as they come, since this thread will not look for long."""
+        for pending in self._external:
+            pending.watch()
+
+    def fail(self, error: errors.OpError) -> None:
+        """What the thread does itself has failed."""
+        self._fail(error)
 
     def replies(self) -> list[Any]:
         """All of them, in the order in which they were asked for.
@@ -227,6 +250,8 @@ class Gather:
             self._given_up = error
             self._ends_at = time.monotonic() + _ENDS_WITHIN_S
             asked = list(self._asked)
+        if self._ends_scope:
+            self._scope.cancel(error)
         for each in asked:
             self._end(each, error)
 

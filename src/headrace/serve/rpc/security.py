@@ -12,14 +12,11 @@ Called by: programs, serve.server, the transports.  Source: HMAC is RFC 2104
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 import logging
 import os
-import secrets
 import stat
 from collections.abc import Mapping
-from pathlib import Path
 
 from headrace.base import errors
 
@@ -102,6 +99,8 @@ class Security:
 
     def may_call(self, token: str) -> bool:
         """Whether a caller that shows `token` is let in; takes as long for every wrong one."""
+        import hmac  # with hashlib, which clients without a secret need not load
+
         return not self.secret or hmac.compare_digest(self.token.encode(), token.encode())
 
     def proof(self, side: bytes, server_nonce: bytes, client_nonce: bytes) -> bytes:
@@ -110,9 +109,13 @@ class Security:
 
     def proves(self, side: bytes, server_nonce: bytes, client_nonce: bytes, shown: bytes) -> bool:
         """Whether `shown` is that answer."""
+        import hmac
+
         return hmac.compare_digest(self.proof(side, server_nonce, client_nonce), shown)
 
     def _proof(self, text: bytes) -> bytes:
+        import hmac
+
         return hmac.digest(self.secret, b"headrace 1 " + text, "sha256")
 
     def check_may_listen(self, ips: list[str], task: str) -> None:
@@ -137,7 +140,7 @@ def is_loopback(ip: str) -> bool:
 
 def new_nonce() -> bytes:
     """A number that was never used."""
-    return secrets.token_bytes(NONCE_BYTES)
+    return os.urandom(NONCE_BYTES)
 
 
 def security(environ: Mapping[str, str] = os.environ) -> Security:
@@ -179,7 +182,8 @@ def _content(given: PemFile | None, argument: str, variable: str) -> bytes | Non
     if isinstance(given, bytes):
         return given
     try:
-        return Path(given).read_bytes()
+        with open(given, "rb") as file:
+            return file.read()
     except OSError as error:
         raise errors.invalid_argument(
             f"{argument} ({variable}) {os.fspath(given)!r} cannot be read: {error.strerror}"
@@ -193,8 +197,9 @@ def _warn_if_others_read(path: str | os.PathLike[str]) -> None:
         _warned_of.add(name)
         _log.warning(
             "every user of this machine may read %s, which nobody but this cluster should know: chmod o-r %s",
-            name, name,
-        )  # fmt: skip
+            name,
+            name,
+        )
 
 
 def _flag(environ: Mapping[str, str], name: str) -> bool:

@@ -38,13 +38,17 @@ def to_detail(error: errors.OpError) -> pb.ErrorDetail:
 
 def _detail(error: errors.OpError, most_causes: int) -> pb.ErrorDetail:
     detail = pb.ErrorDetail(
-        node=error.node or "", op_type=error.op_type or "", device=error.device or "",
-        step=error.step or 0, built_at=error.built_at or "",
-        code=error.error_code, message=error.message,
+        node=error.node or "",
+        op_type=error.op_type or "",
+        device=error.device or "",
+        step=error.step or 0,
+        built_at=error.built_at or "",
+        code=error.error_code,
+        message=error.message,
         forgotten=isinstance(error, ForgottenStepError),
         gave_up=isinstance(error, SessionExpiredError),
         restarted=error.tasks if isinstance(error, RestartedError) else (),
-    )  # fmt: skip
+    )
     cause = error.__cause__
     while cause is not None and len(detail.chain) < most_causes:
         if isinstance(cause, errors.OpError) and not detail.chain:
@@ -68,9 +72,12 @@ def from_detail(detail: pb.ErrorDetail) -> errors.OpError:
     else:
         error = errors.make(detail.code or errors.UNKNOWN, detail.message)
     error.with_context(
-        node=detail.node or None, op_type=detail.op_type or None, device=detail.device or None,
-        step=detail.step or None, built_at=detail.built_at or None,
-    )  # fmt: skip
+        node=detail.node or None,
+        op_type=detail.op_type or None,
+        device=detail.device or None,
+        step=detail.step or None,
+        built_at=detail.built_at or None,
+    )
     cause = from_detail(detail.cause) if detail.HasField("cause") else None
     for text in reversed(detail.chain):
         earlier = errors.unknown(text)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-_AFTER_FAILURE_S = 3.0
+from headrace.serve.rpc.limits import LIMITS
 
 _log = logging.getLogger("headrace")
 
@@ -78,12 +78,12 @@ class TimerQueue(Generic[Thing]):
                     self._changed.wait(left)
                     continue
                 self._looked_at = thing
-                self._due[thing] = time.monotonic() + _AFTER_FAILURE_S
+                self._due[thing] = time.monotonic() + LIMITS.after_failure_s
             try:
                 again = self._check(thing)
             except Exception:
                 _log.exception("%s: a check failed", self._name)
-                again = time.monotonic() + _AFTER_FAILURE_S
+                again = time.monotonic() + LIMITS.after_failure_s
             with self._changed:
                 if self._looked_at == thing:
                     self._looked_at = None

@@ -59,6 +59,16 @@ def _ignore(_: Any) -> None:
     return None
 
 
+class Nearby(Protocol):
+    """A connection to where a server of this host can be found by its address alone."""
+
+    def offer(self, within_s: float) -> pb.LaneAddress | None:
+        """What the server would offer; None if it does not say in time who it is, or is none for this process."""
+
+    def close(self) -> None:
+        """It is not wanted."""
+
+
 @dataclass(slots=True)
 class Destination:
     """A server, for whoever connects to it.
@@ -68,6 +78,7 @@ class Destination:
     connect_within_s: how long one attempt may take; None: as the transport likes.
     lost: called, from any thread, with what was told over a connection that has broken since.
     gave_up: called, from any thread, with the number of a call that was given up.
+    nearby: what has made the offer, for the first connection.
     """
 
     address: str
@@ -79,6 +90,7 @@ class Destination:
     connect_within_s: float | None = None
     lost: Callable[[Told], object] = _ignore
     gave_up: Callable[[int], object] = _ignore
+    nearby: Nearby | None = None
 
 
 class Channel(Protocol):
@@ -138,8 +150,8 @@ class Listener(Protocol):
     port: int
     offer: pb.LaneAddress | None
 
-    def start(self) -> None:
-        """Begin to serve."""
+    def start(self, address: str) -> None:
+        """Begin to serve.  address: the server's, by which peers of this host may look for it; "" if none may."""
 
     def stop(self, last_words_s: float = 0.0) -> None:
         """Stop listening and wait for the end; calls under way are cancelled, and get as long to tell their callers."""
@@ -157,6 +169,9 @@ class Transport(Protocol):
 
     def connect(self, to: Destination) -> Channel:
         """A service of it.  Connections are made when they are needed."""
+
+    def nearby(self, address: str, security: Security) -> Nearby | None:
+        """The server at an address, if it can be found without being asked where it listens.  Takes no time."""
 
     def listens(self, address: str, scope: Scope) -> bool:
         """Whether somebody takes connections there, found out by trying.  Raises the scope's error."""

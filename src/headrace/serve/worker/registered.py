@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
@@ -25,6 +25,7 @@ from headrace.run.exec.trace import StatsCollector
 from headrace.run.state import handles
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc.status import ForgottenStepError
+from headrace.serve.rpc.step_channel import StepChannels
 from headrace.serve.worker.remote_rendezvous import Routes
 from headrace.serve.worker.worker_session import Steps, WorkerSession
 
@@ -35,13 +36,14 @@ class RegisteredPartition:
     args and returns: position by rendezvous key of the feeds and fetches of `program`.  as_they_are: that is the order
     in which fetches were registered.  alone: it receives nothing,
     and sends nothing but to tasks that it pushes to.  linked_to: the task that asks for it, if values may pass over
-    the connection on which it asks.  steps, direct: as what its steps are booked.
+    the connection on which it asks.  steps, direct: as what its steps are booked.  forgotten: its handle is no more.
     """
 
     def __init__(self, request: pb.RegisterGraphRequest, session: WorkerSession) -> None:
         """Raises NotFound (unknown op), InvalidArgument, Unimplemented."""
         self.session = session
         self.steps, self.direct = Steps(session, False), Steps(session, True)
+        self.forgotten = False
         self._graph = _imported(request.graph_def)
         # TensorFlow's masters do not say whether what is received may be dead.
         self._dataflow = not request.headrace_all_alive and _communicates(self._graph)
@@ -234,6 +236,22 @@ def _communicates(graph: Graph) -> bool:
 
 def _key(op: Operation) -> str:
     return key(
-        op["send_device"].decode(), op["send_device_incarnation"], op["recv_device"].decode(),
+        op["send_device"].decode(),
+        op["send_device_incarnation"],
+        op["recv_device"].decode(),
         op["tensor_name"].decode(),
-    )  # fmt: skip
+    )
+
+
+class Asked(NamedTuple):
+    """What a partition is asked to run with.
+
+    kind: as what the step is booked.  args: emptied when it runs.  lends: whether values may leave as leases.
+    """
+
+    registered: RegisteredPartition
+    kind: Steps
+    args: list[Any]
+    step_id: int
+    lends: bool | int = False
+    channels: StepChannels | None = None

@@ -117,8 +117,15 @@ class RemoteRendezvous:
     """A step's rendezvous as one partition sees it: values pass to and from other tasks too."""
 
     __slots__ = (
-        "_rendezvous", "_channels", "_on_the_way", "_scope", "_sent", "_session", "_routes", "_step_id",
-    )  # fmt: skip
+        "_rendezvous",
+        "_channels",
+        "_on_the_way",
+        "_scope",
+        "_sent",
+        "_session",
+        "_routes",
+        "_step_id",
+    )
 
     def __init__(
         self,

@@ -11,14 +11,13 @@ import time
 from typing import Any
 
 from headrace.base.limits import UNCLAIMED_BYTES
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.worker.remote_rendezvous import StepRendezvous, size_of
-
-_UNSTARTED_S = 60.0
 
 
 def forget_old(steps: dict[int, StepRendezvous]) -> None:
     """Drop what was sent for steps that nobody began for long: their masters are gone."""
-    oldest = time.monotonic() - _UNSTARTED_S
+    oldest = time.monotonic() - LIMITS.unstarted_s
     stale = [
         step_id
         for step_id, rendezvous in steps.items()

@@ -36,23 +36,26 @@ from headrace.serve.observe.inspection import task_state
 from headrace.serve.observe.legacy_clients import LegacyClient
 from headrace.serve.observe.step_log import Logged
 from headrace.serve.rpc import messages as m
+from headrace.serve.rpc.again import Bound
 from headrace.serve.rpc.messages import ValuesReply
 from headrace.serve.rpc.peer import gives_pending
 from headrace.serve.rpc.security import Security
 from headrace.serve.rpc.status import again, from_bytes, from_detail, to_detail
 from headrace.serve.rpc.step_channel import PLAIN, Caller, StepChannels, takes_caller
 from headrace.serve.worker import unclaimed
+from headrace.serve.worker.bound_parts import bound_part
 from headrace.serve.worker.cancels_calls import CancelsCalls
+from headrace.serve.worker.changes_at_once import ChangesAtOnce
 from headrace.serve.worker.ended_steps import EndedSteps, over
 from headrace.serve.worker.no_collectives import NoCollectives
-from headrace.serve.worker.registered import RegisteredPartition, check_start, unknown
+from headrace.serve.worker.registered import Asked, RegisteredPartition, check_start, unknown
 from headrace.serve.worker.remote_rendezvous import RemoteRendezvous, StepRendezvous
 from headrace.serve.worker.worker_session import Steps, WorkerSession
 
 _ENDS_WITHIN_S = 1.0  # a partial run that is over, if it only waits
 
 
-class Worker(CancelsCalls, Logged, NoCollectives):
+class Worker(CancelsCalls, ChangesAtOnce, Logged, NoCollectives):
     """See the module header.  `task`: full name such as ``/job:ps/replica:0/task:0``."""
 
     def __init__(
@@ -90,7 +93,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         self._awaited = False  # whether somebody waits for steps to end
         self._refusing: errors.OpError | None = None
         self._closed: errors.OpError | None = None
-        self._turns_away: errors.OpError | None = None  # any of the two
+        self.turns_away: errors.OpError | None = None  # any of the two
         self._since = time.monotonic()
         self.session_states: Callable[[], list[pb.SessionState]] = list
 
@@ -99,10 +102,12 @@ class Worker(CancelsCalls, Logged, NoCollectives):
     def get_status(self, request: pb.GetStatusRequest, scope: Scope) -> pb.GetStatusResponse:
         """The devices of this task, and how it is best reached."""
         return pb.GetStatusResponse(
-            device_attributes=self.device_attributes(), headrace_clock_ns=self.clock_ns(),
-            headrace_lane=self.lane, headrace_pushes=True,
+            device_attributes=self.device_attributes(),
+            headrace_clock_ns=self.clock_ns(),
+            headrace_lane=self.lane,
+            headrace_pushes=True,
             headrace_addresses=self.peers.addresses if request.headrace_addresses else None,
-        )  # fmt: skip
+        )
 
     def device_attributes(self) -> list[pb.DeviceAttributes]:
         """This task's devices."""
@@ -143,11 +148,10 @@ class Worker(CancelsCalls, Logged, NoCollectives):
             reason = request.headrace_reason
         with self._lock:
             session = self._sessions.pop(request.session_handle, None)
-            self._graphs = {
-                handle: graph
-                for handle, graph in self._graphs.items()
-                if graph.session is not session
-            }
+            for handle, graph in list(self._graphs.items()):
+                if graph.session is session:
+                    graph.forgotten = True
+                    del self._graphs[handle]
         if session is not None:
             session.direct_over = reason
             for step, kind in list(self._running.items()):
@@ -189,6 +193,7 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         """
         check_start(request, self.incarnation, self.task)
         session = self._session(request.session_handle, request.create_worker_session_called)
+        session.master = session.master or request.headrace_master
         registered = RegisteredPartition(request, session)
         if not request.headrace_reported and session.legacy_client is None:
             asked = pb.InspectRequest(session_handle=session.handle, blocked_only=True)
@@ -205,8 +210,10 @@ class Worker(CancelsCalls, Logged, NoCollectives):
     ) -> pb.DeregisterGraphResponse:
         """Forget a partition.  Raises Aborted if it is not known."""
         with self._lock:
-            if self._graphs.pop(request.graph_handle, None) is None:
-                raise unknown(request.graph_handle, self.task)
+            registered = self._graphs.pop(request.graph_handle, None)
+        if registered is None:
+            raise unknown(request.graph_handle, self.task)
+        registered.forgotten = True
         return pb.DeregisterGraphResponse()
 
     # -- steps --------------------------------------------------------------------------------
@@ -222,36 +229,30 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         args = registered.arguments(request.send)
         if request.close_reason:
             note_close_reason(scope, from_bytes(request.close_reason))
-        values, stats = self._run_whole(
-            registered, registered.steps, args, request.step_id, scope,
-            request.takes_leases, request.record_timeline,
-        )  # fmt: skip
+        asked = Asked(registered, registered.steps, args, request.step_id, request.takes_leases)
+        values, stats = self._run_whole(asked, scope, request.record_timeline)
         if request.ends_step:
             self._leave_step(registered, request.step_id)
         recv = [(name, values[registered.returns[name]]) for name in request.recv_keys]
         if len(recv) < len(values):  # not every fetch was asked for
-            asked = {registered.returns[name] for name in request.recv_keys}
-            release(value for index, value in enumerate(values) if index not in asked)
+            fetched = {registered.returns[name] for name in request.recv_keys}
+            release(value for index, value in enumerate(values) if index not in fetched)
         return registered.reply(request, recv, stats if request.record_timeline else None)
 
     def _run_whole(
-        self, registered: RegisteredPartition, kind: Steps, args: list[Any], step_id: int, scope: Scope,
-        lends: bool, traced: bool = False, channels: StepChannels | None = None,
-    ) -> tuple[list[Any], StatsCollector | None]:  # fmt: skip
+        self, asked: Asked, scope: Scope, traced: bool = False
+    ) -> tuple[list[Any], StatsCollector | None]:
         """Run a partition from beginning to end; its values, and what is known of its nodes."""
         scope.check()
-        rendezvous = self._rendezvous(step_id)
-        logged = self._log.recording
+        rendezvous = self._rendezvous(asked.step_id)
+        logged = self.log.recording
         stats = StatsCollector(self.clock_ns) if traced or logged else None
         try:
             with Scope(parent=scope) as running:
-                values = self._run_in(
-                    rendezvous, registered, registered.program, kind, args, step_id, running, stats,
-                    lends, channels,
-                )  # fmt: skip
+                values = self._run_in(rendezvous, asked, running, stats)
         finally:
             if logged and stats is not None:
-                self._log.add(step_id, stats.proto())
+                self.log.add(asked.step_id, stats.proto())
         return values, stats
 
     @takes_caller
@@ -275,17 +276,21 @@ class Worker(CancelsCalls, Logged, NoCollectives):
             args = registered.arguments_in_order(feeds)
             if args is not feeds:
                 feeds.clear()
-        if registered.alone and (self._log.off or not self._log.recording):
+        if registered.alone and (self.log.off or not self.log.recording):
             # It receives nothing: it needs no rendezvous, no scope of its own.
-            values = self._enter(registered, kind, args, step_id, scope, caller.lends, channels)
+            values = self.enter(registered, kind, args, step_id, scope, caller.lends, channels)
         else:
-            values, _ = self._run_whole(
-                registered, kind, args, step_id, scope, caller.lends, channels=channels
-            )
+            asked = Asked(registered, kind, args, step_id, caller.lends, channels)
+            values, _ = self._run_whole(asked, scope)
             self._leave_step(registered, step_id)
         return ValuesReply(
             values if registered.as_they_are else registered.fetches_in_order(values)
         )
+
+    def bind_part(self, request: m.RunPartRequest) -> Bound | None:
+        """See `rpc.again.Binder`."""
+        registered = self._graphs.get(request.graph_handle)
+        return None if registered is None else bound_part(self, registered, request.direct)
 
     def end_direct(self, request: pb.EndDirectRequest, scope: Scope) -> pb.EndDirectResponse:
         """Refuse steps that a session's client asks for itself; returns when none of the session's runs."""
@@ -305,11 +310,19 @@ class Worker(CancelsCalls, Logged, NoCollectives):
             "the session's steps to end",
         )
 
-    def _enter(
-        self, registered: RegisteredPartition, kind: Steps, args: list[Any], step_id: int, scope: Scope,
-        lends: bool, channels: StepChannels | None, rendezvous: StepRendezvous | None = None,
-        stats: StatsCollector | None = None, program: Compiled | None = None,
-    ) -> list[Any]:  # fmt: skip
+    def enter(
+        self,
+        registered: RegisteredPartition,
+        kind: Steps,
+        args: list[Any],
+        step_id: int,
+        scope: Scope,
+        lends: bool | int,
+        channels: StepChannels | None,
+        rendezvous: StepRendezvous | None = None,
+        stats: StatsCollector | None = None,
+        program: Compiled | None = None,
+    ) -> list[Any]:
         """The one way into a step: it is booked, runs and is over; its values.
 
         args: is emptied.  scope: its own, or that of its call.  rendezvous: None if it receives nothing.
@@ -319,8 +332,8 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         running = self._running
         running[scope] = kind  # from now on, who ends the session ends this
         try:
-            if self._turns_away is not None and (rendezvous is None or self._closed is not None):
-                raise again(self._turns_away)
+            if self.turns_away is not None and (rendezvous is None or self._closed is not None):
+                raise again(self.turns_away)
             if kind.direct and session.direct_over is not None:
                 raise from_detail(session.direct_over)
             if session.leaving.any:
@@ -370,8 +383,8 @@ class Worker(CancelsCalls, Logged, NoCollectives):
 
                 def run() -> None:
                     with Scope() as running:
-                        what = registered, program, registered.steps, list[Any]()
-                        self._run_in(rendezvous, *what, step_id, running, stats)
+                        asked = Asked(registered, registered.steps, [], step_id)
+                        self._run_in(rendezvous, asked, running, stats, program)
 
                 started = PartialRun(rendezvous.local, run, self.pool.submit, rendezvous.abort)
                 rendezvous.partials[request.graph_handle] = started, stats
@@ -382,11 +395,15 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         return registered.reply(request, recv, stats if last else None)
 
     def _run_in(
-        self, rendezvous: StepRendezvous, registered: RegisteredPartition, program: Compiled, kind: Steps,
-        args: list[Any], step_id: int, running: Scope, stats: StatsCollector | None,
-        lends: bool = False, channels: StepChannels | None = None,
-    ) -> list[Any]:  # fmt: skip
-        """As `_enter`, of a partition to which values come, or which is recorded: its failure ends the step here."""
+        self,
+        rendezvous: StepRendezvous,
+        asked: Asked,
+        running: Scope,
+        stats: StatsCollector | None,
+        program: Compiled | None = None,
+    ) -> list[Any]:
+        """As `enter`, of a partition to which values come, or which is recorded: its failure ends the step here."""
+        registered, kind, args, step_id, lends, channels = asked
         if kind.session.legacy_client is not None:
             kind.session.legacy_client.watch(running)
         with self._lock:
@@ -399,10 +416,8 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         try:
             if channels is not None:
                 channels.deliver_to(rendezvous.deliver)
-            return self._enter(
-                registered, kind, args, step_id, running, lends, channels, rendezvous, stats,
-                program,
-            )  # fmt: skip
+            how = channels, rendezvous, stats, program
+            return self.enter(registered, kind, args, step_id, running, lends, *how)
         except errors.OpError as error:
             self._end_step(step_id, error)
             if self._closed is not None and isinstance(error, errors.CancelledError):
@@ -532,6 +547,10 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         state.task, state.incarnation = self.task, self.incarnation
         state.up_s, state.steps = time.monotonic() - self._since, len(self._running)
         state.session.extend(self.session_states())
+        masters = {session.handle: session.master for session in sessions}
+        shown = [*state.barrier, *state.resource, *(each.resource for each in state.blocked)]
+        for contributor in (each for resource in shown for each in resource.contributor):
+            contributor.task = masters.get(contributor.session, "")
         for kind in list(self._running.values()):
             if kind.direct:
                 state.direct_steps[kind.session.handle] += 1
@@ -555,14 +574,14 @@ class Worker(CancelsCalls, Logged, NoCollectives):
         """
         with self._idle:
             self._refusing = error
-            self._turns_away = self._closed or error
+            self.turns_away = self._closed or error
             self._awaited = True
             scope.wait_for(self._idle, lambda: not self._running, "the steps to end")
 
     def close(self, error: errors.OpError) -> None:
         """Cancel every step with `error`, refuse new ones, drop the state."""
         with self._lock:
-            self._closed = self._turns_away = error
+            self._closed = self.turns_away = error
             running, steps = list(self._running), list(self._steps.values())
             self._steps.clear()
         for scope in running:

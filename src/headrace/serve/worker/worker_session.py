@@ -36,6 +36,7 @@ class WorkerSession:
 
     direct_over: why steps that its client asks for by itself are refused; None: they are not.
     leaving: its steps that were given up; those that come wait for them.
+    master: the task whose session it is, as far as that is known.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class WorkerSession:
         )
         self.direct_over: pb.ErrorDetail | None = None
         self.leaving = CancelledSteps()
+        self.master = ""
         self._shared = True, True
 
     @classmethod

@@ -37,6 +37,7 @@ class Finding:
 
     @property
     def place(self) -> str:
+        """For people: the file, its cell if it is a notebook, the line."""
         if self.cell is None:
             return f"{self.file}:{self.line}"
         return f"{self.file}:cell {self.cell}:{self.line}"

@@ -19,7 +19,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data", type=Path, metavar="DIR", help="the digits (default: examples/data)")
     add("--out", type=Path, default=Path(), metavar="DIR", help="for the files (default: here)")
-    add("--epochs", type=int, default=EPOCHS, metavar="N", help=f"default {EPOCHS}")
+    add(
+        "--epochs",
+        type=int,
+        default=EPOCHS,
+        metavar="N",
+        help=f"how often this run goes through the digits, from where the last one ended (default {EPOCHS})",
+    )
     add("--batch", type=int, default=BATCH, metavar="N", help=f"default {BATCH}")
     add(
         "--min-accuracy",

@@ -17,11 +17,10 @@ from headrace.serve.connect.peers import connect
 from headrace.serve.observe.blocked import BlockedStep, of_tasks
 from headrace.serve.observe.overview import answer
 from headrace.serve.rpc import methods
+from headrace.serve.rpc.limits import LIMITS
 from headrace.serve.rpc.peer import Peer
 from headrace.serve.rpc.pool import GrowingPool
 from headrace.tools.commands import CommandError, UsageError
-
-_ANSWER_WITHIN_S = 10.0
 
 QueueKey = tuple[str, str, str, str]
 """Task, container, session and name."""
@@ -91,7 +90,7 @@ class Observer:
     def look(self) -> Snapshot:
         """What there is now.  Raises CommandError if the server does not answer or cannot say."""
         try:
-            with Scope(_ANSWER_WITHIN_S) as scope:
+            with Scope(LIMITS.server_answers_within_s) as scope:
                 method, request = methods.INSPECT_CLUSTER, pb.InspectRequest()
                 reply = self._master.call(method, request, scope)
                 tasks = list(answer(self._master, method, request, reply, scope).task)

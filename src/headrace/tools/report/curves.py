@@ -26,7 +26,7 @@ from headrace.tools.report.svg import (
 )
 
 WIDTH = 960
-LEFT, RIGHT = 64, 866
+LEFT, RIGHT = 64, 840  # and labels to the right of it
 MOST_POINTS = 500
 WINDOW = 25
 BINS = 48

@@ -229,8 +229,8 @@ class _Background:
 class SaveOnSigtermHook(SessionRunHook):
     """SIGTERM ends the training after the step that runs, with a checkpoint; on any task.
 
-    The first SIGTERM does; a second one is as if the hook were not there.  Made for the main thread: it is where Python
-    handles signals.
+    The first SIGTERM does; a second one is as if the hook were not there, and so is one before the first session, when
+    there is nothing to save.  Made for the main thread: it is where Python handles signals.
     """
 
     def __init__(
@@ -249,6 +249,7 @@ class SaveOnSigtermHook(SessionRunHook):
         self._scaffold = scaffold
         self._save = save
         self._read: Any = None
+        self._has_session = False
         self._told = threading.Event()
         self._before: Any = None
         self._installed: Any = None
@@ -259,6 +260,10 @@ class SaveOnSigtermHook(SessionRunHook):
         self._before = signal.getsignal(signal.SIGTERM)
         self._installed = _handler(weakref.ref(self), self._before)
         signal.signal(signal.SIGTERM, self._installed)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """From now on steps are lost that are not saved."""
+        self._has_session = True
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Save and ask for the end, if told to."""
@@ -296,7 +301,7 @@ class SaveOnSigtermHook(SessionRunHook):
 def _handler(hook: weakref.ref[SaveOnSigtermHook], before: Any) -> Any:
     def told(number: int, frame: Any) -> None:
         there = hook()
-        if there is not None and not there._told.is_set():
+        if there is not None and there._has_session and not there._told.is_set():
             there._told.set()
         else:
             signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)

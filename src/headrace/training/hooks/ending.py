@@ -108,6 +108,7 @@ class FinalOpsHook(SessionRunHook):
 
     @property
     def final_ops_values(self) -> Any:
+        """What the fetches gave at the end; None before, and if there are none."""
         return self._values
 
     def end(self, session: Any) -> None:

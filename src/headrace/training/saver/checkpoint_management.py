@@ -17,8 +17,9 @@ from google.protobuf import text_format
 
 from headrace.base import errors, text
 from headrace.codec import protos as pb
+from headrace.run.checkpoints.deleting import delete
 from headrace.run.checkpoints.writing import write_file
-from headrace.run.readers.files import ANYWHERE
+from headrace.run.readers.files import ANYWHERE, file_error
 from headrace.training import gfile, logging
 
 __all__ = [
@@ -221,7 +222,11 @@ def remove_checkpoint(
 
 def _remove(pattern: str) -> None:
     for path in gfile.Glob(pattern):
-        gfile.Remove(path)
+        name = os.fsencode(path)
+        try:
+            delete(name, ANYWHERE)
+        except (OSError, ValueError) as error:
+            raise file_error(name, error) from None
 
 
 def meta_graph_filename(checkpoint_filename: str, meta_graph_suffix: str = "meta") -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from headrace.base import dtypes, text
 from headrace.codec import protos as pb
 from headrace.codec.ordered import slice_key
-from headrace.codec.tensor_bundle import extents_of
+from headrace.codec.parts import extents_of
 from headrace.ops._kernels.file_globs import matches
 from headrace.run.checkpoints.reading import Checkpoint
 from headrace.run.readers.files import ANYWHERE, Files

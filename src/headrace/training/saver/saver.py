@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.graph.export_scopes import prefixed, without_prefix
 from headrace.graph.graph import Graph
+from headrace.run.checkpoints.deleting import make_room
 from headrace.training import gfile, logging
 from headrace.training.global_step import global_step as value_of_step
 from headrace.training.meta_graph import export_meta_graph, register_proto_function
@@ -34,6 +35,8 @@ from headrace.training.saver.checkpoint_management import (
     remove_checkpoint,
     write_checkpoint_state,
 )
+from headrace.training.saver.saveables import saveables_of
+from headrace.training.saver.saved_objects import keys_by_name, under_keys
 
 __all__ = ["Saver"]
 
@@ -96,6 +99,7 @@ class Saver:
         self._graph: Graph | None = None
         self._last_checkpoints: list[tuple[str, float]] = []
         self._checkpoints_to_be_deleted: list[tuple[str, float]] = []
+        self._of_objects: tuple[Mapping[str, str], Saver] | None = None
         if not defer_build:
             self.build()
         if self.saver_def:
@@ -258,6 +262,7 @@ class Saver:
 
     def _save(self, sess: Any, file: str, save_path: str) -> str:
         nodes = self.saver_def
+        make_room(os.path.dirname(save_path))
         try:
             found = sess.run(nodes.save_tensor_name, {nodes.filename_tensor_name: file})
         except (errors.FailedPreconditionError, errors.NotFoundError) as error:
@@ -335,7 +340,7 @@ class Saver:
             return
         if save_path is None:
             raise ValueError("Can't load save_path when it is None.")
-        path = text.path_to_str(save_path)
+        path = os.fsdecode(save_path)
         if not checkpoint_exists(path):
             raise ValueError(f"The passed save_path is not a valid checkpoint: {path}{_why(sess)}")
         logging.info("Restoring parameters from %s", path)
@@ -343,6 +348,10 @@ class Saver:
         try:
             sess.run(nodes.restore_op_name, {nodes.filename_tensor_name: path})
         except errors.NotFoundError as error:
+            names = keys_by_name(path)
+            if names is not None:
+                self._restore_objects(sess, path, names)
+                return
             raise _explained(
                 error, "a Variable name or other graph key that is missing from the checkpoint"
             ) from error
@@ -350,6 +359,18 @@ class Saver:
             raise _explained(
                 error, "a mismatch between the current graph and the graph from the checkpoint"
             ) from error
+
+    def _restore_objects(self, sess: Any, path: str, names: Mapping[str, str]) -> None:
+        """Restore from a checkpoint of objects, by the names that variables had; see `keys_by_name`."""
+        logging.warning(
+            "Restoring an object-based checkpoint using a name-based saver. This may be somewhat fragile, and will "
+            "re-build the Saver. Instead, consider loading object-based checkpoints using tf.train.Checkpoint()."
+        )
+        if self._of_objects is None or self._of_objects[0] != names:
+            var_list = self._var_list
+            saveables = saveables_of(all_saveable_objects() if var_list is None else var_list)
+            self._of_objects = names, Saver(under_keys(saveables, names))
+        self._of_objects[1].restore(sess, path)
 
 
 _V1_IS_OLD: Final = (

@@ -9,32 +9,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from headrace.base import errors
 from headrace.base.shapes import TensorShape
 from headrace.graph import scopes
 from headrace.graph.collections import GraphKeys
 from headrace.graph.graph import Operation
-from headrace.library.variables.partitioned import PartitionedVariable
+from headrace.library.variables import assigning
+from headrace.library.variables.partitioned import PartitionedVariable, PartitionInfo
 from headrace.library.variables.variable_scope import stored_variables
 from headrace.library.variables.variables import Variable
 from headrace.ops.io import checkpoints as io
 from headrace.training import logging
 from headrace.training.saver.checkpoint_readers import checkpoint_file, load_checkpoint
+from headrace.training.saver.remapping import known_sizes, load_and_remap_matrix_initializer
 from headrace.training.saver.saveables import saveables_of
 
 __all__ = ["VocabInfo", "init_from_checkpoint", "warm_start"]
 
 
-def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: Mapping[str, Any]) -> None:
+def init_from_checkpoint(
+    ckpt_dir_or_file: Any, assignment_map: Mapping[str, Any] | Sequence[tuple[str, Any]]
+) -> None:
     """Have initializers of variables restore them from a checkpoint.
 
     assignment_map: a name in the checkpoint -> a variable, a list of its parts, or its name; or a scope there, which
-    ends with a slash -> a scope here, "/" being all.  Call it before initializers are collected.
+    ends with a slash -> a scope here, "/" being all; or pairs of those.  Call it before initializers are collected.
     Raises ValueError (names, shapes), NotFoundError, DataLossError.
     """
     path = checkpoint_file(ckpt_dir_or_file)
     shapes = load_checkpoint(path).get_variable_to_shape_map()
-    for there, here in sorted(assignment_map.items()):
+    given = assignment_map
+    for there, here in sorted(given.items()) if isinstance(given, Mapping) else given:
         if isinstance(here, str):
             found = _named(here)
             if found is None:
@@ -141,9 +145,7 @@ def _init_part(variable: Variable, path: str, there: str, spec: str) -> None:
 # -- warm starts ----------------------------------------------------------------------------------
 
 
-class VocabInfo(NamedTuple):
-    """Which rows of a variable stand for which words, now and in a checkpoint; see TensorFlow."""
-
+class _VocabInfo(NamedTuple):
     new_vocab: str
     new_vocab_size: int
     num_oov_buckets: int
@@ -151,6 +153,26 @@ class VocabInfo(NamedTuple):
     old_vocab_size: int = -1
     backup_initializer: Any = None
     axis: int = 0
+
+
+class VocabInfo(_VocabInfo):
+    """Which rows (axis 0) or columns (axis 1) of a variable stand for which words, now and in a checkpoint.
+
+    new_vocab, old_vocab: files with a word a line; new_vocab_size: of which as many are used; num_oov_buckets: more of
+    the variable's rows or columns, for other words; old_vocab_size: as many lines of old_vocab count, -1 for all;
+    backup_initializer: of what is new, zeros unless given.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> VocabInfo:
+        """Raises ValueError, TypeError."""
+        found = super().__new__(cls, *args, **kwargs)
+        if found.axis not in (0, 1):
+            raise ValueError(
+                f"The only supported values for the axis argument are 0 and 1.  Provided axis: {found.axis}"
+            )
+        return found
 
 
 def warm_start(
@@ -162,24 +184,21 @@ def warm_start(
     """Have initializers of variables restore them from a checkpoint.
 
     vars_to_warm_start: a regular expression, of trainable variables; a list of them, of all global ones; or a list of
-    variables.  var_name_to_prev_var_name: names in the checkpoint, where they are others.
-    Raises ValueError (names, shapes), UnimplementedError (vocabularies), NotFoundError, DataLossError.
+    variables.  var_name_to_vocab_info: of matrices whose rows or columns stand for words.
+    var_name_to_prev_var_name: names in the checkpoint, where they are others.
+    Raises ValueError (names, shapes), TypeError, NotFoundError, DataLossError.
     """
-    if var_name_to_vocab_info:
-        raise errors.unimplemented(
-            "headrace does not rearrange rows by vocabularies: read the variable by tf.train.load_variable, rearrange "
-            f"it, and give it as an initializer ({', '.join(sorted(var_name_to_vocab_info))})"
-        )
     previous = dict(var_name_to_prev_var_name or {})
+    vocabularies = dict(var_name_to_vocab_info or {})
     groups = _grouped(_wanted(vars_to_warm_start))
     path = checkpoint_file(ckpt_to_initialize_from)
     logging.info("Warm-starting from: %s", ckpt_to_initialize_from)
-    used: set[str] = set()
-    started = 0
     shapes = load_checkpoint(path).get_variable_to_shape_map()
     for name, parts in groups.items():
         there = previous.get(name, name)
-        used |= {name} & previous.keys()
+        if name in vocabularies:
+            _init_by_words(parts, path, there, vocabularies[name])
+            continue
         if there not in shapes:
             raise ValueError(
                 f"Tensor {there} is not found in {path} checkpoint, and is to warm-start variable {name}"
@@ -187,20 +206,66 @@ def warm_start(
         is_cut = parts[0]._save_slice_info is not None
         _check_shape(parts if is_cut else parts[0], there, shapes[there])
         _init(parts if is_cut else parts[0], path, there)
-        started += 1
-    logging.info("Warm-started %d variables.", started)
-    unused = previous.keys() - used
+    logging.info("Warm-started %d variables.", len(groups))
+    _check_used("var_name_to_prev_var_name", previous, groups)
+    _check_used("var_name_to_vocab_info", vocabularies, groups)
+
+
+def _check_used(
+    what: str, given: Mapping[str, Any], groups: Mapping[str, Sequence[Variable]]
+) -> None:
+    unused = given.keys() - groups.keys()
     if unused:
         raise ValueError(
-            "You provided the following variables in var_name_to_prev_var_name that were not used: "
-            f"{sorted(unused)}.  Perhaps you misspelled them?  Here is the list of viable variable names: "
-            f"{sorted(groups)}"
+            f"You provided the following variables in {what} that were not used: {sorted(unused)}.  Perhaps you "
+            f"misspelled them?  Here is the list of viable variable names: {sorted(groups)}"
         )
+
+
+def _init_by_words(parts: Sequence[Variable], path: str, there: str, info: VocabInfo) -> None:
+    """Have what initializes a matrix, or each part of one, find rows or columns by words.  Raises ValueError."""
+    if not (info.new_vocab and info.new_vocab_size and info.old_vocab):
+        raise ValueError(
+            "Invalid args: Must provide all of [current_vocab_path, current_vocab_size, prev_ckpt, prev_vocab_path}: "
+            f"{parts[0].op.name} has {info}"
+        )
+    all_rows = sum(known_sizes(part.shape)[0] for part in parts)
+    for part in parts:
+        sizes = known_sizes(part.shape)
+        if info.axis == 0:
+            made = load_and_remap_matrix_initializer(
+                path,
+                there,
+                info.new_vocab_size,
+                sizes[1],
+                info.old_vocab_size,
+                info.old_vocab,
+                info.new_vocab,
+                num_row_oov_buckets=info.num_oov_buckets,
+                initializer=info.backup_initializer,
+            )
+        else:
+            made = load_and_remap_matrix_initializer(
+                path,
+                there,
+                all_rows,
+                info.new_vocab_size,
+                old_col_vocab_file=info.old_vocab,
+                new_col_vocab_file=info.new_vocab,
+                num_col_oov_buckets=info.num_oov_buckets,
+                initializer=info.backup_initializer,
+            )
+        cut = part._save_slice_info
+        of_whole = None if cut is None else PartitionInfo(cut.full_shape, cut.var_offset)
+        value = made(sizes, partition_info=of_whole)
+        done = assigning.assign(part, value)
+        part._initializer_op = done if isinstance(done, Operation) else done.op
+        part._initial_value = value
 
 
 def _wanted(given: Any) -> list[Any]:
     graph = scopes.get_default_graph()
-    if given is None:
+    if not given:  # an empty pattern, too, is none
         return []
     if isinstance(given, str):
         return graph.get_collection(GraphKeys.TRAINABLE_VARIABLES, scope=given)

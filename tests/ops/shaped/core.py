@@ -1,16 +1,10 @@
-"""Operands that fit, for ops whose inputs have to: beside those that operands.py draws, which seldom do.
-
-A row has one entry an input: a tuple is the shape of values, anything else is the value itself.
-"""
+"""Operands that fit: the ops that have been here longest.  (See the package for what a row is.)"""
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 import numpy as np
 
-Row = tuple[Any, ...]
+from tests.ops.shaped import Row
 
 _CORNERS: list[list[int]] = [[0, 1], [1, 0]]
 _PATCH, _FILTER = (1, 3, 3, 2), (2, 2, 2, 2)
@@ -73,11 +67,3 @@ SHAPED: dict[str, list[Row]] = {
     "Tile|BroadcastTo": [((1, 3), [2, 3]), ((0, 3), [0, 3]), ((), [])],
     "Range": [(0, 3, 1), (3, 0, -1), (0, 0, 1)],
 }  # fmt: skip
-
-
-def shaped(op: str) -> list[Row]:
-    """The rows of `op`; none if what it takes need not fit."""
-    for pattern, rows in SHAPED.items():
-        if re.fullmatch(pattern, op):
-            return rows
-    return []

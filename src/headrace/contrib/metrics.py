@@ -1,0 +1,152 @@
+"""`tf.contrib.metrics`: metrics that take predictions before labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.base.lazy import names_of as _names_of
+from headrace.unmodified.facade import names_beneath as _names_beneath
+
+if TYPE_CHECKING:
+    from headrace.library.contrib.metrics import (
+        accuracy,
+        aggregate_metric_map,
+        aggregate_metrics,
+        streaming_accuracy,
+        streaming_auc,
+        streaming_false_negatives,
+        streaming_false_negatives_at_thresholds,
+        streaming_false_positives,
+        streaming_false_positives_at_thresholds,
+        streaming_mean,
+        streaming_mean_absolute_error,
+        streaming_mean_cosine_distance,
+        streaming_mean_iou,
+        streaming_mean_relative_error,
+        streaming_mean_squared_error,
+        streaming_mean_tensor,
+        streaming_percentage_less,
+        streaming_precision,
+        streaming_precision_at_thresholds,
+        streaming_recall,
+        streaming_recall_at_k,
+        streaming_recall_at_thresholds,
+        streaming_root_mean_squared_error,
+        streaming_sensitivity_at_specificity,
+        streaming_sparse_average_precision_at_k,
+        streaming_sparse_precision_at_k,
+        streaming_sparse_precision_at_top_k,
+        streaming_sparse_recall_at_k,
+        streaming_specificity_at_sensitivity,
+        streaming_true_negatives,
+        streaming_true_negatives_at_thresholds,
+        streaming_true_positives,
+        streaming_true_positives_at_thresholds,
+    )
+    from headrace.library.contrib.more_metrics import (
+        PrecisionRecallData,
+        cohen_kappa,
+        count,
+        f1_score,
+        precision_at_recall,
+        precision_recall_at_equal_thresholds,
+        recall_at_precision,
+        sparse_recall_at_top_k,
+        streaming_concat,
+        streaming_covariance,
+        streaming_curve_points,
+        streaming_dynamic_auc,
+        streaming_false_negative_rate,
+        streaming_false_negative_rate_at_thresholds,
+        streaming_false_positive_rate,
+        streaming_false_positive_rate_at_thresholds,
+        streaming_pearson_correlation,
+    )
+    from headrace.library.sorting import (
+        confusion_matrix,
+    )
+else:
+    __getattr__, __dir__ = _names_of(
+        __name__,
+        {
+            "headrace.library.contrib.metrics": (
+                "accuracy aggregate_metric_map aggregate_metrics streaming_accuracy streaming_auc "
+                "streaming_false_negatives streaming_false_negatives_at_thresholds "
+                "streaming_false_positives streaming_false_positives_at_thresholds streaming_mean "
+                "streaming_mean_absolute_error streaming_mean_cosine_distance streaming_mean_iou "
+                "streaming_mean_relative_error streaming_mean_squared_error streaming_mean_tensor "
+                "streaming_percentage_less streaming_precision streaming_precision_at_thresholds "
+                "streaming_recall streaming_recall_at_k streaming_recall_at_thresholds "
+                "streaming_root_mean_squared_error streaming_sensitivity_at_specificity "
+                "streaming_sparse_average_precision_at_k streaming_sparse_precision_at_k "
+                "streaming_sparse_precision_at_top_k streaming_sparse_recall_at_k "
+                "streaming_specificity_at_sensitivity streaming_true_negatives "
+                "streaming_true_negatives_at_thresholds streaming_true_positives "
+                "streaming_true_positives_at_thresholds"
+            ),
+            "headrace.library.contrib.more_metrics": (
+                "PrecisionRecallData cohen_kappa count f1_score precision_at_recall "
+                "precision_recall_at_equal_thresholds recall_at_precision sparse_recall_at_top_k "
+                "streaming_concat streaming_covariance streaming_curve_points streaming_dynamic_auc "
+                "streaming_false_negative_rate streaming_false_negative_rate_at_thresholds "
+                "streaming_false_positive_rate streaming_false_positive_rate_at_thresholds "
+                "streaming_pearson_correlation"
+            ),
+            "headrace.library.sorting": "confusion_matrix",
+        },
+        _names_beneath(__name__),
+    )
+
+__all__ = [
+    "PrecisionRecallData",
+    "accuracy",
+    "aggregate_metric_map",
+    "aggregate_metrics",
+    "cohen_kappa",
+    "confusion_matrix",
+    "count",
+    "f1_score",
+    "precision_at_recall",
+    "precision_recall_at_equal_thresholds",
+    "recall_at_precision",
+    "sparse_recall_at_top_k",
+    "streaming_accuracy",
+    "streaming_auc",
+    "streaming_concat",
+    "streaming_covariance",
+    "streaming_curve_points",
+    "streaming_dynamic_auc",
+    "streaming_false_negative_rate",
+    "streaming_false_negative_rate_at_thresholds",
+    "streaming_false_negatives",
+    "streaming_false_negatives_at_thresholds",
+    "streaming_false_positive_rate",
+    "streaming_false_positive_rate_at_thresholds",
+    "streaming_false_positives",
+    "streaming_false_positives_at_thresholds",
+    "streaming_mean",
+    "streaming_mean_absolute_error",
+    "streaming_mean_cosine_distance",
+    "streaming_mean_iou",
+    "streaming_mean_relative_error",
+    "streaming_mean_squared_error",
+    "streaming_mean_tensor",
+    "streaming_pearson_correlation",
+    "streaming_percentage_less",
+    "streaming_precision",
+    "streaming_precision_at_thresholds",
+    "streaming_recall",
+    "streaming_recall_at_k",
+    "streaming_recall_at_thresholds",
+    "streaming_root_mean_squared_error",
+    "streaming_sensitivity_at_specificity",
+    "streaming_sparse_average_precision_at_k",
+    "streaming_sparse_precision_at_k",
+    "streaming_sparse_precision_at_top_k",
+    "streaming_sparse_recall_at_k",
+    "streaming_specificity_at_sensitivity",
+    "streaming_true_negatives",
+    "streaming_true_negatives_at_thresholds",
+    "streaming_true_positives",
+    "streaming_true_positives_at_thresholds",
+]

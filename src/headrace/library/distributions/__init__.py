@@ -1,0 +1,1 @@
+"""tf.distributions: distributions of probability as objects that build graphs."""

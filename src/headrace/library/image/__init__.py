@@ -1,0 +1,1 @@
+"""Images: what `tf.image` makes of other ops."""

@@ -1,0 +1,1 @@
+"""Metrics: values over a stream of batches, kept in local variables."""

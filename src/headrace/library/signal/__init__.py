@@ -1,0 +1,1 @@
+"""tf.signal: what is made of Fourier transforms."""

@@ -1,0 +1,251 @@
+"""Resampling along an axis: every output is a weighted sum of a few inputs, its taps.
+
+A two-dimensional method is one along rows and one along columns.  Places are computed in single precision, as
+TensorFlow does, so that the same inputs are chosen.
+Called by: ops.image.resizing.  Threads: pure functions.
+Source: behaviour of TF 1.15 (core/kernels/resize_*_op.cc, scale_and_translate_op.cc), compared with the oracle
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+F = np.float32
+
+_STEPS = 1 << 10  # of the table of cubic weights
+
+
+class Taps(NamedTuple):
+    """Of an axis: output i is the sum over k of weights[i, k] times input indices[i, k].
+
+    indices int64 [out, taps]; weights float32 [out, taps], 0 where there are fewer.
+    """
+
+    indices: Array
+    weights: Array
+
+    def applied(self, x: Array, axis: int) -> Array:
+        """x resampled along `axis` (1 or 2 of [n, h, w, c])."""
+        along = [1] * x.ndim
+        along[axis] = -1
+        total: Array | None = None
+        for at in range(self.indices.shape[1]):
+            weights = self.weights[:, at]
+            if at and not weights.any():
+                continue
+            taken = np.take(x, self.indices[:, at], axis=axis)
+            taken *= weights.reshape(along).astype(x.dtype)
+            if total is None:
+                total = taken
+            else:
+                total += taken
+        assert total is not None
+        return total
+
+    def transposed(self, size: int) -> Taps:
+        """Of the gradient: from outputs back to the `size` inputs."""
+        to, weights = self.indices.ravel(), self.weights.ravel()
+        used = np.flatnonzero(weights)
+        order = used[np.argsort(to[used], kind="stable")]
+        counts = np.bincount(to[order], minlength=size)
+        most = max(int(counts.max(initial=0)), 1)
+        place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        indices = np.zeros((size, most), np.int64)
+        back = np.zeros((size, most), F)
+        indices[to[order], place] = order // max(self.indices.shape[1], 1)
+        back[to[order], place] = weights[order]
+        return Taps(indices, back)
+
+
+def step(size: int, out: int, align_corners: bool) -> np.float32:
+    """How far apart outputs are, in inputs."""
+    if align_corners and out > 1:
+        return F(size - 1) / F(out - 1)
+    return F(size) / F(out)
+
+
+def places(size: int, out: int, align_corners: bool, half_pixel: bool) -> Array:
+    """float32 [out]: where outputs lie among the inputs."""
+    at = np.arange(out, dtype=F)
+    each = step(size, out, align_corners)
+    return (at + F(0.5)) * each - F(0.5) if half_pixel else at * each
+
+
+class Linear(NamedTuple):
+    """Neighbours of outputs, and how far they are from the lower ones."""
+
+    lower: Array
+    upper: Array
+    share: Array
+
+    def taps(self) -> Taps:
+        """The same as two neighbours and their weights for each output."""
+        return Taps(
+            np.stack((self.lower, self.upper), 1), np.stack((1 - self.share, self.share), 1)
+        )
+
+
+def linear(size: int, out: int, align_corners: bool, half_pixel: bool) -> Linear:
+    """Between two neighbours."""
+    at = places(size, out, align_corners, half_pixel)
+    floor = np.floor(at)
+    lower = np.clip(floor.astype(np.int64), 0, size - 1)
+    upper = np.clip(np.ceil(at).astype(np.int64), 0, size - 1)
+    return Linear(lower, upper, at - floor)
+
+
+def bilinear(x: Array, rows: Linear, columns: Linear) -> Array:
+    """float32 [n, out rows, out columns, c] of x [n, h, w, c], in the order of operations of TensorFlow."""
+    wanted, where = np.unique(np.concatenate((rows.lower, rows.upper)), return_inverse=True)
+    if len(wanted) < x.shape[1]:
+        x = x[:, wanted]
+        rows = Linear(where[: len(rows.lower)], where[len(rows.lower) :], rows.share)
+    if x.dtype != F:
+        x = x.astype(F)
+    wide = _between(x, columns, 2)
+    return _between(wide, rows, 1)
+
+
+def _between(x: Array, line: Linear, axis: int) -> Array:
+    first = np.take(x, line.lower, axis=axis)
+    second = np.take(x, line.upper, axis=axis)
+    share = line.share.reshape([-1 if at == axis else 1 for at in range(x.ndim)])
+    second -= first
+    second *= share
+    second += first
+    return second
+
+
+def nearest(size: int, out: int, align_corners: bool, half_pixel: bool) -> Array:
+    """int64 [out]: the input of each output."""
+    at = np.arange(out, dtype=F)
+    if half_pixel:
+        at = at + F(0.5)
+    at = at * step(size, out, align_corners)
+    whole = np.floor(at + F(0.5)) if align_corners else np.floor(at)
+    return np.clip(whole.astype(np.int64), 0, size - 1)
+
+
+def area(size: int, out: int, align_corners: bool) -> Taps:
+    """The mean of what each output covers."""
+    each = step(size, out, align_corners)
+    at = np.arange(out, dtype=F)
+    first, last = at * each, (at + F(1)) * each
+    begin = np.floor(first).astype(np.int64)
+    count = int((np.ceil(last).astype(np.int64) - begin).max(initial=1))
+    inputs = begin[:, None] + np.arange(max(count, 1))
+    low = np.maximum(inputs.astype(F), first[:, None])
+    high = np.minimum((inputs + 1).astype(F), last[:, None])
+    weights = np.maximum(high - low, F(0)) / each if each else np.zeros(inputs.shape, F)
+    return Taps(np.clip(inputs, 0, size - 1), weights.astype(F))
+
+
+def cubic(size: int, out: int, align_corners: bool, half_pixel: bool) -> Taps:
+    """Four neighbours, by Keys's polynomial.
+
+    half_pixel: of a = -0.5, and what lies outside has no weight; else of a = -0.75, and edges are repeated.
+    """
+    at = places(size, out, align_corners, half_pixel)
+    floor = np.floor(at)
+    table = _cubic_table(-0.5 if half_pixel else -0.75)
+    near = np.rint((at - floor) * F(_STEPS)).astype(np.int64)
+    far = _STEPS - near
+    weights = np.stack((table[1, near], table[0, near], table[0, far], table[1, far]), 1)
+    inputs = floor.astype(np.int64)[:, None] + np.arange(-1, 3)
+    inside = np.clip(inputs, 0, size - 1)
+    if half_pixel:
+        weights = _normalized(np.where(inside == inputs, weights, F(0)))
+    return Taps(inside, weights)
+
+
+def _cubic_table(a: float) -> Array:
+    x = np.arange(_STEPS + 1, dtype=np.float64) / _STEPS
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    x = x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.stack((near, far)).astype(F)
+
+
+def _normalized(weights: Array) -> Array:
+    total = weights.sum(axis=1, keepdims=True, dtype=F)
+    big = np.abs(total) >= 1000 * np.finfo(F).tiny
+    return np.where(big, weights / np.where(big, total, F(1)), weights).astype(F)
+
+
+# -- kernels of ScaleAndTranslate -------------------------------------------------------------
+
+
+def _lanczos(radius: float) -> Callable[[Array], Array]:
+    def kernel(x: Array) -> Array:
+        turned = np.pi * np.maximum(x, 1e-3)
+        found = radius * np.sin(turned) * np.sin(turned / radius) / (turned * turned)
+        return np.where(x > radius, 0.0, np.where(x <= 1e-3, 1.0, found))
+
+    return kernel
+
+
+def _gaussian(x: Array) -> Array:
+    return np.where(x >= 1.5, 0.0, np.exp(-x * x / (2.0 * 0.5 * 0.5)))
+
+
+def _box(x: Array) -> Array:
+    return np.where(x < 0.5, 1.0, np.where(x == 0.5, 0.5, 0.0))
+
+
+def _triangle(x: Array) -> Array:
+    return np.maximum(1.0 - x, 0.0)
+
+
+def _keys(x: Array) -> Array:
+    far = ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0
+    near = ((1.5 * x - 2.5) * x) * x + 1.0
+    return np.where(x >= 2, 0.0, np.where(x >= 1, far, near))
+
+
+def _mitchell(x: Array) -> Array:
+    far = (((-7 / 18) * x + 2.0) * x - 10 / 3) * x + 16 / 9
+    near = (((7 / 6) * x - 2.0) * x) * x + 8 / 9
+    return np.where(x >= 2, 0.0, np.where(x >= 1, far, near))
+
+
+KERNELS: dict[bytes, tuple[float, Callable[[Array], Array]]] = {
+    b"lanczos1": (1.0, _lanczos(1.0)),
+    b"lanczos3": (3.0, _lanczos(3.0)),
+    b"lanczos5": (5.0, _lanczos(5.0)),
+    b"gaussian": (1.5, _gaussian),
+    b"box": (0.5, _box),
+    b"triangle": (1.0, _triangle),
+    b"keyscubic": (2.0, _keys),
+    b"mitchellcubic": (2.0, _mitchell),
+}
+"""By name: the radius, and the weight at a distance of 0 and more."""
+
+
+def spans(
+    kernel: bytes, size: int, out: int, scale: float, translation: float, antialias: bool
+) -> Taps:
+    """A kernel around each output; antialias: widened where outputs are fewer than inputs.
+
+    Outputs that lie outside the inputs are 0.
+    """
+    radius, function = KERNELS[kernel]
+    back = F(1) / F(scale)
+    moved = -back * F(translation)
+    wider = max(back, F(1)) if antialias else F(1)
+    reach = F(radius) * wider
+    at = (np.arange(out, dtype=F) + F(0.5)) * back + moved
+    outside = (at < 0) | (at > size)
+    safe = np.where(outside, F(0), at)
+    first = np.clip(np.ceil(safe - reach - F(0.5)).astype(np.int64), 0, size - 1)
+    last = np.clip(np.floor(safe + reach - F(0.5)).astype(np.int64), 0, size - 1)
+    count = min(2 * math.ceil(reach) + 1, size)
+    inputs = first[:, None] + np.arange(count)
+    distance = np.abs((inputs.astype(F) + F(0.5) - safe[:, None]) * (F(1) / wider))
+    weights = function(distance.astype(np.float64)).astype(F)
+    weights = np.where((inputs <= last[:, None]) & ~outside[:, None], weights, F(0))
+    return Taps(np.minimum(inputs, size - 1), _normalized(weights))

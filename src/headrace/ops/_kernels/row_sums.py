@@ -1,0 +1,119 @@
+"""Sums of rows that belong together, each added to the ones before it, in order, as TensorFlow's loops add.
+
+All sums of a block get their first row, then all that have one their second, and so on: as many calls of NumPy as the
+longest sum has rows.  What few long sums have more than the others is added up by itself.
+Called by: ops.sparse, ops.state.references.  Threads: any; large ones are shared by the task's worker pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.ops._kernels.scratch import scratch
+from headrace.run.exec.worker_pool import parallel_for
+
+__all__: list[str] = []
+
+Array = np.ndarray[Any, Any]
+Rows = Callable[[Array, Array], None]
+
+_BLOCK = 1 << 16  # elements of sums that are made together
+_FEW = 4  # sums that are still to go on when each is finished by itself
+_PIECE = 1 << 18  # elements of rows that one sum takes at once
+_SHARED = 1 << 20  # elements of rows from which on threads share them
+
+
+def sums_of_rows(ids: Array, height: int, width: int, dtype: np.dtype[Any], rows: Rows) -> Array:
+    """out [height, width]: out[i] is the sum of the rows whose id is i, the first one first; 0 where there is none.
+
+    ids [n] in [0, height).  rows(at, out): puts the rows numbered at [m] into out [m, width].
+    """
+    out = np.zeros((height, width), dtype)
+    if not out.size or not len(ids):
+        return out
+    counts = np.bincount(ids, minlength=height)
+    order = None
+    if (ids[1:] < ids[:-1]).any():  # 16 bits are sorted by counting
+        order = np.argsort(ids.astype(np.uint16) if height <= 1 << 16 else ids, kind="stable")
+    starts = np.cumsum(counts) - counts
+    longest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    each = max(_BLOCK // width, 1)
+
+    def block(first: int) -> None:
+        live = longest[first : first + each]
+        out[live] = _summed(starts[live], counts[live], order, width, dtype, rows)
+
+    blocks = range(0, len(longest), each)
+    if len(ids) * width < _SHARED:
+        for first in blocks:
+            block(first)
+    else:
+        parallel_for(block, blocks)
+    return out
+
+
+def _summed(
+    starts: Array, counts: Array, order: Array | None, width: int, dtype: np.dtype[Any], rows: Rows
+) -> Array:
+    """[m, width] sums of counts [m] rows each, longest first, which begin at starts [m] of the order."""
+    sums = np.empty((len(starts), width), dtype)
+    rows(starts if order is None else order[starts], sums)
+    _go_on(np.add, sums, starts + 1, counts - 1, order, rows)
+    return sums
+
+
+def change_rows(ufunc: np.ufunc, array: Array, ids: Array, changes: Array) -> None:
+    """array[i] = ufunc(array[i], change) for every change [n, width] whose id [n] is i, the first one first.
+
+    array [height, width], of the dtype of changes; ufunc: of one that may be reduced in order, such as np.subtract.
+    """
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    counts = np.diff(starts, append=len(ids))
+    longest = np.argsort(-counts, kind="stable")
+    starts, counts = starts[longest], counts[longest]
+    where = ordered[starts]
+    rows = array[where]
+
+    def take(at: Array, out: Array) -> None:
+        changes.take(at, axis=0, out=out, mode="clip")
+
+    _go_on(ufunc, rows, starts, counts, order, take)
+    array[where] = rows
+
+
+def _go_on(
+    ufunc: np.ufunc, sums: Array, starts: Array, counts: Array, order: Array | None, rows: Rows
+) -> None:
+    """sums [m, width] and counts [m] rows each, falling, which begin at starts [m] of the order."""
+    width = sums.shape[1]
+    alive = len(counts) - np.searchsorted(counts[::-1], np.arange(counts[0]), side="right")
+    for number, many in enumerate(alive.tolist()):
+        if many <= _FEW:
+            for at in range(many):
+                rest = np.arange(starts[at] + number, starts[at] + counts[at])
+                _add_all(ufunc, sums[at : at + 1], rest if order is None else order[rest], rows)
+            break
+        next_ones = starts[:many] + number
+        part = scratch(0, (many, width), sums.dtype)
+        rows(next_ones if order is None else order[next_ones], part)
+        ufunc(sums[:many], part, out=sums[:many])
+
+
+def _add_all(ufunc: np.ufunc, total: Array, at: Array, rows: Rows) -> None:
+    """total [1, width], changed by each of the rows numbered at [m], one after the other."""
+    width = total.shape[1]
+    each = max(_PIECE // width, 1)
+    for first in range(0, len(at), each):
+        some = at[first : first + each]
+        piece = np.empty((len(some) + 1, width), total.dtype)
+        piece[:1] = total
+        rows(some, piece[1:])
+        if width == 1:  # a reduction would add up pairs
+            total[0] = ufunc.accumulate(piece, axis=0)[-1]
+        else:
+            ufunc.reduce(piece, axis=0, out=total[0])

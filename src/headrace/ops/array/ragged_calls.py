@@ -1,0 +1,171 @@
+"""Functions of ragged tensors: constants, placeholders, ranges, rows gathered.
+
+Called by: users.  Threads: as graph.
+Source: behaviour of TF 1.15 (python/ops/ragged)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from headrace.base import dtypes
+from headrace.base.shapes import TensorShape
+from headrace.graph.convert import convert
+from headrace.graph.names import name_scope
+from headrace.graph.ragged import RaggedTensorValue
+from headrace.graph.tensor import Tensor
+from headrace.ops.array.constants import constant
+from headrace.ops.array.placeholders import placeholder as dense_placeholder
+from headrace.ops.array.ragged import RaggedTensor
+from headrace.ops.array.ragged_ops import ragged_gather_op, ragged_range_op
+
+__all__ = [
+    "map_flat_values",
+    "ragged_constant",
+    "ragged_constant_value",
+    "ragged_gather",
+    "ragged_placeholder",
+    "ragged_range",
+]
+
+
+def _nested_lists(pylist: Any, ragged_rank: int | None) -> tuple[list[Any], list[list[int]]]:
+    """The innermost values and the row_splits, from the outermost on."""
+    rank = _depth(pylist)
+    many = max(rank - 1, 0) if ragged_rank is None else ragged_rank
+    if many >= max(rank, 1):
+        raise ValueError(f"pylist has {rank} dimensions, and ragged_rank {many} must be below that")
+    splits: list[list[int]] = []
+    values = list(pylist)
+    for _ in range(many):
+        ends = [0]
+        for row in values:
+            ends.append(ends[-1] + len(row))
+        splits.append(ends)
+        values = [each for row in values for each in row]
+    return values, splits
+
+
+def _depth(value: Any) -> int:
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        return 0
+    return 1 + max((_depth(each) for each in value), default=0)
+
+
+def ragged_constant_value(
+    pylist: Any,
+    dtype: Any = None,
+    ragged_rank: int | None = None,
+    inner_shape: Any = None,
+    row_splits_dtype: str = "int64",
+) -> Any:
+    """Nested lists as a RaggedTensorValue: what a ragged tensor is fed.  dtype: NumPy's."""
+    if inner_shape is not None and ragged_rank is None:
+        ragged_rank = _depth(pylist) - 1 - len(tuple(inner_shape))
+    flat, splits = _nested_lists(pylist, ragged_rank)
+    texts = any(isinstance(each, (str, bytes)) for each in flat) or (dtype in (object, np.bytes_))
+    if texts:
+        values: Any = np.empty(len(flat), object)
+        values[:] = [each.encode() if isinstance(each, str) else each for each in flat]
+    else:
+        values = np.array(flat, dtype)
+        if inner_shape is not None and not flat:
+            values = values.reshape((0, *inner_shape))
+    kinds = [np.array(each, row_splits_dtype) for each in splits]
+    return RaggedTensorValue.from_nested(values, kinds)
+
+
+def ragged_constant(
+    pylist: Any,
+    dtype: Any = None,
+    ragged_rank: int | None = None,
+    inner_shape: Any = None,
+    name: str | None = None,
+    row_splits_dtype: Any = dtypes.int64,
+) -> Any:
+    """Nested lists as a RaggedTensor of constants; a Tensor for a flat list."""
+    kind = None if dtype is None else dtypes.as_dtype(dtype)
+    numpy = None if kind is None else kind.np
+    splits = dtypes.as_dtype(row_splits_dtype).name
+    value = ragged_constant_value(pylist, numpy, ragged_rank, inner_shape, splits)
+    with name_scope(name, "RaggedConstant"):
+        if not isinstance(value, RaggedTensorValue):
+            return constant(pylist, kind)
+        flat = value.flat_values
+        if kind is None and flat.dtype == np.float64:
+            kind = dtypes.float32
+        if kind is None and flat.dtype == np.int64:
+            kind = dtypes.int32
+        return RaggedTensor.from_nested_row_splits(
+            constant(flat, kind), [constant(each) for each in value.nested_row_splits]
+        )
+
+
+def ragged_placeholder(
+    dtype: Any, ragged_rank: int, value_shape: Any = None, name: str | None = None
+) -> Any:
+    """A RaggedTensor that each run must be fed.  value_shape: of one innermost value."""
+    if ragged_rank == 0:
+        return dense_placeholder(dtype, value_shape, name)
+    with name_scope(name, "RaggedPlaceholder"):
+        inner = TensorShape(
+            None if value_shape is None else [None, *TensorShape(value_shape).as_list()]
+        )
+        found: Any = dense_placeholder(
+            dtype, inner if value_shape is not None else [None], "flat_values"
+        )
+        for at in reversed(range(ragged_rank)):
+            splits = dense_placeholder(dtypes.int64, [None], f"row_splits_{at}")
+            found = RaggedTensor(found, splits)
+        return found
+
+
+def ragged_range(
+    starts: Any,
+    limits: Any = None,
+    deltas: Any = 1,
+    dtype: Any = None,
+    name: str | None = None,
+    row_splits_dtype: Any = dtypes.int64,
+) -> RaggedTensor:
+    """A row of numbers for each start, limit and step; from 0 on if there are no limits."""
+    if limits is None:
+        starts, limits = 0, starts
+    with name_scope(name, "RaggedRange", [starts, limits, deltas]):
+        first = convert(limits, dtype)
+        parts = [convert(each, first.dtype) for each in (starts, limits, deltas)]
+        splits, values = ragged_range_op(*parts, Tsplits=dtypes.as_dtype(row_splits_dtype))
+        return RaggedTensor(values, splits)
+
+
+def ragged_gather(params: RaggedTensor, indices: Any, name: str | None = None) -> Any:
+    """The rows of a ragged tensor at `indices`, whose rank must be known."""
+    with name_scope(name, "RaggedGather", [indices]):
+        at: Tensor = convert(indices)
+        if at.shape.ndims is None:
+            raise ValueError("the rank of the indices must be known statically")
+        nested = list(params.nested_row_splits)
+        rank = len(nested) + at.shape.ndims - 1
+        splits, values = ragged_gather_op(nested, params.flat_values, at, OUTPUT_RAGGED_RANK=rank)
+        return RaggedTensor.from_nested_row_splits(values, splits)
+
+
+def map_flat_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`op` of the innermost values of all ragged arguments, in the rows of the first one.
+
+    Raises ValueError if two have different ragged ranks.
+    """
+    given = [each for each in (*args, *kwargs.values()) if isinstance(each, RaggedTensor)]
+    if not given:
+        return op(*args, **kwargs)
+    if len({each.ragged_rank for each in given}) > 1:
+        raise ValueError("the ragged arguments must have one ragged rank")
+    flat = [each.flat_values if isinstance(each, RaggedTensor) else each for each in args]
+    named = {
+        key: each.flat_values if isinstance(each, RaggedTensor) else each
+        for key, each in kwargs.items()
+    }
+    return given[0].with_flat_values(op(*flat, **named))

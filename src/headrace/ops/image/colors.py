@@ -1,0 +1,264 @@
+"""Contrast, hue and saturation; RGB and HSV.
+
+Called by: library.image.colors, programs.  Threads: any; gradients as graph.
+Source: behaviour of TF 1.15 (core/kernels/adjust_*_op.cc, colorspace_op.cc)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.base import errors
+from headrace.base.shapes import Shape, text
+from headrace.graph.graph import Operation
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import ShapeContext
+from headrace.ops.array.packing import stack, unstack
+from headrace.ops.math.arithmetic import maximum, minimum
+from headrace.ops.math.casting import cast
+from headrace.ops.math.comparisons import equal, greater, logical_and, logical_not
+from headrace.ops.tables import make
+
+__all__ = ["hsv_to_rgb", "rgb_to_hsv"]
+
+Array = np.ndarray[Any, Any]
+_HALF = "T: {half, float} = float"
+
+
+def _images(c: ShapeContext) -> Shape:
+    """Three dimensions at least."""
+    return c.with_rank_at_least(0, 3)
+
+
+def _checked(images: Array, factor: Array, name: str) -> Array:
+    """As float32.  Raises InvalidArgument."""
+    if images.ndim < 3:
+        raise errors.invalid_argument(
+            f"input must be at least 3-D, got shape{text(images.shape)}: [..., height, width, channels]"
+        )
+    if factor.ndim:
+        raise errors.invalid_argument(f"{name} must be scalar: {text(factor.shape)}")
+    return images.astype(np.float32)
+
+
+@op(
+    "AdjustContrastv2",
+    inputs="images: T; contrast_factor: float",
+    outputs="output: T",
+    attrs=_HALF,
+    shape=_images,
+)
+def adjust_contrast_v2(xp: Any, images: Array, contrast_factor: Array) -> Array:
+    """Each channel of each image, contrast_factor times as far from its mean.  images [..., h, w, c].
+
+    Raises InvalidArgument.
+    """
+    x = _checked(images, contrast_factor, "contrast_factor")
+    if not x.size:
+        return images
+    mean = x.mean(axis=(-3, -2), keepdims=True, dtype=np.float32)
+    made: Array = (x - mean) * contrast_factor + mean
+    return made.astype(images.dtype)
+
+
+@op(
+    "AdjustContrast",
+    inputs="images: T; contrast_factor: float; min_value: float; max_value: float",
+    outputs="output: float",
+    attrs="T: {uint8, int8, int16, int32, int64, float, double}",
+    shape=_images,
+)
+def adjust_contrast_v1(
+    xp: Any, images: Array, contrast_factor: Array, min_value: Array, max_value: Array
+) -> Array:
+    """As AdjustContrastv2, of any type, cut off at min_value and max_value: float32.  Raises InvalidArgument."""
+    x = _checked(images, contrast_factor, "contrast_factor")
+    for name, each in (("min_value", min_value), ("max_value", max_value)):
+        if each.ndim:
+            raise errors.invalid_argument(f"{name} must be scalar: {text(each.shape)}")
+    if not x.size:
+        return x
+    mean = x.mean(axis=(-3, -2), keepdims=True, dtype=np.float32)
+    made = (x - mean) * contrast_factor + mean
+    found: Array = np.minimum(np.maximum(made, min_value), max_value).astype(np.float32)
+    return found
+
+
+def _check_rgb(images: Array) -> None:
+    if images.shape[-1] != 3:
+        raise errors.invalid_argument(
+            f"input must have 3 channels but instead has {images.shape[-1]} channels."
+        )
+
+
+def _extremes(x: Array) -> tuple[Array, Array, Array]:
+    """Largest and least of red, green and blue, and their difference: [..., 1] taken off."""
+    high = np.maximum(np.maximum(x[..., 0], x[..., 1]), x[..., 2])
+    low = np.minimum(np.minimum(x[..., 0], x[..., 1]), x[..., 2])
+    return high, low, high - low
+
+
+def _hue(x: Array, high: Array, span: Array) -> Array:
+    """In sixths of the circle, from -1 to 5; 0 of grays."""
+    red, green, blue = x[..., 0], x[..., 1], x[..., 2]
+    kind = x.dtype.type
+    some = span > 0
+    norm = np.divide(kind(1), span, out=np.zeros_like(span), where=some)
+    hue = np.where(
+        red == high,
+        norm * (green - blue),
+        np.where(green == high, norm * (blue - red) + kind(2), norm * (red - green) + kind(4)),
+    )
+    found: Array = np.where(some, hue, kind(0))
+    return found
+
+
+def _from_hue(hue: Array, low: Array, span: Array) -> Array:
+    """[..., 3] of hues in sixths of the circle: low, and up to `span` more."""
+    kind = span.dtype.type
+    turned = [
+        np.abs(hue - kind(3)) - kind(1),
+        kind(2) - np.abs(hue - kind(2)),
+        kind(2) - np.abs(hue - kind(4)),
+    ]
+    parts = [low + span * np.clip(each, kind(0), kind(1)) for each in turned]
+    return np.stack(parts, axis=-1)
+
+
+@op(
+    "AdjustHue",
+    inputs="images: T; delta: float",
+    outputs="output: T",
+    attrs=_HALF,
+    shape=_images,
+)
+def adjust_hue_op(xp: Any, images: Array, delta: Array) -> Array:
+    """RGB images [..., h, w, 3] with hues `delta` of the circle further.  Raises InvalidArgument."""
+    x = _checked(images, delta, "delta")
+    _check_rgb(images)
+    high, low, span = _extremes(x)
+    hue = _hue(x, high, span)
+    hue = np.mod(hue + delta * np.float32(6), np.float32(6))
+    made: Array = _from_hue(hue, low, span).astype(images.dtype)
+    return made
+
+
+@op(
+    "AdjustSaturation",
+    inputs="images: T; scale: float",
+    outputs="output: T",
+    attrs=_HALF,
+    shape=_images,
+)
+def adjust_saturation_op(xp: Any, images: Array, scale: Array) -> Array:
+    """RGB images [..., h, w, 3], `scale` times as saturated, as far as that goes.  Raises InvalidArgument."""
+    x = _checked(images, scale, "scale")
+    _check_rgb(images)
+    made = _rgb(*_hsv(x), scale=scale)
+    return made.astype(images.dtype)
+
+
+def _hsv(x: Array) -> tuple[Array, Array, Array]:
+    """Hue (sixths, 0 to 6), saturation, value."""
+    high, _, span = _extremes(x)
+    zero = np.zeros_like(span)
+    saturation = np.divide(span, high, out=zero, where=high > 0)
+    hue = _hue(x, high, span)
+    return np.where(hue < 0, hue + x.dtype.type(6), hue), saturation, high
+
+
+def _rgb(hue: Array, saturation: Array, value: Array, scale: Any = None) -> Array:
+    if scale is not None:
+        saturation = np.clip(saturation * scale, np.float32(0), np.float32(1))
+    span = saturation * value
+    return _from_hue(hue, value - span, span)
+
+
+# -- whole tensors of colours -----------------------------------------------------------------
+
+
+def _colors(c: ShapeContext) -> Shape:
+    shape = c.with_rank_at_least(0, 1)
+    if shape is not None and shape[-1] not in (None, 3):
+        raise ValueError(
+            f"Dimension must be 3 but is {shape[-1]}: the last one is of red, green and blue, or of hue, "
+            "saturation and value"
+        )
+    return None if shape is None else (*shape[:-1], 3)
+
+
+def _checked_colors(images: Array) -> Array:
+    if not images.ndim:
+        raise errors.invalid_argument(f"input must be at least 1D{text(images.shape)}")
+    if images.shape[-1] != 3:
+        raise errors.invalid_argument(
+            f"input must have 3 channels but input only has {images.shape[-1]} channels."
+        )
+    return images if images.dtype in (np.float32, np.float64) else images.astype(np.float32)
+
+
+@op(
+    "RGBToHSV",
+    inputs="images: T",
+    outputs="output: T",
+    attrs="T: {half, bfloat16, float, double} = float",
+    shape=_colors,
+)
+def rgb_to_hsv(xp: Any, images: Array) -> Array:
+    """[..., 3] of red, green and blue, from 0 to 1, as hue, saturation and value, each from 0 to 1.
+
+    Raises InvalidArgument.
+    """
+    x = _checked_colors(images)
+    hue, saturation, value = _hsv(x)
+    return np.stack((hue / x.dtype.type(6), saturation, value), axis=-1).astype(images.dtype)
+
+
+@rgb_to_hsv.gradient
+def _(op: Operation, dout: Any) -> Any:
+    red, green, blue = unstack(op.inputs[0], num=3, axis=-1)
+    of_hue, of_saturation, of_value = unstack(dout, num=3, axis=-1)
+    high, low = maximum(maximum(red, green), blue), minimum(minimum(red, green), blue)
+    kind = high.dtype
+    colored, lit = greater(high, low), greater(high, 0)
+    span = make.SelectV2(colored, high - low, 1)
+    top = make.SelectV2(lit, high, 1)
+    is_red = equal(red, high)
+    is_green = logical_and(equal(green, high), logical_not(is_red))
+    above = [cast(each, kind) for each in (is_red, is_green, logical_not(is_red | is_green))]
+    low_blue = equal(blue, low)
+    low_green = logical_and(equal(green, low), logical_not(low_blue))
+    below = [cast(each, kind) for each in (logical_not(low_blue | low_green), low_green, low_blue)]
+    some, shines = cast(colored, kind), cast(lit, kind)
+    # hue is (a - b) / (6 span) + const, where a and b are the two colours after the largest one
+    difference = above[0] * (green - blue) + above[1] * (blue - red) + above[2] * (red - green)
+    signs = [above[2] - above[1], above[0] - above[2], above[1] - above[0]]
+    made = []
+    for at in range(3):
+        spread = above[at] - below[at]
+        hue = (signs[at] / span - difference * spread / (span * span)) / 6
+        saturation = (spread * high - (high - low) * above[at]) / (top * top)
+        made.append(
+            of_hue * hue * some + of_saturation * saturation * shines + of_value * above[at]
+        )
+    return stack(made, axis=-1)
+
+
+@op(
+    "HSVToRGB",
+    inputs="images: T",
+    outputs="output: T",
+    attrs="T: {half, bfloat16, float, double} = float",
+    shape=_colors,
+    differentiable=False,
+)
+def hsv_to_rgb(xp: Any, images: Array) -> Array:
+    """[..., 3] of hue, saturation and value, each from 0 to 1, as red, green and blue.
+
+    Raises InvalidArgument.
+    """
+    x = _checked_colors(images)
+    made = _rgb(x[..., 0] * x.dtype.type(6), x[..., 1], x[..., 2])
+    return made.astype(images.dtype)

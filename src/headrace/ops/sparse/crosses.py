@@ -1,0 +1,216 @@
+"""Crosses of features: every combination of one element of each tensor, row by row, as text or as numbers.
+
+Called by: users.  Threads: any.
+Source: behaviour of TF 1.15 (core/kernels/sparse_cross_op.cc); GraphDefs as 2.21
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.base import dtypes, errors
+from headrace.base.limits import Growth
+from headrace.base.shapes import Shape, text
+from headrace.graph.convert import convert
+from headrace.graph.registry import op
+from headrace.graph.shape_fns import ShapeContext
+from headrace.graph.sparse import SparseTensor, SparseTensorValue
+from headrace.graph.tensor import Tensor
+from headrace.ops._kernels.fingerprints import farm, joined
+from headrace.ops.array.constants import constant
+from headrace.ops.math.casting import cast
+from headrace.ops.sparse.cutting import checked_indices
+from headrace.ops.sparse.maps import checked_sparse
+from headrace.ops.string.strings import scalar_string
+
+__all__ = ["sparse_cross", "sparse_cross_hashed"]
+
+Array = np.ndarray[Any, Any]
+Column = tuple[Array, Array]
+"""Elements by rows, and how many each row has."""
+
+_HASH_KEY = 0xDECAFCAFFE
+_INPUTS = "indices: N * int64; values: sparse_types; shapes: N * int64; dense_inputs: dense_types"
+_TYPES = "sparse_types: list({int64, string}) >= 0; dense_types: list({int64, string}) >= 0"
+
+
+def _shapes(c: ShapeContext) -> list[Shape]:
+    return [(None, 2), (None,), (2,)]
+
+
+def _columns(parts: tuple[Any, ...], count: int) -> list[Column]:
+    """The elements of every input, sparse ones first.  Raises InvalidArgument if their rows are not as many."""
+    indices, values, shapes = (parts[at * count : (at + 1) * count] for at in range(3))
+    dense = parts[3 * count :]
+    if not parts:
+        raise errors.invalid_argument("a cross needs a tensor at least, and was given none")
+    sizes = []
+    for at in range(count):
+        checked_sparse(indices[at], values[at], shapes[at])
+        if len(shapes[at]) != 2:
+            raise errors.invalid_argument(
+                f"shape of input {at} has {len(shapes[at])} elements, and must have 2: crosses are of matrices"
+            )
+        sizes.append(int(shapes[at][0]))
+    for each in dense:
+        if each.ndim != 2:
+            raise errors.invalid_argument(
+                f"Dense inputs should be a matrix but received shape {text(each.shape)}"
+            )
+        sizes.append(len(each))
+    if min(sizes) != max(sizes):
+        raise errors.invalid_argument(f"Expected batch sizes to be equal, but they are {sizes}")
+    rows = sizes[0]
+    found: list[Column] = []
+    for at in range(count):
+        checked_indices(indices[at], shapes[at])
+        order = np.argsort(indices[at][:, 0], kind="stable")
+        found.append((values[at][order], np.bincount(indices[at][:, 0], minlength=rows)))
+    return found + [(each.reshape(-1), np.full(rows, each.shape[1])) for each in dense]
+
+
+def _crossed(columns: list[Column]) -> tuple[Array, Array, list[Array]]:
+    """Indices [m, 2] and shape [2] of the crosses, and of each column which element goes into each."""
+    numbers = np.array([counts for _, counts in columns])
+    wanted = np.prod(numbers.astype(np.float64), axis=0).sum()
+    Growth("the crosses that are made here").add(int(wanted) * 16 * (len(columns) + 1))
+    totals = np.prod(numbers, axis=0)
+    rows = np.repeat(np.arange(len(totals)), totals)
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(totals) - totals, totals)
+    indices = np.stack([rows, place], axis=1).astype(np.int64)
+    shape = np.array([len(totals), totals.max(initial=0)], np.int64)
+    chosen: list[Array] = []
+    for counts in numbers[::-1]:
+        starts = np.cumsum(counts) - counts
+        place, here = np.divmod(place, counts[rows])
+        chosen.append(starts[rows] + here)
+    return indices, shape, chosen[::-1]
+
+
+def _texts(columns: list[Column], separator: bytes) -> tuple[Array, Array, Array]:
+    indices, shape, chosen = _crossed(columns)
+    parts = []
+    for (values, _), at in zip(columns, chosen, strict=True):
+        listed = values[at].tolist()
+        parts.append(listed if values.dtype.kind == "O" else [b"%d" % each for each in listed])
+    out = np.empty(len(indices), object)
+    out[:] = [separator.join(each) for each in zip(*parts, strict=True)]
+    return indices, out, shape
+
+
+def _numbers(columns: list[Column], key: int, buckets: int) -> tuple[Array, Array, Array]:
+    indices, shape, chosen = _crossed(columns)
+    found = np.full(len(indices), key & (1 << 64) - 1, np.uint64)
+    for (values, _), at in zip(columns, chosen, strict=True):
+        prints = farm(values.tolist()) if values.dtype.kind == "O" else values.astype(np.uint64)
+        found = joined(found, prints[at])
+    most = buckets or (1 << 63) - 1
+    return indices, (found % np.uint64(most)).astype(np.int64), shape
+
+
+@op(
+    "SparseCross",
+    inputs=_INPUTS,
+    outputs="output_indices: int64; output_values: out_type; output_shape: int64",
+    attrs="N: int >= 0; hashed_output: bool; num_buckets: int >= 0; hash_key: int; "
+    f"{_TYPES}; out_type: {{int64, string}}; internal_type: {{int64, string}}",
+    shape=_shapes,
+    differentiable=False,
+)
+def sparse_cross_op(
+    xp: Any,
+    *parts: Any,
+    N: int,
+    hashed_output: bool,
+    num_buckets: int,
+    hash_key: int,
+) -> tuple[Array, Array, Array]:
+    """Every combination of one element of each input, row by row: text joined by "_X_", or numbers.
+
+    num_buckets: numbers are below it, if it is not 0.  Raises InvalidArgument, ResourceExhausted (`base.limits`).
+    """
+    columns = _columns(parts, N)
+    return _numbers(columns, hash_key, num_buckets) if hashed_output else _texts(columns, b"_X_")
+
+
+@op(
+    "SparseCrossV2",
+    inputs=f"{_INPUTS}; sep: string",
+    outputs="output_indices: int64; output_values: string; output_shape: int64",
+    attrs=f"N: int >= 0; {_TYPES}",
+    shape=_shapes,
+    differentiable=False,
+)
+def sparse_cross_v2_op(xp: Any, *parts: Any, N: int) -> tuple[Array, Array, Array]:
+    """Every combination of one element of each input, row by row, joined by `sep`.
+
+    Raises InvalidArgument, ResourceExhausted (`base.limits`).
+    """
+    return _texts(_columns(parts[:-1], N), scalar_string(parts[-1], "sep"))
+
+
+def _prepared(inputs: Any) -> tuple[list[SparseTensor], list[Tensor], bool]:
+    """The sparse and the dense inputs, integers as int64, and whether all are strings."""
+    if not isinstance(inputs, (list, tuple)):
+        raise TypeError(f"Inputs must be a list of tensors, and not {inputs!r:.80}")
+    given = [
+        SparseTensor.from_value(each) if isinstance(each, SparseTensorValue) else each
+        for each in inputs
+    ]
+    sparse = [each for each in given if isinstance(each, SparseTensor)]
+    dense = [convert(each) for each in given if not isinstance(each, SparseTensor)]
+    kinds = [each.dtype for each in sparse] + [each.dtype for each in dense]
+    strings = all(kind.base_dtype is dtypes.string for kind in kinds)
+    return sparse, dense, strings
+
+
+def _as_int64(values: list[Tensor]) -> list[Tensor]:
+    return [
+        each if each.dtype.base_dtype is dtypes.string else cast(each, dtypes.int64)
+        for each in values
+    ]
+
+
+def sparse_cross(
+    inputs: Any, name: str | None = None, separator: str | None = None
+) -> SparseTensor:
+    """A SparseTensor of strings: every combination of one element of each input, row by row.
+
+    inputs: matrices, sparse or dense, of integers or strings.  separator: "_X_" if not given.  Raises TypeError.
+    """
+    sparse, dense, _ = _prepared(inputs)
+    mark = constant("_X_" if separator is None else separator, dtypes.string)
+    indices, values, shape = sparse_cross_v2_op(
+        [each.indices for each in sparse],
+        _as_int64([each.values for each in sparse]),
+        [each.dense_shape for each in sparse],
+        _as_int64(dense),
+        mark,
+        name=name,
+    )
+    return SparseTensor(indices, values, shape)
+
+
+def sparse_cross_hashed(
+    inputs: Any, num_buckets: int = 0, hash_key: int | None = None, name: str | None = None
+) -> SparseTensor:
+    """A SparseTensor of int64: every combination of one element of each input, row by row, as a number.
+
+    num_buckets: numbers are below it, if it is not 0; hash_key: what the numbers begin with.  Raises TypeError.
+    """
+    sparse, dense, strings = _prepared(inputs)
+    indices, values, shape = sparse_cross_op(
+        [each.indices for each in sparse],
+        _as_int64([each.values for each in sparse]),
+        [each.dense_shape for each in sparse],
+        _as_int64(dense),
+        hashed_output=True,
+        num_buckets=num_buckets,
+        hash_key=hash_key or _HASH_KEY,
+        out_type=dtypes.int64,
+        internal_type=dtypes.string if strings else dtypes.int64,
+        name=name,
+    )
+    return SparseTensor(indices, values, shape)

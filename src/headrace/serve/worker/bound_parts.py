@@ -1,0 +1,233 @@
+"""Bound parts: partitions that are asked for again and again, by requests that differ in the step alone.
+
+One that does nothing but read small variables takes no time in which it could be ended, so its steps are not booked: it
+is answered out of the variables, as long as those, the partition, its session and the task are as they were.  One that
+changes a scalar by a constant is booked, and needs nothing else of a step.
+Called by: serve.worker.worker.  Threads: any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.run.exec.float_warnings import restore_warnings, suppress_warnings
+from headrace.run.exec.kernel import BARE, StepState
+from headrace.run.exec.program import Change, Program
+from headrace.run.scope import Scope
+from headrace.run.state.variable import NUMBERS, Variable
+from headrace.serve.rpc.again import ReadsAgain, RunsAgain
+from headrace.serve.worker.registered import RegisteredPartition
+
+if TYPE_CHECKING:
+    from headrace.serve.worker.worker import Worker
+
+MOST_BYTES = 1 << 12  # of all values; copying more takes longer than what is saved
+
+
+class BoundReads(ReadsAgain):
+    """See the module header."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        registered: RegisteredPartition,
+        direct: bool,
+        generation: int,
+        variables: list[Variable],
+    ) -> None:
+        """generation: of the task's resources, when the variables were found."""
+        self._worker = worker
+        self._log = worker.log
+        self._registered = registered
+        self._session = registered.session
+        self._leaving = registered.session.leaving
+        self._direct = direct
+        self._resources = registered.session.runtime.resources
+        self._generation = generation
+        self.values: list[Any] = [variable.require() for variable in variables]
+        self._each: list[tuple[Variable, Any, Callable[[], bytes]]] = [
+            (variable, array, array.tobytes)
+            for variable, array in zip(variables, self.values, strict=True)
+        ]
+        # Of a scalar alone: one read of it cannot be torn.
+        self._only = self._each[0] if len(variables) == 1 and not self.values[0].ndim else None
+
+    def contents(self) -> bytes | None:
+        """See `ReadsAgain`."""
+        if (
+            self._worker.turns_away is not None
+            or self._registered.forgotten
+            or self._leaving.any
+            or (self._direct and self._session.direct_over is not None)
+            or self._resources.generation != self._generation
+            or not self._log.off
+        ):
+            return None
+        if self._only is not None:
+            variable, array, read = self._only
+            return read() if variable.array is array else None
+        parts: list[bytes] = []
+        for variable, array, read in self._each:
+            with variable.lock:
+                if variable.array is not array:
+                    return None
+                parts.append(read())
+        return b"".join(parts)
+
+
+class BoundRun(RunsAgain):
+    """Any other that exchanges nothing while it runs."""
+
+    def __init__(self, worker: Worker, registered: RegisteredPartition, direct: bool) -> None:
+        self._enter = worker.enter
+        self._log = worker.log
+        self._registered = registered
+        self._kind = registered.direct if direct else registered.steps
+        program = registered.program
+        self._gives_variable = isinstance(program, Program) and program.gives_variable
+        self._array: Any = None  # of a scalar that it has given
+        self._read: Callable[[], bytes] = bytes
+
+    def run(self, step_id: int, scope: Scope) -> Sequence[Any] | bytes | None:
+        """See `RunsAgain`."""
+        registered = self._registered
+        if registered.forgotten or not self._log.off:
+            return None
+        if self._gives_variable:
+            (value,) = self._enter(registered, self._kind, [], step_id, scope, BARE, None)
+            return self._left(value, step_id, scope)
+        values = self._enter(registered, self._kind, [], step_id, scope, True, None)
+        return values if registered.as_they_are else registered.fetches_in_order(values)
+
+    def _left(self, value: Any, step_id: int, scope: Scope) -> Sequence[Any] | bytes:
+        """A variable that was updated, as it leaves the task."""
+        if value.__class__ is not Variable or value.array is not self._array:
+            array = value.array if value.__class__ is Variable else None
+            if array is None or array.ndim or array.dtype.kind not in NUMBERS:
+                session, program = self._registered.session, self._registered.program
+                assert isinstance(program, Program)
+                return program.lent([value], StepState(session.runtime, scope, step_id))
+            self._array, self._read, self.values = array, array.tobytes, (array,)
+        return self._read()
+
+
+class BoundChange(RunsAgain):
+    """A partition that does nothing but change one scalar variable by a constant, and may give it."""
+
+    at_once = True
+
+    def __init__(
+        self,
+        worker: Worker,
+        registered: RegisteredPartition,
+        direct: bool,
+        generation: int,
+        variable: Variable,
+        change: Change,
+    ) -> None:
+        """generation: of the task's resources, when the variable was found."""
+        self._enter = worker.change_at_once
+        self._log = worker.log
+        self._registered = registered
+        self._kind = registered.direct if direct else registered.steps
+        self._resources = registered.session.runtime.resources
+        self._generation = generation
+        self._variable = variable
+        self._kernel, operand, self._gives = change
+        self._operand = operand[
+            ()
+        ]  # made once: making a scalar touches as much memory as all the rest
+        self._booked = Scope()
+        self._array: Any = None  # of the variable, as `_read` reads it
+        self._read: Callable[[], bytes] = bytes
+
+    def run(self, number: int, scope: Scope) -> bytes | None:
+        """See `RunsAgain`."""
+        if self._booked.ended_by is not None:
+            self._booked = Scope()
+        return self._enter(self._kind, self._booked, self._change)
+
+    def _change(self) -> bytes | None:
+        if (
+            self._registered.forgotten
+            or self._resources.generation != self._generation
+            or not self._log.off
+        ):
+            return None
+        variable = self._variable
+        before = variable.array
+        if before is None or before.ndim:
+            return None
+        was = suppress_warnings()
+        try:
+            self._kernel(variable, self._operand)
+        except (
+            Exception
+        ):  # of one assignment, which has not been made: the same is said by the general way
+            return None
+        finally:
+            restore_warnings(was)
+        if not self._gives:
+            return b""
+        array = variable.array
+        if array is not self._array:
+            assert array is not None
+            self._array, self._read, self.values = array, array.tobytes, (array,)
+        return self._read()
+
+
+def bound_part(
+    worker: Worker, registered: RegisteredPartition, direct: bool
+) -> BoundReads | BoundRun | BoundChange | None:
+    """The partition, if it takes nothing and exchanges nothing."""
+    if registered.args or registered.linked_to or not registered.alone:
+        return None
+    return (
+        _bound_reads(worker, registered, direct)
+        or _bound_change(worker, registered, direct)
+        or BoundRun(worker, registered, direct)
+    )
+
+
+def _bound_change(
+    worker: Worker, registered: RegisteredPartition, direct: bool
+) -> BoundChange | None:
+    """The partition, if it does nothing but change one scalar variable, which has a value, by a constant."""
+    program = registered.program
+    found = program.change() if isinstance(program, Program) else None
+    if found is None:
+        return None
+    find, change = found
+    session = registered.session
+    generation = session.runtime.resources.generation
+    variable = find(StepState(session.runtime, Scope(), owner=session.handle, lends=True))
+    if not isinstance(variable, Variable) or (array := variable.array) is None:
+        return None
+    if array.ndim or array.dtype.kind not in NUMBERS:
+        return None
+    return BoundChange(worker, registered, direct, generation, variable, change)
+
+
+def _bound_reads(
+    worker: Worker, registered: RegisteredPartition, direct: bool
+) -> BoundReads | None:
+    """The partition, if it does nothing but read a few small variables that have values."""
+    program = registered.program
+    if not (registered.as_they_are and isinstance(program, Program)):
+        return None
+    finders = program.finders()
+    if not finders:
+        return None
+    session = registered.session
+    generation = session.runtime.resources.generation
+    step = StepState(session.runtime, Scope(), owner=session.handle, lends=True)
+    found = [find(step) for find in finders]
+    for variable in found:
+        if not isinstance(variable, Variable) or (array := variable.array) is None:
+            return None
+        if array.dtype.kind not in NUMBERS:
+            return None
+    if sum(variable.require().nbytes for variable in found) > MOST_BYTES:
+        return None
+    return BoundReads(worker, registered, direct, generation, found)

@@ -1,0 +1,1 @@
+"""SavedModels: graphs with their variables, assets and signatures, as directories that TensorFlow loads too."""

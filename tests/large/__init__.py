@@ -1,0 +1,1 @@
+"""Checkpoints of more than 2 GB, each way with TensorFlow: `make large`."""
