@@ -92,6 +92,10 @@ TAKES_PRODUCTS = Trait(
     "(`ops.training.update_rules.Product`)",
 )
 CALLS_USER = Trait("CALLS_USER", "runs a function of the user's, which may do anything")
+CALLS_FUNCTION = Trait(
+    "CALLS_FUNCTION",
+    "calls functions of the graph: never run itself, but replaced by what it calls (`OpSpec.expand`, `graph.expansion`)",
+)
 ENQUEUES = Trait("ENQUEUES", "puts elements into a queue")
 ENQUEUES_ONE = Trait("ENQUEUES_ONE", "puts one element into a queue")
 DEQUEUES = Trait("DEQUEUES", "takes elements out of a queue")

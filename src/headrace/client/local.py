@@ -28,7 +28,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.place import place
 from headrace.plan.prune import needed
-from headrace.plan.restores import check_before_assigning
+from headrace.plan.wanted import wanted
 from headrace.run.exec.close_reasons import note_close_reason
 from headrace.run.exec.kernel import Memos, Runtime, StepState
 from headrace.run.exec.program import Program
@@ -194,12 +194,12 @@ class LocalEngine:
         *,
         exact: bool = False,
     ) -> Compiled:
-        pruned = check_before_assigning(needed(feeds, fetches, targets, exact=exact))
-        devices = self._place(pruned.ops)
+        found = wanted(feeds, fetches, targets, exact=exact)
+        devices = self._place(found.pruned.ops)
         return compile_program(
-            pruned,
-            feeds,
-            fetches,
+            found.pruned,
+            found.feeds,
+            found.fetches,
             devices=devices,
             memos=self._memos,
             fold=self._optimizes and not exact,
@@ -219,10 +219,9 @@ class LocalEngine:
         from headrace.plan.partition import shown
 
         with self._limited() as scope, self._graph._session_run_lock(scope):
-            pruned = needed(feeds, fetches, targets)
-            everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
-            devices = self._place(everything)
-            return shown(pruned, feeds, fetches, devices, self._incarnation)
+            found = wanted(feeds, fetches, targets)
+            devices = self._place(found.everything)
+            return shown(found.pruned, found.feeds, found.fetches, devices, self._incarnation)
 
     def begin_partial(
         self, feeds: Sequence[Tensor], fetches: Sequence[Tensor], targets: Sequence[Operation]

@@ -17,7 +17,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled
 from headrace.plan.partial import local_partial
 from headrace.plan.progress import Progress, unknown_handle
-from headrace.plan.prune import needed
+from headrace.plan.wanted import wanted
 from headrace.run.exec.kernel import Memos, Runtime, StepState
 from headrace.run.exec.partial import PartialRun
 from headrace.run.exec.rendezvous import Rendezvous
@@ -88,9 +88,9 @@ class LocalPartials:
         signature = tuple(feeds), tuple(fetches), tuple(targets)
         plan = self._plans.get(signature)
         if plan is None:
-            pruned = needed(feeds, fetches, targets)
-            everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
-            plan = local_partial(pruned, feeds, fetches, self._place(everything), self._memos)
+            found = wanted(feeds, fetches, targets)
+            devices = self._place(found.everything)
+            plan = local_partial(found.pruned, found.feeds, found.fetches, devices, self._memos)
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             self._plans[signature] = plan

@@ -111,7 +111,9 @@ def _text(name: Any) -> str:
 
 def _single_graph(inputs: tuple[Any, ...]) -> tuple[bool, Graph]:
     """Whether all `inputs` are tensors, and their graph.  Raises ValueError if there are several."""
-    graph: Graph | None = None
+    graph: Graph | None = scopes.function_being_built()
+    if graph is not None:
+        return all(isinstance(value, Tensor) for value in inputs), graph
     for value in inputs:
         if not isinstance(value, Tensor) or (graph is not None and value.op.graph is not graph):
             break

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from headrace.base import dtypes, errors
 from headrace.graph.attrs import from_proto
 from headrace.graph.build import add_node, arg_types
+from headrace.graph.graphdef import spec_of
 from headrace.graph.operation import Operation
-from headrace.graph.registry import MISSING, OPS, ArgDef, OpSpec
+from headrace.graph.registry import MISSING, ArgDef, OpSpec
 from headrace.graph.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def create(
     graph._check_not_finalized()
     wanted = op_type if name is None else name
     chosen = wanted[:-1] if wanted.endswith("/") else graph.unique_name(wanted)
-    spec = OPS.get(op_type)
+    spec = spec_of(op_type, graph)
     if spec is None:
         raise errors.not_found(
             f"Op type not registered: headrace has no op {op_type!r}", node=chosen, op_type=op_type
@@ -52,7 +53,7 @@ def _check_tensors(
     graph: Graph, name: str, inputs: list[Tensor], input_types: Sequence[Any] | None
 ) -> None:
     for tensor in inputs:
-        if tensor.graph is not graph:
+        if tensor.graph is not graph and not graph.building_function:
             raise ValueError(
                 f"{tensor.name} must be from the same graph as the node {name!r} that takes it"
             )

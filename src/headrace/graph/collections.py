@@ -43,3 +43,11 @@ class GraphKeys:
     COND_CONTEXT = "cond_context"
     WHILE_CONTEXT = "while_context"
     GLOBAL_RESOURCES = "global_resources"
+
+
+VARIABLE_COLLECTIONS = (
+    GraphKeys.GLOBAL_VARIABLES,
+    GraphKeys.LOCAL_VARIABLES,
+    GraphKeys.TRAINABLE_VARIABLES,
+)
+"""Those that a function's body shares with the graph around it."""

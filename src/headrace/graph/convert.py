@@ -144,8 +144,12 @@ def _said(value: Any) -> str:
 def graph_of(values: Any) -> Any:
     """The graph that the tensors and variables among `values` belong to, or the default graph.
 
+    While a function's body is built it is that, which takes what others have.
     Raises ValueError if they belong to several.
     """
+    here = scopes.function_being_built()
+    if here is not None:
+        return here
     found = None
     first: Any = None
     for value in values:

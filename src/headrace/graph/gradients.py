@@ -114,6 +114,8 @@ def gradient_function(op: Operation) -> GradientFunction | None:
     if name in _registered:
         return _registered[name]
     spec: registry.OpSpec | None = registry.OPS.get(name)
+    if spec is None and override is None:
+        spec = op.spec  # a call of a function by its name
     if spec is not None and spec.gradient_fn is not None:
         return spec.gradient_fn
     if spec is not None and not spec.differentiable:

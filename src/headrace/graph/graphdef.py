@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
@@ -34,6 +34,9 @@ from headrace.graph.graph import FINALIZED, Graph, Operation, is_node_name
 from headrace.graph.operation import infer_shapes
 from headrace.graph.registry import MISSING, OPS, ArgDef, AttrDef, OpSpec, traits_of
 from headrace.graph.tensor import Tensor
+
+if TYPE_CHECKING:
+    from headrace.graph.function_library import Function
 
 # What an optimizer has noted for itself; its unknown sizes have numbers, which are negative.
 _HINTS = frozenset(("_input_shapes", "_output_shapes"))
@@ -65,13 +68,38 @@ def node_def(op: Operation, add_shapes: bool = False) -> pb.NodeDef:
 
 
 def graph_def(
-    graph: Graph, *, add_shapes: bool = False, ops: Iterable[Operation] | None = None
+    graph: Graph,
+    *,
+    add_shapes: bool = False,
+    ops: Sequence[Operation] | None = None,
+    functions_from: int | None = None,
 ) -> pb.GraphDef:
-    """The GraphDef of a graph, or of some of its nodes."""
+    """The GraphDef of a graph, or of some of its nodes with the functions that they need.
+
+    functions_from: with those functions that came after so many.
+    """
     proto = pb.GraphDef(versions=graph.graph_def_versions)
     for op in graph.get_operations() if ops is None else ops:
         proto.node.append(node_def(op, add_shapes))
+    library = graph._library
+    if library:
+        wanted: Iterable[Function] = library
+        if functions_from is not None:
+            wanted = library.since(functions_from)
+        elif ops is not None:
+            wanted = library.reachable(ops)
+        proto.library.CopyFrom(library.proto(wanted))
     return proto
+
+
+def spec_of(name: str, graph: Graph) -> OpSpec | None:
+    """The op of that name, or the call of the function of that name in the graph's library."""
+    found: OpSpec | None = OPS.get(name)
+    if found is None and graph._library is not None:
+        function = graph._library.get(name)
+        if function is not None:
+            return function.spec
+    return found
 
 
 def op_def(spec: OpSpec) -> pb.OpDef:
@@ -227,6 +255,8 @@ class Importer:
             raise ValueError(f"Node {twice!r} is not unique: the GraphDef has two of that name")
         if self._origins:
             self._choose_names([node.name for node in nodes])
+        if graph_def.HasField("library"):
+            self.graph.library.add_definitions(graph_def.library)
         with self.graph._mutation_lock(), self.graph._lock:  # as other threads make no nodes
             return self._added(nodes, names, wanted)
 
@@ -278,7 +308,7 @@ class Importer:
             )
 
     def _add_node(self, node: Any, names: set[str]) -> list[tuple[Operation, int, str]]:
-        spec = OPS.get(node.op)
+        spec = spec_of(node.op, self.graph)
         if spec is None and not self.allow_unknown:
             raise errors.not_found(
                 f"Op type not registered '{node.op}' in headrace: that of node {node.name!r}; "

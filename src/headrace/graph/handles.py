@@ -17,8 +17,13 @@ _PASSING = frozenset((KEEPS_REFS, SWITCH, MERGE, ENTER, EXIT, NEXT_ITERATION))
 def behind(handle: Tensor) -> tuple[DType, Shape] | None:
     """Dtype and shape of the variable that `handle` stands for, if the graph says."""
     op = handle.op
-    while not _PASSING.isdisjoint(op.traits) and op.inputs and op.inputs[0] is not None:
-        handle = op.inputs[0]
+    while True:
+        if op._captured is not None:
+            handle = op._captured
+        elif not _PASSING.isdisjoint(op.traits) and op.inputs and op.inputs[0] is not None:
+            handle = op.inputs[0]
+        else:
+            break
         op = handle.op
     if VAR_HANDLE in op.traits:
         return op["dtype"], op["shape"]._raw

@@ -20,6 +20,7 @@ from headrace.graph.tensor import Tensor
 from headrace.run.scope import Scope
 
 if TYPE_CHECKING:
+    from headrace.graph.function_library import Function, Library
     from headrace.graph.graph import Graph
 
 F = TypeVar("F")
@@ -52,6 +53,9 @@ class LowLevel:
             "a graph", ("changes its nodes", "takes its nodes for a session")
         )
         self._graph_key = f"graph-key-{next(_keys)}/"
+        self._library: Library | None = (
+            None  # made when somebody asks for it: most graphs have no functions
+        )
 
     @property
     def _whole(self) -> Graph:
@@ -120,25 +124,43 @@ class LowLevel:
 
     _get_operation_by_name = _get_operation_by_name_unsafe
 
-    @property
-    def building_function(self) -> bool:
-        """Whether the nodes made now are a function's; headrace's graphs have no functions."""
-        return False
+    building_function = _building_function = False
+    """Whether the nodes made now are a function's."""
 
-    _building_function = building_function
+    @property
+    def library(self) -> Library:
+        """Its functions."""
+        found = self._library
+        if found is None:
+            found = self._library = new_library()
+        return found
+
+    def share_library(self, graph: Graph) -> None:
+        """From now on its functions are those of `graph`.  For one that has none yet."""
+        self._library = graph.library
+
+    @property
+    def _functions(self) -> dict[str, Function]:
+        return {function.name: function for function in self._library or ()}
 
     def _is_function(self, name: str) -> bool:
         """Whether it has a function of that name."""
-        return False
+        return self._library is not None and _text(name) in self._library
+
+    def _get_function(self, name: str) -> Function | None:
+        """The function of that name, or None."""
+        return None if self._library is None else self._library.get(_text(name))
 
     def _get_op_def(self, type: str) -> Any:
-        """The OpDef of an op type.  Raises NotFoundError."""
-        from headrace.graph.graphdef import op_def
-        from headrace.graph.registry import OPS
+        """The OpDef of an op type, or the signature of a function.  Raises NotFoundError."""
+        from headrace.graph.graphdef import op_def, spec_of
 
-        if type not in OPS:
-            raise errors.not_found(f"Op type not registered: {type!r} is no op of headrace")
-        return op_def(OPS[type])
+        found = spec_of(type, self._whole)
+        if found is None:
+            raise errors.not_found(
+                f"Op type not registered: {type!r} is no op of headrace, and no function of the graph"
+            )
+        return op_def(found)
 
     op_def_for_type = _op_def_for_type = _get_op_def
 
@@ -211,3 +233,14 @@ class LowLevel:
         Waits no longer than `scope` lasts: entering it then raises the scope's error, which says who holds it.
         """
         return self._group_lock.group(_SESSION_RUN, scope)
+
+
+def new_library() -> Library:
+    """One without functions."""
+    from headrace.graph.function_library import Library
+
+    return Library()
+
+
+def _text(name: Any) -> str:
+    return name.decode() if isinstance(name, bytes) else str(name)

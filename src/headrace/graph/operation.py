@@ -74,6 +74,9 @@ class Operation:
         "type",
     )
 
+    _captured: Tensor | None = None
+    """Of a placeholder in a function's body: what it stands for outside."""
+
     _original_op: Operation | None = None
     """What it was made on behalf of: of a node of a gradient, the node that was differentiated."""
 

@@ -269,6 +269,7 @@ class OpSpec:
         self.prompt_fn: Prompt | None = None
         self.unread_fn: Callable[..., Any] | None = None
         self.finish_fn: Callable[[Any], Any] | None = None
+        self.expand_fn: Callable[..., Any] | None = None
 
     @cached_property
     def inputs(self) -> tuple[ArgDef, ...]:
@@ -359,6 +360,12 @@ class OpSpec:
     def finish(self, function: F) -> F:
         """Decorator: what a Pending of the kernel gives -> what the kernel would have given."""
         return self._lend("finish_fn", function)
+
+    def expand(self, function: F) -> F:
+        """Decorator: (where its nodes go, the node) -> what stands for a node that calls functions; see
+        `graph.expansion`.
+        """
+        return self._lend("expand_fn", function)
 
     def _lend(self, what: str, function: F) -> F:
         if getattr(self, what) is not None:

@@ -45,6 +45,12 @@ def get_default_graph() -> Graph:
         return _global_graph
 
 
+def function_being_built() -> Graph | None:
+    """The default graph, if it is the body of a function."""
+    graphs = _stacks.graphs
+    return graphs[-1] if graphs and graphs[-1].building_function else None
+
+
 def reset_default_graph() -> None:
     """Start the process's default graph afresh.  Raises AssertionError inside `as_default`."""
     if _stacks.graphs:

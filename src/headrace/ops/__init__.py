@@ -43,7 +43,7 @@ FAMILIES = {
 ON_DEMAND = {
     "array": "formats in_place parallel_concat ragged ragged_calls ragged_ops rolling searching",
     "data": "barriers staging",
-    "flow": "markers",
+    "flow": "functional markers",
     "io": "messages record_input summary_writers vocabularies",
     "image": "boxes colors patches resizing sampling suppression",
     "audio": "spectrograms wav",

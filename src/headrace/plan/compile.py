@@ -18,6 +18,7 @@ from headrace.graph.tensor import Tensor
 from headrace.plan import explain
 from headrace.plan.compile_dataflow import compile_dataflow
 from headrace.plan.emit import emit
+from headrace.plan.functions import functions_of
 from headrace.plan.ir import Request
 from headrace.plan.passes import versions
 from headrace.plan.prune import Pruned
@@ -51,7 +52,7 @@ def compile_program(
     nests = any(CONTROL_FLOW in op.traits for op in pruned.ops)
     why = "since values may be dead"
     if not dataflow and (fold or not nests):
-        request = Request(pruned, args, returns, devices, memos, xp, fold)
+        request = Request(pruned, args, returns, devices, memos, xp, fold, _functions)
         try:
             before, step = versions(request, nests)
             return emit(step, before)
@@ -59,4 +60,9 @@ def compile_program(
             why = f"since {error}"
     if explain.enabled:
         explain.general(pruned.ops, why)
-    return compile_dataflow(pruned, args, returns, devices, memos, xp)
+    return compile_dataflow(pruned, args, returns, devices, memos, xp, _functions)
+
+
+def _functions(op: Operation, device: str) -> Any:
+    """What finds the functions that a node calls."""
+    return functions_of(op, device, compile_program)

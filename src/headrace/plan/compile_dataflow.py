@@ -60,6 +60,7 @@ def compile_dataflow(
     devices: Mapping[Operation, str],
     memos: Memos,
     xp: Any,
+    functions: Callable[[Operation, str], Any] = lambda op, device: None,
 ) -> DataflowProgram:
     """The program of what was pruned; see plan.compile.compile_program."""
     ops = pruned.ops
@@ -83,6 +84,7 @@ def compile_dataflow(
             op in may_stay,
             op.traits,
         )
+        info.functions = functions(op, info.device)
         nodes[op] = _node(len(args) + len(nodes), op, info, references, aliased, xp)
     for op in ops:
         node = nodes[op]

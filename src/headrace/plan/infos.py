@@ -5,8 +5,9 @@ Called by: plan.ir, plan.kernels, plan.emit.  Threads: any.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from headrace.graph.graph import Operation
 from headrace.plan.binding import input_names
@@ -18,7 +19,15 @@ from headrace.run.exec.kernel import Memos, NodeInfo
 class Infos:
     """Gives the `NodeInfo` of a node."""
 
-    def __init__(self, pruned: Pruned, devices: Mapping[Operation, str], memos: Memos) -> None:
+    def __init__(
+        self,
+        pruned: Pruned,
+        devices: Mapping[Operation, str],
+        memos: Memos,
+        functions: Callable[[Operation, str], Any],
+    ) -> None:
+        """functions: gives what finds the functions of a node, which is on that device."""
+        self._functions = functions
         self._controls = pruned.controls
         self._devices, self._memos = devices, memos
         self._inline = inline_callbacks(pruned.ops, pruned.controls)
@@ -29,10 +38,11 @@ class Infos:
         if found is None:
             spec = op.spec
             remembers = spec is None or spec.kernel is None or spec.takes_ctx
+            device = self._devices.get(op, op.device)
             found = self._known[op] = NodeInfo(
                 op.name,
                 op.type,
-                self._devices.get(op, op.device),
+                device,
                 op.attrs,
                 op._where,
                 self._memos.setdefault(op.name, {}) if remembers else {},
@@ -40,4 +50,5 @@ class Infos:
                 op in self._inline,
                 op.traits,
             )
+            found.functions = self._functions(op, device)
         return found

@@ -138,7 +138,7 @@ class Request:
     """What a step is wanted for, the same for all of its versions.
 
     devices: full device name of each node.  memos: what nodes remember between steps, by node name.  optimize: not for
-    traced steps, which list every node.
+    traced steps, which list every node.  functions: see `Infos`.
     """
 
     pruned: Pruned
@@ -148,11 +148,12 @@ class Request:
     memos: Memos
     xp: Any = np
     optimize: bool = True
+    functions: Callable[[Operation, str], Any] = lambda op, device: None
 
     @cached_property
     def infos(self) -> Infos:
         """Of its nodes."""
-        return Infos(self.pruned, self.devices, self.memos)
+        return Infos(self.pruned, self.devices, self.memos, self.functions)
 
 
 @dataclass(eq=False)

@@ -122,6 +122,11 @@ class _Partitioner:
         for tensor in self._fetches:
             self._fetch(tensor)
         parts = [self._parts[task] for task in sorted(self._parts)]
+        library = self._ops[0].graph._library if self._ops else None
+        if library:
+            for part in parts:
+                functions = library.needed_by(part.graph_def.node)
+                part.graph_def.library.CopyFrom(library.proto(functions))
         if check.enabled:
             check.check_partitions(parts)
         return parts

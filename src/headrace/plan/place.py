@@ -70,6 +70,24 @@ class Groups:
                     self.followers.add(op)
         self.count += len(ops)
 
+    def of_copies(self, ops: Sequence[Operation], copies: Mapping[Operation, Operation]) -> Groups:
+        """The groups of `ops`, among them copies of nodes of this graph, which are in the groups of those."""
+        found = Groups(self.kept)
+        joined: dict[
+            Operation, Operation
+        ] = {}  # of members of a group that has copies, one of the copies
+        for op, copy in copies.items():
+            members = self.members(self.leader(op))
+            if len(members) > 1:
+                joined.update((each, copy) for each in members)
+        found.add(list(joined))
+        found.add(ops)
+        for op, copy in joined.items():
+            if copy in found._leader:
+                found._join(op, copy)
+        found.followers.update(copies[op] for op in self.followers if op in copies)
+        return found
+
     def _join_named(self, op: Operation) -> None:
         waiting = self._named.get(b"loc:@" + op.name.encode())
         if waiting is not None:

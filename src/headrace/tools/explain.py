@@ -41,7 +41,7 @@ def explain(arguments: argparse.Namespace, streams: Streams) -> int:
     from headrace.plan.connect import named_operation, named_tensor
     from headrace.plan.explain import explaining
     from headrace.plan.place import place
-    from headrace.plan.prune import needed
+    from headrace.plan.wanted import wanted
 
     graph = _loaded(arguments.graph)
     try:
@@ -52,10 +52,10 @@ def explain(arguments: argparse.Namespace, streams: Streams) -> int:
             targets = [
                 op for op in graph.get_operations() if not any(t._consumers for t in op.outputs)
             ]
-        pruned = needed(feeds, fetches, targets)
+        found = wanted(feeds, fetches, targets)
         with explaining(streams.out.write):
-            devices = place(pruned.ops, [_DEVICE], allow_soft_placement=True)
-            compile_program(pruned, feeds, fetches, devices=devices, memos={})
+            devices = place(found.pruned.ops, [_DEVICE], allow_soft_placement=True)
+            compile_program(found.pruned, found.feeds, found.fetches, devices=devices, memos={})
     except errors.OpError as error:
         raise UsageError(error.message) from error
     return ExitCode.OK

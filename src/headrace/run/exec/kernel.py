@@ -7,11 +7,11 @@ Called by: run.exec.program (makes them), ops (kernels whose first parameter is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, Final, Protocol, TypeVar
 
-from headrace.base.errors import OpError
+from headrace.base.errors import OpError, not_found
 from headrace.base.traits import NONE, Traits
 from headrace.run.exec.worker_pool import WorkerPool
 from headrace.run.pending import Pending
@@ -46,15 +46,35 @@ class Runtime:
         self.workers = WorkerPool() if workers is None else workers
 
 
+class CallableFunction(Protocol):
+    """A function of the graph, as kernels call it; see `plan.functions`.
+
+    inputs, outputs: (dtype, static shape) of each.  keeps: whether it remembers something between calls.
+    """
+
+    name: str
+    inputs: Sequence[tuple[Any, Any]]
+    outputs: Sequence[tuple[Any, Any]]
+    keeps: bool
+
+    def anew(self) -> CallableFunction:
+        """One that remembers nothing yet."""
+
+    def __call__(self, args: Sequence[Any], step: StepState) -> list[Any]:
+        """Its results, the caller's own."""
+
+
 class NodeInfo:
     """A node as the executor knows it: names for errors and traces, and what it remembers.
 
     `memo` belongs to the node in one compiled session: random generators, counters, caches.
+    functions: what gives the function that an attr names; None where the graph has none.
     """
 
     __slots__ = (
         "_built_at",
         "_inputs",
+        "functions",
         "inline",
         "attrs",
         "device",
@@ -89,6 +109,7 @@ class NodeInfo:
         self._inputs = inputs
         self.inline = inline
         self.traits = traits
+        self.functions: Callable[[Any], CallableFunction] | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -219,6 +240,15 @@ class KernelContext:
     def memo(self) -> dict[str, Any]:
         """What this node remembers from one step of its session to the next."""
         return self.node.memo
+
+    def function(self, reference: Any) -> CallableFunction:
+        """The function of the graph that an attr names.  Raises NotFound, and what planning it raises."""
+        if self.node.functions is None:
+            raise not_found(
+                f"Function {reference.name} is not defined: the graph of node {self.node.name!r} has no functions",
+                node=self.node.name,
+            )
+        return self.node.functions(reference)
 
     def resource(
         self,

@@ -22,10 +22,10 @@ from headrace.plan.connect import check_names, connected, connections
 from headrace.plan.partition import Partition, partition
 from headrace.plan.place import Groups, fed_where_used, place
 from headrace.plan.progress import Progress
-from headrace.plan.prune import Pruned, needed
+from headrace.plan.prune import Pruned
 from headrace.plan.relay import Stages, relay
-from headrace.plan.restores import check_before_assigning
 from headrace.plan.structure import all_alive
+from headrace.plan.wanted import Wanted, wanted
 from headrace.run.exec.keys import source_task, target_task, task_of
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
@@ -207,7 +207,8 @@ class Planner:
         """
         while True:
             version = self._starts.version
-            pruned, feeds, fetches, devices = self._placed_nodes(graph, signature, scope)
+            found, devices = self._placed_nodes(graph, signature, scope)
+            pruned, feeds, fetches = found.pruned, found.feeds, found.fetches
             incarnations, starts = self._cluster.incarnations(devices.values(), scope)
             self._tell(self._starts.earlier(starts), scope)
             if not signature[-1]:
@@ -229,13 +230,15 @@ class Planner:
 
     def _placed_nodes(
         self, graph: Graph, signature: Signature, scope: Scope
-    ) -> tuple[Pruned, list[Tensor], list[Tensor], Mapping[Operation, str]]:
-        """What a signature runs, its feeds, its fetches, and the devices of all."""
+    ) -> tuple[Wanted, Mapping[Operation, str]]:
+        """What a signature runs, and the devices of all."""
         with self._lock:  # the graph must not grow meanwhile
-            pruned, feeds, fetches = _pruned(graph, signature)
-            everything = list(dict.fromkeys([*pruned.ops, *(tensor.op for tensor in feeds)]))
+            found = _wanted(graph, signature)
+            pruned, everything = found.pruned, found.everything
             groups = self._groups if graph is self._graph else Groups(self._groups.kept)
             groups.add(graph.operations_since(groups.count))
+            if found.copies:
+                groups = groups.of_copies(everything, found.copies)
             leaders = dict.fromkeys(groups.leader(op) for op in everything)
             asked = [op.device for leader in leaders for op in groups.members(leader)]
         available = self._cluster.devices_for(asked, scope)
@@ -252,8 +255,8 @@ class Planner:
                 placed = ((op.name, op.type, devices[op]) for op in everything)
                 log_placement(placed, self._placed, MASTER)
         if not signature[-1]:
-            devices = fed_where_used(pruned, feeds, devices)
-        return pruned, feeds, fetches, devices
+            devices = fed_where_used(pruned, found.feeds, devices)
+        return found, devices
 
     def _registered(
         self,
@@ -504,14 +507,13 @@ def _raise_lost(tasks: Sequence[str], error: errors.OpError, scope: Scope) -> No
         ) from error
 
 
-def _pruned(graph: Graph, signature: Signature) -> tuple[Pruned, list[Tensor], list[Tensor]]:
-    """What a signature runs, its feeds and its fetches.  Raises NotFound, InvalidArgument."""
+def _wanted(graph: Graph, signature: Signature) -> Wanted:
+    """What a signature runs.  Raises NotFound, InvalidArgument, Unimplemented."""
     feed_names, fetch_names, target_names, exact = signature
     feeds = [_tensor(graph, name) for name in feed_names]
     fetches = [_tensor(graph, name) for name in fetch_names]
     targets = [_operation(graph, name) for name in target_names]
-    pruned = check_before_assigning(needed(feeds, fetches, targets, exact=exact))
-    return pruned, feeds, fetches
+    return wanted(feeds, fetches, targets, exact=exact)
 
 
 def _tensor(graph: Graph, name: str) -> Tensor:

@@ -1,0 +1,435 @@
+"""Expansion: nodes that call functions, replaced by what they call.
+
+An `Expansion` copies nodes into a graph of its own and asks each node that calls functions (`CALLS_FUNCTION`) to put
+there what it stands for instead: the body of a function, or branches and loops of Switch, Merge and Enter around bodies
+(`OpSpec.expand`).  So whoever plans, places and runs steps sees no calls, and a function costs what its nodes cost.
+A node of a body is called ``call/node``, has the device that it asks for or else that of the call, and, if it does more
+than compute, waits for what the call waits for and runs whenever the call would.
+Called by: plan.wanted, plan.functions.  Threads: those of who plans; the graphs that are read must not change meanwhile.
+Source of names and order: what TF 1.15's core/common_runtime/function.cc and lower_if_while.cc make, for behaviour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.base import errors
+from headrace.base import shapes as shape_rules
+from headrace.base.device import merge as merged_device
+from headrace.base.traits import CALLS_FUNCTION, ENTER
+from headrace.codec import protos as pb
+from headrace.graph import registry
+from headrace.graph.build import add_node
+from headrace.graph.function_library import Body, Function, has_effects
+from headrace.graph.graph import Graph
+from headrace.graph.operation import Operation, infer_shapes
+from headrace.graph.tensor import Tensor
+
+_DEEPEST = 100
+"""So many calls inside each other may there be; a function that calls itself never ends to be replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What a call has become: its outputs, and what has run when all that it does is done."""
+
+    outputs: Sequence[Tensor]
+    done: Sequence[Operation] = ()
+
+
+class Site:
+    """Where the nodes go that a call becomes.
+
+    name: of the call, and what their names begin with.  inputs: of the call.  controls: what it waits for.
+    pivot: in a branch or loop, what nodes without inputs wait for so that they are in it, too.
+    """
+
+    def __init__(
+        self,
+        to: Expansion,
+        name: str,
+        device: str,
+        inputs: Sequence[Tensor],
+        controls: Sequence[Operation],
+        pivot: Operation | None,
+        depth: int,
+        where: Any,
+    ) -> None:
+        self._to, self.name, self.device = to, name, device
+        self.inputs, self.controls, self.pivot = inputs, controls, pivot
+        self._depth, self._where = depth, where
+
+    @property
+    def graph(self) -> Graph:
+        """That they are in."""
+        return self._to.graph
+
+    def node(
+        self,
+        kind: str,
+        inputs: Sequence[Tensor],
+        name: str,
+        controls: Sequence[Operation] = (),
+        **attrs: Any,
+    ) -> Operation:
+        """One more node, of op `kind`."""
+        spec = registry.get(kind)
+        waits = [*controls] if inputs or self.pivot is None else [*controls, self.pivot]
+        op = add_node(
+            self.graph,
+            spec,
+            self._to.free_name(f"{self.name}/{name}"),
+            list(inputs),
+            attrs,
+            control_inputs=waits,
+            device=self.device,
+            apply_scopes=False,
+        )
+        op._where = self._where
+        infer_shapes(op)
+        return op
+
+    def inside(self, part: str, controls: Sequence[Operation], pivot: Operation | None) -> Site:
+        """The same in a branch or in a part of a loop."""
+        return Site(
+            self._to,
+            f"{self.name}/{part}" if part else self.name,
+            self.device,
+            self.inputs,
+            controls,
+            pivot,
+            self._depth,
+            self._where,
+        )
+
+    def body(self, body: Body, inputs: Sequence[Tensor]) -> Replaced:
+        """The nodes of a body, copied here with these arguments."""
+        if len(inputs) != len(body.inputs):
+            raise errors.invalid_argument(
+                f"Expected {len(body.inputs)} arguments of the function that {self.name!r} calls, but got {len(inputs)}",
+                node=self.name,
+            )
+        return self._to.copy_body(self, body, inputs, self._depth)
+
+
+class Expansion:
+    """See the module header.  graph: where the copies are."""
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.graph.has_runtime_names = True
+        self.graph.infer_shapes = False
+        self.graph.strict_shapes = False
+        self.effects: list[Operation] = []
+        """What runs because a call does, whichever outputs are wanted."""
+        self.copies: dict[Operation, Operation] = {}
+        """Of the nodes of the program that call nothing."""
+        self._tensors: dict[Tensor, Tensor] = {}
+        self._done: dict[Operation, Sequence[Operation]] = {}
+        self._taken: set[str] = set()
+
+    # -- the nodes of a program ---------------------------------------------------------------
+
+    def copy(
+        self,
+        ops: Sequence[Operation],
+        controls: Mapping[Operation, Sequence[Operation]],
+        feeds: Sequence[Tensor],
+        fetches: Sequence[Tensor],
+    ) -> None:
+        """Copy `ops`, inputs first but for what closes a loop, and the nodes of what is fed."""
+        graphs = {op.graph for op in ops} | {tensor.graph for tensor in feeds}
+        for graph in graphs:
+            self.graph.share_library(graph)
+        self._taken.update(op.name for op in ops)
+        known = set(ops)
+        fed = set(feeds)
+        for tensor in feeds:
+            if tensor.op not in known:
+                self._stand_in(tensor.op)
+        later: list[tuple[Operation, int, Tensor]] = []
+        named = fed.union(fetches)
+        for op in ops:
+            if CALLS_FUNCTION in op.traits:
+                self._replace(op, controls[op], named)
+            else:
+                self._copy(op, controls[op], later)
+        self._close(later)
+
+    def _stand_in(self, op: Operation) -> None:
+        """A node whose outputs are fed does not run: its inputs do not matter."""
+        if op in self._done:
+            return
+        copy = self._added(op, op.name, [], [], op.device)
+        self._map(op, copy)
+
+    def _copy(
+        self,
+        op: Operation,
+        controls: Iterable[Operation],
+        later: list[tuple[Operation, int, Tensor]],
+    ) -> None:
+        inputs = [self._tensors.get(tensor) for tensor in op.inputs]
+        waits = [each for control in controls for each in self._done.get(control, ())]
+        copy = self._added(op, op.name, inputs, waits, op.device)
+        later.extend((copy, at, op.inputs[at]) for at, found in enumerate(inputs) if found is None)
+        self._map(op, copy)
+
+    def _map(self, op: Operation, copy: Operation) -> None:
+        self._done[op] = (copy,)
+        self.copies[op] = copy
+        for tensor, other in zip(op.outputs, copy.outputs, strict=True):
+            other._raw = tensor._raw
+            self._tensors[tensor] = other
+
+    def _added(
+        self,
+        op: Operation,
+        name: str,
+        inputs: Sequence[Tensor | None],
+        controls: Sequence[Operation],
+        device: str,
+    ) -> Operation:
+        made = self.graph.add_operation(
+            name,
+            op.type,
+            op.spec,
+            list(inputs),  # type: ignore[arg-type]
+            op.attrs,
+            [tensor._dtype for tensor in op.outputs],
+            control_inputs=list(dict.fromkeys(controls)),
+            device=device,
+            apply_scopes=False,
+        )
+        made._where = op._where
+        return made
+
+    def _close(self, later: Iterable[tuple[Operation, int, Tensor]]) -> None:
+        """Give inputs that come from later nodes to those that take them."""
+        for op, at, tensor in later:
+            op.inputs[at] = None  # type: ignore[call-overload]
+            op._set_input(at, self._tensors[tensor])
+
+    def _replace(self, op: Operation, controls: Iterable[Operation], named: set[Tensor]) -> None:
+        """What a call of the program stands for; outputs that are fed or fetched keep their names."""
+        waits = [each for control in controls for each in self._done.get(control, ())]
+        inputs = [self._tensors[tensor] for tensor in op.inputs]
+        site = Site(self, op.name, op.device, inputs, waits, None, 0, op._where)
+        found = self._expanded(site, op)
+        if has_effects(op):
+            self.effects.extend(found.done)
+        self._done[op] = found.done
+        for tensor, other in zip(op.outputs, found.outputs, strict=True):
+            self._tensors[tensor] = other
+        kept = [tensor for tensor in op.outputs if tensor in named]
+        if kept:
+            self._keep_names(op, kept)
+
+    def _keep_names(self, op: Operation, kept: Sequence[Tensor]) -> None:
+        """A node of the call's name that hands on those of its outputs; what it gives at other places nobody takes."""
+        values = [self._tensors[kept[0]]] * len(op.outputs)
+        for tensor in kept:
+            values[tensor.value_index] = self._tensors[tensor]
+        first = values[kept[0].value_index].op
+        kind, attrs = "IdentityN", {"T": [each.dtype.base_dtype for each in values]}
+        if len(values) == 1:
+            kind, attrs = "Identity", {"T": values[0].dtype.base_dtype}  # type: ignore[dict-item]
+        made = add_node(
+            self.graph,
+            registry.get(kind),
+            op.name,
+            values,
+            {**attrs, "_class": [b"loc:@" + first.name.encode()]},
+            device=first.device,
+            apply_scopes=False,
+        )
+        made._where = op._where
+        for tensor in kept:
+            other = made.outputs[tensor.value_index]
+            other._raw = self._tensors[tensor]._raw
+            self._tensors[tensor] = other
+
+    def free_name(self, name: str) -> str:
+        """`name`, or one like it that nothing has."""
+        found, count = name, 0
+        while found in self._taken:
+            count += 1
+            found = f"{name}_{count}"
+        self._taken.add(found)
+        return found
+
+    def tensor(self, tensor: Tensor) -> Tensor:
+        """What a tensor of the program has become."""
+        return self._tensors[tensor]
+
+    def done(self, op: Operation) -> Sequence[Operation]:
+        """What has run when a node of the program has."""
+        return self._done[op]
+
+    # -- the nodes of functions ---------------------------------------------------------------
+
+    def _expanded(self, site: Site, op: Operation) -> Replaced:
+        assert op.spec is not None
+        if op.spec.expand_fn is None:
+            raise errors.unimplemented(
+                f"{op.name!r} ({op.type}) calls a function in a way that headrace does not have",
+                node=op.name,
+                op_type=op.type,
+                built_at=op.built_at,
+            )
+        found: Replaced = op.spec.expand_fn(site, op)
+        return found
+
+    def copy_body(
+        self, site: Site, body: Body, arguments: Sequence[Tensor], depth: int
+    ) -> Replaced:
+        """The nodes of a body, below `site.name`."""
+        if depth >= _DEEPEST:
+            raise errors.unimplemented(
+                f"the functions that {site.name[:200]!r} calls call each other {depth} deep: one calls itself, which "
+                "headrace has no way to run; a while_loop does the same in a graph",
+                node=site.name[:200],
+            )
+        inlined = _Inlined(self, site, depth)
+        inlined.take(body, arguments)
+        return inlined.run(body)
+
+
+class _Inlined:
+    """One body that is being copied to a site."""
+
+    def __init__(self, to: Expansion, site: Site, depth: int) -> None:
+        self._to, self._site, self._depth = to, site, depth
+        self._tensors: dict[Tensor, Tensor] = {}
+        self._done: dict[Operation, Sequence[Operation]] = {}
+        self._names: dict[bytes, bytes] = {}
+
+    def take(self, body: Body, arguments: Sequence[Tensor]) -> None:
+        for inside, outside in zip(body.inputs, arguments, strict=True):
+            if inside.dtype.base_dtype is not outside.dtype.base_dtype:
+                raise errors.invalid_argument(
+                    f"Expected input of type {inside.dtype.base_dtype.name} for argument {inside.op.name!r} of the "
+                    f"function that {self._site.name!r} calls, but got {outside.dtype.base_dtype.name}",
+                    node=self._site.name,
+                )
+            self._tensors[inside] = outside
+            self._done[inside.op] = (outside.op,)
+
+    def run(self, body: Body) -> Replaced:
+        later: list[tuple[Operation, int, Tensor]] = []
+        effects = body.effects()
+        for op in body.graph.get_operations():
+            if op in self._done:
+                continue
+            if CALLS_FUNCTION in op.traits:
+                self._replace(op)
+            else:
+                self._copy(op, later)
+        for copy, at, tensor in later:
+            copy.inputs[at] = None  # type: ignore[call-overload]
+            copy._set_input(at, self._tensors[tensor])
+        outputs = [self._tensors[tensor] for tensor in body.outputs]
+        done = list(dict.fromkeys(each for op in effects for each in self._done[op]))
+        return Replaced(outputs, done)
+
+    def _waits(self, op: Operation) -> list[Operation]:
+        site = self._site
+        waits = [each for control in op.control_inputs for each in self._done[control]]
+        if site.pivot is not None and not waits and not op.inputs:
+            waits.append(site.pivot)
+        if has_effects(op):
+            waits.extend(site.controls)
+        return waits
+
+    def _replace(self, op: Operation) -> None:
+        site = self._site
+        inputs = [self._tensors[tensor] for tensor in op.inputs]
+        name = self._to.free_name(f"{site.name}/{op.name}")
+        device = merged_device(site.device, op.device)
+        inner = Site(
+            self._to,
+            name,
+            device,
+            inputs,
+            self._waits(op),
+            site.pivot,
+            self._depth + 1,
+            op._where or site._where,
+        )
+        found = self._to._expanded(inner, op)
+        self._done[op] = found.done
+        self._tensors.update(zip(op.outputs, found.outputs, strict=True))
+
+    def _copy(self, op: Operation, later: list[tuple[Operation, int, Tensor]]) -> None:
+        site, to = self._site, self._to
+        inputs = [self._tensors.get(tensor) for tensor in op.inputs]
+        name = to.free_name(f"{site.name}/{op.name}")
+        self._names[op.name.encode()] = name.encode()
+        device = merged_device(site.device, op.device)
+        copy = to._added(op, name, inputs, self._waits(op), device)
+        copy.attrs = self._attrs(op)
+        copy._where = op._where or site._where
+        self._done[op] = (copy,)
+        for tensor, other in zip(op.outputs, copy.outputs, strict=True):
+            other._raw = tensor._raw
+            self._tensors[tensor] = other
+        if None in inputs:
+            later.extend(
+                (copy, at, op.inputs[at]) for at, found in enumerate(inputs) if found is None
+            )
+            return
+        infer_shapes(copy)  # the arguments may say more than the function knew
+        for tensor, other in zip(op.outputs, copy.outputs, strict=True):
+            if shape_rules.compatible(tensor._raw, other._raw):
+                other._raw = shape_rules.merge(tensor._raw, other._raw)
+            else:
+                other._raw = tensor._raw
+
+    def _attrs(self, op: Operation) -> dict[str, Any]:
+        """With names that are its own: of nodes that it is placed with, and of a loop."""
+        attrs = op.attrs
+        if "_class" in attrs:
+            groups = [
+                b"loc:@" + self._names[group[5:]]
+                for group in attrs["_class"]
+                if group.startswith(b"loc:@") and group[5:] in self._names
+            ]
+            attrs = {**attrs, "_class": groups}
+        if ENTER in op.traits:
+            attrs = {**attrs, "frame_name": self._site.name.encode() + b"/" + attrs["frame_name"]}
+        return attrs
+
+
+# -- calls ------------------------------------------------------------------------------------
+
+
+def call(site: Site, op: Operation, function: Function) -> Replaced:
+    """The `OpSpec.expand` of a node that calls one function with its inputs."""
+    return site.body(function.body, site.inputs)
+
+
+def called(op: Operation, attr: str) -> Function:
+    """The function that an attr of a node names.  Raises NotFound."""
+    reference = op.attrs[attr]
+    assert isinstance(reference, pb.NameAttrList), f"{attr} of {op.name!r} is no function"
+    return op.graph.library.find(reference, op.name)
+
+
+def symbolic_gradient(op: Operation, grads: Sequence[Any]) -> Any:
+    """The gradient of a call of a function by its name: one SymbolicGradient node."""
+    taken = [
+        registry.get("ZerosLike")(tensor, name="zeros_like") if grad is None else grad
+        for tensor, grad in zip(op.outputs, grads, strict=True)
+    ]
+    types = [tensor.dtype.base_dtype for tensor in op.inputs]
+    reference = pb.NameAttrList(name=op.type)
+    if "_disable_call_shape_inference" in op.attrs:
+        reference.attr["_disable_call_shape_inference"].b = True
+    found = registry.get("SymbolicGradient")(
+        [*op.inputs, *taken], Tout=types, f=reference, name="SymbolicGradient"
+    )
+    for tensor, source in zip(found, op.inputs, strict=True):
+        tensor._raw = source._raw
+    return found

@@ -1,0 +1,194 @@
+"""FuncGraph: the body of a function while it is built; what it takes from the graph around becomes an argument.
+
+A tensor of another graph that a node is given is *captured*: a placeholder stands for it inside, and who calls the
+function passes the tensor itself.  Control inputs and colocation with nodes outside are the call's business.
+Called by: library.functions, ops.data, ops.flow.  Threads: as a graph.
+Source: TF 1.15's python/framework/func_graph.py and function.py, for behaviour; compared with the oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from headrace.base import dtypes
+from headrace.base.shapes import TensorShape
+from headrace.graph import scopes
+from headrace.graph.function_def import definition_of
+from headrace.graph.function_library import Body, Function
+from headrace.graph.graph import Graph, Operation
+from headrace.graph.collections import VARIABLE_COLLECTIONS
+from headrace.graph.registry import OPS, OpSpec
+from headrace.graph.tensor import Tensor
+
+
+class FuncGraph(Graph):
+    """The graph of a function's body.
+
+    outer: the graph that calls it.  inputs: its arguments, then what stands for `captures`; outputs: set by who builds it.
+    by_reference: whether variables that are captured may be changed inside.
+    """
+
+    building_function = _building_function = True
+
+    def __init__(self, name: str, outer: Graph | None = None) -> None:
+        super().__init__()
+        self.name = name
+        self.outer_graph = scopes.get_default_graph() if outer is None else outer
+        self.share_library(self.outer_graph)
+        self.seed = self.outer_graph.seed
+        self._device_stack = list(self.outer_graph._device_stack)
+        self._container = self.outer_graph._container
+        for key in VARIABLE_COLLECTIONS:
+            self._collections[key] = self.outer_graph.get_collection_ref(key)
+        self.arguments: list[Tensor] = []
+        self.captured: dict[Tensor, Tensor] = {}
+        self.outputs: list[Tensor] = []
+        self.control_outputs: list[Operation] = []
+        self.structured_input_signature: Any = None
+        self.structured_outputs: Any = None
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """Arguments, then captures."""
+        return [*self.arguments, *self.captured.values()]
+
+    @property
+    def captures(self) -> list[tuple[Tensor, Tensor]]:
+        """(outside, inside) of each tensor that was captured."""
+        return list(self.captured.items())
+
+    @property
+    def external_captures(self) -> list[Tensor]:
+        """What is captured, as the graph around knows it."""
+        return list(self.captured)
+
+    @property
+    def internal_captures(self) -> list[Tensor]:
+        """What is captured, as the body knows it."""
+        return list(self.captured.values())
+
+    def add_argument(
+        self, dtype: dtypes.DType, shape: TensorShape | None = None, name: str | None = None
+    ) -> Tensor:
+        """One more argument."""
+        tensor = self._placeholder(dtype, shape or TensorShape(None), name or "arg")
+        self.arguments.append(tensor)
+        return tensor
+
+    def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
+        """What stands inside for a tensor of the graph around."""
+        if tensor.graph is self:
+            return tensor
+        found = self.captured.get(tensor)
+        if found is None:
+            dtype = tensor.dtype.base_dtype
+            found = self._placeholder(dtype, tensor.shape, name or tensor.op.name)
+            found.op._captured = tensor
+            self.captured[tensor] = found
+        return found
+
+    def _placeholder(self, dtype: dtypes.DType, shape: TensorShape, name: str) -> Tensor:
+        spec = OPS["Placeholder"]
+        with self.device(None), self.control_dependencies(None):
+            op = super().add_operation(
+                self.unique_name(name),
+                "Placeholder",
+                spec,
+                [],
+                {"dtype": dtype.base_dtype, "shape": shape},
+                [dtype.base_dtype],
+                device="",
+            )
+        return op.outputs[0]
+
+    def add_operation(
+        self,
+        name: str,
+        op_type: str,
+        spec: OpSpec | None,
+        inputs: list[Tensor],
+        attrs: dict[str, Any],
+        output_types: Sequence[dtypes.DType],
+        *,
+        control_inputs: list[Operation] | None = None,
+        device: str | None = None,
+        apply_scopes: bool = True,
+    ) -> Operation:
+        """As a graph's, but captures inputs of other graphs."""
+        inputs = [each if each is None else self.capture(each) for each in inputs]
+        controls = [each for each in control_inputs or () if each.graph is self]
+        return super().add_operation(
+            name,
+            op_type,
+            spec,
+            inputs,
+            attrs,
+            output_types,
+            control_inputs=controls,
+            device=device,
+            apply_scopes=apply_scopes,
+        )
+
+    @contextmanager
+    def control_dependencies(self, control_inputs: Sequence[Any] | None) -> Iterator[None]:
+        """As a graph's; what is outside has run before the function is called."""
+        if control_inputs is not None:
+            control_inputs = [each for each in control_inputs if self._has(each)]
+        with super().control_dependencies(control_inputs):
+            yield
+
+    @contextmanager
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+        """As a graph's; with what is outside it does nothing."""
+        if op is not None and not self._has(op):
+            yield
+            return
+        with super().colocate_with(op, ignore_existing):
+            yield
+
+    @contextmanager
+    def init_scope(self) -> Iterator[None]:
+        """Nodes made inside are outside of the function."""
+        with self.outer_graph.as_default(), self.outer_graph.init_scope():
+            yield
+
+    def _has(self, element: Any) -> bool:
+        graph = getattr(element, "graph", None)
+        return graph is self or not isinstance(graph, Graph)
+
+    @property
+    def body(self) -> Body:
+        """As its library keeps it."""
+        return Body(self, self.inputs, self.outputs, self.control_outputs)
+
+    def to_function(
+        self,
+        name: str | None = None,
+        *,
+        output_names: Sequence[str] | None = None,
+        attrs: dict[str, Any] | None = None,
+    ) -> Function:
+        """Add it to the library.  It is not to be changed from here on.
+
+        attrs: of its FunctionDef.  Raises ValueError: there is a function of that name.
+        """
+        body = self.body
+        function = Function(
+            name or self.name,
+            self.library,
+            body=body,
+            define=lambda made: definition_of(made.name, body, output_names, attrs or {}),
+        )
+        return self.library.add(function)
+
+
+def traced(
+    graph: FuncGraph,
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+) -> Any:
+    """What `function` returns when it is called with `arguments` inside `graph`."""
+    with graph.as_default():
+        return function(*arguments)

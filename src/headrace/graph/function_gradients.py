@@ -1,0 +1,79 @@
+"""The gradient of a function, as another body: of its arguments and the gradients of its results.
+
+Called by: ops.flow.functional.  Threads: as graphs; each is made once.
+"""
+
+from __future__ import annotations
+
+from headrace.base import errors
+from headrace.base.traits import PLACEHOLDER
+from headrace.graph import registry
+from headrace.graph.expansion import Expansion, Site
+from headrace.graph.function_library import Body, Function
+from headrace.graph.graph import Graph
+from headrace.graph.tensor import Tensor
+
+
+def gradient_of(function: Function) -> Body:
+    """(arguments, gradients of results) -> gradients of arguments, zeros where there is none.
+
+    That which the library names, if it does; else what `tf.gradients` makes of the body.
+    """
+    if function.gradient:
+        return function.library.find(function.gradient, function.name).body
+    found: Body = function.cached("gradient", lambda: _derived(function))
+    return found
+
+
+def _derived(function: Function) -> Body:
+    from headrace.graph.gradients import gradients
+
+    body = function.body
+    to = Expansion()
+    graph = to.graph
+    graph.share_library(body.graph)
+    arguments = [_argument(graph, tensor, f"x_{at}") for at, tensor in enumerate(body.inputs)]
+    site = Site(to, function.name, "", arguments, [], None, 0, None)
+    found = site.body(body, arguments)
+    grads = [_argument(graph, tensor, f"dy_{at}") for at, tensor in enumerate(body.outputs)]
+    wanted = [(y, dy) for y, dy in zip(found.outputs, grads, strict=True) if _has_gradient(y)]
+    graph.infer_shapes = True
+    with graph.as_default():
+        ys = [y for y, _ in wanted]
+        made = gradients(ys, arguments, [dy for _, dy in wanted]) if ys else [None] * len(arguments)
+        results = [
+            registry.get("ZerosLike")(x) if dx is None else _dense(dx, function)
+            for x, dx in zip(arguments, made, strict=True)
+        ]
+    return Body(graph, [*arguments, *grads], results, found.done)
+
+
+def _has_gradient(tensor: Tensor) -> bool:
+    dtype = tensor.dtype.base_dtype
+    return dtype.is_floating or dtype.is_complex or PLACEHOLDER in tensor.op.traits
+
+
+def _argument(graph: Graph, like: Tensor, name: str) -> Tensor:
+    dtype = like.dtype.base_dtype
+    op = graph.add_operation(
+        name,
+        "Placeholder",
+        registry.get("Placeholder"),
+        [],
+        {"dtype": dtype, "shape": like.shape},
+        [dtype],
+        apply_scopes=False,
+    )
+    op.outputs[0]._raw = like._raw
+    return op.outputs[0]
+
+
+def _dense(gradient: object, function: Function) -> Tensor:
+    from headrace.graph.convert import convert
+
+    try:
+        return convert(gradient)
+    except (TypeError, ValueError) as error:
+        raise errors.unimplemented(
+            f"a gradient of function {function.name!r} cannot be made a tensor: {error}"
+        ) from error

@@ -1,0 +1,317 @@
+"""The functions of a graph: FunctionDefs by name, and the body of each as a graph when somebody needs it.
+
+A function is known by its FunctionDef (it was imported), by its body (it was built here), or both; either is made of
+the other when first asked for.  All graphs that are built inside each other share one library.  It only grows.
+Called by: graph, ops.flow.functional, plan, client (shipping), serve (receiving).  Threads: any; one lock a library.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.base import errors
+from headrace.base.traits import CALLS_FUNCTION, STATEFUL
+from headrace.codec import protos as pb
+from headrace.graph.registry import OPS, OpSpec
+
+if TYPE_CHECKING:
+    from headrace.graph.graph import Graph
+    from headrace.graph.operation import Operation
+    from headrace.graph.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a function is made of.
+
+    inputs: placeholders, in the order of the arguments.  control_outputs: what has to run whichever outputs are wanted.
+    """
+
+    graph: Graph
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    control_outputs: Sequence[Operation] = ()
+
+    def effects(self) -> list[Operation]:
+        """Its nodes that do more than compute, and those that it names as its control outputs."""
+        found = dict.fromkeys(self.control_outputs)
+        arguments = {tensor.op for tensor in self.inputs}
+        for op in self.graph.get_operations():
+            if op not in arguments and has_effects(op):
+                found[op] = None
+        return list(found)
+
+
+class Function:
+    """One of them.
+
+    name: in its library.  gradient: the name of the function that is its gradient, '' if nobody said so.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        library: Library,
+        definition: pb.FunctionDef | None = None,
+        body: Body | None = None,
+        define: Callable[[Function], pb.FunctionDef] | None = None,
+    ) -> None:
+        """define: makes the definition of one that has a body only."""
+        self.name = name
+        self.library = library
+        self.gradient = ""
+        self._definition = definition
+        self._body = body
+        self._define = define
+        self._spec: OpSpec | None = None
+        self._lock = threading.RLock()
+        self.cache: dict[Any, Any] = {}
+        """What others have made of it, by keys of their own."""
+
+    @property
+    def definition(self) -> pb.FunctionDef:
+        """Its FunctionDef, which is not to be changed."""
+        with self._lock:
+            if self._definition is None:
+                assert self._define is not None
+                self._definition = self._define(self)
+            return self._definition
+
+    @property
+    def body(self) -> Body:
+        """Its body.  Raises InvalidArgument if the FunctionDef makes no sense, NotFound (an op that is not known)."""
+        with self._lock:
+            if self._body is None:
+                from headrace.graph.function_def import imported_body
+
+                self._body = imported_body(self.definition, self.library)
+            return self._body
+
+    @property
+    def signature(self) -> pb.OpDef:
+        """Its arguments and results, as an op's."""
+        return self.definition.signature
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether a call does more than compute."""
+        return self.signature.is_stateful
+
+    @property
+    def spec(self) -> OpSpec:
+        """The op that calls it by its name."""
+        with self._lock:
+            if self._spec is None:
+                self._spec = call_spec(self)
+            return self._spec
+
+    def cached(self, key: Any, make: Callable[[], Any]) -> Any:
+        """`cache[key]`, made once."""
+        with self._lock:
+            if key not in self.cache:
+                self.cache[key] = make()
+            return self.cache[key]
+
+
+def has_effects(op: Operation) -> bool:
+    """Whether a node of a body runs for what it does, not only for its outputs."""
+    if op.spec is None:
+        return True
+    if STATEFUL not in op.traits or CALLS_FUNCTION not in op.traits:
+        return STATEFUL in op.traits
+    library = op.graph.library
+    return any(
+        function.is_stateful
+        for name in names_of(op.type, op.attrs.values())
+        if (function := library.get(name)) is not None
+    )
+
+
+class Library:
+    """See the module header."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, Function] = {}
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def __bool__(self) -> bool:
+        return bool(self._functions)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._functions
+
+    def __iter__(self) -> Iterator[Function]:
+        return iter([*self._functions.values()])
+
+    def get(self, name: str) -> Function | None:
+        """The function of that name."""
+        return self._functions.get(name)
+
+    def find(self, reference: pb.NameAttrList | str, user: str = "") -> Function:
+        """What an attr names.  Raises NotFound, naming `user`, the node that has it."""
+        name = reference if isinstance(reference, str) else reference.name
+        found = self._functions.get(name)
+        if found is None:
+            raise errors.not_found(
+                f"Function {name} is not defined{f': node {user!r} calls it' if user else ''}; the graph's library has "
+                f"{', '.join(sorted(self._functions)) or 'no function'}",
+                node=user or None,
+            )
+        return found
+
+    def since(self, count: int) -> list[Function]:
+        """Those that came after the first `count`."""
+        return [*self._functions.values()][count:]
+
+    def add(self, function: Function) -> Function:
+        """Add one that was built here.  Raises ValueError: there is one of that name."""
+        with self._lock:
+            if function.name in self._functions:
+                raise ValueError(
+                    f"Cannot add function {function.name!r}: a function of that name is in the graph already"
+                )
+            self._functions[function.name] = function
+        return function
+
+    def add_definitions(self, proto: pb.FunctionDefLibrary) -> None:
+        """Add what a GraphDef brings; one that is here already must be the same.
+
+        Raises InvalidArgument: another one of that name, or an op's name.
+        """
+        with self._lock:
+            for definition in proto.function:
+                self._add_definition(definition)
+            for each in proto.gradient:
+                function = self._functions.get(each.function_name)
+                if function is None:
+                    raise errors.invalid_argument(
+                        f"the library has a gradient of {each.function_name!r}, which is no function of it"
+                    )
+                if function.gradient not in ("", each.gradient_func):
+                    raise errors.invalid_argument(
+                        f"Cannot assign gradient function '{each.gradient_func}' to '{each.function_name}' because it "
+                        f"already has gradient function '{function.gradient}'"
+                    )
+                function.gradient = each.gradient_func
+
+    def _add_definition(self, definition: pb.FunctionDef) -> None:
+        name = definition.signature.name
+        known = self._functions.get(name)
+        if known is not None:
+            if known.definition != definition:
+                raise errors.invalid_argument(
+                    f"Cannot add function '{name}' because a different function with the same name already exists."
+                )
+            return
+        if dict.__contains__(OPS, name):
+            raise errors.invalid_argument(
+                f"Cannot add function '{name}' because an op with the same name already exists."
+            )
+        self._functions[name] = Function(
+            name, self, pb.FunctionDef.FromString(definition.SerializeToString())
+        )
+
+    def proto(self, functions: Iterable[Function] | None = None) -> pb.FunctionDefLibrary:
+        """All of them, or these, as a message."""
+        found = pb.FunctionDefLibrary()
+        for function in self if functions is None else functions:
+            found.function.append(function.definition)
+            if function.gradient:
+                found.gradient.add(function_name=function.name, gradient_func=function.gradient)
+        return found
+
+    def reachable(self, ops: Iterable[Operation]) -> list[Function]:
+        """What these nodes call, and what that calls."""
+        return self.closure(name for op in ops for name in names_of(op.type, op.attrs.values()))
+
+    def needed_by(self, nodes: Iterable[pb.NodeDef]) -> list[Function]:
+        """What these nodes call, and what that calls."""
+        return self.closure(name for node in nodes for name in _names_of(node))
+
+    def closure(self, names: Iterable[str]) -> list[Function]:
+        """The functions of these names, and all that they call, gradients too."""
+        found: dict[str, Function] = {}
+        waiting = [*names]
+        while waiting:
+            function = self._functions.get(waiting.pop())
+            if function is None or function.name in found:
+                continue
+            found[function.name] = function
+            if function.gradient:
+                waiting.append(function.gradient)
+            for node in function.definition.node_def:
+                waiting.extend(_names_of(node))
+        return [each for each in self if each.name in found]
+
+
+def names_of(op_type: str, values: Iterable[Any]) -> Iterator[str]:
+    """The functions that a node may call: by its type, and by its attrs."""
+    yield op_type
+    for value in values:
+        if isinstance(value, pb.NameAttrList):
+            yield value.name
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, pb.NameAttrList):
+                    yield each.name
+
+
+def _names_of(node: pb.NodeDef) -> Iterator[str]:
+    yield node.op
+    for attr in node.attr.values():
+        yield from _names_in(attr)
+
+
+def _names_in(attr: pb.AttrValue) -> Iterator[str]:
+    if attr.HasField("func"):
+        yield attr.func.name
+    elif attr.HasField("list"):
+        for each in attr.list.func:
+            yield each.name
+
+
+def call_spec(function: Function) -> OpSpec:
+    """The op whose nodes are calls of the function by its name."""
+    from headrace.base import dtypes
+    from headrace.graph.expansion import call
+
+    signature = function.signature
+    if signature.attr:
+        raise errors.unimplemented(
+            f"function {function.name!r} has attrs ({', '.join(a.name for a in signature.attr)}), so that it is a "
+            "different one for each of its callers; headrace takes functions whose types are given"
+        )
+
+    def arguments(args: Iterable[pb.OpDef.ArgDef]) -> str:
+        texts = []
+        for arg in args:
+            dtype = dtypes.as_dtype(int(arg.type))
+            texts.append(f"{arg.name}: {dtype.base_dtype.name}")
+        return "; ".join(texts)
+
+    traits = {CALLS_FUNCTION, STATEFUL} if signature.is_stateful else {CALLS_FUNCTION}
+    spec = OpSpec(
+        function.name,
+        arguments(signature.input_arg),
+        arguments(signature.output_arg),
+        "",
+        kernel=None,
+        shape=None,
+        traits=traits,
+        where=f"the library of a graph, function {function.name}",
+    )
+    spec.expand(lambda to, op: call(to, op, function))
+    spec.gradient(lambda op, *grads: _symbolic_gradient(op, grads))
+    return spec
+
+
+def _symbolic_gradient(op: Operation, grads: Sequence[Any]) -> Any:
+    from headrace.graph.expansion import symbolic_gradient
+
+    return symbolic_gradient(op, grads)

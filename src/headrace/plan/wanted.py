@@ -1,0 +1,57 @@
+"""What a run wants: the nodes that it needs, calls of functions replaced by what they call.
+
+Called by: client.local, client.partial, serve.master.planner, tools.  Threads: any; the graph must not change meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.base.traits import CALLS_FUNCTION
+from headrace.graph.expansion import Expansion
+from headrace.graph.graph import Operation
+from headrace.graph.tensor import Tensor
+from headrace.plan.prune import Pruned, needed
+from headrace.plan.restores import check_before_assigning
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """pruned: what runs.  feeds, fetches: those of the request, in its order, as nodes of `pruned` have them.
+
+    copies: of nodes of the program, where `pruned` has copies; see `graph.expansion`.
+    """
+
+    pruned: Pruned
+    feeds: Sequence[Tensor]
+    fetches: Sequence[Tensor]
+    copies: Mapping[Operation, Operation] = field(default_factory=dict)
+
+    @property
+    def everything(self) -> list[Operation]:
+        """What is to have a device: what runs, and the nodes of what is fed."""
+        return list(dict.fromkeys([*self.pruned.ops, *(tensor.op for tensor in self.feeds)]))
+
+
+def wanted(
+    feeds: Sequence[Tensor],
+    fetches: Sequence[Tensor],
+    targets: Sequence[Operation],
+    *,
+    exact: bool = False,
+) -> Wanted:
+    """What is needed, see `plan.prune.needed`; no call of a function is left.
+
+    Raises as `needed`, and NotFound, InvalidArgument, Unimplemented for functions that are missing or make no sense.
+    """
+    pruned = needed(feeds, fetches, targets, exact=exact)
+    if not any(CALLS_FUNCTION in op.traits for op in pruned.ops):
+        return Wanted(check_before_assigning(pruned), feeds, fetches)
+    expansion = Expansion()
+    expansion.copy(pruned.ops, pruned.controls, feeds, fetches)
+    inside = [expansion.tensor(tensor) for tensor in feeds]
+    outside = [expansion.tensor(tensor) for tensor in fetches]
+    aims = [each for target in targets for each in expansion.done(target)]
+    again = needed(inside, outside, [*aims, *expansion.effects], exact=exact)
+    return Wanted(check_before_assigning(again), inside, outside, expansion.copies)
