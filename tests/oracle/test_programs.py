@@ -3,7 +3,7 @@
 The programs are the blocks of programs/*.txt, separated by lines of dashes.  A program has `tf`, `np`,
 `P(shape, dtype)` (a placeholder), `A(*sizes)` (the same random array on both sides), `tried(function, …)` (what a
 call gives, or the class of its error), `L` (the module of lookup tables) and `raw(op, …)` (a node, of inputs and attrs
-by name), and may set
+by name), `F` and `C` (the modules of functions and of what calls them), and may set
 
     result   data, arrays, tensors, variables: compared as data, with names in the place of graph elements
     first    operations to run, one after the other, before `fetch`
@@ -58,6 +58,8 @@ def module(*names):
             pass
 
 TABLES = module("tensorflow.python.ops.lookup_ops")
+DEFUN = module("tensorflow.python.framework.function", "headrace.library.functions.defun")
+CALLS = module("tensorflow.python.ops.functional_ops", "headrace.library.functions.calls")
 REGISTRY = module("tensorflow.raw_ops", "headrace.graph.registry")
 
 def raw(op, **given):
@@ -122,7 +124,7 @@ def outcome_of(source):
         "tf": tf, "np": np,
         "P": lambda shape, dtype=tf.float32: tf.placeholder(dtype, shape, name="x"),
         "A": lambda *sizes: random.randn(*sizes).astype(np.float32),
-        "tried": tried, "L": TABLES or tf.python.ops.lookup_ops, "raw": raw,
+        "tried": tried, "L": TABLES or tf.python.ops.lookup_ops, "raw": raw, "F": DEFUN, "C": CALLS,
     }
     try:
         exec(source, names)

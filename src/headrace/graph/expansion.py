@@ -3,9 +3,9 @@
 An `Expansion` copies nodes into a graph of its own and asks each node that calls functions (`CALLS_FUNCTION`) to put
 there what it stands for instead: the body of a function, or branches and loops of Switch, Merge and Enter around bodies
 (`OpSpec.expand`).  So whoever plans, places and runs steps sees no calls, and a function costs what its nodes cost.
-A node of a body is called ``call/node``, has the device that it asks for or else that of the call, and, if it does more
-than compute, waits for what the call waits for and runs whenever the call would.
-Called by: plan.wanted, plan.functions.  Threads: those of who plans; the graphs that are read must not change meanwhile.
+A node of a body is called ``call/node``, has the device that it asks for or else that of the call, and, if it does
+more than compute, waits for what the call waits for and runs whenever the call would.
+Called by: plan.wanted, graph.function_gradients.  Threads: as who plans; what is read must not change meanwhile.
 Source of names and order: what TF 1.15's core/common_runtime/function.cc and lower_if_while.cc make, for behaviour.
 """
 
@@ -108,7 +108,8 @@ class Site:
         """The nodes of a body, copied here with these arguments."""
         if len(inputs) != len(body.inputs):
             raise errors.invalid_argument(
-                f"Expected {len(body.inputs)} arguments of the function that {self.name!r} calls, but got {len(inputs)}",
+                f"Expected {len(body.inputs)} arguments of the function that {self.name!r} calls, but got "
+                f"{len(inputs)}",
                 node=self.name,
             )
         return self._to.copy_body(self, body, inputs, self._depth)
@@ -427,9 +428,6 @@ def symbolic_gradient(op: Operation, grads: Sequence[Any]) -> Any:
     reference = pb.NameAttrList(name=op.type)
     if "_disable_call_shape_inference" in op.attrs:
         reference.attr["_disable_call_shape_inference"].b = True
-    found = registry.get("SymbolicGradient")(
+    return registry.get("SymbolicGradient")(
         [*op.inputs, *taken], Tout=types, f=reference, name="SymbolicGradient"
     )
-    for tensor, source in zip(found, op.inputs, strict=True):
-        tensor._raw = source._raw
-    return found

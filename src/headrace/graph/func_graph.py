@@ -15,10 +15,10 @@ from typing import Any
 from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
 from headrace.graph import scopes
+from headrace.graph.collections import VARIABLE_COLLECTIONS
 from headrace.graph.function_def import definition_of
 from headrace.graph.function_library import Body, Function
 from headrace.graph.graph import Graph, Operation
-from headrace.graph.collections import VARIABLE_COLLECTIONS
 from headrace.graph.registry import OPS, OpSpec
 from headrace.graph.tensor import Tensor
 
@@ -26,8 +26,8 @@ from headrace.graph.tensor import Tensor
 class FuncGraph(Graph):
     """The graph of a function's body.
 
-    outer: the graph that calls it.  inputs: its arguments, then what stands for `captures`; outputs: set by who builds it.
-    by_reference: whether variables that are captured may be changed inside.
+    outer: the graph that calls it.  inputs: its arguments, then what stands for `captures`; outputs, control_outputs:
+    set by who builds it.
     """
 
     building_function = _building_function = True
@@ -84,10 +84,14 @@ class FuncGraph(Graph):
         found = self.captured.get(tensor)
         if found is None:
             dtype = tensor.dtype.base_dtype
-            found = self._placeholder(dtype, tensor.shape, name or tensor.op.name)
+            found = self._placeholder(dtype, tensor.shape, name or self.captures_are_called(tensor))
             found.op._captured = tensor
             self.captured[tensor] = found
         return found
+
+    def captures_are_called(self, tensor: Tensor) -> str:
+        """What stands for a tensor from outside is called so, below the scope of the node that takes it first."""
+        return tensor.op.name
 
     def _placeholder(self, dtype: dtypes.DType, shape: TensorShape, name: str) -> Tensor:
         spec = OPS["Placeholder"]

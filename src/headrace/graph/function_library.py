@@ -48,7 +48,8 @@ class Body:
 class Function:
     """One of them.
 
-    name: in its library.  gradient: the name of the function that is its gradient, '' if nobody said so.
+    name: in its library.  gradient: the name of the function that is its gradient, '' if nobody said so;
+    python_gradient: a function of a calling operation and the gradients of its outputs that builds it.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Function:
         self.name = name
         self.library = library
         self.gradient = ""
+        self.python_gradient: Callable[..., Any] | None = None
         self._definition = definition
         self._body = body
         self._define = define
@@ -279,7 +281,7 @@ def _names_in(attr: pb.AttrValue) -> Iterator[str]:
 def call_spec(function: Function) -> OpSpec:
     """The op whose nodes are calls of the function by its name."""
     from headrace.base import dtypes
-    from headrace.graph.expansion import call
+    from headrace.graph.expansion import call, symbolic_gradient
 
     signature = function.signature
     if signature.attr:
@@ -307,11 +309,11 @@ def call_spec(function: Function) -> OpSpec:
         where=f"the library of a graph, function {function.name}",
     )
     spec.expand(lambda to, op: call(to, op, function))
-    spec.gradient(lambda op, *grads: _symbolic_gradient(op, grads))
+
+    def differentiate(op: Operation, *grads: Any) -> Any:
+        if function.python_gradient is not None:
+            return function.python_gradient(op, *grads)
+        return symbolic_gradient(op, grads)
+
+    spec.gradient(differentiate)
     return spec
-
-
-def _symbolic_gradient(op: Operation, grads: Sequence[Any]) -> Any:
-    from headrace.graph.expansion import symbolic_gradient
-
-    return symbolic_gradient(op, grads)

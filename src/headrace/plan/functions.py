@@ -1,7 +1,7 @@
 """Functions of the graph that kernels call: each is planned once, and run as a step of its own.
 
-A kernel asks its node (`NodeInfo.functions`) for what an attr names; datasets run their functions so.  All nodes of such a
-function are on the device of the node that calls it.
+A kernel asks its node (`NodeInfo.functions`) for what an attr names; datasets run their functions so.  All nodes of
+such a function are on the device of the node that calls it.
 Called by: plan.compile.  Threads: any.
 """
 

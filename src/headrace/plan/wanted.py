@@ -1,6 +1,7 @@
 """What a run wants: the nodes that it needs, calls of functions replaced by what they call.
 
-Called by: client.local, client.partial, serve.master.planner, tools.  Threads: any; the graph must not change meanwhile.
+Called by: client.local, client.partial, plan.functions, serve.master.planner, tools.  Threads: any; the graph must not
+change meanwhile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ops that call functions of the graph: calls, branches, loops, gradients.
 
-None of them is run: each says what stands for it (`OpSpec.expand`), which is the nodes of its functions, with Switch and
-Merge or a loop's frame around them, as `cond` and `while_loop` would have built them.  So functions are placed, divided
-among tasks and planned node by node, and cost what the same graph without functions costs.
+None of them is run: each says what stands for it (`OpSpec.expand`), which is the nodes of its functions, with Switch
+and Merge or a loop's frame around them, as `cond` and `while_loop` would have built them.  So functions are placed,
+divided among tasks and planned node by node, and cost what the same graph without functions costs.
 Source: TF 1.15 core/ops/functional_ops.cc; what is made of them as core/common_runtime/lower_if_op.cc,
 lower_while_op.cc and lower_case_op.cc, for behaviour
 """
@@ -16,14 +16,14 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.base.shapes import Shape
-from headrace.base.traits import CALLS_FUNCTION, STATEFUL
+from headrace.base.traits import CALLS_FUNCTION, CONST, STATEFUL
 from headrace.codec import protos as pb
 from headrace.graph.const_value import const_array
 from headrace.graph.expansion import Replaced, Site, called
 from headrace.graph.function_gradients import gradient_of
 from headrace.graph.function_library import Body
 from headrace.graph.graph import Operation
-from headrace.graph.registry import OpSpec, op
+from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext, scalar
 from headrace.graph.tensor import Tensor
 
@@ -107,7 +107,7 @@ def remote_call_op(xp: Any, target: Any, *args: Any) -> Any:
 
 @remote_call_op.expand
 def _(to: Site, node: Operation) -> Replaced:
-    target = const_array(to.inputs[0].op) if to.inputs[0].op.type == "Const" else None
+    target = const_array(to.inputs[0].op) if CONST in to.inputs[0].op.traits else None
     if target is None:
         raise errors.unimplemented(
             f"the target of {node.name!r} (RemoteCall) is computed by {to.inputs[0].op.name!r}; headrace places nodes "
@@ -122,12 +122,18 @@ def _(to: Site, node: Operation) -> Replaced:
 
 # -- gradients of functions ------------------------------------------------------------------
 
+
+def _of_arguments(c: ShapeContext) -> list[Shape]:
+    """A gradient has the shape of its argument."""
+    return [c.shape(at) if at < len(c.op.inputs) else None for at in range(len(c.op.outputs))]
+
+
 symbolic_gradient_op = op(
     "SymbolicGradient",
     inputs="input: Tin",
     outputs="output: Tout",
     attrs="Tin: list(type) >= 1; Tout: list(type) >= 1; f: func",
-    shape=_unknown,
+    shape=_of_arguments,
     traits={CALLS_FUNCTION},
 )(_replaced)
 
@@ -276,11 +282,11 @@ stateless_case_op.expand(_expand_case)
 
 
 def _loop_shapes(c: ShapeContext) -> list[Shape]:
-    """As the attr says; else those of the inputs, which the body keeps or says nothing of."""
+    """As the attr says; else those of the inputs, as in TensorFlow, whatever the body makes of them."""
     listed = c.attr("output_shapes")
     if len(listed) == len(c.op.outputs):
         return [shape._raw for shape in listed]
-    return [None] * len(c.op.outputs)
+    return list(c.shapes)
 
 
 while_op, stateless_while_op = [
@@ -288,7 +294,8 @@ while_op, stateless_while_op = [
         name,
         inputs="input: T",
         outputs="output: T",
-        attrs="T: list(type) >= 0; cond: func; body: func; output_shapes: list(shape) = []; parallel_iterations: int = 10",
+        attrs="T: list(type) >= 0; cond: func; body: func; output_shapes: list(shape) = []; "
+        "parallel_iterations: int = 10",
         shape=_loop_shapes,
         traits=traits,
     )(_replaced)

@@ -1,0 +1,1 @@
+"""Functions of graphs, made of Python functions."""
