@@ -234,15 +234,15 @@ class Expansion:
         for tensor in kept:
             values[tensor.value_index] = self._tensors[tensor]
         first = values[kept[0].value_index].op
-        kind, attrs = "IdentityN", {"T": [each.dtype.base_dtype for each in values]}
-        if len(values) == 1:
-            kind, attrs = "Identity", {"T": values[0].dtype.base_dtype}  # type: ignore[dict-item]
         made = add_node(
             self.graph,
-            registry.get(kind),
+            registry.get("IdentityN"),
             op.name,
             values,
-            {**attrs, "_class": [b"loc:@" + first.name.encode()]},
+            {
+                "T": [each.dtype.base_dtype for each in values],
+                "_class": [b"loc:@" + first.name.encode()],
+            },
             device=first.device,
             apply_scopes=False,
         )
