@@ -167,6 +167,14 @@ class Library:
             )
         return found
 
+    def free_name(self, name: str) -> str:
+        """`name` with a number that no function has yet."""
+        with self._lock:
+            count = len(self._functions)
+            while f"{name}_{count}" in self._functions:
+                count += 1
+            return f"{name}_{count}"
+
     def since(self, count: int) -> list[Function]:
         """Those that came after the first `count`."""
         return [*self._functions.values()][count:]

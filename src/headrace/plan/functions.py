@@ -15,6 +15,7 @@ from headrace.base.traits import STATEFUL
 from headrace.codec import protos as pb
 from headrace.graph.function_library import Function
 from headrace.graph.operation import Operation
+from headrace.plan.columns import ColumnFunction, column_function
 from headrace.plan.place import place
 from headrace.plan.wanted import wanted
 from headrace.run.exec.dataflow import DataflowProgram
@@ -40,6 +41,7 @@ class StepFunction:
         self.wanted = wanted(body.inputs, body.outputs, body.effects())
         self.keeps = any(STATEFUL in op.traits for op in self.wanted.pruned.ops)
         self.devices = place(self.wanted.everything, [device], allow_soft_placement=True)
+        self._by_columns: dict[int, ColumnFunction | None] = {}
         self._compile_program = compile_program
         self._program = self._compiled({})
 
@@ -57,6 +59,12 @@ class StepFunction:
         made.__dict__.update(self.__dict__)
         made._program = self._compiled({})
         return made
+
+    def by_columns(self, varying: int) -> ColumnFunction | None:
+        """The same for many elements at once, of which the first `varying` arguments vary; None if it is not run so."""
+        if varying not in self._by_columns:
+            self._by_columns[varying] = column_function(self.wanted, varying)
+        return self._by_columns[varying]
 
     def __call__(self, args: Sequence[Any], step: StepState) -> list[Any]:
         """Its results, the caller's own.  Waits as its nodes do, by the scope of `step`; raises what they raise."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.base.traits import ELEMENTWISE
 from headrace.graph.graph import Operation
 from headrace.ops.array.slicing import strided_slice_rows
 from headrace.ops.io.csv import decode_csv_rows
@@ -157,26 +158,85 @@ def _example(node: Node) -> Batched | None:
     return parse_example_rows(node.op, node.known[1:])
 
 
+def _squeezed(node: Node) -> Batched | None:
+    """The axes that go are said, or follow from a shape that is known."""
+    raw, axes = node.op.inputs[0]._raw, node.op.attrs["squeeze_dims"]
+    if raw is None or (not axes and None in raw):
+        return None
+    rank = len(raw)
+    gone = [axis % rank for axis in axes] if axes else [at for at, n in enumerate(raw) if n == 1]
+    places = tuple(axis + 1 for axis in gone)
+    return lambda values: np.squeeze(values, places) if places else values
+
+
+def _concatenated(node: Node) -> Batched | None:
+    """Along an axis that is known, what does not vary repeated for each."""
+    *rows, axis_varies = node.rows
+    axis, rank = node.known[-1], node.ranks[0]
+    if axis_varies or axis is None or np.ndim(axis) or rank is None or not -rank <= axis < rank:
+        return None
+    place = int(axis) % rank + 1
+    first = rows.index(True)
+
+    def join(*values: Any) -> Array:
+        count = len(values[first])
+        alike = [
+            value if is_row else np.broadcast_to(value, (count, *np.shape(value)))
+            for value, is_row in zip(values[:-1], rows, strict=True)
+        ]
+        return np.concatenate(alike, axis=place)
+
+    return join
+
+
+def _hot(node: Node) -> Batched | None:
+    """Along a new last axis."""
+    return node.kernel if _first_only(node) and node.op.attrs["axis"] == -1 else None
+
+
+def _chosen(node: Node) -> Batched | None:
+    """Of arrays of one rank that vary all: SelectV2 broadcasts, Select has one shape."""
+    same = len(set(node.ranks)) == 1 and node.ranks[0] is not None
+    return node.kernel if all(node.rows) and same else None
+
+
+def _element_by_element(op: Operation) -> bool:
+    """Whether an output's element is made of the elements at its place alone."""
+    spec = op.spec
+    if spec is None:
+        return False
+    bare = spec.bare is not None and isinstance(getattr(np, spec.bare, None), np.ufunc)
+    return bare or ELEMENTWISE in spec.traits
+
+
 _RULES: dict[str, Rule] = {
     "Cast": _cast,
+    "ConcatV2": _concatenated,
     "DecodeCSV": _csv,
     "ExpandDims": _expanded,
+    "OneHot": _hot,
     "Pack": _packed,
     "ParseExampleV2": _example,
     "ParseSingleExample": _example,
     "Reshape": _reshaped,
+    "Select": _chosen,
+    "SelectV2": _chosen,
     "Slice": _sliced,
+    "Squeeze": _squeezed,
     "StridedSlice": _strided,
     "Transpose": _transposed,
 }
-_RULES |= dict.fromkeys("DecodeRaw Identity LogicalNot Neg Square StringToNumber".split(), _same)
 _RULES |= dict.fromkeys(
-    "Add AddV2 Equal Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr Mul NotEqual RealDiv Sub".split(),
-    _aligned,
+    "AsString DecodeRaw Identity OnesLike Round StopGradient StringLength StringLower StringStrip "
+    "StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber StringUpper ZerosLike".split(),
+    _same,
 )
+_RULES |= dict.fromkeys("Add Equal FloorDiv FloorMod NotEqual Pow".split(), _aligned)
 
 
 def batched(node: Node) -> Batched | None:
     """How the node's work is done for many elements; None: with its kernel, one by one."""
     rule = _RULES.get(node.op.type)
+    if rule is None and _element_by_element(node.op):
+        rule = (_same, _aligned)[len(node.rows) - 1] if len(node.rows) < 3 else None
     return None if rule is None else rule(node)

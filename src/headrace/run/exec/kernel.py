@@ -60,6 +60,9 @@ class CallableFunction(Protocol):
     def anew(self) -> CallableFunction:
         """One that remembers nothing yet."""
 
+    def by_columns(self, varying: int) -> Callable[[Sequence[Any], int], list[Any]] | None:
+        """The same for many elements at once; see `plan.functions`."""
+
     def __call__(self, args: Sequence[Any], step: StepState) -> list[Any]:
         """Its results, the caller's own."""
 

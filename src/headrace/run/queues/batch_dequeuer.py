@@ -13,9 +13,7 @@ Threads: any.  Locks, in this order: the reader's, whatever `gate` takes, the qu
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +21,8 @@ import numpy as np
 from headrace.run.exec.instructions import Kernel, Registers
 from headrace.run.exec.kernel import StepState
 from headrace.run.pending import Pending, announce_all
-from headrace.run.queues.columns import Array, row
+from headrace.run.queues.column_work import Work, as_column
+from headrace.run.queues.columns import Array
 from headrace.run.queues.queue import Queue
 from headrace.run.readers.reader import Reader
 from headrace.run.uninterrupted import changes
@@ -31,80 +30,11 @@ from headrace.run.uninterrupted import changes
 Gate = Callable[[Callable[[], int]], int]
 """Calls what it is given, or not, and then gives 0; nobody who would change its mind comes between."""
 
-Column = Array | list[Any]
-
 Handle = tuple[Kernel, int]
 """What looks a reader or queue up for a step, and the register that it goes to."""
 
 _MOST: Final = 128
 """Records at a time: enough that what is done once for all of them costs nothing, and done within a moment."""
-
-
-@changes
-@dataclass(frozen=True, slots=True)
-class Work:
-    """A node: `together` for columns that are arrays, else, or if that fails, the `kernel` for each record; input and
-    output registers.
-
-    rows: which of the inputs are columns.
-    """
-
-    kernel: Callable[..., Any] | None
-    together: Callable[..., Any] | None
-    rows: tuple[bool, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    single: bool
-
-    def run(self, registers: Registers, count: int) -> None:
-        """Make the output columns of `count` records.  Raises whatever the kernel does, and ValueError."""
-        values = [registers[register] for register in self.inputs]
-        made: Any
-        try:
-            if self.together is None:
-                raise NotImplementedError
-            made = self._together(values)
-        except Exception:  # whatever it was: the records may be of different shapes
-            if self.kernel is None:
-                raise
-            rows = [self.kernel(*self._inputs_of(values, at)) for at in range(count)]
-            made = rows if self.single else [list(column) for column in zip(*rows, strict=True)]
-        if self.single:
-            registers[self.outputs[0]] = made
-        else:
-            for register, column in zip(self.outputs, made, strict=True):
-                registers[register] = column
-
-    def _together(self, values: Sequence[Any]) -> Any:
-        assert self.together is not None
-        return self.together(
-            *[
-                stacked(value) if is_row and isinstance(value, list) else value
-                for value, is_row in zip(values, self.rows, strict=True)
-            ]
-        )
-
-    def _inputs_of(self, values: Sequence[Any], at: int) -> list[Any]:
-        return [
-            row_of(value, at) if is_row else value
-            for value, is_row in zip(values, self.rows, strict=True)
-        ]
-
-
-def row_of(column: Column, at: int) -> Any:
-    """The value of one record."""
-    return column[at] if isinstance(column, list) else row(column, at)
-
-
-def stacked(values: Sequence[Any]) -> Array:
-    """Values of one type and shape along a new axis 0.  Raises ValueError."""
-    first = values[0]
-    column: Array = np.empty((len(values), *first.shape), first.dtype)
-    for at, value in enumerate(values):
-        if value.shape != first.shape or value.dtype != first.dtype:
-            raise ValueError(f"{value.dtype}{value.shape} among {first.dtype}{first.shape}")
-        column[at] = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
-    return column
 
 
 @changes
@@ -180,7 +110,7 @@ class BatchDequeuer:
                 for work in self._work:
                     work.run(registers, count)
             batch = [
-                _component(registers[register], is_row, count)
+                as_column(registers[register], is_row, count)
                 for register, is_row in self._components
             ]
         except Exception:  # the step that fails will say so; those before it go one by one, too
@@ -190,17 +120,6 @@ class BatchDequeuer:
         if taken < 0:
             self._careful = count
         return max(0, taken)
-
-
-def _component(value: Any, is_row: bool, count: int) -> Column:
-    """What goes into the queue: an array if that is possible."""
-    if not is_row:
-        return np.broadcast_to(value, (count, *np.shape(value)))
-    if isinstance(value, list):
-        with contextlib.suppress(ValueError):  # of different shapes
-            return stacked(value)
-    column: Column = value
-    return column
 
 
 def _strings(values: Sequence[bytes]) -> Array:

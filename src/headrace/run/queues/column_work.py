@@ -1,0 +1,98 @@
+"""Work on columns: what a node does for many elements at once.
+
+A column is an array with an element along axis 0, or a list with one value for each.
+Called by: run.queues.batch_dequeuer, plan.columns (which makes it).  Threads: any; it does not change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headrace.run.exec.instructions import Registers
+from headrace.run.queues.columns import Array, row
+from headrace.run.uninterrupted import changes
+
+Column = Array | list[Any]
+
+
+@changes
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A node: `together` for columns that are arrays, else, or if that fails, the `kernel` for each record; input and
+    output registers.
+
+    rows: which of the inputs are columns.
+    """
+
+    kernel: Callable[..., Any] | None
+    together: Callable[..., Any] | None
+    rows: tuple[bool, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    single: bool
+
+    def run(self, registers: Registers, count: int) -> None:
+        """Make the output columns of `count` records.  Raises whatever the kernel does, and ValueError."""
+        values = [registers[register] for register in self.inputs]
+        made: Any
+        try:
+            if self.together is None:
+                raise NotImplementedError
+            made = self._together(values)
+        except Exception:  # whatever it was: the records may be of different shapes
+            if self.kernel is None:
+                raise
+            rows = [self.kernel(*self._inputs_of(values, at)) for at in range(count)]
+            made = rows if self.single else [list(column) for column in zip(*rows, strict=True)]
+        if self.single:
+            registers[self.outputs[0]] = made
+        else:
+            for register, column in zip(self.outputs, made, strict=True):
+                registers[register] = column
+
+    def _together(self, values: Sequence[Any]) -> Any:
+        assert self.together is not None
+        return self.together(
+            *[
+                stacked(value) if is_row and isinstance(value, list) else value
+                for value, is_row in zip(values, self.rows, strict=True)
+            ]
+        )
+
+    def _inputs_of(self, values: Sequence[Any], at: int) -> list[Any]:
+        return [
+            row_of(value, at) if is_row else value
+            for value, is_row in zip(values, self.rows, strict=True)
+        ]
+
+
+def row_of(column: Column, at: int) -> Any:
+    """The value of one record."""
+    return column[at] if isinstance(column, list) else row(column, at)
+
+
+def stacked(values: Sequence[Any]) -> Array:
+    """Values of one type and shape along a new axis 0.  Raises ValueError."""
+    first = values[0]
+    column: Array = np.empty((len(values), *first.shape), first.dtype)
+    for at, value in enumerate(values):
+        if value.shape != first.shape or value.dtype != first.dtype:
+            raise ValueError(f"{value.dtype}{value.shape} among {first.dtype}{first.shape}")
+        column[at] = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+    return column
+
+
+def as_column(value: Any, is_row: bool, count: int) -> Column:
+    """A result for `count` elements: an array if that is possible."""
+    if not is_row:
+        return np.broadcast_to(value, (count, *np.shape(value)))
+    if isinstance(value, list):
+        with contextlib.suppress(ValueError):  # of different shapes
+            return stacked(value)
+    column: Column = value
+    return column

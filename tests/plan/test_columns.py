@@ -1,0 +1,120 @@
+"""Functions for many elements at once give, to the bit, what they give for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as tf
+from headrace.graph.func_graph import FuncGraph
+from headrace.graph.registry import OPS
+from headrace.plan.compile import compile_program
+from headrace.plan.functions import StepFunction
+from headrace.run.exec.kernel import Runtime, StepState
+from headrace.run.scope import Scope
+
+ROWS = 6
+FLOATS = np.random.default_rng(2).normal(size=(ROWS, 3)).astype(np.float32)
+NUMBERS = np.arange(ROWS, dtype=np.int64)
+WORDS = np.array([b"1,a", b"2,b", b"3,", b"4,d", b"5,e", b"6,f"], object)
+
+CASES: list[tuple[str, list[Any], Callable[..., Any]]] = [
+    ("arithmetic", [FLOATS, NUMBERS], lambda x, n: (x * 2.0 + 1.0, tf.cast(n, tf.float32) / 3.0)),
+    ("of both", [FLOATS, FLOATS], lambda x, y: tf.exp(x) - tf.tanh(y)),
+    ("parsing", [WORDS], lambda line: tuple(tf.decode_csv(line, [[0], ["none"]]))),
+    ("what does not vary", [NUMBERS], lambda n: (n, tf.constant([1.0, 2.0]))),
+    ("a sum of each", [FLOATS], lambda x: (tf.reduce_sum(x), tf.reduce_max(x))),
+    ("of a shape of its own", [NUMBERS], lambda n: tf.range(n)),
+    ("argument as it is", [FLOATS, NUMBERS], lambda x, n: (n, x)),
+    ("an element of each", [FLOATS], lambda x: (x[1], tf.expand_dims(x, 0))),
+]  # fmt: skip
+
+
+def planned(columns: list[Any], build: Callable[..., Any]) -> StepFunction:
+    made = FuncGraph("f")
+    with made.as_default():
+        given = [
+            made.add_argument(
+                tf.as_dtype(column.dtype if column.dtype != object else tf.string),
+                tf.TensorShape(column.shape[1:]),
+            )
+            for column in columns
+        ]
+        returned = build(*given)
+        made.outputs = [
+            tf.convert_to_tensor(each)
+            for each in (returned if isinstance(returned, tuple) else (returned,))
+        ]
+    return StepFunction(made.to_function(), "/device:CPU:0", compile_program)
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Any:
+    with tf.Graph().as_default() as made:
+        yield made
+
+
+@pytest.mark.parametrize(("name", "columns", "build"), CASES, ids=[case[0] for case in CASES])
+def test_together_is_one_by_one(
+    name: str, columns: list[Any], build: Callable[..., Any], runtime: Runtime
+) -> None:
+    function = planned(columns, build)
+    together = function.by_columns(len(columns))
+    assert together is not None
+    found = together(columns, ROWS)
+    for at in range(ROWS):
+        step = StepState(runtime, Scope())
+        alone = function([np.asarray(column[at]) for column in columns], step)
+        for mine, wanted in zip([column[at] for column in found], alone, strict=True):
+            assert np.shape(mine) == np.shape(wanted)
+            assert np.array_equal(np.asarray(mine), np.asarray(wanted))
+
+
+def test_what_is_captured_does_not_vary(runtime: Runtime) -> None:
+    outside = tf.constant([10.0, 20.0, 30.0])
+    function = planned([FLOATS], lambda x: x + outside)
+    together = function.by_columns(1)
+    assert together is not None
+    (found,) = together([FLOATS, np.array([10, 20, 30], np.float32)], ROWS)
+    assert np.array_equal(found, FLOATS + np.array([10, 20, 30], np.float32))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda n: tf.random_uniform([2]),
+        lambda n: tf.cond(n > 2, lambda: n, lambda: -n),
+        lambda n: tf.py_func(lambda x: x, [n], tf.int64),
+        lambda n: OPS["MatMul"](tf.ones([2, 2]), tf.cast(tf.fill([2, 2], n), tf.float32)),
+    ],
+    ids=["random", "a branch", "the user's", "long"],
+)
+def test_what_else_goes_one_by_one(build: Callable[..., Any]) -> None:
+    assert planned([NUMBERS], build).by_columns(1) is None
+
+
+def test_an_element_that_fails_is_found_by_going_one_by_one(runtime: Runtime) -> None:
+    function = planned([WORDS], lambda word: tf.string_to_number(word))
+    together = function.by_columns(1)
+    assert together is not None
+    with pytest.raises(Exception, match="StringToNumber"):
+        together([WORDS], ROWS)
+
+
+def test_a_function_that_remembers_may_begin_anew(runtime: Runtime) -> None:
+    function = planned([NUMBERS], lambda n: tf.random_uniform([2], seed=5))
+    assert function.keeps
+    step = StepState(runtime, Scope())
+    (first,), (second,) = function([np.int64(0)], step), function([np.int64(0)], step)
+    (again,) = function.anew()([np.int64(0)], step)
+    assert not np.array_equal(first, second)
+    assert np.array_equal(first, again)
+
+
+def test_a_function_that_only_computes_has_nothing_to_forget() -> None:
+    function = planned([NUMBERS], lambda n: n + 1)
+    assert not function.keeps
+    assert function.anew() is function
