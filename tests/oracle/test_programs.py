@@ -58,6 +58,7 @@ def module(*names):
             pass
 
 TABLES = module("tensorflow.python.ops.lookup_ops")
+LISTS = module("headrace.ops.data.tensor_list_calls", "tensorflow.python.ops.list_ops")
 REGISTRY = module("tensorflow.raw_ops", "headrace.graph.registry")
 
 def raw(op, **given):
@@ -122,7 +123,7 @@ def outcome_of(source):
         "tf": tf, "np": np,
         "P": lambda shape, dtype=tf.float32: tf.placeholder(dtype, shape, name="x"),
         "A": lambda *sizes: random.randn(*sizes).astype(np.float32),
-        "tried": tried, "L": TABLES or tf.python.ops.lookup_ops, "raw": raw,
+        "tried": tried, "L": TABLES or tf.python.ops.lookup_ops, "LISTS": LISTS, "raw": raw,
     }
     try:
         exec(source, names)
