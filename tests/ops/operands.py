@@ -204,6 +204,7 @@ _INTS = {
     "range_max": 5,
     "num_partitions": 2,
     "num_sampled": 2,
+    "input_ragged_rank": 0,
 }
 _FLAGS = {"hashed_output": True}
 _TEXTS = {

@@ -20,8 +20,10 @@ from headrace.graph.graph import Operation
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
+from headrace.ops.array.constants import checked_sizes
 from headrace.ops.array.shapes import shape as shape_of
 from headrace.run.state.optionals import RaggedRow
+from headrace.run.state.tensor_lists import zeros_of
 from headrace.run.state.variants import described, each_of
 
 Array = np.ndarray[Any, Any]
@@ -239,9 +241,10 @@ def ragged_tensor_to_variant_gradient_op(
     rank = len(found[0].values) - 1 if found and isinstance(found[0], RaggedRow) else 0
     kind = found[0].kinds[0] if rank else Tvalues
     rows = _ragged(encoded_ragged_grad, rank, Tvalues, kind)
-    shape = tuple(dense_values_shape.tolist())
+    shape = checked_sizes(dense_values_shape, "dense_values_shape")
     if not rows:
-        return np.zeros(shape, Tvalues.np)
+        nothing: Array = zeros_of(Tvalues, shape)
+        return nothing
     if not rank and not row_splits.ndim and np.ndim(encoded_ragged_grad):
         values = np.stack([row.values[-1] for row in rows])
     else:
