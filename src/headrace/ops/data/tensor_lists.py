@@ -268,9 +268,8 @@ def pop_back_op(
         raise errors.invalid_argument(
             "Trying to pop from an empty list. As many elements can be popped as were pushed"
         )
-    wanted = shape_given(element_shape)
     rest, value = items.popped()
-    return rest, _unset(items, wanted) if value is None else value
+    return rest, _unset(items, shape_given(element_shape)) if value is None else value
 
 
 def _unset(items: TensorList, wanted: Shape) -> Any:
