@@ -15,6 +15,8 @@ import pytest
 import headrace as tf
 from headrace.base import errors
 from headrace.codec import protos as pb
+from headrace.library.functions.calls import If, partitioned_call
+from headrace.library.functions.defun import Defun
 from headrace.run.exec.keys import key
 from headrace.run.scope import Scope
 from headrace.serve.connect.peers import connect
@@ -104,6 +106,25 @@ def double() -> pb.RegisterGraphRequest:
         transfer("_Recv", "in", client=True), add, transfer("_Send", "out", "add", client=True),
         transfer("_Send", "edge", "add", client=False),
     )  # fmt: skip
+
+
+def calling() -> pb.RegisterGraphRequest:
+    """As `double`, by a call of a function and a branch, as TensorFlow's masters leave them to workers."""
+    with tf.Graph().as_default() as graph:
+        twice = Defun(tf.float32, func_name="twice")(lambda x: x + x)
+        same = Defun(tf.float32, func_name="same")(lambda x: x)
+        (called,) = partitioned_call([tf.constant(0.0, name="x")], twice)
+        If(tf.constant(True), [called], same, twice, name="add")
+        proto = graph.as_graph_def()
+    for node in proto.node:
+        node.device = DEVICE
+        node.input[:] = ["_Recv_in" if each == "x" else each for each in node.input]
+    request = part(
+        transfer("_Recv", "in", client=True), *[each for each in proto.node if each.name != "x"],
+        transfer("_Send", "out", "add", client=True), transfer("_Send", "edge", "add", client=False),
+    )  # fmt: skip
+    request.graph_def.library.CopyFrom(proto.library)
+    return request
 
 
 # -- master ---------------------------------------------------------------------------------------
@@ -263,9 +284,11 @@ def test_status_is_the_tasks_device(ask: Asker, cluster: Cluster) -> None:
     assert device.incarnation == cluster.servers["ps:0"].worker.incarnation
 
 
-@pytest.mark.parametrize("host", [False, True])
-def test_a_partition_takes_feeds_gives_fetches_and_sends_edges(ask: Asker, host: bool) -> None:
-    request = on_host_memory(double()) if host else double()
+@pytest.mark.parametrize("how", ["plain", "on the host", "by functions"])
+def test_a_partition_takes_feeds_gives_fetches_and_sends_edges(ask: Asker, how: str) -> None:
+    request = calling() if how == "by functions" else double()
+    if how == "on the host":
+        request = on_host_memory(request)
     handle = ask(methods.REGISTER_GRAPH, request).graph_handle
     step = 77
     sent = [(the_key("in"), np.float32(3.0))]

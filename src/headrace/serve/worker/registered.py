@@ -19,7 +19,8 @@ from headrace.graph.tensor import Tensor
 from headrace.plan.compile import Compiled, compile_program
 from headrace.plan.partial import compile_partial
 from headrace.plan.partition import shown
-from headrace.plan.prune import Pruned, needed
+from headrace.plan.prune import Pruned
+from headrace.plan.wanted import wanted
 from headrace.run.exec.keys import key, task_of, tensor_name
 from headrace.run.exec.trace import StatsCollector
 from headrace.run.state import handles, variants
@@ -97,12 +98,13 @@ class RegisteredPartition:
         )
         self._places = sorted(range(len(self._known_args)), key=self._known_args.__getitem__)
         self._in_order = self._known_args == list(range(len(self.args)))
-        pruned = needed(arg_tensors, return_tensors, [*sends, *others], exact=True)
-        devices = {op: op.device or self.session.runtime.device for op in pruned.ops}
+        # A master of TensorFlow's leaves calls of functions to the worker.
+        found = wanted(arg_tensors, return_tensors, [*sends, *others], exact=True)
+        devices = {op: op.device or self.session.runtime.device for op in found.pruned.ops}
         return compile_program(
-            pruned,
-            arg_tensors,
-            return_tensors,
+            found.pruned,
+            found.feeds,
+            found.fetches,
             devices=devices,
             memos=self.session.memos,
             dataflow=self._dataflow,
