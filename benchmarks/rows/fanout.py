@@ -1,8 +1,8 @@
 """Steps of a client on many tasks at once: N parameter servers, a process each, and the worker of the session.
 
 What such a step cannot do without is a message to each of them and one back: the floor sends all, then reads all.
-The second floor does the same with frames, which processes of Python take apart and answer with a scalar; the third goes
-by way of another process, as steps go through their master that a client does not ask its tasks for by itself.
+The second floor does the same with frames, which processes of Python take apart and answer with a scalar; the third
+goes by way of another process, as steps go through their master that a client does not ask its tasks for by itself.
 TensorFlow is left out where its servers would not fit into this machine.
 """
 
