@@ -100,6 +100,14 @@ ENQUEUES = Trait("ENQUEUES", "puts elements into a queue")
 ENQUEUES_ONE = Trait("ENQUEUES_ONE", "puts one element into a queue")
 DEQUEUES = Trait("DEQUEUES", "takes elements out of a queue")
 READS_ONE = Trait("READS_ONE", "takes one record from a reader")
+MAKES_QUEUE = Trait("MAKES_QUEUE", "makes a queue, and gives the handle of it")
+SUMS_GRADIENTS = Trait(
+    "SUMS_GRADIENTS", "makes an accumulator, where steps wait for the gradients of others"
+)
+TAKES_GRADIENTS = Trait(
+    "TAKES_GRADIENTS",
+    "waits until an accumulator, its first input, has gradients enough, and takes what they make",
+)
 
 # -- of its inputs and outputs ----------------------------------------------------------------------------------------
 

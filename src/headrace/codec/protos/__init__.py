@@ -175,8 +175,8 @@ if TYPE_CHECKING:
         AttendSessionResponse,
         AwaitedState,
         BlockedStepState,
-        CheckTaskRequest,
-        CheckTaskResponse,
+        CheckTasksRequest,
+        CheckTasksResponse,
         CleanupAllRequest,
         CleanupAllResponse,
         CleanupGraphRequest,
@@ -192,6 +192,7 @@ if TYPE_CHECKING:
         DeleteWorkerSessionResponse,
         DeregisterGraphRequest,
         DeregisterGraphResponse,
+        DirectPart,
         DirectStep,
         EndDirectRequest,
         EndDirectResponse,
@@ -333,12 +334,12 @@ else:
             """,
             "headrace.codec.protos.service_pb2": """
                 AttendSessionRequest AttendSessionResponse AwaitedState BlockedStepState
-                CheckTaskRequest CheckTaskResponse CleanupAllRequest CleanupAllResponse
+                CheckTasksRequest CheckTasksResponse CleanupAllRequest CleanupAllResponse
                 CleanupGraphRequest CleanupGraphResponse CloseSessionRequest
                 CloseSessionResponse ContributorState CreateSessionRequest CreateSessionResponse
                 CreateWorkerSessionRequest CreateWorkerSessionResponse
                 DeleteWorkerSessionRequest DeleteWorkerSessionResponse DeregisterGraphRequest
-                DeregisterGraphResponse DirectStep EndDirectRequest EndDirectResponse
+                DeregisterGraphResponse DirectPart DirectStep EndDirectRequest EndDirectResponse
                 ErrorDetail ExecutorOpts ExtendSessionRequest ExtendSessionResponse
                 GetStatusRequest GetStatusResponse GiveUpElsewhereRequest
                 GiveUpElsewhereResponse GiveUpRequest GiveUpResponse InspectRequest
@@ -391,7 +392,7 @@ __all__ = [
     "AllocationDescription", "AllocationRecord", "AllocatorMemoryUsed", "AssetFileDef",
     "AttendSessionRequest", "AttendSessionResponse", "AttrValue", "AutoParallelOptions",
     "AwaitedState", "BlockedStepState", "BundleEntryProto", "BundleHeaderProto", "BytesList",
-    "CallableOptions", "CheckTaskRequest", "CheckTaskResponse", "CheckpointState",
+    "CallableOptions", "CheckTasksRequest", "CheckTasksResponse", "CheckpointState",
     "CleanupAllRequest", "CleanupAllResponse", "CleanupGraphRequest", "CleanupGraphResponse",
     "CloseSessionRequest", "CloseSessionResponse", "ClusterDef", "ClusterDeviceFilters", "Code",
     "CollectionDef", "CondContextDef", "ConfigProto", "ContributorState", "ControlFlowContextDef",
@@ -399,12 +400,12 @@ __all__ = [
     "CreateWorkerSessionResponse", "DataClass", "DataType", "DebugOptions", "DebugTensorWatch",
     "DebuggedSourceFile", "DebuggedSourceFiles", "DeleteWorkerSessionRequest",
     "DeleteWorkerSessionResponse", "DeregisterGraphRequest", "DeregisterGraphResponse",
-    "DeviceAttributes", "DeviceLocality", "DeviceStepStats", "DirectStep", "EndDirectRequest",
-    "EndDirectResponse", "ErrorDetail", "Event", "Example", "ExecutorOpts", "ExtendSessionRequest",
-    "ExtendSessionResponse", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
-    "FunctionDef", "FunctionDefLibrary", "GPUOptions", "GetStatusRequest", "GetStatusResponse",
-    "GiveUpElsewhereRequest", "GiveUpElsewhereResponse", "GiveUpRequest", "GiveUpResponse",
-    "GradientDef", "GraphDef", "GraphOptions", "HistogramProto", "InspectRequest",
+    "DeviceAttributes", "DeviceLocality", "DeviceStepStats", "DirectPart", "DirectStep",
+    "EndDirectRequest", "EndDirectResponse", "ErrorDetail", "Event", "Example", "ExecutorOpts",
+    "ExtendSessionRequest", "ExtendSessionResponse", "Feature", "FeatureList", "FeatureLists",
+    "Features", "FloatList", "FunctionDef", "FunctionDefLibrary", "GPUOptions", "GetStatusRequest",
+    "GetStatusResponse", "GiveUpElsewhereRequest", "GiveUpElsewhereResponse", "GiveUpRequest",
+    "GiveUpResponse", "GradientDef", "GraphDef", "GraphOptions", "HistogramProto", "InspectRequest",
     "InspectResponse", "Int64List", "InterconnectLink", "JobDef", "JobDeviceFilters",
     "LabeledStepStats", "LaneAddress", "ListDevicesRequest", "ListDevicesResponse", "LocalLinks",
     "LogMessage", "LoggingRequest", "LoggingResponse", "MakeCallableRequest",

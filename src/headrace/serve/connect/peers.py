@@ -7,6 +7,7 @@ Called by: serve.master.master, serve.worker.worker, client.remote.  Threads: an
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from headrace.base import errors
@@ -143,6 +144,14 @@ class Peers:
     def addresses(self) -> Mapping[str, str]:
         """host:port by task."""
         return self._addresses
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Of the addresses: the same where they are."""
+        import hashlib  # which no client needs
+
+        text = "\n".join(f"{task}\t{address}" for task, address in sorted(self._addresses.items()))
+        return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
     @property
     def tasks(self) -> list[str]:
