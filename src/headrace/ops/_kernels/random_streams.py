@@ -29,6 +29,9 @@ _BLOCKS_PER_NUMBER: Final = 256
 _CHUNK: Final = (
     1 << 15
 )  # blocks made at once: with fewer, two threads wait for the interpreter as long as they work
+_AHEAD: Final = (
+    32  # short runs of words that are made at once; a call of NumPy takes longer than it computes
+)
 _CUTOFF: Final = 2.0  # standard deviations, of the truncated normal
 _SMALLEST: Final = 1e-7  # of the uniform number under the logarithm
 
@@ -44,6 +47,7 @@ class Stream:
         self._seeds = (seed & (2**64 - 1), seed2 & (2**64 - 1))
         self._next = 0
         self._lock = threading.Lock()
+        self._ahead: dict[tuple[int, int], Array] = {}  # words, by first block and their number
         self.numpy = np.random.Generator(np.random.SFC64([seed & (2**64 - 1), seed2 & (2**64 - 1)]))
         """For what has no fixed numbers."""
 
@@ -57,6 +61,17 @@ class Stream:
     def words(self, first: int, count: int) -> Array:
         """uint64 [count, 4] of 32-bit numbers: blocks first, first + 1, …"""
         return self.words_at(np.arange(first, first + count, dtype=np.uint64))
+
+    def words_of_steps(self, first: int, count: int, stride: int) -> Array:
+        """As `words`, of a kernel that takes `stride` blocks in each step and is likely to ask so in the next ones."""
+        found = self._ahead.pop((first, count), None)
+        if found is None:
+            steps = np.arange(first, first + _AHEAD * stride, stride, dtype=np.uint64)
+            made = self.words_at((steps[:, None] + np.arange(count, dtype=np.uint64)).reshape(-1))
+            each = made.reshape(_AHEAD, count, 4)
+            self._ahead = {(first + n * stride, count): each[n] for n in range(1, _AHEAD)}
+            found = each[0]
+        return found
 
     def words_at(self, blocks: Array) -> Array:
         """uint64 [n, 4] of 32-bit numbers: these blocks."""
