@@ -144,9 +144,9 @@ def _checked_paddings(input: Any, paddings: Any) -> list[tuple[int, int]]:
 def _padded(xp: Any, input: Any, paddings: Any, value: Any) -> Any:
     table = _checked_paddings(input, paddings)
     sizes, inside = [], []
-    for size, (before, after) in zip(np.shape(input), table, strict=True):
-        sizes.append(before + size + after)
-        inside.append(slice(before, before + size))
+    for length, (before, after) in zip(np.shape(input), table, strict=True):
+        sizes.append(before + length + after)
+        inside.append(slice(before, before + length))
     whole = xp.empty(sizes, dtype=input.dtype)
     whole[...] = value
     whole[tuple(inside)] = input
