@@ -36,9 +36,20 @@ class Lines(NamedTuple):
         lines = (self.stop - self.first) // self.pixels
         return x[self.first : self.stop].reshape(lines, self.pixels * x.shape[1])
 
-    def long(self, vector: Array) -> Array:
-        """A vector [c] as often as a line has pixels."""
-        return np.tile(vector, self.pixels)
+
+class Repeated:
+    """A vector [c] as often as a line has pixels, made once."""
+
+    def __init__(self, vector: Array) -> None:
+        self._vector = vector
+        self._made: dict[int, Array] = {}  # by pixels; two threads may make it at once, and alike
+
+    def along(self, block: Lines) -> Array:
+        """For the lines of a block: [pixels * c]."""
+        found = self._made.get(block.pixels)
+        if found is None:
+            found = self._made[block.pixels] = np.tile(self._vector, block.pixels)
+        return found
 
 
 def cuts(count: int, channels: int) -> list[Lines]:
