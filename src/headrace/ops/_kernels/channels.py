@@ -107,7 +107,7 @@ def is_over_places(x: Array, axes: tuple[int, ...]) -> bool:
     if {axis % rank for axis in axes} != set(range(first, rank - 1)):
         return False
     channels, places = x.shape[-1], math.prod(x.shape[first:-1])
-    return 0 < 4 * channels <= _LONG and places * channels >= _FEWEST
+    return bool(0 < 4 * channels <= _LONG and places * channels >= _FEWEST)
 
 
 def sums_over_places(x: Array, axes: tuple[int, ...]) -> Array:
@@ -118,7 +118,9 @@ def sums_over_places(x: Array, axes: tuple[int, ...]) -> Array:
     together = _LONG // channels
     whole = pixels.shape[1] - pixels.shape[1] % together
     lines = np.add.reduce(pixels[:, :whole].reshape(n, -1, together * channels), axis=1)
-    found = np.add.reduce(lines.reshape(n, together, channels), axis=1)
+    found: Array = np.add.reduce(lines.reshape(n, together, channels), axis=1)
     if whole < pixels.shape[1]:
         found += np.add.reduce(pixels[:, whole:], axis=1)
-    return found[0] if len(axes) == x.ndim - 1 else found
+    if len(axes) == x.ndim - 1:
+        found = found[0]
+    return found

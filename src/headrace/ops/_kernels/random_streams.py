@@ -221,7 +221,8 @@ def _fitting(stream: Stream, starts: Array, drawn: Array, most: int) -> Array:
 def _all_of_row(truths: Array) -> Array:
     """[n] of bools [n, 2 or 4]: whether all of a row hold; `all` takes several times as long."""
     rows: Array = truths.view(f"u{truths.shape[1]}")[:, 0]
-    return rows == int.from_bytes(bytes([1] * truths.shape[1]))
+    found: Array = rows == int.from_bytes(bytes([1] * truths.shape[1]))
+    return found
 
 
 def _redrawn(generator: np.random.Generator, size: int, dtype: np.dtype[Any]) -> Array:
