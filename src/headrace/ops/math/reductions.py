@@ -23,6 +23,7 @@ from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import static_axis
 from headrace.ops._kernels.blocks import LARGE, summed_in_blocks, total
+from headrace.ops._kernels.channels import is_over_places, sums_over_places
 from headrace.ops.array.constants import constant, zeros
 from headrace.ops.array.ranges import range as arange
 from headrace.ops.array.shapes import rank as rank_of
@@ -132,11 +133,22 @@ def _sum(x: Any, axes: Axes, keep: Any) -> Any:
 
     Source: TF 1.15 core/kernels/reduction_ops_sum.cc
     """
+    if axes == ():  # as gradients ask for again and again, of what was not stretched
+        return x.copy() if x.ndim else x[()]
     if x.dtype == _BFLOAT16:
         return np.add.reduce(x.astype(np.float32), axis=axes, keepdims=keep).astype(_BFLOAT16)
     if x.size >= LARGE and _in_blocks(x, axes):
         return _of_all(x, total(x), keep)
+    if type(axes) is tuple and is_over_places(x, axes):
+        return _kept(x, axes, sums_over_places(x, axes), keep)
     return np.add.reduce(x, axis=axes, dtype=x.dtype, keepdims=keep)
+
+
+def _kept(x: Any, axes: tuple[int, ...], found: Any, keep: bool) -> Any:
+    """What `sums_over_places` found, with the dimensions that were summed if they are kept."""
+    if not keep:
+        return found
+    return found.reshape(*x.shape[: x.ndim - 1 - len(axes)], *(1,) * len(axes), x.shape[-1])
 
 
 def _in_blocks(x: Any, axes: Axes) -> bool:
@@ -176,6 +188,8 @@ def _mean(x: Any, axes: Axes, keep: Any) -> Any:
         x = x.astype(np.float32)
     if x.size >= LARGE and _in_blocks(x, axes):
         summed = _of_all(x, total(x), keep)
+    elif type(axes) is tuple and is_over_places(x, axes):
+        summed = _kept(x, axes, sums_over_places(x, axes), keep)
     else:
         summed = np.add.reduce(x, axis=axes, keepdims=keep)
     mean = np.divide(summed, _count(x, axes))

@@ -36,6 +36,7 @@ _NUMBERS = (
     "qint16, quint16, uint16, complex128, half, uint32, uint64}"
 )
 _LONG = 1024  # elements of a row
+_TOGETHER = 8  # short rows, of which as many are one
 _FORMAT = "data_format: {'NHWC', 'NCHW'} = 'NHWC'"
 
 
@@ -147,7 +148,7 @@ def sum_of_rows(values: Array) -> Any:
     """[columns]: short rows are added several at a time, as NumPy adds long ones faster."""
     count, width = values.shape
     together = _LONG // max(width, 1)
-    if together < 2 or count < 4 * together:
+    if together < _TOGETHER or count < 4 * together:
         return values.sum(axis=0, dtype=values.dtype)
     whole = count // together * together
     sums = values[:whole].reshape(-1, together * width).sum(axis=0, dtype=values.dtype)
