@@ -19,6 +19,7 @@ from headrace.graph import group_lock
 from headrace.graph.group_lock import GroupLock
 from headrace.run import interrupts
 from headrace.run.scope import Scope
+from tests.support.ctrl_c import ctrl_c_when
 
 WITHIN_S = 30.0
 SOON_S = 0.05  # a deadline that a test waits for
@@ -259,19 +260,13 @@ class ServerReadiness(Scope):
 
 
 def test_ctrl_c_ends_a_wait_without_a_deadline(ctrl_c: None, lock: GroupLock) -> None:
-    main, scope = threading.main_thread().ident, ServerReadiness()
-    assert main is not None
-
-    def press() -> None:
-        assert scope.begun.wait(WITHIN_S)
-        signal.pthread_kill(main, signal.SIGINT)
-
-    presser = threading.Thread(target=press)
-    with held_elsewhere(lambda: lock.group(BUILDERS)):
-        presser.start()
-        with pytest.raises(KeyboardInterrupt), lock.group(SESSIONS, scope):
-            pytest.fail("two groups hold it")
-        presser.join()
+    scope = ServerReadiness()
+    with (
+        held_elsewhere(lambda: lock.group(BUILDERS)),
+        ctrl_c_when(scope.begun.wait),
+        lock.group(SESSIONS, scope),
+    ):
+        pytest.fail("two groups hold it")
     assert free(lock)
 
 

@@ -261,6 +261,80 @@ def test_what_was_put_off_is_heard_although_the_thread_was_about_to_wait(
     assert sent == [signal.SIGINT] * 3
 
 
+def in_a_callback_of_the_collector(press: Callable[[], object]) -> None:
+    def collects(phase: str, info: dict[str, int]) -> None:
+        gc.callbacks.remove(collects)
+        press()
+
+    gc.callbacks.append(collects)
+    gc.collect()
+
+
+def in_a_finalizer(press: Callable[[], object]) -> None:
+    class Ends:
+        def __del__(self) -> None:
+            press()
+
+    Ends()
+
+
+def in_the_callback_of_a_weak_reference(press: Callable[[], object]) -> None:
+    class Ends:
+        pass
+
+    ends = Ends()
+    seen = weakref.ref(ends, lambda _: press())
+    del ends
+    assert seen() is None
+
+
+UNHEARD = [in_a_callback_of_the_collector, in_a_finalizer, in_the_callback_of_a_weak_reference]
+"""Where Python tells nobody but `sys.unraisablehook` of what is raised."""
+
+
+@pytest.fixture
+def unraisable(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the program's own hook is told."""
+    told: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: told.append(args.exc_type))
+    interrupts.install()
+    return told
+
+
+@pytest.mark.parametrize("somewhere", UNHEARD)
+def test_what_lands_where_python_tells_nobody_is_heard_by_the_step_that_waits(
+    session: tf.Session, unraisable: list[Any], somewhere: Callable[[Callable[[], object]], None]
+) -> None:
+    take = tf.FIFOQueue(1, [tf.int32], [[]]).dequeue()
+    limited = tf.RunOptions(timeout_in_ms=int(WITHIN_S * 1000))
+
+    def wait() -> None:
+        somewhere(lambda: signal.raise_signal(signal.SIGINT))
+        session.run(take, options=limited)
+
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            wait()
+    assert not unraisable
+
+
+@pytest.mark.parametrize("somewhere", UNHEARD)
+def test_what_a_program_raises_there_goes_where_it_went(
+    unraisable: list[Any], somewhere: Callable[[Callable[[], object]], None]
+) -> None:
+    def raises(error: BaseException) -> Callable[[], object]:
+        def raise_it() -> object:
+            raise error
+
+        return raise_it
+
+    somewhere(raises(ValueError()))
+    somewhere(raises(KeyboardInterrupt()))
+    interrupts.install()  # as the next session does
+    somewhere(raises(SystemExit()))
+    assert unraisable == [ValueError, KeyboardInterrupt, SystemExit]
+
+
 def test_a_handler_of_the_programs_own_stays() -> None:
     heard = threading.Event()
     signal.signal(signal.SIGINT, lambda number, frame: heard.set())

@@ -55,7 +55,7 @@ class Call(ChannelCall):
     def __init__(
         self, peer: LanePeer, connection: Connection, method: Method, scope: Scope
     ) -> None:
-        super().__init__(WaitInfo(method.name, peer.name), Call._given_up)  # type: ignore[arg-type]
+        super().__init__(WaitInfo(method.name, peer.name))
         self._peer = peer
         self._connection = connection
         self._method = method
@@ -161,7 +161,7 @@ class Call(ChannelCall):
             connection.scope = None
         if frame is not None:
             self._take(frame)
-        return self.result()
+        return super().wait(scope)  # for who gives it up meanwhile, and has yet to say why
 
     def event(self) -> None:
         """The event loop's: there is something to read, or the other side has gone."""
@@ -201,16 +201,16 @@ class Call(ChannelCall):
         try:
             value = result_of(frame, self._method)
         except Exception as error:  # the other side's, or a reply that cannot be understood
-            self.reject(as_op_error(error, self._method.name))
+            self.failed(as_op_error(error, self._method.name))
         else:
-            self.resolve(value)
+            self.replied(value)
 
     def _broke(self, error: errors.OpError) -> None:
         self._end()
         if not self.done:
             self._peer.gave_up(self._connection, self._method)
         self._peer.drop(self._connection)
-        self.reject(error)
+        self.failed(error)
 
     def _end(self) -> None:
         with self._turn:
@@ -218,10 +218,9 @@ class Call(ChannelCall):
         if self._unregister is not None:
             self._unregister()
 
-    def _given_up(self) -> bool:
-        """The server is told; whoever reads finds out when it has ended the call."""
+    def give_up(self) -> None:
+        """See `PeerCall`.  The server is told; whoever reads finds out when it has ended the call."""
         with self._turn:  # so that a connection is not withdrawn that another call has got
             if self._reader != _OVER:
                 self._peer.gave_up(self._connection, self._method)
                 self._connection.withdraw()
-        return True
