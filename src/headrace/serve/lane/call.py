@@ -33,11 +33,14 @@ def result_of(frame: Frame, method: Method) -> Any:
     return CODECS[method].decode_reply(frame.header, frame.values)
 
 
-_NOBODY, _WATCHED, _IN_PERSON, _OVER = range(4)
+_SENDING, _HUNG_UP, _NOBODY, _WATCHED, _IN_PERSON, _OVER = range(6)
 
 
 class Call(ChannelCall):
-    """A call under way, read by the event loop, or by the thread that waits for it."""
+    """A call under way, read by the event loop, or by the thread that waits for it.
+
+    While its request is being sent nobody reads: whoever sends finds out that the other side has hung up.
+    """
 
     __slots__ = (
         "_connection",
@@ -61,7 +64,7 @@ class Call(ChannelCall):
         self._method = method
         self._scope = scope
         self._turn = threading.Lock()
-        self._reader = _NOBODY
+        self._reader = _SENDING
         self._channel: CallersChannel | None = None
         self._early: list[Frame] = []  # values that came before there was a channel
         self._unregister: Any = None
@@ -75,9 +78,14 @@ class Call(ChannelCall):
             if not passed_deadline(scope):
                 self.abandon(scope.error or errors.cancelled("the call was cancelled"))
 
+        with self._turn:
+            hung_up = self._reader == _HUNG_UP
+            self._reader = _NOBODY
         self._unregister = scope.on_cancel(ended)
         if watched:
             self.watch()
+        elif hung_up:
+            event_loop().arm(self._connection.socket, wants_input=False)
 
     def channel(self) -> CallersChannel:
         """See `ChannelCall`."""
@@ -168,6 +176,8 @@ class Call(ChannelCall):
         broken: errors.OpError | None = None
         frame: Frame | None = None
         with self._turn:
+            if self._reader == _SENDING:
+                self._reader = _HUNG_UP
             if self._reader not in (_NOBODY, _WATCHED):
                 return
             watched = self._reader == _WATCHED
