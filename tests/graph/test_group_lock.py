@@ -19,6 +19,7 @@ from headrace.graph import group_lock
 from headrace.graph.group_lock import GroupLock
 from headrace.run import interrupts
 from headrace.run.scope import Scope
+from headrace.run.uninterrupted import takes
 from tests.support.ctrl_c import ctrl_c_when
 
 WITHIN_S = 30.0
@@ -191,6 +192,7 @@ def interrupted_at(count: int, call: Callable[[], object]) -> bool:
     """Call it with a Ctrl-C at that instruction of group_lock.py that it comes to; whether it came to as many."""
     left = [count]
 
+    @takes  # what is put off and comes at once is not to land in that frame, by way of this
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         if frame.f_code.co_filename != group_lock.__file__:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import gc
 import os
@@ -30,7 +31,7 @@ from headrace.run.readers.reader import Reader
 from headrace.run.readers.record_yielder import RecordYielder
 from headrace.run.scope import Scope
 from headrace.run.state.resources import Resource
-from headrace.run.uninterrupted import CHANGING, TAKING, changes
+from headrace.run.uninterrupted import CHANGING, TAKING, changes, takes
 from headrace.serve.grpc.client import GrpcPeer
 from headrace.serve.grpc.grpcio import grpc
 from headrace.serve.rpc.methods import GET_STATUS
@@ -81,6 +82,7 @@ class AtLine:
         self._where = where
         self.came, self.where = False, ""
 
+    @takes  # what is put off and comes at once is not to land in that frame, by way of this
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
         if not self._where(frame) or finalizes(frame):
             return None
@@ -333,6 +335,30 @@ def test_what_a_program_raises_there_goes_where_it_went(
     interrupts.install()  # as the next session does
     somewhere(raises(SystemExit()))
     assert unraisable == [ValueError, KeyboardInterrupt, SystemExit]
+
+
+def test_what_comes_while_another_is_being_put_off_is_put_off_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start, noted = _thread.start_new_thread, []
+
+    def at_once(function: Callable[..., object], args: tuple[Any, ...]) -> int:
+        signal.raise_signal(signal.SIGINT)
+        return start(function, args)
+
+    @takes
+    def take_note() -> None:
+        signal.raise_signal(signal.SIGINT)
+        noted.append(True)
+
+    def use() -> None:
+        take_note()
+        threading.Event().wait(WITHIN_S)
+
+    monkeypatch.setattr(_thread, "start_new_thread", at_once)
+    with pytest.raises(KeyboardInterrupt):
+        use()
+    assert noted
 
 
 def test_a_handler_of_the_programs_own_stays() -> None:

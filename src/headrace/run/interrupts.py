@@ -85,6 +85,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
         _send_again(number)
 
 
+@changes  # what is sent by then is not to land in who is interrupted, by way of this
 def _send_again(number: int) -> None:
     global _put_off
     if _put_off is None:
