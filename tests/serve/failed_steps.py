@@ -1,6 +1,6 @@
 """What steps that fail leave behind in the processes that live through it: nothing, however many and in whichever way.
 
-A tenth of what `make soak` does, which sets HEADRACE_TEST_FAILURES=10.  The tests are a file a transport
+Less than a tenth of what `make soak` does, which sets HEADRACE_TEST_FAILURES=10.  The tests are a file a transport
 (`test_failed_steps_*.py`), so that files take turns.
 """
 
@@ -22,13 +22,13 @@ from tests.serve.clusters import ProcessCluster, processes
 from tests.serve.failing_client import KINDS, TENTHS, tenth_of
 
 TIMES = int(os.environ.get("HEADRACE_TEST_FAILURES", "1"))
-STEPS, DEATHS = 200 * TIMES, 6 * TIMES
+STEPS, DEATHS = 200 * TIMES if TIMES > 1 else 120, 6 * TIMES
 KILL_NOBODY = [kind for kind in KINDS if kind not in ("blocked", "peers_gone")]
 MOST_KB = 2048
 AT_ONCE = (
     2  # threads or connections more that happen to be in use at the same time, however many steps
 )
-SMALL, LARGE = 8, 60_000  # floats that each step is fed: ten of 200 that are kept are seen
+SMALL, LARGE = 8, 100_000  # floats that each step is fed: six of 120 that are kept are seen
 HUGE = 500_000  # the same of few steps
 SIZES = [SMALL, LARGE] if TIMES > 1 else [LARGE]  # both over one transport, in a soak over each
 BREATH_S, AT_REST_AFTER = 0.1, 10
