@@ -260,7 +260,7 @@ def test_what_was_put_off_is_heard_although_the_thread_was_about_to_wait(
 
     monkeypatch.setattr(signal, "pthread_kill", send)
     assert interrupted(lambda: session.run(add), 1)
-    assert sent == [signal.SIGINT] * 3
+    assert sent[:3] == [signal.SIGINT] * 3  # or more, if this thread was slow to hear
 
 
 def in_a_callback_of_the_collector(press: Callable[[], object]) -> None:
@@ -411,6 +411,10 @@ def test_a_step_that_is_interrupted_as_it_begins_to_wait_takes_nothing(
             fed = tf.placeholder_with_default(True, [])
             take = tf.cond(fed, lambda: queue.dequeue(), lambda: 0)
         limited = tf.RunOptions(timeout_in_ms=20)  # a line of those after the wait costs as much
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.run(
+                take, options=limited
+            )  # what that needs is imported, which Ctrl-C would cut off
         heard = 0
         for line in range(1, MOST_LINES):
             at = AtLine(line, of(executor, worker_pool, polling))

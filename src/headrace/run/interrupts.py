@@ -17,6 +17,7 @@ Called by: client.session.  Threads: the main one; others are not interrupted.
 from __future__ import annotations
 
 import _thread
+import os
 import signal
 import sys
 import threading
@@ -35,6 +36,16 @@ PYTHONS_OWN = signal.default_int_handler
 
 _put_off: object | None = None  # what stands for the one that is put off
 _ignores = False  # what is left of one that has been heard
+_sending = _thread.RLock()  # the main thread may hear another one while it has it
+
+
+def _begin_anew() -> None:
+    """In a fork's child nobody sends anything again."""
+    global _put_off, _sending
+    _put_off, _sending = None, _thread.RLock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def install() -> None:
@@ -78,7 +89,8 @@ def _handle(number: int, frame: FrameType | None) -> None:
         return
     if not is_changing(frame):
         if _put_off is not None:
-            _put_off = None
+            with _sending:  # from now on nothing is
+                _put_off = None
             _let_the_last_one_come()
         PYTHONS_OWN(number, frame)
     else:
@@ -126,8 +138,9 @@ def _again(number: int, put_off: object) -> None:
     pause = _SOON_S
     while _put_off is put_off:
         time.sleep(pause)
-        if _put_off is put_off:
-            signal.pthread_kill(main, number)
+        with _sending:
+            if _put_off is put_off:
+                signal.pthread_kill(main, number)
         if signal.getsignal(number) is not _handle:  # it is somebody else's from now on
             _put_off = None
         pause = min(2 * pause, _SELDOM_S)
