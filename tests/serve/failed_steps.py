@@ -22,14 +22,14 @@ from tests.serve.clusters import ProcessCluster, processes
 from tests.serve.failing_client import KINDS, TENTHS, tenth_of
 
 TIMES = int(os.environ.get("HEADRACE_TEST_FAILURES", "1"))
-STEPS, DEATHS = 200 * TIMES if TIMES > 1 else 120, 6 * TIMES
+STEPS, DEATHS = 200 * TIMES if TIMES > 1 else 120, 7 * TIMES
 KILL_NOBODY = [kind for kind in KINDS if kind not in ("blocked", "peers_gone")]
 MOST_KB = 2048
 AT_ONCE = (
     2  # threads or connections more that happen to be in use at the same time, however many steps
 )
 SMALL, LARGE = 8, 100_000  # floats that each step is fed: a dozen of 120 that are kept are seen
-HUGE = 500_000  # the same of few steps
+HUGE = 250_000  # the same of few steps
 SIZES = [SMALL, LARGE] if TIMES > 1 else [LARGE]  # both over one transport, in a soak over each
 BREATH_S, AT_REST_AFTER = 0.1, 10
 
@@ -159,7 +159,7 @@ def keeps_nothing_of_killed(lane: str) -> None:
                 samples[name].append(found)
             go_on(failing)
     for name, found_each in samples.items():
-        check(name, found_each, 2 * MOST_KB)
+        check(name, found_each, MOST_KB * 3 // 2)  # one of each death is more
 
 
 @contextlib.contextmanager
