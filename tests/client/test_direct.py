@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -32,6 +31,7 @@ from tests.serve.clusters import Cluster, in_process
 from tests.serve.conftest import TRANSPORTS, Background, Blocked
 from tests.serve.raw_lane import shell_of
 from tests.serve.ways import WITHIN_S, Ways
+from tests.support.ctrl_c import ctrl_c_when
 from tests.waiting_steps import WaitingSteps
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -506,13 +506,7 @@ def test_ctrl_c_ends_a_step_and_the_session_goes_on(
     cluster: Cluster, ways: Ways, program: Program, blocked: Blocked
 ) -> None:
     with program.open(cluster, ways) as session:
-
-        def interrupt() -> None:
-            blocked.wait()
-            os.kill(os.getpid(), signal.SIGINT)
-
-        threading.Thread(target=interrupt, daemon=True).start()
-        with pytest.raises(KeyboardInterrupt):
+        with ctrl_c_when(blocked.wait):
             ways.of(session, program.take)
         blocked.wait_until_all_ended()
         session.run(program.put)

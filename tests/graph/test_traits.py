@@ -7,6 +7,7 @@ written (`headrace.base.traits`).
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +101,11 @@ def files() -> list[str]:
     ]
 
 
+@functools.cache
+def words_of_files() -> dict[str, set[str]]:
+    return {file: set(re.findall(r"\w+", (SOURCE / file).read_text())) for file in files()}
+
+
 def test_ops_are_known_by_their_traits_and_not_by_tables_of_their_names() -> None:
     found = {file: list(names_in(ast.parse((SOURCE / file).read_text()))) for file in files()}
     tables = {file: lines for file, lines in found.items() if lines}
@@ -147,9 +153,8 @@ def test_every_trait_is_named_as_it_is_written_and_says_what_it_promises() -> No
 @pytest.mark.parametrize("trait", all_traits(), ids=repr)
 def test_every_trait_is_some_ops_and_somebody_asks_for_it(trait: Trait) -> None:
     assert any(trait in spec.traits for spec in specs())
-    asks = re.compile(rf"\b{trait.name}\b")
-    asking = [file for file in files() if asks.search((SOURCE / file).read_text())]
-    assert set(asking) > {"base/traits.py"}
+    asking = {file for file, words in words_of_files().items() if trait.name in words}
+    assert asking > {"base/traits.py"}
 
 
 def test_what_is_not_known_has_no_traits() -> None:
