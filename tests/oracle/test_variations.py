@@ -236,12 +236,19 @@ def relation(ours: Any, theirs: Any) -> str:
     """How two answers differ: a word of OTHER_SHAPES; none if they are the same."""
     if isinstance(ours, tuple) or isinstance(theirs, tuple):
         if isinstance(ours, tuple) and isinstance(theirs, tuple):
-            return "" if ours[0] == theirs[0] else "other error"
+            if ours[0] != theirs[0]:
+                return "other error"
+            return "" if phrase(theirs[1]) in ours[1] else "other phrase"
         return "refused here" if isinstance(ours, tuple) else "refused there"
     if ours == theirs:
         return ""
     found = {_known(a, b) for a, b in zip(ours, theirs, strict=True)} - {""}
     return "other shape" if len(found) > 1 else found.pop()
+
+
+def phrase(message: str) -> str:
+    """The words that people match on: up to the first number, shape or name."""
+    return re.split(r" for '{{node|,? but |\d|\[|\n", message)[0].strip().rstrip(".")
 
 
 def _known(ours: list[int | None] | None, theirs: list[int | None] | None) -> str:

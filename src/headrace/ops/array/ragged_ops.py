@@ -14,7 +14,7 @@ import numpy as np
 from headrace.base import errors
 from headrace.base.dtypes import DType
 from headrace.base.limits import Growth
-from headrace.base.shapes import Shape, text
+from headrace.base.shapes import Shape, merge_sizes, text
 from headrace.graph.registry import op
 from headrace.graph.shape_fns import ShapeContext
 
@@ -105,6 +105,11 @@ def ragged_range_op(
 
 
 def _range_rows(c: ShapeContext) -> Shape:
+    rows: int | None = None
+    for arg in ("starts", "limits", "deltas"):
+        found = c.with_rank_at_most(arg, 1)
+        if found:
+            rows = merge_sizes(rows, found[0], "starts, limits and deltas")
     for shape in c.shapes:
         if shape is not None and len(shape) == 1 and shape[0] is not None:
             return (shape[0] + 1,)
@@ -118,6 +123,10 @@ def _gathered_shapes(c: ShapeContext) -> list[Shape]:
     for at in range(c.attr("PARAMS_RAGGED_RANK")):
         c.with_rank(at, 1)
     values = c.with_rank_at_least(c.attr("PARAMS_RAGGED_RANK"), 1)
+    c.with_rank(
+        c.attr("PARAMS_RAGGED_RANK") + 1,
+        c.attr("OUTPUT_RAGGED_RANK") - c.attr("PARAMS_RAGGED_RANK") + 1,
+    )
     rest = None if values is None else (None, *values[1:])
     return [*[(None,)] * c.attr("OUTPUT_RAGGED_RANK"), rest]
 
@@ -170,7 +179,9 @@ def ragged_gather_op(
 
 
 def _sparse_shapes(c: ShapeContext) -> list[Shape]:
-    values = c.shape(c.attr("RAGGED_RANK"))
+    for at in range(c.attr("RAGGED_RANK")):
+        c.with_rank(at, 1)
+    values = c.with_rank_at_least(c.attr("RAGGED_RANK"), 1)
     rank = None if values is None else len(values) + c.attr("RAGGED_RANK")
     return [(None, rank), (None,), (rank,)]
 

@@ -49,8 +49,9 @@ def _check_inputs(inputs: Array, lengths: Array) -> None:
 
 def _loss_shapes(c: ShapeContext) -> list[Shape]:
     inputs = c.with_rank("inputs", 3)
-    c.with_rank("labels_indices", 2)
-    c.with_rank("labels_values", 1)
+    where, labels = c.with_rank("labels_indices", 2), c.with_rank("labels_values", 1)
+    if where is not None and labels is not None:
+        shape_rules.merge_sizes(where[0], labels[0], "labels_indices and labels_values")
     lengths = c.with_rank("sequence_length", 1)
     assert inputs is not None
     batch = shape_rules.merge((inputs[1],), lengths)

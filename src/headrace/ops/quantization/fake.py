@@ -386,6 +386,11 @@ _V2 = (
 def _with_axis(c: ShapeContext) -> Shape:
     if c.attr("axis") < -1:
         raise ValueError(f"axis should be at least -1, got {c.attr('axis')}: -1 is for all of it")
+    if len(c.op.inputs) > 1:
+        rank = 0 if c.attr("axis") == -1 else 1
+        shape_rules.merge(c.with_rank("input_min", rank), c.shape("input_max"))
+    if len(c.op.inputs) > 3:
+        c.with_rank("num_bits", 0)
     return c.shape("input")
 
 

@@ -218,6 +218,8 @@ def sparse_tensor_to_dense(
 
 
 def _product_shape(c: ShapeContext) -> Shape:
+    c.with_rank("a_indices", 2)
+    c.with_rank("a_values", 1)
     sizes = c.shape_value("a_shape")
     if sizes is not None and len(sizes) != 2:
         raise ValueError(f"a must be a matrix, and has the shape {shape_rules.text(sizes)}")

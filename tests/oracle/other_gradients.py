@@ -1,0 +1,2 @@
+OTHER_NODES: dict[str, str] = {}
+OTHER_REGISTRATIONS: dict[str, str] = {}

@@ -1,0 +1,2 @@
+OTHER_NODES: dict[str, str] = {}
+NO_NODES: list[str] = []
