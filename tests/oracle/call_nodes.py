@@ -170,8 +170,11 @@ def _nodes(tf, graph, first):
 
 
 def _attr(tf, value):
-    if value.WhichOneof("value") != "tensor":
-        return CHANCE.sub(b"<chance>", value.SerializeToString(deterministic=True))
+    kind = value.WhichOneof("value")
+    if kind == "s":
+        return CHANCE.sub(b"<chance>", value.s)
+    if kind != "tensor":
+        return value.SerializeToString(deterministic=True)
     array = tf.make_ndarray(value.tensor)
     return int(value.tensor.dtype), array.shape, str(array.tolist())
 

@@ -48,11 +48,12 @@ OTHER_SHAPES: dict[str, tuple[str, str]] = {
         """,
     ),
     "refused there": (
-        "TensorFlow counts a rank, a size or a diagonal that it does not know as another one, or has removed the op",
+        "TensorFlow counts a rank, a size or a diagonal that it does not know as another one, wants to know what the "
+        "step can find, or has removed the op",
         """
-        AdjustContrast BatchNormWithGlobalNormalization Dequantize EnsureShape GatherTree MatrixDiagV2
-        MatrixDiagV3 MatrixSetDiagV2 MatrixSetDiagV3 MirrorPadGrad ParseExample RaggedTensorToTensor
-        RandomPoisson ScatterNd TopK
+        AdjustContrast BatchNormWithGlobalNormalization BatchToSpaceND Dequantize EnsureShape GatherTree
+        MatrixDiagV2 MatrixDiagV3 MatrixSetDiagV2 MatrixSetDiagV3 MirrorPadGrad ParallelConcat ParseExample
+        RaggedTensorToTensor RandomPoisson ScatterNd SpaceToBatchND TopK
         """,
     ),
     "other phrase": (

@@ -27,9 +27,21 @@ HERE = Path(__file__).parent
 PLACEHOLDERS = re.compile(r"\b(SP|[PHIJUBSZQR])\(")
 FAMILIES = (
     "tf tf.audio tf.bitwise tf.debugging tf.dtypes tf.image tf.initializers tf.io tf.layers tf.linalg tf.lookup "
-    "tf.losses tf.manip tf.math tf.metrics tf.nn tf.nn.rnn_cell tf.quantization tf.queue tf.ragged tf.random tf.sets tf.signal "
-    "tf.sparse tf.spectral tf.strings tf.summary tf.train tf.distributions"
+    "tf.losses tf.manip tf.math tf.metrics tf.nn tf.nn.rnn_cell tf.quantization tf.queue tf.ragged tf.random tf.sets "
+    "tf.signal tf.sparse tf.spectral tf.strings tf.summary tf.train tf.distributions"
 ).split()
+
+
+MADE = (
+    "TensorArray",
+    "Variable",
+    "SparseTensor",
+    "RaggedTensor",
+    "IndexedSlices",
+    "FIFOQueue",
+    "TFRecordReader",
+)
+"""Classes that add nodes when they are made; the others are values, messages and what goes around sessions."""
 
 
 @cache
@@ -121,6 +133,11 @@ def test_calls_add_the_nodes_that_they_add_in_tensorflow(
 
 
 def test_every_public_function_that_adds_nodes_has_a_row() -> None:
+    assert sorted(without_rows()) == sorted(NO_NODES), {*without_rows()} ^ {*NO_NODES}
+
+
+def without_rows() -> list[str]:
+    """Public functions and classes that stand in no row."""
     text = "\n".join(rows())
     lacking = []
     seen: dict[int, list[str]] = {}
@@ -130,13 +147,11 @@ def test_every_public_function_that_adds_nodes_has_a_row() -> None:
                 found = hr
                 for part in [*namespace.split(".")[1:], name]:
                     found = getattr(found, part)
-                if callable(found) and not (
-                    inspect.isclass(found) and issubclass(found, Exception)
-                ):
+                if callable(found) and (not inspect.isclass(found) or found.__name__ in MADE):
                     seen.setdefault(id(found), []).append(
                         f"{namespace.replace('headrace', 'tf', 1)}.{name}"
                     )
     for spellings in seen.values():
         if not any(re.search(rf"{re.escape(each)}\b", text) for each in spellings):
             lacking.append(min(spellings, key=len))
-    assert sorted(lacking) == sorted(NO_NODES), set(lacking) ^ set(NO_NODES)
+    return lacking

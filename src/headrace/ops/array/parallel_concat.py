@@ -23,12 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _declared(c: ShapeContext) -> Any:
-    found = shape_rules.as_raw(c.attr("shape"))
-    if found is None or None in found:
-        raise ValueError(
-            "shape attr must be fully defined.: set_shape says what is known of the parts"
-        )
-    return found
+    return shape_rules.as_raw(c.attr("shape"))
 
 
 @op(

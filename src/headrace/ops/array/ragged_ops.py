@@ -175,6 +175,20 @@ def ragged_gather_op(
     return (*[each.astype(kind) for each in out], values[chosen])
 
 
+@ragged_gather_op.gradient
+def _(op: Any, *douts: Any) -> Any:
+    from headrace.ops.array.ranges import range as range_of
+    from headrace.ops.array.shapes import shape as shape_of
+    from headrace.ops.math.segments import unsorted_segment_sum
+
+    *nested, values, indices = op.inputs
+    count = shape_of(values)[0]
+    chosen = ragged_gather_op(
+        nested, range_of(count), indices, OUTPUT_RAGGED_RANK=op["OUTPUT_RAGGED_RANK"]
+    )
+    return [*[None] * len(nested), unsorted_segment_sum(douts[-1], chosen[-1], count), None]
+
+
 # -- RaggedTensorToSparse ---------------------------------------------------------------------
 
 
@@ -306,6 +320,29 @@ def ragged_tensor_to_tensor_op(
         kept &= column < size
     out[tuple(column[kept] for column in columns)] = values[kept]
     return out
+
+
+@ragged_tensor_to_tensor_op.gradient
+def _(op: Any, dout: Any) -> Any:
+    from headrace.ops.array.ranges import range as range_of
+    from headrace.ops.array.shapes import shape as shape_of
+    from headrace.ops.math.reductions import reduce_sum
+    from headrace.ops.math.segments import unsorted_segment_sum
+
+    shape, values, default, *partitions = op.inputs
+    kinds = op["row_partition_types"]
+    count = shape_of(values)[0]
+    ragged = len(kinds) + (0 if kinds[0] == b"FIRST_DIM_SIZE" else 1)
+    wanted = shape if shape.raw_shape == () else shape[:ragged]
+    places = ragged_tensor_to_tensor_op(
+        wanted, range_of(1, count + 1), 0, partitions, row_partition_types=kinds
+    )
+    by_value = unsorted_segment_sum(dout, places, count + 1)  # where no value is, the default's
+    of_default = by_value[0]
+    surplus = (of_default.shape.ndims or 0) - (default.shape.ndims or 0)
+    if surplus > 0:
+        of_default = reduce_sum(of_default, list(range(surplus)))
+    return [None, by_value[1:], of_default, *[None] * len(partitions)]
 
 
 def _as_splits(partitions: list[Array], kinds: list[bytes], count: int) -> list[Array]:

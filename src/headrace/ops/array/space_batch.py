@@ -54,20 +54,18 @@ def _known_pairs(c: ShapeContext, name: str, count: int) -> Sequence[Any]:
 
 def _check_ranks(c: ShapeContext, pairs: str) -> None:
     block = c.shape("block_shape")
-    if block is None or len(block) != 1:
+    if block is not None and len(block) != 1:
         raise ValueError(f"block_shape must have rank 1.: its shape is {text(block)}")
-    (count,) = block
-    if count is None:
-        raise ValueError("block_shape must have known size.: set_shape says what it is")
-    c.with_rank_at_least("input", 1 + count)
-    merge(c.shape(pairs), (count, 2))  # raises
+    if block is not None and block[0] is not None:
+        c.with_rank_at_least("input", 1 + block[0])
+        merge(c.shape(pairs), (block[0], 2))  # raises
 
 
 def _of_unknown_blocks(c: ShapeContext, x: tuple[int | None, ...]) -> Shape:
     """The dimensions that no block cuts are as they are."""
     (count,) = c.shape("block_shape") or (None,)
-    assert count is not None
-    return (*(None,) * (count + 1), *x[count + 1 :])
+    kept = len(x) if count is None else count + 1
+    return (*(None,) * kept, *x[kept:])
 
 
 def _space_to_batch_shape(c: ShapeContext) -> Shape:

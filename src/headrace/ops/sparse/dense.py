@@ -434,6 +434,7 @@ def _same_rows(c: ShapeContext) -> list[Shape]:
     outputs="a_val_grad: T; b_val_grad: T",
     attrs=f"T: {{{ALL_NUMBERS}}}",
     shape=_same_rows,
+    differentiable=False,
 )
 def sparse_add_grad_op(
     xp: Any, backprop_val_grad: Any, a_indices: Array, b_indices: Array, sum_indices: Array
