@@ -58,6 +58,7 @@ OTHER_NODES: dict[str, str] = {
         "gradients of fewer nodes; ranks must be known, as in 1.15"
     ),
     r"V\(2\)\.initialized_value\(\)": "gradients of a variable that is read in a branch",
+    r"tf\.manip\.space_to_batch_nd.*": "blocks of unknown rank are left to the step",
     r"tf\.tensor_scatter_nd_(max|min).*": "no gradients, as in 1.15",
     r"tf\.sparse_to_dense.*|tf\.sparse(\.|_)(maximum|minimum).*": (
         "they have gradients; TensorFlow's cannot be built, or not for all"

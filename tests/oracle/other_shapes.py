@@ -10,7 +10,7 @@ OTHER_SHAPES: dict[str, tuple[str, str]] = {
         "TensorFlow concludes more, from inputs of which less than the value is known",
         """
         FakeQuantWithMinMaxVarsPerChannelGradient
-        MatrixDiagV2 MatrixDiagV3 MatrixSolve MatrixSolveLs MirrorPadGrad NotEqual RaggedTensorToSparse
+        MatrixDiagV2 MatrixDiagV3 MatrixSolve MatrixSolveLs MirrorPadGrad NotEqual
         SparseApplyProximalGradientDescent Tile
         """,
     ),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -107,12 +106,9 @@ def test_calls_add_the_nodes_that_they_add_in_tensorflow(
     every = asked()
     given = [each for _, _, each in every]
     source = (HERE / "call_nodes.py").read_text()
-    with ThreadPoolExecutor(1) as beside:
-        running = beside.submit(
-            oracle.run, f"{source}\nresult = nodes_of_calls(tf, np, rows)", rows=given
-        )
-        ours = nodes_of_calls(hr, np, given)
-        theirs = running.result()
+    begun = oracle.begin(f"{source}\nresult = nodes_of_calls(tf, np, rows)", rows=given)
+    ours = nodes_of_calls(hr, np, given)
+    theirs = begun.result()
     found, needed, differing = [], Counter[str](), set()
     for (row, how, _), mine, other in zip(every, ours, theirs, strict=True):
         if how == "named" and "unexpected keyword argument 'name'" in str(other.get("said")):

@@ -47,7 +47,10 @@ OTHER: dict[str, str] = {
     "(AdjustContrast|BatchMatrixBandPart|BatchNormWithGlobalNormalization|GatherTree|RandomPoisson|TopK) .*": (
         "TensorFlow 2.21 has removed them"
     ),
-    "ParseSequenceExample .*": "lists that do not belong together: another pair is compared first, or by the step",
+    "Parse(Single|Sequence)?Example(V2)? .*": (
+        "lists that do not belong together: another pair is compared first, or by the step"
+    ),
+    "(SpaceToBatch|BatchToSpace)ND .*": "TensorFlow refuses blocks of unknown rank when the graph is built",
 }
 """Patterns of "OP ATTR=VALUE" that are refused otherwise, and why.  What is not needed fails."""
 

@@ -197,7 +197,12 @@ def _sparse_shapes(c: ShapeContext) -> list[Shape]:
         c.with_rank(at, 1)
     values = c.with_rank_at_least(c.attr("RAGGED_RANK"), 1)
     rank = None if values is None else len(values) + c.attr("RAGGED_RANK")
-    return [(None, rank), (None,), (rank,)]
+    count = (
+        None
+        if values is None or None in values
+        else prod(size for size in values if size is not None)
+    )
+    return [(count, rank), (count,), (rank,)]
 
 
 @op(
@@ -326,22 +331,20 @@ def ragged_tensor_to_tensor_op(
 def _(op: Any, dout: Any) -> Any:
     from headrace.ops.array.ranges import range as range_of
     from headrace.ops.array.shapes import shape as shape_of
-    from headrace.ops.math.reductions import reduce_sum
     from headrace.ops.math.segments import unsorted_segment_sum
+    from headrace.ops.tables import make
 
-    shape, values, default, *partitions = op.inputs
+    _, values, default, *partitions = op.inputs
     kinds = op["row_partition_types"]
     count = shape_of(values)[0]
     ragged = len(kinds) + (0 if kinds[0] == b"FIRST_DIM_SIZE" else 1)
-    wanted = shape if shape.raw_shape == () else shape[:ragged]
     places = ragged_tensor_to_tensor_op(
-        wanted, range_of(1, count + 1), 0, partitions, row_partition_types=kinds
+        shape_of(dout)[:ragged], range_of(1, count + 1), 0, partitions, row_partition_types=kinds
     )
     by_value = unsorted_segment_sum(dout, places, count + 1)  # where no value is, the default's
-    of_default = by_value[0]
-    surplus = (of_default.shape.ndims or 0) - (default.shape.ndims or 0)
-    if surplus > 0:
-        of_default = reduce_sum(of_default, list(range(surplus)))
+    own = shape_of(default)
+    _, spread = make.BroadcastGradientArgs(shape_of(by_value[0]), own)
+    of_default = make.Reshape(make.Sum(by_value[0], spread), own)
     return [None, by_value[1:], of_default, *[None] * len(partitions)]
 
 
