@@ -484,7 +484,7 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
             reshape(stack(arg) if isinstance(arg, (list, tuple)) else arg, _along(index, count))
             for index, arg in enumerate(args)
         ]
-        sizes: list[Any] = [size_of(convert(arg)) for arg in args]
+        sizes: list[Any] = [size_of(arg) for arg in args]
         kind = convert(args[0]).dtype.base_dtype if args else dtypes.float32
         if indexing == "xy" and count > 1:
             parts[0] = reshape(parts[0], _along(1, count))

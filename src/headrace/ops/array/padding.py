@@ -251,6 +251,7 @@ def _(op: Operation, dout: Tensor) -> tuple[Tensor, None]:
 
 
 def _mirror_pad_grad_shape(c: ShapeContext) -> Shape:
+    c.with_rank("paddings", 2)
     whole, paddings = c.shape("input"), c.value("paddings")
     if whole is None or paddings is None:
         return None if whole is None else (None,) * len(whole)

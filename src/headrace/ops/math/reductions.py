@@ -18,7 +18,7 @@ from headrace.base.shapes import Shape, TensorShape, text
 from headrace.base.traits import NEVER_FAILS, NONE, PER_RECORD, SHARES, Traits
 from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
-from headrace.graph.registry import OpSpec, op
+from headrace.graph.registry import OpSpec, get, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.graph.tensor import Tensor
 from headrace.ops._kernels.axes import static_axis
@@ -436,15 +436,17 @@ def norm(
 ) -> Tensor:
     """A vector norm (`axis` None, one axis) or matrix norm (two axes).
 
-    ord: euclidean, 1, inf or a positive number; of matrices euclidean, fro, 1 or inf.
-    Raises ValueError for another ord, Unimplemented for the 2-norm of matrices.
+    ord: euclidean, 1, inf or a positive number; of matrices euclidean, fro, 1, 2 (their largest singular value) or inf.
+    Raises ValueError for another ord, and for the 2-norm of matrices of unknown rank.
     """
     keep = bool(either("keepdims", keepdims, "keep_dims", keep_dims))
     axes, is_matrix = _norm_axes(axis)
     _check_order(ord, is_matrix)
     with name_scope(name, "norm", [tensor]):
         tensor = convert(tensor)
-        if ord in _EUCLIDEAN:
+        if is_matrix and ord == 2:
+            result = _largest_singular_value(tensor, axes or [])
+        elif ord in _EUCLIDEAN:
             squares = mul(tensor, conj(tensor), name="mul")
             result = sqrt(reduce_sum(squares, axes, True))
         else:
@@ -470,19 +472,29 @@ def _norm_axes(axis: Any) -> tuple[list[int] | None, bool]:
 
 def _check_order(ord: Any, is_matrix: bool) -> None:
     if is_matrix:
-        if ord in (2, 2.0) and not isinstance(ord, str):
-            raise errors.unimplemented(
-                "the 2-norm of matrices needs singular values, which headrace does not compute; "
-                "use ord='fro', 1 or inf"
-            )
-        if ord not in ("euclidean", "fro", 1, np.inf):
+        if ord not in ("euclidean", "fro", 1, 2, np.inf):
             raise ValueError(
-                f"'ord' must be a supported matrix norm in 'euclidean', 'fro', 1 and inf, got {ord}"
+                f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord}"
             )
     elif not (ord == "euclidean" or (not isinstance(ord, str) and ord > 0)):
         raise ValueError(
             f"'ord' must be a supported vector norm, got {ord}: it is 'euclidean' or a positive number"
         )
+
+
+def _largest_singular_value(tensor: Tensor, axes: list[int]) -> Any:
+    """That of each matrix in two axes, which are kept."""
+    count = tensor.shape.ndims
+    if count is None:
+        raise ValueError(
+            "the 2-norm of matrices needs a tensor whose rank is known: set_shape says what is known of it"
+        )
+    both = [axis % count for axis in axes]
+    order = [axis for axis in range(count) if axis not in both] + both
+    moved = make.Transpose(tensor, order)
+    values = get("Svd")(moved, compute_uv=False, full_matrices=False)[0]
+    largest = make.ExpandDims(reduce_max(absolute(values), -1, True), -1)
+    return make.Transpose(largest, [order.index(axis) for axis in range(count)])
 
 
 def _norm_of_sizes(sizes: Any, ord: Any, axes: list[int] | None, is_matrix: bool) -> Any:

@@ -45,7 +45,8 @@ def _channel_axis(data_format: bytes, rank: int) -> int:
 
 
 def _bias_add_shape(c: ShapeContext) -> Shape:
-    value, bias = c.with_rank_at_least("value", 2), c.with_rank("bias", 1)
+    value = c.with_rank_at_least("value", 3 if c.op.attrs.get("data_format") == b"NCHW" else 2)
+    bias = c.with_rank("bias", 1)
     if value is None or bias is None:
         return value
     format_ = c.attr("data_format") if "data_format" in c.op.attrs else b"NHWC"
@@ -114,7 +115,7 @@ def bias_add_v1_op(xp: Any, value: Array, bias: Array) -> Any:
 
 
 def _bias_add_grad_shape(c: ShapeContext) -> Shape:
-    value = c.with_rank_at_least("out_backprop", 2)
+    value = c.with_rank_at_least("out_backprop", 3 if c.attr("data_format") == b"NCHW" else 2)
     if value is None:
         return (None,)
     return (value[_channel_axis(c.attr("data_format"), len(value))],)
