@@ -108,16 +108,6 @@ _STRATEGIES = (
     "one_device_strategy parameter_server_strategy reduce_util shared_variable_creator summary_op_util tpu_strategy "
     "tpu_values values"
 ).split()
-_MATRICES = (
-    "use matrices: tf.matmul, tf.matrix_solve, tf.cholesky, tf.linalg.tridiagonal_solve, tf.fft"
-)
-_LINEAR_OPERATORS = (
-    "LinearOperator LinearOperatorAdjoint LinearOperatorBlockDiag LinearOperatorCirculant "
-    "LinearOperatorCirculant2D LinearOperatorCirculant3D LinearOperatorComposition LinearOperatorDiag "
-    "LinearOperatorFullMatrix LinearOperatorHouseholder LinearOperatorIdentity LinearOperatorInversion "
-    "LinearOperatorKronecker LinearOperatorLowRankUpdate LinearOperatorLowerTriangular "
-    "LinearOperatorScaledIdentity LinearOperatorToeplitz LinearOperatorZeros"
-).split()
 _FILES = "read files: tf.TFRecordReader, tf.TextLineReader; what comes over the network is fed from a thread"
 _CONTRIB = {
     "cloud": _FILES,
@@ -323,7 +313,6 @@ ELSEWHERE: Final[dict[str, str]] = {
     "config.experimental_run_functions_eagerly": _GRAPHS,
     "config.experimental": "devices are the server's; threads are chosen by tf.ConfigProto",
     "nondifferentiable_batch_function": "gather requests with a queue: tf.train.batch, tf.FIFOQueue.dequeue_up_to",
-    **{f"linalg.{kind}": _MATRICES for kind in _LINEAR_OPERATORS},
     "enable_control_flow_v2": "tf.cond and tf.while_loop build the nodes that TensorFlow's graphs of 1.x have",
     "enable_tensor_equality": "tensors of a graph are compared by identity; use tf.equal for their values",
     "errors.raise_exception_on_not_ok_status": "statuses are TensorFlow's C interface's; catch tf.errors.OpError",
