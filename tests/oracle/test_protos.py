@@ -105,7 +105,6 @@ def test_only_the_listed_fields_are_left_out(theirs: dict[str, Any]) -> None:
         "MetaGraphDef.object_graph_def",
         "NodeDef.experimental_type",
         "OpDef.ArgDef.experimental_full_type",
-        "TensorInfo.composite_tensor",
         "TrackableObjectGraph.TrackableObject.registered_saver",
     }
 

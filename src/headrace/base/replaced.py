@@ -175,9 +175,6 @@ _COLUMNS = (
 ).split()
 _LOOK_UP: Final = "look columns up with tf.contrib.lookup and tf.nn.embedding_lookup, and join them with tf.concat"
 _READ: Final = "parse with tf.parse_single_example and batch with tf.train.batch"
-_PROBABILITY: Final = (
-    "tf.distributions has what graphs of 1.x have most; others went to tensorflow_probability"
-)
 _LEARN: Final = "write the loop: tf.train.MonitoredTrainingSession, and tf.metrics for evaluation"
 _CONTRIB_NAMES = {
     **dict.fromkeys([f"layers.{name}" for name in _COLUMNS], _LOOK_UP),
@@ -228,7 +225,6 @@ _CONTRIB_NAMES = {
     "metrics.auc_using_histogram": "use tf.metrics.auc",
     "metrics.auc_with_confidence_intervals": "use tf.metrics.auc",
     "metrics.streaming_sparse_average_precision_at_top_k": "use tf.metrics.average_precision_at_k",
-    "distributions.bijectors": _PROBABILITY,
     "learn.Estimator": _LEARN,
     "learn.Experiment": _LEARN,
     "learn.RunConfig": _LEARN,

@@ -374,12 +374,3 @@ def checks():
                 except Exception as error:
                     found[name, what] = type(error).__name__
     return found
-
-
-def everything():
-    return {
-        "values": {case: values_of(*case) for case in CASES},
-        "relatives": {name: relatives_of(name) for name in OPERATORS},
-        "tried": {text: tried(text) for text in TRIED},
-        "checks": checks(),
-    }

@@ -177,6 +177,7 @@ if TYPE_CHECKING:
         ExecProfile,
         ExecTime,
         GraphNodeProto,
+        Memory,
         MultiGraphNodeProto,
         OpLogEntry,
         OpLogProto,
@@ -357,7 +358,7 @@ else:
                 VersionDef
             """,
             "headrace.codec.protos.profiler_pb2": """
-                AdviceProto CodeDef ExecMemory ExecProfile ExecTime GraphNodeProto
+                AdviceProto CodeDef ExecMemory ExecProfile ExecTime GraphNodeProto Memory
                 MultiGraphNodeProto OpLogEntry OpLogProto ProfileNode ProfileProto
                 TFProfTensorProto Tuple
             """,
@@ -441,7 +442,7 @@ __all__ = [
     "JobDeviceFilters", "LabeledStepStats", "LaneAddress", "ListDevicesRequest",
     "ListDevicesResponse", "ListValue", "LocalLinks", "LogMessage", "LoggingRequest",
     "LoggingResponse", "MakeCallableRequest", "MakeCallableResponse", "MarkRecvFinishedRequest",
-    "MarkRecvFinishedResponse", "MemoryStats", "MetaGraphDef", "MultiGraphNodeProto",
+    "MarkRecvFinishedResponse", "Memory", "MemoryStats", "MetaGraphDef", "MultiGraphNodeProto",
     "NameAttrList", "NamedTensorProto", "NamedTupleValue", "NodeDef", "NodeExecStats", "NodeOutput",
     "NoneValue", "OpDef", "OpDeprecation", "OpList", "OpLogEntry", "OpLogProto", "OptimizerOptions",
     "PairValue", "PartialRunSetupRequest", "PartialRunSetupResponse", "ProfileNode", "ProfileProto",

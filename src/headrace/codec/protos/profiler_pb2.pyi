@@ -65,8 +65,23 @@ class ExecTime(_message.Message):
     times: _containers.RepeatedCompositeFieldContainer[Tuple]
     def __init__(self, times: _Optional[_Iterable[_Union[Tuple, _Mapping]]] = ...) -> None: ...
 
+class Memory(_message.Message):
+    __slots__ = ("bytes", "ptr")
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    PTR_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
+    ptr: int
+    def __init__(self, bytes: _Optional[int] = ..., ptr: _Optional[int] = ...) -> None: ...
+
 class ExecMemory(_message.Message):
-    __slots__ = ("memory_micros", "host_temp_bytes", "host_persistent_bytes", "accelerator_temp_bytes", "accelerator_persistent_bytes", "requested_bytes", "peak_bytes", "residual_bytes", "output_bytes", "allocator_bytes_in_use")
+    __slots__ = ("memory_micros", "host_temp_bytes", "host_persistent_bytes", "accelerator_temp_bytes", "accelerator_persistent_bytes", "requested_bytes", "peak_bytes", "residual_bytes", "output_bytes", "allocator_bytes_in_use", "output_memory")
+    class OutputMemoryEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: Memory
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
     MEMORY_MICROS_FIELD_NUMBER: _ClassVar[int]
     HOST_TEMP_BYTES_FIELD_NUMBER: _ClassVar[int]
     HOST_PERSISTENT_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +92,7 @@ class ExecMemory(_message.Message):
     RESIDUAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_BYTES_FIELD_NUMBER: _ClassVar[int]
     ALLOCATOR_BYTES_IN_USE_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_MEMORY_FIELD_NUMBER: _ClassVar[int]
     memory_micros: int
     host_temp_bytes: int
     host_persistent_bytes: int
@@ -87,10 +103,11 @@ class ExecMemory(_message.Message):
     residual_bytes: int
     output_bytes: int
     allocator_bytes_in_use: int
-    def __init__(self, memory_micros: _Optional[int] = ..., host_temp_bytes: _Optional[int] = ..., host_persistent_bytes: _Optional[int] = ..., accelerator_temp_bytes: _Optional[int] = ..., accelerator_persistent_bytes: _Optional[int] = ..., requested_bytes: _Optional[int] = ..., peak_bytes: _Optional[int] = ..., residual_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., allocator_bytes_in_use: _Optional[int] = ...) -> None: ...
+    output_memory: _containers.MessageMap[int, Memory]
+    def __init__(self, memory_micros: _Optional[int] = ..., host_temp_bytes: _Optional[int] = ..., host_persistent_bytes: _Optional[int] = ..., accelerator_temp_bytes: _Optional[int] = ..., accelerator_persistent_bytes: _Optional[int] = ..., requested_bytes: _Optional[int] = ..., peak_bytes: _Optional[int] = ..., residual_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., allocator_bytes_in_use: _Optional[int] = ..., output_memory: _Optional[_Mapping[int, Memory]] = ...) -> None: ...
 
 class ExecProfile(_message.Message):
-    __slots__ = ("run_count", "all_start_micros", "latest_end_micros", "accelerator_execs", "cpu_execs", "memory_execs", "devices")
+    __slots__ = ("run_count", "all_start_micros", "latest_end_micros", "accelerator_execs", "cpu_execs", "memory_execs", "allocations", "devices")
     class AcceleratorExecsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +128,7 @@ class ExecProfile(_message.Message):
     ACCELERATOR_EXECS_FIELD_NUMBER: _ClassVar[int]
     CPU_EXECS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_EXECS_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATIONS_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     run_count: int
     all_start_micros: int
@@ -118,11 +136,12 @@ class ExecProfile(_message.Message):
     accelerator_execs: _containers.MessageMap[str, ExecTime]
     cpu_execs: _containers.MessageMap[str, ExecTime]
     memory_execs: _containers.RepeatedCompositeFieldContainer[ExecMemory]
+    allocations: _containers.RepeatedCompositeFieldContainer[_framework_pb2.AllocationRecord]
     devices: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, run_count: _Optional[int] = ..., all_start_micros: _Optional[int] = ..., latest_end_micros: _Optional[int] = ..., accelerator_execs: _Optional[_Mapping[str, ExecTime]] = ..., cpu_execs: _Optional[_Mapping[str, ExecTime]] = ..., memory_execs: _Optional[_Iterable[_Union[ExecMemory, _Mapping]]] = ..., devices: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, run_count: _Optional[int] = ..., all_start_micros: _Optional[int] = ..., latest_end_micros: _Optional[int] = ..., accelerator_execs: _Optional[_Mapping[str, ExecTime]] = ..., cpu_execs: _Optional[_Mapping[str, ExecTime]] = ..., memory_execs: _Optional[_Iterable[_Union[ExecMemory, _Mapping]]] = ..., allocations: _Optional[_Iterable[_Union[_framework_pb2.AllocationRecord, _Mapping]]] = ..., devices: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ProfileNode(_message.Message):
-    __slots__ = ("name", "op", "id", "inputs", "input_shapes", "shape", "op_types", "canonical_device", "host_device", "float_ops", "trace", "attrs", "execs")
+    __slots__ = ("name", "op", "id", "inputs", "input_shapes", "outputs", "output_shapes", "src_output_index", "shape", "op_types", "canonical_device", "host_device", "float_ops", "trace", "attrs", "execs")
     class InputsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -137,6 +156,27 @@ class ProfileNode(_message.Message):
         key: int
         value: Tuple
         def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[Tuple, _Mapping]] = ...) -> None: ...
+    class OutputsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+    class OutputShapesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: Tuple
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[Tuple, _Mapping]] = ...) -> None: ...
+    class SrcOutputIndexEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
     class AttrsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -156,6 +196,9 @@ class ProfileNode(_message.Message):
     ID_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     INPUT_SHAPES_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_SHAPES_FIELD_NUMBER: _ClassVar[int]
+    SRC_OUTPUT_INDEX_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     OP_TYPES_FIELD_NUMBER: _ClassVar[int]
     CANONICAL_DEVICE_FIELD_NUMBER: _ClassVar[int]
@@ -169,6 +212,9 @@ class ProfileNode(_message.Message):
     id: int
     inputs: _containers.ScalarMap[int, int]
     input_shapes: _containers.MessageMap[int, Tuple]
+    outputs: _containers.ScalarMap[int, int]
+    output_shapes: _containers.MessageMap[int, Tuple]
+    src_output_index: _containers.ScalarMap[int, int]
     shape: _containers.RepeatedScalarFieldContainer[int]
     op_types: _containers.RepeatedScalarFieldContainer[str]
     canonical_device: str
@@ -177,7 +223,7 @@ class ProfileNode(_message.Message):
     trace: CodeDef
     attrs: _containers.MessageMap[str, _framework_pb2.AttrValue]
     execs: _containers.MessageMap[int, ExecProfile]
-    def __init__(self, name: _Optional[str] = ..., op: _Optional[str] = ..., id: _Optional[int] = ..., inputs: _Optional[_Mapping[int, int]] = ..., input_shapes: _Optional[_Mapping[int, Tuple]] = ..., shape: _Optional[_Iterable[int]] = ..., op_types: _Optional[_Iterable[str]] = ..., canonical_device: _Optional[str] = ..., host_device: _Optional[str] = ..., float_ops: _Optional[int] = ..., trace: _Optional[_Union[CodeDef, _Mapping]] = ..., attrs: _Optional[_Mapping[str, _framework_pb2.AttrValue]] = ..., execs: _Optional[_Mapping[int, ExecProfile]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., op: _Optional[str] = ..., id: _Optional[int] = ..., inputs: _Optional[_Mapping[int, int]] = ..., input_shapes: _Optional[_Mapping[int, Tuple]] = ..., outputs: _Optional[_Mapping[int, int]] = ..., output_shapes: _Optional[_Mapping[int, Tuple]] = ..., src_output_index: _Optional[_Mapping[int, int]] = ..., shape: _Optional[_Iterable[int]] = ..., op_types: _Optional[_Iterable[str]] = ..., canonical_device: _Optional[str] = ..., host_device: _Optional[str] = ..., float_ops: _Optional[int] = ..., trace: _Optional[_Union[CodeDef, _Mapping]] = ..., attrs: _Optional[_Mapping[str, _framework_pb2.AttrValue]] = ..., execs: _Optional[_Mapping[int, ExecProfile]] = ...) -> None: ...
 
 class ProfileProto(_message.Message):
     __slots__ = ("nodes", "has_trace", "miss_accelerator_stream", "steps", "id_to_string")

@@ -153,19 +153,18 @@ def count(tree: Tree, options: Mapping[str, Any]) -> None:
         tree.total.add(child.total)
 
 
-def _at_least(tree: Tree, options: Mapping[str, Any], costs: Costs) -> bool:
-    return all(costs.values[key] >= options[f"min_{what}"] for what, key in FIELD.items())
+def _at_least(tree: Tree, options: Mapping[str, Any]) -> bool:
+    return all(tree.own.values[key] >= options[f"min_{what}"] for what, key in FIELD.items())
 
 
 def _is_shown(tree: Tree, options: Mapping[str, Any], depth: int) -> bool:
     if tree.name == ROOT:
         return True
-    costs = tree.own if options["account_displayed_op_only"] else tree.total
     only_stands_above = tree.types == [_SCOPE] and tree.total.nodes > 0
     return (
         (tree.accounted or only_stands_above)
         and depth <= options["max_depth"]
-        and _at_least(tree, options, costs)
+        and _at_least(tree, options)
         and _matches(options["show_name_regexes"], tree.name)
         and not _matches(options["hide_name_regexes"], tree.name)
     )
