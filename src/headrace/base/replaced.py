@@ -197,19 +197,14 @@ _CONTRIB_NAMES = {
         "cut the frequencies into pieces with tf.split, and run a cell of tf.nn.rnn_cell over them",
     ),
     "rnn.NTMCell": "use a cell with tf.contrib.seq2seq.AttentionWrapper",
-    "opt.ShampooOptimizer": "use tf.train.AdagradOptimizer",
     "opt.GGTOptimizer": "use tf.train.AdagradOptimizer",
     "opt.RegAdagradOptimizer": "use tf.train.AdagradOptimizer",
     "opt.LazyAdamGSOptimizer": "use tf.contrib.opt.LazyAdamOptimizer",
     "opt.AdamGSOptimizer": "use tf.train.AdamOptimizer",
     "opt.DropStaleGradientOptimizer": "use tf.train.SyncReplicasOptimizer, which drops stale gradients",
     **dict.fromkeys(
-        [
-            f"opt.{name}{kind}"
-            for name in ("AGN", "ElasticAverage", "ModelAverage")
-            for kind in ("Optimizer", "CustomGetter")
-        ],
-        "average gradients with tf.train.SyncReplicasOptimizer; variables with MovingAverageOptimizer",
+        [f"opt.{name}" for name in ("AGNOptimizer", "AGNCustomGetter")],
+        "average gradients with tf.train.SyncReplicasOptimizer, variables with ModelAverageOptimizer",
     ),
     **dict.fromkeys(
         [

@@ -25,7 +25,6 @@ _VIEWS: Final[dict[str, tuple[Callable[[Mapping[str, Node]], views.Tree], Any, s
     "op": (views.by_type, views.multi_message, "op types."),
     "code": (views.by_line, views.multi_message, "lines of Python that built the nodes."),
 }
-_DEEP: Final = 1 << 30
 _MOST_EXPENSIVE: Final = 3
 """So many op types `advise` names."""
 
@@ -50,10 +49,7 @@ class Profiler:
         nodes = nodes_of(self._graph, self._op_log, self._steps, chosen["step"])
         root = views.started(build(nodes), chosen["start_name_regexes"])
         views.count(root, chosen)
-        if command == "op":  # depth is the place in the row there
-            least = chosen["min_occurrence"]
-            root.children = [each for each in root.children if len(each.nodes) >= least]
-            (root,) = views.choose(root, {**chosen, "max_depth": _DEEP})
+        if command == "op":
             views.in_a_row(root, chosen)
         else:
             (root,) = views.choose(root, chosen)

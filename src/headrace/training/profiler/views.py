@@ -9,7 +9,7 @@ Source: TF 1.15 behaviour; tests compare messages with 2.21's
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
@@ -145,16 +145,19 @@ def count(tree: Tree, options: Mapping[str, Any]) -> None:
     for node in kept:
         tree.own.add(node.costs)
     tree.accounted = tree.name != ROOT and (every or _matches(patterns, *tree.types))
-    tree.own.nodes = len(kept) or int(tree.accounted)
     tree.total = Costs()
-    tree.total.add(tree.own)
     for child in tree.children:
         count(child, options)
         tree.total.add(child.total)
+    stands_above = tree.name != ROOT and tree.types == [_SCOPE] and tree.total.nodes > 0
+    tree.own.nodes = len(kept) or int(tree.accounted or stands_above)
+    tree.total.add(tree.own)
 
 
-def _at_least(tree: Tree, options: Mapping[str, Any]) -> bool:
-    return all(tree.own.values[key] >= options[f"min_{what}"] for what, key in FIELD.items())
+def _at_least(tree: Tree, options: Mapping[str, Any], costs: Costs) -> bool:
+    if max(len(tree.nodes), 1) < options["min_occurrence"]:
+        return False
+    return all(costs.values[key] >= options[f"min_{what}"] for what, key in FIELD.items())
 
 
 def _is_shown(tree: Tree, options: Mapping[str, Any], depth: int) -> bool:
@@ -164,7 +167,7 @@ def _is_shown(tree: Tree, options: Mapping[str, Any], depth: int) -> bool:
     return (
         (tree.accounted or only_stands_above)
         and depth <= options["max_depth"]
-        and _at_least(tree, options)
+        and _at_least(tree, options, tree.own)
         and _matches(options["show_name_regexes"], tree.name)
         and not _matches(options["hide_name_regexes"], tree.name)
     )
@@ -258,17 +261,35 @@ def multi_message(tree: Tree, message: Any = None) -> Any:
     return message
 
 
-def in_a_row(root: Tree, options: Mapping[str, Any]) -> Tree:
-    """Op types one beneath the other, so that each one's total is its own and that of all that come after it."""
-    chain = root.shown
-    shown = chain[: options["max_depth"] + 1]
-    counted = shown if options["account_displayed_op_only"] else chain
+def in_a_row(root: Tree, options: Mapping[str, Any]) -> None:
+    """Op types one beneath the other, so that each one's total is its own and that of all that come after it.
+
+    One is shown if the total is as much as is asked for.
+    """
+    chain = sorted(
+        (
+            each
+            for each in root.children
+            if each.accounted
+            and _matches(options["show_name_regexes"], each.name)
+            and not _matches(options["hide_name_regexes"], each.name)
+        ),
+        key=_order(options["order_by"]),
+    )
+    _accumulate(root, chain)
+    shown = [each for each in chain if _at_least(each, options, each.total)]
+    shown = shown[: options["max_depth"] + 1]
+    if options["account_displayed_op_only"]:
+        _accumulate(root, shown)
+    for above, below in pairwise(shown):
+        above.shown = [below]
+    root.shown = shown[:1]
+
+
+def _accumulate(root: Tree, chain: Sequence[Tree]) -> None:
     so_far = Costs()
-    for each in reversed(counted):
+    for each in reversed(chain):
         so_far.add(each.own)
         each.total = Costs()
         each.total.add(so_far)
-    for above, below in pairwise(shown):
-        above.shown = [below]
-    root.shown, root.total = shown[:1], so_far
-    return root
+    root.total = so_far
