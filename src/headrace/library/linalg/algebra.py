@@ -27,9 +27,11 @@ __all__ = [
     "solve",
 ]
 
-_ADJOINTS, _CHOLESKY, _INVERSES, _PRODUCTS, _SOLUTIONS = (
-    NearestFunction(each) for each in ("Adjoint", "Cholesky", "Inverse", "Matmul", "Solve")
-)
+_ADJOINTS = NearestFunction("Adjoint")
+_CHOLESKY = NearestFunction("Cholesky")
+_INVERSES = NearestFunction("Inverse")
+_PRODUCTS = NearestFunction("Matmul")
+_SOLUTIONS = NearestFunction("Solve")
 
 
 def _made(table: NearestFunction, what: str, operators: tuple[Any, ...], name: str | None) -> Any:

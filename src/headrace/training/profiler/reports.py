@@ -16,20 +16,20 @@ from headrace.training.profiler.views import FIELD, Tree
 __all__: list[str] = []
 
 _COLUMNS: Final = {
-    "bytes": ("requested bytes", "The memory requested by the operation, accumulatively."),
-    "peak_bytes": ("peak bytes", "The peak amount of memory that the operation is holding at some point."),
-    "residual_bytes": ("residual bytes", "The memory not de-allocated after the operation finishes."),
-    "output_bytes": ("output bytes", "The memory that is output from the operation."),
-    "micros": ("total execution time", "Sum of accelerator execution time and cpu execution time."),
-    "accelerator_micros": ("accelerator execution time", "Time spent executing on the accelerator."),
-    "cpu_micros": ("cpu execution time", "The time from the start to the end of the operation."),
-    "params": ("# parameters", "Number of parameters (in the Variable)."),
-    "float_ops": ("# float_ops", "Number of float operations."),
-    "occurrence": ("op occurrence (run|defined)", "The number of times it occurs"),
-    "device": ("assigned devices", "which device is placed on."),
-    "op_types": ("op types", "The kernel, the device and what programs call the operation."),
-    "input_shapes": ("input shapes", "Shapes of the inputs."),
-}  # fmt: skip
+    "bytes": ("requested bytes", "memory that the operation asked for."),
+    "peak_bytes": ("peak bytes", "most memory that the operation held at once."),
+    "residual_bytes": ("residual bytes", "memory that is held after the operation."),
+    "output_bytes": ("output bytes", "memory of the outputs."),
+    "micros": ("total execution time", "time on accelerators and CPUs."),
+    "accelerator_micros": ("accelerator execution time", "time on accelerators."),
+    "cpu_micros": ("cpu execution time", "time on CPUs."),
+    "params": ("# parameters", "numbers in variables and placeholders."),
+    "float_ops": ("# float_ops", "floating point operations."),
+    "occurrence": ("op occurrence (run|defined)", "how often it ran, and stands in the graph."),
+    "device": ("assigned devices", "devices it was placed on."),
+    "op_types": ("op types", "the op, its devices and what programs call it."),
+    "input_shapes": ("input shapes", "shapes of the inputs."),
+}
 
 
 def number(value: int) -> str:

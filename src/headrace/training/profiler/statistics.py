@@ -121,8 +121,8 @@ def _reduced(op: Any) -> int:
     return _input(op) - _output(op)
 
 
-def _product(op: Any) -> int:
-    flag = "transpose_a" if op.type == "MatMul" else "adj_x"
+def _product(op: Any, flag: str) -> int:
+    """flag: the attr that says whether the first factor is transposed."""
     depth = _known(op.inputs[0].shape)[-2 if op.get_attr(flag) else -1]
     return _output(op) * depth * 2
 
@@ -173,7 +173,8 @@ _counting("RsqrtGrad", lambda op: 4 * _output(op))
 _counting("Sum ArgMax ArgMin BiasAddGrad", _reduced)
 _counting("Mean", lambda op: _reduced(op) + _output(op))
 _counting("AddN", lambda op: (len(op.inputs) - 1) * _input(op))
-_counting("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3", _product)
+_counting("MatMul", lambda op: _product(op, "transpose_a"))
+_counting("BatchMatMul BatchMatMulV2 BatchMatMulV3", lambda op: _product(op, "adj_x"))
 _counting("MaxPool AvgPool", lambda op: _window(op) * _output(op))
 _counting("MaxPoolGrad", lambda op: _window(op) * _input(op, 1) + _input(op, 2))
 _counting("AvgPoolGrad", lambda op: 2 * _window(op) * _input(op, 1))
