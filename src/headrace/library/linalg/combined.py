@@ -6,7 +6,6 @@ Source: TF 1.15 behaviour; tests compare with 2.21
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -245,6 +244,24 @@ class _OfSeveral(LinearOperator):
         """What it is made of."""
         return self._operators
 
+    def _together(self, sizes: Any) -> Any:
+        """One size of the sizes of all operators."""
+        raise NotImplementedError
+
+    def _shape(self) -> TensorShape:
+        rows, columns = (
+            [getattr(each, what).value for each in self._operators]
+            for what in ("range_dimension", "domain_dimension")
+        )
+        sizes = [None if None in each else self._together(each) for each in (rows, columns)]
+        batch = joint_batch([each.batch_shape for each in self._operators])
+        return batch.concatenate(TensorShape(sizes))
+
+    def _shape_tensor(self) -> Any:
+        rows = self._together(each.range_dimension_tensor() for each in self._operators)
+        columns = self._together(each.domain_dimension_tensor() for each in self._operators)
+        return concat([joint_batch_sizes(self._operators), stack([rows, columns])], 0)
+
     def _all_square(self) -> bool:
         return all(each.is_square for each in self._operators)
 
@@ -346,19 +363,8 @@ class LinearOperatorBlockDiag(_OfSeveral):
         with name_scope(name):
             super().__init__(held[0].dtype, _parents(held), is_square=is_square, name=name, **hints)
 
-    def _shape(self) -> TensorShape:
-        rows, columns = (
-            [getattr(each, what).value for each in self._operators]
-            for what in ("range_dimension", "domain_dimension")
-        )
-        sizes = [None if None in each else sum(each) for each in (rows, columns)]
-        batch = joint_batch([each.batch_shape for each in self._operators])
-        return batch.concatenate(TensorShape(sizes))
-
-    def _shape_tensor(self) -> Any:
-        rows = _sum(each.range_dimension_tensor() for each in self._operators)
-        columns = _sum(each.domain_dimension_tensor() for each in self._operators)
-        return concat([joint_batch_sizes(self._operators), stack([rows, columns])], 0)
+    def _together(self, sizes: Any) -> Any:
+        return _sum(sizes)
 
     def _assert_non_singular(self) -> Any:
         return group(*(each.assert_non_singular() for each in self._operators))
@@ -466,19 +472,8 @@ class LinearOperatorKronecker(_OfSeveral):
         with name_scope(name):
             super().__init__(held[0].dtype, _parents(held), is_square=is_square, name=name, **hints)
 
-    def _shape(self) -> TensorShape:
-        rows, columns = (
-            [getattr(each, what).value for each in self._operators]
-            for what in ("range_dimension", "domain_dimension")
-        )
-        sizes = [None if None in each else math.prod(each) for each in (rows, columns)]
-        batch = joint_batch([each.batch_shape for each in self._operators])
-        return batch.concatenate(TensorShape(sizes))
-
-    def _shape_tensor(self) -> Any:
-        rows = _product(each.range_dimension_tensor() for each in self._operators)
-        columns = _product(each.domain_dimension_tensor() for each in self._operators)
-        return concat([joint_batch_sizes(self._operators), stack([rows, columns])], 0)
+    def _together(self, sizes: Any) -> Any:
+        return _product(sizes)
 
     def _assert_non_singular(self) -> Any:
         if self._all_square():
