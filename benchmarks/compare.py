@@ -11,7 +11,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from benchmarks.child import FLOOR, Arguments
@@ -27,7 +26,7 @@ class Effort:
     runs: int
     seconds: float  # of timing in a run, warm-up not counted
     within_s: float  # for a run to end
-    most: Mapping[str, int] = MappingProxyType({})
+    most: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
