@@ -401,8 +401,8 @@ def test_a_function_that_calls_itself_is_refused() -> None:
     proto = pb.GraphDef()
     proto.library.function.add().CopyFrom(definition)
     function = proto.library.function[0]
-    function.node_def.add(name="again", op="f", input=["arg"])
-    function.ret["arg_0"] = "again:arg_0:0"
+    function.node_def.add(name="again", op="f", input=["arg_0"])
+    function.ret["arg"] = "again:arg:0"
     proto.node.add(name="x", op="Placeholder").attr["dtype"].type = pb.DT_FLOAT
     proto.node.add(name="y", op="f", input=["x"])
     with tf.Graph().as_default():

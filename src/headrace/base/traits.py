@@ -129,6 +129,13 @@ VARIABLE = Trait("VARIABLE", "makes a variable, and gives the reference to it")
 READS_VARIABLE = Trait(
     "READS_VARIABLE", "gives the value of the variable whose handle it takes, and does nothing else"
 )
+READS_HANDLE = Trait(
+    "READS_HANDLE", "only reads what stands behind the handles that it takes, if it takes any"
+)
+DRAWS = Trait(
+    "DRAWS",
+    "draws numbers at random: whether it runs before or after other nodes with effects does not matter",
+)
 SESSION_HANDLE = Trait(
     "SESSION_HANDLE",
     "gives the handle of a tensor that the session keeps; fetched, it is a TensorHandle",

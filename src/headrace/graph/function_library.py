@@ -92,6 +92,13 @@ class Function:
                 self._body = imported_body(self.definition, self.library)
             return self._body
 
+    def freeze(self) -> None:
+        """Be what the body is now, whatever becomes of its graph."""
+        with self._lock:
+            if self._define is not None:
+                self._definition = self.definition
+                self._define = self._body = None
+
     @property
     def signature(self) -> pb.OpDef:
         """Its arguments and results, as an op's."""
@@ -138,6 +145,12 @@ class Library:
     def __init__(self) -> None:
         self._functions: dict[str, Function] = {}
         self._lock = threading.RLock()
+
+    def fork(self) -> Library:
+        """One that begins with the same functions, and gets others of its own."""
+        made = Library()
+        made._functions.update(self._functions)
+        return made
 
     def __len__(self) -> int:
         return len(self._functions)

@@ -125,6 +125,9 @@ class LowLevel:
     _get_operation_by_name = _get_operation_by_name_unsafe
 
     building_function = _building_function = False
+    functional_flow = (
+        False  # branches and loops that are made here are functions, whatever the process's switch
+    )
     """Whether the nodes made now are a function's."""
 
     @property
