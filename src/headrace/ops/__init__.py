@@ -41,8 +41,8 @@ FAMILIES = {
 """Files that are imported with the package, by family."""
 
 ON_DEMAND = {
-    "array": "formats in_place parallel_concat ragged ragged_calls ragged_ops rolling searching",
-    "data": "barriers staging",
+    "array": "formats in_place parallel_concat ragged ragged_calls ragged_ops ragged_variants rolling searching",
+    "data": "barriers optionals staging tensor_list_arrays tensor_list_calls tensor_lists",
     "flow": "functional markers",
     "io": "messages record_input summary_writers vocabularies",
     "image": "boxes colors patches resizing sampling suppression",
