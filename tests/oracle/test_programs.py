@@ -105,6 +105,9 @@ def attr(value):
 
 NUMBER = re.compile(r"(true|false|cond|body|branch[0-9]+|grad)_[0-9]+")
 
+def numberless(name):
+    return NUMBER.sub("\\\\1_#", name)
+
 def references(nodes):
     for node in nodes:
         for key, value in sorted(node.attr.items()):
@@ -114,15 +117,15 @@ def references(nodes):
 def function(definition):
     """A function as data."""
     arguments = [
-        (NUMBER.sub(r"\\1_#", arg.name), arg.type, {k: attr(v) for k, v in definition.arg_attr[at].attr.items()})
+        (numberless(arg.name), arg.type, {k: attr(v) for k, v in definition.arg_attr[at].attr.items()})
         for at, arg in enumerate(definition.signature.input_arg)
     ]
     nodes = {
-        node.name: (node.op, [NUMBER.sub(r"\\1_#", each) for each in node.input], node.device,
+        node.name: (node.op, [numberless(each) for each in node.input], node.device,
                     {k: attr(v) for k, v in node.attr.items()})
         for node in definition.node_def
     }
-    results = [(NUMBER.sub(r"\\1_#", arg.name), NUMBER.sub(r"\\1_#", definition.ret[arg.name]))
+    results = [(numberless(arg.name), numberless(definition.ret[arg.name]))
                for arg in definition.signature.output_arg]
     return arguments, results, nodes, dict(definition.control_ret), definition.signature.is_stateful
 
@@ -133,7 +136,7 @@ def functions(graph_def):
     while waiting:
         for each in references(waiting.pop(0)):
             if each.name not in named:
-                named[each.name] = f"{len(named)} {NUMBER.sub(r'\\1_#', each.name)}"
+                named[each.name] = f"{len(named)} {numberless(each.name)}"
                 definition = known[each.name]
                 found[named[each.name]] = definition
                 waiting.append(sorted(definition.node_def, key=lambda node: node.name))

@@ -97,7 +97,7 @@ class FuncGraph(Graph):
             dtype = tensor.dtype.base_dtype
             found = self._placeholder(dtype, tensor.shape, name or self.captures_are_called(tensor))
             if self.functional_flow:
-                found.op.attrs["_user_specified_name"] = tensor.op.name.encode()
+                found.op.attrs["_user_specified_name"] = (name or tensor.op.name).encode()
             stands_for(found, tensor)
             self.captured[tensor] = found
         return found
@@ -172,6 +172,10 @@ class FuncGraph(Graph):
             yield
 
     def _has(self, element: Any) -> bool:
+        if hasattr(element, "_handle"):
+            element = (
+                element.op
+            )  # of a resource variable: what makes its handle, or what changed it
         graph = getattr(element, "graph", None)
         return graph is self or not isinstance(graph, Graph)
 

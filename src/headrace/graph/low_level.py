@@ -125,10 +125,13 @@ class LowLevel:
     _get_operation_by_name = _get_operation_by_name_unsafe
 
     building_function = _building_function = False
-    functional_flow = (
-        False  # branches and loops that are made here are functions, whatever the process's switch
-    )
     """Whether the nodes made now are a function's."""
+
+    functional_flow = False
+    """Whether branches and loops that are made here are functions, whatever the process's switch."""
+
+    is_loop_body = False
+    """Whether its nodes are those of one iteration of a loop that is a function."""
 
     @property
     def library(self) -> Library:

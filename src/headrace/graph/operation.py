@@ -134,7 +134,8 @@ class Operation:
         """
         from headrace.graph.attrs import from_proto
 
-        self.attrs[name] = from_proto(value) if hasattr(value, "WhichOneof") else value
+        is_proto = hasattr(value, "WhichOneof") and not hasattr(value, "name")  # a function has one
+        self.attrs[name] = from_proto(value) if is_proto else value
         self.graph.version += 1
 
     def _clear_attr(self, name: str) -> None:

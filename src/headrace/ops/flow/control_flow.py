@@ -28,8 +28,6 @@ from headrace.graph.names import name_scope
 from headrace.graph.sparse import SparseTensor
 from headrace.graph.tensor import Tensor
 from headrace.graph.while_context import WhileContext
-from headrace.ops.flow.functional_cond import functional_cond
-from headrace.ops.flow.functional_while import functional_while
 from headrace.ops.flow.identities import identity, with_dependencies
 from headrace.ops.flow.tensor_array import TensorArray
 from headrace.ops.math.comparisons import logical_and
@@ -69,6 +67,8 @@ def cond(
     true_fn = _either(true_fn, fn1, "true_fn", "fn1")
     false_fn = _either(false_fn, fn2, "false_fn", "fn2")
     if is_flow_functional():
+        from headrace.ops.flow.functional_cond import functional_cond
+
         return functional_cond(pred, true_fn, false_fn, name)
     with name_scope(name, "cond", [pred]):
         if isinstance(pred, bool):
@@ -269,6 +269,8 @@ def _functional(
     return_same_structure: bool,
 ) -> Any:
     """`while_loop`, of functions."""
+    from headrace.ops.flow.functional_while import functional_while
+
     if not nest.is_nested(loop_vars) or not len(loop_vars):
         raise ValueError("'loop_vars' must be provided: a list or tuple of at least one tensor")
     leaves = nest.flatten(loop_vars)

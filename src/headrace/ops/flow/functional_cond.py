@@ -31,7 +31,7 @@ from headrace.graph.flow_graphs import (
 )
 from headrace.graph.gradients import gradients, is_trainable
 from headrace.graph.graph import Operation
-from headrace.graph.handles import stands_for
+from headrace.graph.handles import behind, stands_for
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
@@ -157,7 +157,10 @@ def _match_inputs(
         inside = []
         for tensor in everything:
             found = known.get(tensor)
-            inside.append(branch.dummy_input(tensor) if found is None else found)
+            if found is None:
+                found = branch.dummy_input(tensor)
+                stands_for(found, tensor)
+            inside.append(found)
         branch.reset_captures(everything, inside)
     return everything
 
@@ -228,17 +231,17 @@ class CondGradient(FlowGraph):
         ):
             return super().capture(tensor, name)
         if tensor not in self._found:
-            self._found[tensor] = self._from_inside(tensor)
+            self._found[tensor] = self._from_inside(tensor, name or tensor.op.name)
         return self._found[tensor]
 
-    def _from_inside(self, tensor: Tensor) -> Tensor:
+    def _from_inside(self, tensor: Tensor, name: str) -> Tensor:
         if CONST in tensor.op.traits:
             with self.as_default():
                 return convert(const_array(tensor.op), tensor.dtype.base_dtype, "Const")
         if tensor.dtype == dtypes.resource:
             return self.capture(_argument_of(tensor))
         optional = self._wrapped(tensor)
-        inside = super().capture(optional, None)
+        inside = super().capture(optional, name)
         kind = tensor.dtype.base_dtype
         with self.as_default():
             found = registry.get("OptionalGetValue")(
@@ -278,11 +281,10 @@ def _branch_graphs(op: Operation) -> list[FlowGraph]:
             if "branches" in op.attrs
             else [op.attrs["then_branch"], op.attrs["else_branch"]]
         )
-        inputs = op.inputs[1:]
-        op._flow_graphs = [function_graph(op, each, inputs) for each in references]
-        for graph in op._flow_graphs:
-            graph.reset_captures(inputs, graph.inputs)
+        op._flow_graphs = [function_graph(op, each, op.inputs[1:]) for each in references]
     found: list[FlowGraph] = op._flow_graphs
+    for graph in found:
+        graph.reset_captures(op.inputs[1:], graph.inputs)
     return found
 
 
@@ -343,8 +345,10 @@ def _fill_in_zeros(branches: Sequence[FlowGraph], backward: Sequence[FlowGraph])
 
 
 def _zeros_for(tensor: Tensor) -> Tensor:
-    if tensor.dtype == dtypes.resource:
-        return nodes.zeros_like(tensor)
+    known = behind(tensor)
+    if known is not None:
+        shape = nodes.variable_shape(tensor) if None in (known[1] or (None,)) else known[1]
+        return nodes.zeros(shape, known[0])
     made: Tensor = zeros_like(tensor)
     return made
 

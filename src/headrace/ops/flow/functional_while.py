@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from headrace.base import dtypes, nest
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, TensorShape
@@ -38,6 +36,7 @@ from headrace.graph.handles import stands_for
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
+from headrace.ops.data.tensor_list_calls import empty_tensor_list
 from headrace.ops.flow.functional import stateless_while_op, while_op
 from headrace.ops.flow.functional_cond import squeezed
 from headrace.ops.flow.identities import identity
@@ -79,6 +78,7 @@ def functional_while(
 
         trace(conditions, goes_on, conditions.arguments, automatic=automatic)
         bodies = _with_arguments(FlowGraph(body_name), variables, known)
+        bodies.is_loop_body = True
 
         def again(count: Tensor, most: Tensor, *values: Tensor) -> list[Tensor]:
             for tensor in conditions.external_captures:
@@ -192,6 +192,7 @@ def _loop_graphs(op: Operation) -> tuple[FlowGraph, FlowGraph]:
             for part in ("cond", "body")
         ]
     conditions, bodies = op._flow_graphs
+    bodies.is_loop_body = True
     return conditions, bodies
 
 
@@ -296,6 +297,7 @@ class WhileGradient(FlowGraph):
         self, name: str, forward_op: Operation, conditions: FlowGraph, bodies: FlowGraph
     ) -> None:
         super().__init__(name)
+        self.is_loop_body = True
         self._op, self._conditions, self._forward = forward_op, conditions, bodies
         self._found: dict[Tensor, Tensor] = {}
         self._inputs, self._outputs = set(bodies.inputs), set(bodies.outputs)
@@ -332,6 +334,7 @@ class WhileGradient(FlowGraph):
     def _captured(self, tensor: Tensor, name: str | None) -> Tensor:
         if tensor.graph is not self._forward:
             return self._constant(tensor, name)
+        name = name or tensor.op.name
         while IDENTITY in tensor.op.traits:
             tensor = tensor.op.inputs[0]
         if tensor in self._found:
@@ -344,7 +347,7 @@ class WhileGradient(FlowGraph):
         elif tensor.dtype == dtypes.resource:
             found = self.capture(self._handle_outside(tensor))
         else:
-            found = self._popped(tensor)
+            found = self._popped(tensor, name)
         self._found[tensor] = found
         return found
 
@@ -368,11 +371,11 @@ class WhileGradient(FlowGraph):
         at = next(at for at, each in enumerate(inputs) if each is tensor)
         return self._op.inputs[at]
 
-    def _popped(self, tensor: Tensor) -> Tensor:
+    def _popped(self, tensor: Tensor, name: str) -> Tensor:
         filled = self._forward.handed_out.get(tensor)
         if filled is None:
             filled = self._pushed(tensor)
-        inside = super().capture(filled)
+        inside = super().capture(filled, name)
         kind = tensor.dtype.base_dtype
         with self.as_default():
             rest, value = registry.get("TensorListPopBack")(
@@ -391,11 +394,8 @@ class WhileGradient(FlowGraph):
         outer = self._forward.outer_graph
         label = f"{tensor.name}/accumulator".replace(":", "_")
         with outer.as_default(), _beside(outer, self._op):
-            empty = registry.get("EmptyTensorList")(
-                convert(_element_shape(tensor), dtypes.int32, "Const"),
-                self._op.inputs[1],
-                element_dtype=tensor.dtype.base_dtype,
-                name=label,
+            empty = empty_tensor_list(
+                tensor.shape, tensor.dtype.base_dtype, self._op.inputs[1], name=label
             )
         self.extra_inputs.append(empty)
         with self._forward.as_default():
@@ -413,13 +413,6 @@ def _beside(graph: Graph, op: Operation) -> Any:
     with graph.control_dependencies(None):
         graph._control_flow_context = op._control_flow_context
         yield
-
-
-def _element_shape(tensor: Tensor) -> Any:
-    raw = tensor.raw_shape
-    if raw is None:
-        return np.int32(-1)
-    return np.array([-1 if size is None else size for size in raw], np.int32)
 
 
 def _hand_out(
