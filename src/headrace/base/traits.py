@@ -104,6 +104,10 @@ READS_ONE = Trait("READS_ONE", "takes one record from a reader")
 # -- of its inputs and outputs ----------------------------------------------------------------------------------------
 
 OF_SHAPE = Trait("OF_SHAPE", "the outputs follow from the shapes of the inputs alone")
+TELLS_SIZE = Trait(
+    "TELLS_SIZE",
+    "says how large its one input is: what a loop keeps for its gradient in the place of the input",
+)
 ALIASES = Trait(
     "ALIASES", "an output may be an input's own buffer or a view of it, so a fetch of it is copied"
 )

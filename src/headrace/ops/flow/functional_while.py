@@ -15,7 +15,7 @@ from typing import Any
 from headrace.base import dtypes, nest
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, TensorShape
-from headrace.base.traits import CONST, IDENTITY, OF_SHAPE
+from headrace.base.traits import CONST, IDENTITY, TELLS_SIZE
 from headrace.graph import flow_nodes as nodes
 from headrace.graph import registry, scopes
 from headrace.graph.build import apply_op
@@ -310,7 +310,7 @@ class WhileGradient(FlowGraph):
         """As a FuncGraph's; but shapes of forward values are taken in the forward loop: they need less memory."""
         if (
             spec is not None
-            and OF_SHAPE in spec.traits
+            and TELLS_SIZE in spec.traits
             and inputs
             and all(tensor.graph is self._forward for tensor in inputs)
             and not any(tensor in self._forward.handed_out for tensor in inputs)
