@@ -11,14 +11,14 @@ Source of names and order: what TF 1.15's core/common_runtime/function.cc and lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.device import merge as merged_device
-from headrace.base.traits import CALLS_FUNCTION, ENTER
+from headrace.base.traits import CALLS_FUNCTION, ENTER, NEXT_ITERATION
 from headrace.codec import protos as pb
 from headrace.graph import registry
 from headrace.graph.build import add_node
@@ -321,7 +321,7 @@ class _Inlined:
     def run(self, body: Body) -> Replaced:
         later: list[tuple[Operation, int, Tensor]] = []
         effects = body.effects()
-        for op in body.graph.get_operations():
+        for op in _inputs_first(body.graph.get_operations()):
             if op in self._done:
                 continue
             if CALLS_FUNCTION in op.traits:
@@ -401,6 +401,36 @@ class _Inlined:
         if ENTER in op.traits:
             attrs = {**attrs, "frame_name": self._site.name.encode() + b"/" + attrs["frame_name"]}
         return attrs
+
+
+def _inputs_first(ops: Sequence[Operation]) -> Sequence[Operation]:
+    """All of a graph's nodes, each after what it takes; a loop got more inputs if it was differentiated."""
+    if all(
+        source.id < op.id or NEXT_ITERATION in source.traits
+        for op in ops
+        for source in _sources(op)
+    ):
+        return ops
+    found: dict[Operation, None] = {}
+    for first in ops:
+        waiting = [first]
+        while waiting:
+            op = waiting[-1]
+            missing = [
+                source
+                for source in _sources(op)
+                if source not in found and NEXT_ITERATION not in source.traits
+            ]
+            if missing and op not in found:
+                waiting.extend(missing)
+            else:
+                found[waiting.pop()] = None
+    return list(found)
+
+
+def _sources(op: Operation) -> Iterator[Operation]:
+    yield from (tensor.op for tensor in op.inputs)
+    yield from op.control_inputs
 
 
 # -- calls ------------------------------------------------------------------------------------
