@@ -24,6 +24,7 @@ from headrace.graph import registry
 from headrace.graph.build import add_node
 from headrace.graph.function_library import Body, Function, has_effects
 from headrace.graph.graph import Graph
+from headrace.graph.handles import behind
 from headrace.graph.operation import Operation, infer_shapes
 from headrace.graph.tensor import Tensor
 
@@ -449,13 +450,17 @@ def called(op: Operation, attr: str) -> Function:
 
 
 def symbolic_gradient(op: Operation, grads: Sequence[Any]) -> Any:
-    """The gradient of a call of a function by its name: one SymbolicGradient node."""
+    """The gradient of a call of a function, by its name or of the one in attr `f`: one SymbolicGradient node."""
     taken = [
         registry.get("ZerosLike")(tensor, name="zeros_like") if grad is None else grad
         for tensor, grad in zip(op.outputs, grads, strict=True)
     ]
-    types = [tensor.dtype.base_dtype for tensor in op.inputs]
-    reference = pb.NameAttrList(name=op.type)
+    types = []
+    for tensor in op.inputs:
+        known = behind(tensor)
+        types.append(tensor.dtype.base_dtype if known is None else known[0])
+    called_by = op.attrs.get("f")
+    reference = pb.NameAttrList(name=op.type if called_by is None else called_by.name)
     if "_disable_call_shape_inference" in op.attrs:
         reference.attr["_disable_call_shape_inference"].b = True
     return registry.get("SymbolicGradient")(

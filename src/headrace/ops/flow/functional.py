@@ -19,7 +19,7 @@ from headrace.base.shapes import Shape
 from headrace.base.traits import CALLS_FUNCTION, CONST, STATEFUL
 from headrace.codec import protos as pb
 from headrace.graph.const_value import const_array
-from headrace.graph.expansion import Replaced, Site, called
+from headrace.graph.expansion import Replaced, Site, called, symbolic_gradient
 from headrace.graph.function_gradients import gradient_of
 from headrace.graph.function_library import Body
 from headrace.graph.graph import Operation
@@ -88,8 +88,13 @@ def _expand_call(to: Site, node: Operation) -> Replaced:
     return to.body(called(node, "f").body, to.inputs)
 
 
-partitioned_call_op.expand(_expand_call)
-stateful_partitioned_call_op.expand(_expand_call)
+def _call_gradient(op: Operation, *grads: Any) -> Any:
+    return symbolic_gradient(op, grads)
+
+
+for _call in (partitioned_call_op, stateful_partitioned_call_op):
+    _call.expand(_expand_call)
+    _call.gradient(_call_gradient)
 
 
 @op(
