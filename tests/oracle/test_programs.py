@@ -10,9 +10,9 @@ by name), `F` and `C` (the modules of functions and of what calls them), and may
     fetch    tensors to compare the values of (bit for bit for integers, and floats if `exact` is set)
 
 A program that enables control flow v2 has the functions that its nodes call compared, too, but for the number at the
-end of their names.  A program that says "other nodes" and why is not compared node by node.  One that raises must raise the same class on
-both sides.  Programs with variables run a second time, with resource
-variables, unless a line of theirs says "references only" and why.
+end of their names.  A program that says "other nodes" and why is not compared node by node.  One that raises must
+raise the same class on both sides.  Programs with variables run a second time, with resource variables, unless a line
+of theirs says "references only" and why.
 """
 
 from __future__ import annotations

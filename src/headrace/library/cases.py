@@ -21,7 +21,7 @@ from headrace.ops.array.packing import stack
 from headrace.ops.flow.asserts import Assert
 from headrace.ops.flow.control_flow import cond
 from headrace.ops.math.casting import cast
-from headrace.ops.math.comparisons import equal, less_equal
+from headrace.ops.math.comparisons import less_equal
 from headrace.ops.math.reductions import reduce_sum
 
 __all__ = ["case", "switch_case"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from headrace.base import dtypes, nest
+from headrace.base import dtypes
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import Shape, TensorShape
 from headrace.base.traits import CONST, IDENTITY, TELLS_SIZE
@@ -24,7 +24,6 @@ from headrace.graph.convert import convert
 from headrace.graph.flow_graphs import (
     READ_ONLY,
     FlowGraph,
-    flat,
     function_graph,
     function_name,
     is_stateful,
