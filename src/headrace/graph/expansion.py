@@ -73,11 +73,14 @@ class Site:
         inputs: Sequence[Tensor],
         name: str,
         controls: Sequence[Operation] = (),
+        beside: Operation | None = None,
         **attrs: Any,
     ) -> Operation:
-        """One more node, of op `kind`."""
+        """One more node, of op `kind`; placed with `beside` instead of with the call."""
         spec = registry.get(kind)
         waits = [*controls] if inputs or self.pivot is None else [*controls, self.pivot]
+        if beside is not None:
+            attrs["_class"] = [b"loc:@" + beside.name.encode()]
         op = add_node(
             self.graph,
             spec,
@@ -85,7 +88,7 @@ class Site:
             list(inputs),
             attrs,
             control_inputs=waits,
-            device=self.device,
+            device=self.device if beside is None else beside.device,
             apply_scopes=False,
         )
         op._where = self._where
