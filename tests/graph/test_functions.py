@@ -441,3 +441,20 @@ def test_errors_name_the_node_of_the_function() -> None:
         run(y)
     assert caught.value.node == "call/checked"
     assert "test_functions.py" in (caught.value.built_at or "")
+
+
+def test_a_function_may_come_again_if_it_says_the_same() -> None:
+    made = built("f", [tf.float32], lambda x: [tf.sin(x) + 1.0])
+    definition = made.library.find("f").definition
+    again = pb.GraphDef()
+    copy = again.library.function.add()
+    copy.CopyFrom(definition)
+    nodes = list(copy.node_def)
+    del copy.node_def[:]
+    copy.node_def.extend(reversed(nodes))
+    copy.node_def[0].attr["_seen"].b = True
+    copy.arg_attr[0].attr["_user_specified_name"].s = b"x"
+    tf.import_graph_def(again)
+    copy.node_def[0].device = "/cpu:0"
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a different function with the same"):
+        tf.import_graph_def(again)

@@ -219,7 +219,7 @@ class Library:
         name = definition.signature.name
         known = self._functions.get(name)
         if known is not None:
-            if known.definition != definition:
+            if not same_function(known.definition, definition):
                 raise errors.invalid_argument(
                     f"Cannot add function '{name}' because a different function with the same name already exists."
                 )
@@ -263,6 +263,35 @@ class Library:
             for node in function.definition.node_def:
                 waiting.extend(_names_of(node))
         return [each for each in self if each.name in found]
+
+
+def same_function(one: pb.FunctionDef, other: pb.FunctionDef) -> bool:
+    """Whether both say the same; what is only known of arguments, the order of nodes and attrs of '_' do not count."""
+    return one == other or _compared(one) == _compared(other)
+
+
+def _compared(definition: pb.FunctionDef) -> Any:
+    return (
+        definition.signature.SerializeToString(deterministic=True),
+        _public(definition.attr),
+        dict(definition.ret),
+        dict(definition.control_ret),
+        {node.name: _node_compared(node) for node in definition.node_def},
+    )
+
+
+def _node_compared(node: pb.NodeDef) -> Any:
+    data = [text for text in node.input if not text.startswith("^")]
+    controls = {text for text in node.input if text.startswith("^")}
+    return node.op, node.device, data, controls, _public(node.attr)
+
+
+def _public(attrs: Any) -> dict[str, bytes]:
+    return {
+        key: value.SerializeToString(deterministic=True)
+        for key, value in attrs.items()
+        if not key.startswith("_")
+    }
 
 
 def names_of(op_type: str, values: Iterable[Any]) -> Iterator[str]:
