@@ -35,6 +35,7 @@ from headrace.graph.handles import stands_for
 from headrace.graph.indexed_slices import IndexedSlices
 from headrace.graph.names import name_scope
 from headrace.graph.tensor import Tensor
+from headrace.graph.while_context import check_start, within
 from headrace.ops.data.tensor_list_calls import empty_tensor_list
 from headrace.ops.flow.functional import stateless_while_op, while_op
 from headrace.ops.flow.functional_cond import squeezed
@@ -60,6 +61,8 @@ def functional_while(
     cond, body: of tensors; body returns as many.  shapes: that variables have in every iteration.
     """
     graph = scopes.get_default_graph()
+    for tensor, shape in zip(tensors, shapes, strict=True):
+        check_start(tensor, shape)
     with name_scope(name or "while", None, []) as scope:
         cond_name = function_name(scope, "cond", graph)
         body_name = function_name(scope, "body", graph)
@@ -115,7 +118,7 @@ def _with_arguments(
 def _check(tensors: Sequence[Tensor], shapes: Sequence[Shape], results: Sequence[Tensor]) -> None:
     """Raises TypeError, ValueError: after an iteration a variable is of another dtype, or has another shape."""
     for tensor, shape, result in zip(tensors, shapes, results, strict=True):
-        if not _within(result.raw_shape, shape):
+        if not within(result.raw_shape, shape):
             raise ValueError(
                 f"Input tensor `{tensor.name}` enters the loop with shape {shape_rules.text(shape)}, but has shape "
                 f"{result.shape} after one iteration. shape_invariants says how it may vary"
@@ -127,15 +130,6 @@ def _check(tensors: Sequence[Tensor], shapes: Sequence[Shape], results: Sequence
                 f"{result.dtype.base_dtype!r} after 1 iteration. {tensor.name} type should remain constant; tf.cast "
                 "converts"
             )
-
-
-def _within(shape: Shape, limit: Shape) -> bool:
-    """Whether all that may have `shape` has `limit`."""
-    if limit is None:
-        return True
-    if shape is None or len(shape) != len(limit):
-        return False
-    return all(most is None or size == most for size, most in zip(shape, limit, strict=True))
 
 
 def _take_the_same(conditions: FlowGraph, bodies: FlowGraph) -> None:

@@ -80,6 +80,9 @@ class TensorArray:
         self._infer_shape = infer_shape
         self._colocates = colocate_with_first_write_call
         self._shared = _Shared(TensorShape(element_shape))
+        if isinstance(self, ListArray):
+            self._start(size, flow, element_shape, name)
+            return
         if handle is not None:
             for given, what in (
                 (tensor_array_name, "tensor_array_name"),
@@ -319,21 +322,8 @@ class TensorArray:
 class ListArray(TensorArray):
     """A TensorArray that is a list of tensors: its flow is the list, and each write makes another one."""
 
-    def __init__(
-        self,
-        dtype: Any,
-        size: Any = None,
-        dynamic_size: bool | None = None,
-        clear_after_read: bool | None = None,
-        tensor_array_name: str | None = None,
-        handle: Tensor | None = None,
-        flow: Tensor | None = None,
-        infer_shape: bool = True,
-        element_shape: Any = None,
-        colocate_with_first_write_call: bool = True,
-        name: str | None = None,
-    ) -> None:
-        """As a TensorArray's; what is read is not cleared, and nothing has a name or a place of its own."""
+    def _start(self, size: Any, flow: Any, element_shape: Any, name: str | None) -> None:
+        """What `__init__` does: nothing has a name or a place of its own, and what is read is not cleared."""
         if flow is None and size is None:
             raise ValueError("Argument `size` must be provided if argument `flow` is not provided.")
         for given, what in ((size, "size"), (element_shape, "element_shape")):
@@ -341,11 +331,7 @@ class ListArray(TensorArray):
                 raise ValueError(
                     f"Cannot provide both `flow` and `{what}` arguments at the same time: the flow is a list already"
                 )
-        self._dtype = dtypes.as_dtype(dtype).base_dtype
-        self._dynamic_size = bool(dynamic_size)
         self._size = size
-        self._infer_shape = infer_shape
-        self._shared = _Shared(TensorShape(element_shape))
         with name_scope(name, "TensorArrayV2", [size, flow]) as scope:
             self._flow = (
                 _lists().tensor_list_reserve(element_shape, size, self._dtype, name=scope)
