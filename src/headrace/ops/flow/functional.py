@@ -344,7 +344,7 @@ class _Loop:
 
     def __init__(self, to: Site, parallel_iterations: int) -> None:
         self._to = to
-        self._frame = {
+        self._frame: dict[str, Any] = {
             "frame_name": to.name.encode(),
             "parallel_iterations": parallel_iterations,
         }

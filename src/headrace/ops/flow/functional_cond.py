@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.base import dtypes, nest
+from headrace.base.shapes import is_fully_defined
 from headrace.base.traits import CONST, IDENTITY
 from headrace.graph import flow_nodes as nodes
 from headrace.graph import registry, scopes
@@ -347,8 +348,8 @@ def _fill_in_zeros(branches: Sequence[FlowGraph], backward: Sequence[FlowGraph])
 def _zeros_for(tensor: Tensor) -> Tensor:
     known = behind(tensor)
     if known is not None:
-        shape = nodes.variable_shape(tensor) if None in (known[1] or (None,)) else known[1]
-        return nodes.zeros(shape, known[0])
+        sizes: Any = known[1] if is_fully_defined(known[1]) else nodes.variable_shape(tensor)
+        return nodes.zeros(sizes, known[0])
     made: Tensor = zeros_like(tensor)
     return made
 
