@@ -43,7 +43,7 @@ FAMILIES = {
 ON_DEMAND = {
     "array": "formats in_place parallel_concat ragged ragged_calls ragged_ops ragged_variants rolling searching",
     "data": "barriers optionals staging tensor_list_arrays tensor_list_calls tensor_lists",
-    "flow": "functional markers",
+    "flow": "functional functional_cond functional_while markers",
     "io": "messages record_input summary_writers vocabularies",
     "image": "boxes colors patches resizing sampling suppression",
     "audio": "spectrograms wav",
