@@ -1,0 +1,140 @@
+"""Datasets of files: `tf.data.TextLineDataset` and its kin.
+
+Called by: programs.  Threads: building as graph.
+Source: TF 1.15 python/data/ops/readers.py, for behaviour
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+
+from headrace.base import dtypes
+from headrace.base.shapes import TensorShape
+from headrace.graph.convert import convert
+from headrace.graph.registry import get
+from headrace.graph.tensor import Tensor
+from headrace.library.data import nest
+from headrace.library.data.datasets import Dataset
+from headrace.library.data.structures import TensorLeaf, from_legacy
+
+__all__ = ["FixedLengthRecordDataset", "SqlDataset", "TFRecordDataset", "TextLineDataset"]
+
+_BUFFER_BYTES: Final = 256 * 1024
+
+
+def _names(filenames: Any) -> Tensor:
+    """Raises TypeError for a dataset of names, which needs functions, and for what is no string."""
+    if isinstance(filenames, Dataset):
+        raise NotImplementedError(
+            "a dataset of file names needs functions in graphs, which headrace does not have yet: give the names as a "
+            "tensor of strings"
+        )
+    made = convert(filenames, dtypes.string, "filenames")
+    return made
+
+
+def _optional(value: Any, name: str, otherwise: Any, dtype: Any) -> Tensor:
+    return convert(otherwise if value is None else value, dtype, name)
+
+
+class _Strings(Dataset):
+    def __init__(self, variant_tensor: Any) -> None:
+        super().__init__(variant_tensor, TensorLeaf(dtypes.string, []))
+
+
+class TextLineDataset(_Strings):
+    """The lines of text files, without their ends."""
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
+    ) -> None:
+        """compression_type: "", "ZLIB" or "GZIP".  buffer_size: bytes; nothing depends on it here."""
+        _one_by_one(num_parallel_reads)
+        super().__init__(
+            get("TextLineDataset")(
+                _names(filenames),
+                _optional(compression_type, "compression_type", "", dtypes.string),
+                _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64),
+            )
+        )
+
+
+class TFRecordDataset(_Strings):
+    """The records of TFRecord files."""
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
+    ) -> None:
+        """compression_type: "", "ZLIB" or "GZIP".  buffer_size: bytes; nothing depends on it here."""
+        _one_by_one(num_parallel_reads)
+        super().__init__(
+            get("TFRecordDataset")(
+                _names(filenames),
+                _optional(compression_type, "compression_type", "", dtypes.string),
+                _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64),
+            )
+        )
+
+
+class FixedLengthRecordDataset(_Strings):
+    """Records of one length, between a header and a footer."""
+
+    def __init__(
+        self,
+        filenames: Any,
+        record_bytes: Any,
+        header_bytes: Any = None,
+        footer_bytes: Any = None,
+        buffer_size: Any = None,
+        compression_type: Any = None,
+        num_parallel_reads: Any = None,
+    ) -> None:
+        """compression_type: "", "ZLIB" or "GZIP".  buffer_size: bytes; nothing depends on it here."""
+        _one_by_one(num_parallel_reads)
+        super().__init__(
+            get("FixedLengthRecordDatasetV2")(
+                _names(filenames),
+                _optional(header_bytes, "header_bytes", 0, dtypes.int64),
+                _optional(record_bytes, "record_bytes", 0, dtypes.int64),
+                _optional(footer_bytes, "footer_bytes", 0, dtypes.int64),
+                _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64),
+                _optional(compression_type, "compression_type", "", dtypes.string),
+            )
+        )
+
+
+def _one_by_one(num_parallel_reads: Any) -> None:
+    if num_parallel_reads is not None:
+        raise NotImplementedError(
+            "num_parallel_reads needs functions in graphs, which headrace does not have yet; leave it None"
+        )
+
+
+class SqlDataset(Dataset):
+    """The rows of a query's result, from an SQLite database."""
+
+    def __init__(
+        self, driver_name: Any, data_source_name: Any, query: Any, output_types: Any
+    ) -> None:
+        """driver_name: "sqlite".  data_source_name: a file.  output_types: a tuple, a dtype for each column."""
+        shapes = nest.map_structure(lambda _: TensorShape([]), output_types)
+        structure = from_legacy(output_types, shapes)
+        made = get("SqlDataset")(
+            convert(driver_name, dtypes.string, "driver_name"),
+            convert(data_source_name, dtypes.string, "data_source_name"),
+            convert(query, dtypes.string, "query"),
+            output_types=nest.flatten(output_types),
+            output_shapes=nest.flatten(shapes),
+        )
+        super().__init__(made, structure)
+
+
