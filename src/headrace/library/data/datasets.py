@@ -7,11 +7,11 @@ Source: TF 1.15 python/data/ops/dataset_ops.py, for behaviour; nodes and their n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from headrace.base import dtypes, errors
+from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
 from headrace.graph.const_value import constant_value
 from headrace.graph.convert import convert
@@ -20,6 +20,7 @@ from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
 from headrace.library.data import nest
 from headrace.library.data.options import Options
+from headrace.library.data.with_functions import WithFunctions
 from headrace.library.data.structures import (
     DatasetSpec,
     TensorLeaf,
@@ -36,7 +37,7 @@ __all__ = ["Dataset", "get_legacy_output_classes", "get_legacy_output_shapes", "
 _MOST: Final = 2**63 - 1
 
 
-class Dataset:
+class Dataset(WithFunctions):
     """Elements, one after the other; each is a structure of tensors of the same types."""
 
     def __init__(
@@ -143,8 +144,13 @@ class Dataset:
     def from_generator(
         generator: Any, output_types: Any = None, output_shapes: Any = None, args: Any = None
     ) -> Dataset:
-        """The elements that a Python generator gives: needs functions in graphs."""
-        raise _needs_functions("from_generator")
+        """The elements that the generator which `generator()` makes gives, as `output_types` and shapes say.
+
+        args: tensors that are passed to `generator` as arrays.  Raises TypeError.
+        """
+        from headrace.library.data.generators import from_generator
+
+        return from_generator(generator, output_types, output_shapes, args)
 
     @staticmethod
     def range(*args: Any, **kwargs: Any) -> Dataset:
@@ -344,30 +350,10 @@ class Dataset:
             return Iterator(handle, initializer, self._structure)
 
     def make_one_shot_iterator(self) -> Any:
-        """An iterator that needs no initializer: needs functions in graphs."""
-        raise errors.unimplemented(
-            "make_one_shot_iterator() needs functions in graphs, which headrace does not have yet; use "
-            "tf.data.make_initializable_iterator(dataset), and run its `initializer` once"
-        )
+        """An iterator that begins by itself.  Raises ValueError: the dataset takes what a function cannot."""
+        from headrace.library.data.one_shot import one_shot_iterator
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            if name in _OF_FUNCTIONS:
-                raise _needs_functions(name)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-_OF_FUNCTIONS: Final = frozenset(
-    ("map", "map_with_legacy_function", "flat_map", "interleave", "filter", "filter_with_legacy_function", "reduce", "scan")
-)
-
-
-def _needs_functions(name: str) -> errors.OpError:
-    return errors.unimplemented(
-        f"Dataset.{name}() needs functions in graphs, which headrace does not have yet; what is computed of each element "
-        "can be computed of what get_next() gives"
-    )
+        return one_shot_iterator(self)
 
 
 def _attrs(structure: Any) -> dict[str, Any]:
@@ -442,7 +428,7 @@ def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None
 
 
 def make_one_shot_iterator(dataset: Dataset) -> Any:
-    """An iterator that needs no initializer: needs functions in graphs."""
+    """An iterator over the dataset that begins by itself."""
     return dataset.make_one_shot_iterator()
 
 

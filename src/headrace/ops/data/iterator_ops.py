@@ -7,7 +7,8 @@ Source: TF 1.15 core/ops/dataset_ops.cc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,7 @@ from headrace.ops.data.dataset_values import (
 )
 from headrace.run.data.chunks import Element, boxed
 from headrace.run.data.iterator import DataIterator
-from headrace.run.data.stage import Blocked, Interrupted, Iteration
+from headrace.run.data.stage import Blocked, Dataset, Iteration
 from headrace.run.exec import polling
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.pending import Pending
@@ -209,8 +210,6 @@ def _get_next(xp: Any, iterator: Any) -> Any:
     return iterator_of(iterator).next()
 
 
-
-
 def _next_op(name: str) -> OpSpec:
     made = op(
         name,
@@ -253,27 +252,42 @@ def dataset_to_single_element_op(
     output_shapes: list[TensorShape],
 ) -> Any:
     """The only element of the dataset.  Raises InvalidArgument if there are none or more."""
+    with elements_at_once(ctx, dataset_of(dataset)) as elements:
+        found = next(elements, None)
+        if found is None:
+            raise errors.invalid_argument("Dataset was empty. One element is needed, and no more")
+        if next(elements, None) is not None:
+            raise errors.invalid_argument(
+                "Dataset had more than one element. Take the first one with take(1)"
+            )
+    return found
+
+
+@contextmanager
+def elements_at_once(ctx: KernelContext, dataset: Dataset) -> Iterator[Iterator[Element]]:
+    """The elements of a dataset, for a kernel that takes them in its own thread, one pass.
+
+    Raises what they fail with, and the step's error when it is over.
+    """
     with Scope(parent=ctx.scope) as scope:
-        run = Iteration(ctx.runtime.files, polling.poll, scope)
-        root = dataset_of(dataset).stage(run)
+        root = dataset.stage(Iteration(ctx.runtime.files, polling.poll, scope))
+
+        def elements() -> Iterator[Element]:
+            while True:
+                polling.poll()
+                try:
+                    chunk = root.pull(1)
+                except Blocked as blocked:
+                    blocked.pending.wait(scope)
+                    continue
+                if chunk is None:
+                    return
+                yield chunk.element(0)
+
         try:
-            chunk = root.pull(1)
-            if chunk is None:
-                raise errors.invalid_argument(
-                    "Dataset was empty. One element is needed, and no more"
-                )
-            if root.pull(1) is not None:
-                raise errors.invalid_argument(
-                    "Dataset had more than one element. Take the first one with take(1)"
-                )
-        except (Blocked, Interrupted):
-            raise errors.unimplemented(
-                "a dataset whose elements come later (a function of it waits) cannot be taken from at once; use an "
-                "iterator"
-            ) from None
+            yield elements()
         finally:
             root.close()
-    return chunk.element(0)
 
 
 def _cardinality(xp: Any, input_dataset: Any) -> Any:
@@ -371,7 +385,9 @@ def optional_from_value_op(xp: Any, *components: Any) -> Any:
     return boxed(OptionalValue(components))
 
 
-@op("OptionalNone", outputs="optional: variant", shape=dataset_scalar, traits={NEVER_FOLDED}, **_USE)
+@op(
+    "OptionalNone", outputs="optional: variant", shape=dataset_scalar, traits={NEVER_FOLDED}, **_USE
+)
 def optional_none_op(xp: Any) -> Any:
     """An optional that has none."""
     return boxed(OptionalValue(None))
