@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.data import Dataset, FixedLengthRecordDataset, Iterator, TextLineDataset, TFRecordDataset
+from headrace.data import (
+    Dataset,
+    FixedLengthRecordDataset,
+    Iterator,
+    TextLineDataset,
+    TFRecordDataset,
+)
 from headrace.data.experimental import (
     AUTOTUNE,
     Counter,

@@ -31,7 +31,12 @@ from headrace.library.data.structures import (
     tensors_of,
 )
 
-__all__ = ["Dataset", "get_legacy_output_classes", "get_legacy_output_shapes", "get_legacy_output_types"]
+__all__ = [
+    "Dataset",
+    "get_legacy_output_classes",
+    "get_legacy_output_shapes",
+    "get_legacy_output_types",
+]
 
 _MOST: Final = 2**63 - 1
 
@@ -40,7 +45,11 @@ class Dataset:
     """Elements, one after the other; each is a structure of tensors of the same types."""
 
     def __init__(
-        self, variant_tensor: Any, structure: Any, inputs: Sequence[Dataset] = (), options: Options | None = None
+        self,
+        variant_tensor: Any,
+        structure: Any,
+        inputs: Sequence[Dataset] = (),
+        options: Options | None = None,
     ) -> None:
         """structure: of leaves; see `library.data.structures`."""
         self._variant_tensor = variant_tensor
@@ -158,7 +167,9 @@ class Dataset:
                 f"Invalid `args`. The length of `args` should be between 1 and 3 but was {len(args)}."
             )
         first, last, by = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
-        ends = [_int64(each, name) for each, name in ((first, "start"), (last, "stop"), (by, "step"))]
+        ends = [
+            _int64(each, name) for each, name in ((first, "start"), (last, "stop"), (by, "step"))
+        ]
         structure = TensorLeaf(dtype, [])
         made = get("RangeDataset")(*ends, output_types=[dtype], output_shapes=[TensorShape([])])
         return Dataset(made, structure)
@@ -211,9 +222,7 @@ class Dataset:
 
     def shard(self, num_shards: Any, index: Any) -> Dataset:
         """Every num_shards-th element, from the one numbered `index` on."""
-        return self._like(
-            "ShardDataset", _int64(num_shards, "num_shards"), _int64(index, "index")
-        )
+        return self._like("ShardDataset", _int64(num_shards, "num_shards"), _int64(index, "index"))
 
     def concatenate(self, dataset: Dataset) -> Dataset:
         """These elements, then those of another dataset.  Raises TypeError if they differ in more than shapes."""
@@ -295,9 +304,7 @@ class Dataset:
         size = _int64(buffer_size, "buffer_size")
         first, second = seed_tensors(seed)
         again = True if reshuffle_each_iteration is None else reshuffle_each_iteration
-        return self._like(
-            "ShuffleDataset", size, first, second, reshuffle_each_iteration=again
-        )
+        return self._like("ShuffleDataset", size, first, second, reshuffle_each_iteration=again)
 
     def cache(self, filename: Any = "") -> Dataset:
         """The elements, kept after the first pass: in memory, or in files that begin with `filename`."""
@@ -359,14 +366,23 @@ class Dataset:
 
 
 _OF_FUNCTIONS: Final = frozenset(
-    ("map", "map_with_legacy_function", "flat_map", "interleave", "filter", "filter_with_legacy_function", "reduce", "scan")
+    (
+        "map",
+        "map_with_legacy_function",
+        "flat_map",
+        "interleave",
+        "filter",
+        "filter_with_legacy_function",
+        "reduce",
+        "scan",
+    )
 )
 
 
 def _needs_functions(name: str) -> errors.OpError:
     return errors.unimplemented(
-        f"Dataset.{name}() needs functions in graphs, which headrace does not have yet; what is computed of each element "
-        "can be computed of what get_next() gives"
+        f"Dataset.{name}() needs functions in graphs, which headrace does not have yet; what is computed of each "
+        "element can be computed of what get_next() gives"
     )
 
 
@@ -397,9 +413,7 @@ def _slices(tensors: Any, is_files: bool) -> Dataset:
         leaf.rows(value)
         for leaf, value in zip(nest.flatten(whole), nest.flatten(element), strict=True)
     ]
-    made = get("TensorSliceDataset")(
-        flat, output_shapes=flat_shapes(structure), is_files=is_files
-    )
+    made = get("TensorSliceDataset")(flat, output_shapes=flat_shapes(structure), is_files=is_files)
     return Dataset(made, structure)
 
 
@@ -460,7 +474,9 @@ def get_structure(dataset_or_iterator: Any) -> Any:
 def get_single_element(dataset: Dataset) -> Any:
     """The only element of the dataset; a step fails if there are none or more.  Raises TypeError."""
     if not isinstance(dataset, Dataset):
-        raise TypeError(f"Invalid `dataset`. Expected a `tf.data.Dataset` object but got {type(dataset)}.")
+        raise TypeError(
+            f"Invalid `dataset`. Expected a `tf.data.Dataset` object but got {type(dataset)}."
+        )
     made = get("DatasetToSingleElement")(dataset._variant_tensor, **dataset._elements)
     return element_of(dataset._structure, made)
 
@@ -469,4 +485,3 @@ def cardinality(dataset: Dataset) -> Tensor:
     """How many elements the dataset has, INFINITE_CARDINALITY (-1) or UNKNOWN_CARDINALITY (-2); int64 []."""
     made: Tensor = get("DatasetCardinality")(dataset._variant_tensor)
     return made
-

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-
 from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
 from headrace.graph.convert import convert
@@ -30,8 +29,7 @@ def _names(filenames: Any) -> Tensor:
             "a dataset of file names needs functions in graphs, which headrace does not have yet: give the names as a "
             "tensor of strings"
         )
-    made = convert(filenames, dtypes.string, "filenames")
-    return made
+    return convert(filenames, dtypes.string, "filenames")
 
 
 def _optional(value: Any, name: str, otherwise: Any, dtype: Any) -> Tensor:
@@ -136,5 +134,3 @@ class SqlDataset(Dataset):
             output_shapes=nest.flatten(shapes),
         )
         super().__init__(made, structure)
-
-

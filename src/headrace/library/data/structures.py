@@ -1,7 +1,7 @@
 """What a dataset's elements are: a structure of specifications, one for each leaf, and their way to tensors and back.
 
 Called by: library.data.  Threads: building as graph.
-Source: TF 1.15 python/data/util/structure.py, python/framework/sparse_tensor.py, for behaviour; nodes compared with the oracle
+Source: TF 1.15 python/data/util/structure.py, python/framework/sparse_tensor.py, for behaviour
 """
 
 from __future__ import annotations
@@ -162,7 +162,9 @@ class SparseLeaf(Leaf):
                 sizes = convert(np.array(known, np.int64), dtypes.int64, "shape")
             elif any(size is not None for size in known):
                 parts = get("Unpack")(sizes, num=rank, name="unstack")
-                parts = [part if size is None else size for part, size in zip(parts, known, strict=True)]
+                parts = [
+                    part if size is None else size for part, size in zip(parts, known, strict=True)
+                ]
                 sizes = get("Pack")([_constant(part) for part in parts], name="stack")
         return SparseTensor(indices, values, sizes)
 
@@ -298,7 +300,5 @@ def _shapes(types: Any, shapes: Any) -> list[Any]:
             f"The two structures don't have the same number of elements: {types!r:.100} and {shapes!r:.100}"
         )
     return [
-        each
-        for part, shape in zip(types, shapes, strict=True)
-        for each in _shapes(part, shape)
+        each for part, shape in zip(types, shapes, strict=True) for each in _shapes(part, shape)
     ]

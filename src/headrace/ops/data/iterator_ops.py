@@ -209,8 +209,6 @@ def _get_next(xp: Any, iterator: Any) -> Any:
     return iterator_of(iterator).next()
 
 
-
-
 def _next_op(name: str) -> OpSpec:
     made = op(
         name,
@@ -371,7 +369,9 @@ def optional_from_value_op(xp: Any, *components: Any) -> Any:
     return boxed(OptionalValue(components))
 
 
-@op("OptionalNone", outputs="optional: variant", shape=dataset_scalar, traits={NEVER_FOLDED}, **_USE)
+@op(
+    "OptionalNone", outputs="optional: variant", shape=dataset_scalar, traits={NEVER_FOLDED}, **_USE
+)
 def optional_none_op(xp: Any) -> Any:
     """An optional that has none."""
     return boxed(OptionalValue(None))
