@@ -244,7 +244,7 @@ class Dataset:
 
     def enumerate(self, start: Any = 0) -> Dataset:
         """Elements (number, element), from `start` on."""
-        return Dataset.zip((Dataset.range(start, _MOST), self))
+        return Dataset.zip((replicated(Dataset.range(start, _MOST)), self))
 
     # -- joining and cutting ------------------------------------------------------------------
 
@@ -319,7 +319,7 @@ class Dataset:
             return self._like("PrefetchDataset", count, legacy_autotune=tuned)
 
     def _known_autotune(self, count: Any) -> bool:
-        return constant_value(count) == -1
+        return bool(constant_value(count) == -1)
 
     def with_options(self, options: Options) -> Dataset:
         """The same elements, with options; those given last count."""
@@ -415,6 +415,12 @@ def _slices(tensors: Any, is_files: bool) -> Dataset:
     ]
     made = get("TensorSliceDataset")(flat, output_shapes=flat_shapes(structure), is_files=is_files)
     return Dataset(made, structure)
+
+
+def replicated(numbers: Dataset) -> Dataset:
+    """The same, with the node by which TensorFlow says that every part of a divided dataset needs all of it."""
+    name = convert("replicate_on_split", name="RewriteDataset/rewrite_name")
+    return numbers._like("RewriteDataset", name)
 
 
 def seed_tensors(seed: Any) -> tuple[Tensor, Tensor]:

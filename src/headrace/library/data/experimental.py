@@ -15,7 +15,7 @@ from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.registry import get
 from headrace.library.data import nest
-from headrace.library.data.datasets import Dataset, _int64, seed_tensors
+from headrace.library.data.datasets import Dataset, _int64, replicated, seed_tensors
 from headrace.library.data.structures import SparseLeaf, TensorLeaf
 
 __all__ = [
@@ -108,7 +108,7 @@ def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
             batch_size,
             row,
             output_types=[dtypes.variant],
-            output_shapes=[TensorShape([None])],
+            output_shapes=[TensorShape(None)],
         )
         return Dataset(
             made, SparseLeaf(leaf.dtype, TensorShape([None]).concatenate(known)), [dataset]
@@ -165,9 +165,7 @@ def _directed(selector: Dataset, datasets: Sequence[Dataset], stop: bool) -> Dat
                 f"dataset {number} {each._structure!r}"
             )
         structure = nest.pack_sequence_as(structure, found)
-    chosen = selector._like(
-        "RewriteDataset", convert("replicate_on_split", name="RewriteDataset/rewrite_name")
-    )
+    chosen = replicated(selector)
     made = chosen._like(
         "DirectedInterleaveDataset",
         [each._variant_tensor for each in datasets],

@@ -128,15 +128,14 @@ class SparseLeaf(Leaf):
 
     legacy_class = SparseTensor
 
-    def __init__(self, dtype: Any, shape: Any, batches: bool = False) -> None:
+    def __init__(self, dtype: Any, shape: Any) -> None:
         self.dtype = dtypes.as_dtype(dtype)
         self.shape = TensorShape(shape)
-        self._batches = batches
 
     @property
     def flat(self) -> tuple[Any, TensorShape]:
         """See `Leaf`."""
-        return dtypes.variant, TensorShape(None) if self._batches else TensorShape([3])
+        return dtypes.variant, TensorShape(None)
 
     def tensor(self, value: Any) -> Tensor:
         """See `Leaf`."""
@@ -156,7 +155,6 @@ class SparseLeaf(Leaf):
         rank = self.shape.ndims
         if rank is not None:
             indices.set_shape([None, rank])
-            sizes.set_shape([rank])
             known = self.shape.as_list()
             if None not in known:
                 sizes = convert(np.array(known, np.int64), dtypes.int64, "shape")
@@ -170,7 +168,7 @@ class SparseLeaf(Leaf):
 
     def of(self, shape: TensorShape) -> Leaf:
         """See `Leaf`."""
-        return SparseLeaf(self.dtype, shape, True)
+        return SparseLeaf(self.dtype, shape)
 
     def __repr__(self) -> str:
         return f"SparseTensorSpec({self.shape}, {self.dtype!r})"

@@ -62,7 +62,7 @@ def _batch(source: Any, batch_size: Any, drop: bool, types: Types, shapes: Shape
 def batch_dataset_op(
     xp: Any, input_dataset: Any, batch_size: Any, *, output_types: Types, output_shapes: Shapes
 ) -> Any:
-    """As BatchDatasetV2, the last batch with what is left."""
+    """As BatchDatasetV2, the last batch with what is left.  Raises InvalidArgument."""
     return _batch(input_dataset, batch_size, False, output_types, output_shapes)
 
 
@@ -138,7 +138,7 @@ def padded_batch_dataset_op(
     output_shapes: Shapes,
     N: int,
 ) -> Any:
-    """As PaddedBatchDatasetV2, the last batch with what is left."""
+    """As PaddedBatchDatasetV2, the last batch with what is left.  Raises InvalidArgument."""
     shapes, values = shapes_and_values[:N], shapes_and_values[N:]
     return _padded(input_dataset, batch_size, shapes, values, False, Toutput_types, output_shapes)
 
@@ -168,7 +168,7 @@ def padded_batch_dataset_v2_op(
 
 
 def _unbatch(xp: Any, input_dataset: Any, *, output_types: Types, output_shapes: Shapes) -> Any:
-    """The rows of each element, one by one."""
+    """The rows of each element, one by one.  Raises InvalidArgument."""
     return made("Unbatch", output_types, output_shapes, Unbatch, dataset_of(input_dataset))
 
 

@@ -48,7 +48,9 @@ def _as_is(kind: str) -> Callable[..., Any]:
             )
         )
 
-    kernel.__doc__ = "The elements as they are: what it says is about how TensorFlow computes them."
+    kernel.__doc__ = (
+        "The elements as they are: it says how TensorFlow computes them.  Raises InvalidArgument."
+    )
     return kernel
 
 
@@ -123,7 +125,7 @@ dataset_op(
 def experimental_directed_interleave_dataset_op(
     xp: Any, *datasets: Any, output_types: Types, output_shapes: Shapes
 ) -> Any:
-    """As DirectedInterleaveDataset."""
+    """As DirectedInterleaveDataset.  Raises InvalidArgument."""
     return _directed(xp, *datasets, output_types=output_types, output_shapes=output_shapes)
 
 
@@ -151,7 +153,7 @@ def _ignore_errors(
     output_shapes: Shapes,
     log_warning: bool,
 ) -> Any:
-    """The elements that do not fail."""
+    """The elements that do not fail.  Raises InvalidArgument."""
     return made(
         "IgnoreErrors",
         output_types,

@@ -88,7 +88,7 @@ _COUNTED: Final = _SOURCE + "; count: int64"
 def take_dataset_op(
     xp: Any, input_dataset: Any, count: Any, *, output_types: Types, output_shapes: Shapes
 ) -> Any:
-    """The first `count` elements; all, if it is negative."""
+    """The first `count` elements; all, if it is negative.  Raises InvalidArgument."""
     most = int(scalar_of("count", count))
     return made(
         "Take",
@@ -104,7 +104,7 @@ def take_dataset_op(
 def skip_dataset_op(
     xp: Any, input_dataset: Any, count: Any, *, output_types: Types, output_shapes: Shapes
 ) -> Any:
-    """What comes after the first `count` elements; nothing, if it is negative."""
+    """What comes after the first `count` elements; nothing, if it is negative.  Raises InvalidArgument."""
     first = int(scalar_of("count", count))
     return made(
         "Skip",
@@ -154,7 +154,7 @@ def shard_dataset_op(
 def repeat_dataset_op(
     xp: Any, input_dataset: Any, count: Any, *, output_types: Types, output_shapes: Shapes
 ) -> Any:
-    """The dataset `count` times; for ever, if it is negative."""
+    """The dataset `count` times; for ever, if it is negative.  Raises InvalidArgument."""
     times = int(scalar_of("count", count))
     return value_of(
         Passes(
@@ -199,7 +199,7 @@ def _names(dataset: Dataset) -> str:
 def zip_dataset_op(
     xp: Any, *input_datasets: Any, output_types: Types, output_shapes: Shapes
 ) -> Any:
-    """The components of all, side by side, until one has no more elements."""
+    """The components of all, side by side, until one has no more elements.  Raises InvalidArgument."""
     return made(
         "Zip",
         output_types,
@@ -282,7 +282,10 @@ def shuffle_and_repeat_dataset_op(
     output_shapes: Shapes,
     reshuffle_each_iteration: bool,
 ) -> Any:
-    """ShuffleDataset, `count` times (negative: for ever), the next pass read while the last ends."""
+    """ShuffleDataset, `count` times (negative: for ever), the next pass read while the last ends.
+
+    Raises InvalidArgument.
+    """
     passes = int(scalar_of("count", count))
     if passes == 0 or passes < -1:
         raise errors.invalid_argument(
@@ -306,7 +309,10 @@ def cache_dataset_op(
     output_types: Types,
     output_shapes: Shapes,
 ) -> Any:
-    """The elements, kept after the first pass: in memory, or in files if there is a name for them."""
+    """The elements, kept after the first pass: in memory, or in files if there is a name for them.
+
+    Raises InvalidArgument.
+    """
     name = scalar_of("filename", filename)
     types = output_types
     make: Callable[[Iteration, Dataset], Stage]

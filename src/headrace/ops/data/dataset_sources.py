@@ -33,7 +33,7 @@ _COMPONENTS = "Toutput_types: list(type) >= 1; output_shapes: list(shape) >= 1"
 
 
 def _kept(value: Any) -> Any:
-    """A component as nobody else can change it."""
+    """A component as nobody else can change it.  Raises InvalidArgument."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -50,7 +50,7 @@ def tensor_dataset_op(
     Toutput_types: list[DType],
     output_shapes: list[TensorShape],
 ) -> Any:
-    """A dataset of one element."""
+    """A dataset of one element.  Raises InvalidArgument."""
     kept = tuple(map(_kept, components))
     return made(
         "Tensor", Toutput_types, output_shapes, lambda run: Tensors(run, kept), cardinality=1
@@ -190,7 +190,10 @@ def _random(
     output_types: list[DType],
     output_shapes: list[TensorShape],
 ) -> Any:
-    """Numbers below 2**32 without end, the same in each pass; two zeros are seeds that nobody knows."""
+    """Numbers below 2**32 without end, the same in each pass; two zeros are seeds that nobody knows.
+
+    Raises InvalidArgument.
+    """
     seeds = int(scalar_of("seed", seed)), int(scalar_of("seed2", seed2))
     if seeds == (0, 0):
         dice = Philox(0, 0)

@@ -64,7 +64,7 @@ def dataset_of(value: Any) -> Dataset:
 
 
 def value_of(dataset: Dataset) -> Any:
-    """The variant that holds a dataset."""
+    """The variant that holds a dataset.  Raises InvalidArgument."""
     return boxed(dataset)
 
 
@@ -96,7 +96,7 @@ def made(
     *inputs: Dataset,
     cardinality: Callable[..., int] | int = UNKNOWN,
 ) -> Any:
-    """The variant of a `Made` dataset."""
+    """The variant of a `Made` dataset.  Raises InvalidArgument."""
     return value_of(Made(kind, types, raw_shapes(shapes), make, inputs, cardinality))
 
 

@@ -23,7 +23,7 @@ from headrace.run.data.stage import Blocked, Dataset, Interrupted, Iteration, Po
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 
-WORTH_S: Final = 100e-6
+WORTH_S: Final = 500e-6
 """Seconds an element: from there on a thread is worth its hand-overs."""
 TUNED_BYTES: Final = 1 << 24
 TUNED_MOST: Final = 64
