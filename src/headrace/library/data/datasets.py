@@ -22,6 +22,7 @@ from headrace.library.data import nest
 from headrace.library.data.options import Options
 from headrace.library.data.structures import (
     DatasetSpec,
+    OfElements,
     TensorLeaf,
     element_of,
     flat_shapes,
@@ -41,7 +42,7 @@ __all__ = [
 _MOST: Final = 2**63 - 1
 
 
-class Dataset:
+class Dataset(OfElements):
     """Elements, one after the other; each is a structure of tensors of the same types."""
 
     def __init__(
@@ -58,26 +59,6 @@ class Dataset:
         self._own_options = options
 
     # -- what it is ---------------------------------------------------------------------------
-
-    @property
-    def element_spec(self) -> Any:
-        """The structure of an element, with a specification for each leaf."""
-        return self._structure
-
-    @property
-    def output_types(self) -> Any:
-        """The structure of an element, with a dtype for each leaf."""
-        return nest.map_structure(lambda leaf: leaf.dtype, self._structure)
-
-    @property
-    def output_shapes(self) -> Any:
-        """The structure of an element, with a TensorShape for each leaf."""
-        return nest.map_structure(lambda leaf: leaf.shape, self._structure)
-
-    @property
-    def output_classes(self) -> Any:
-        """The structure of an element, with tf.Tensor or tf.SparseTensor for each leaf."""
-        return nest.map_structure(lambda leaf: leaf.legacy_class, self._structure)
 
     def _as_variant_tensor(self) -> Tensor:
         made: Tensor = self._variant_tensor

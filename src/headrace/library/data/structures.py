@@ -21,7 +21,7 @@ from headrace.graph.tensor import Tensor
 from headrace.library.data import nest
 from headrace.library.tensor_spec import TensorSpec
 
-__all__ = ["DatasetSpec", "Leaf", "SparseLeaf", "TensorLeaf", "normalized", "spec_of"]
+__all__ = ["DatasetSpec", "Leaf", "OfElements", "SparseLeaf", "TensorLeaf", "normalized", "spec_of"]
 
 
 class Leaf:
@@ -213,6 +213,32 @@ class DatasetSpec(Leaf):
 
     def __repr__(self) -> str:
         return f"DatasetSpec({self.element_spec!r}, {self.shape!r})"
+
+
+class OfElements:
+    """What has elements of one structure: a dataset, an iterator."""
+
+    _structure: Any
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of an element, with a specification for each leaf."""
+        return self._structure
+
+    @property
+    def output_types(self) -> Any:
+        """The structure of an element, with a dtype for each leaf."""
+        return nest.map_structure(lambda leaf: leaf.dtype, self._structure)
+
+    @property
+    def output_shapes(self) -> Any:
+        """The structure of an element, with a TensorShape for each leaf."""
+        return nest.map_structure(lambda leaf: leaf.shape, self._structure)
+
+    @property
+    def output_classes(self) -> Any:
+        """The structure of an element, with tf.Tensor or tf.SparseTensor for each leaf."""
+        return nest.map_structure(lambda leaf: leaf.legacy_class, self._structure)
 
 
 # -- structures of leaves -----------------------------------------------------------------------
