@@ -43,6 +43,7 @@ MOST, MOST_OF_VARIABLES = 60, 20
 ELSEWHERE = {
     "data/accumulators",
     "data/barriers",
+    "data/iterator_ops",
     "flow/primitives",
     "flow/identities",
     "flow/printing",

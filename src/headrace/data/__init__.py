@@ -11,11 +11,17 @@ if TYPE_CHECKING:
     from headrace.data import experimental
     from headrace.library.data.datasets import (
         Dataset,
-        get_legacy_output_classes as get_output_classes,
-        get_legacy_output_shapes as get_output_shapes,
-        get_legacy_output_types as get_output_types,
         make_initializable_iterator,
         make_one_shot_iterator,
+    )
+    from headrace.library.data.datasets import (
+        get_legacy_output_classes as get_output_classes,
+    )
+    from headrace.library.data.datasets import (
+        get_legacy_output_shapes as get_output_shapes,
+    )
+    from headrace.library.data.datasets import (
+        get_legacy_output_types as get_output_types,
     )
     from headrace.library.data.iterators import Iterator
     from headrace.library.data.options import Options

@@ -42,7 +42,10 @@ FAMILIES = {
 
 ON_DEMAND = {
     "array": "formats in_place parallel_concat ragged ragged_calls ragged_ops rolling searching",
-    "data": "barriers dataset_files dataset_functions dataset_ops dataset_sources iterator_ops staging",
+    "data": (
+        "barriers dataset_batches dataset_choices dataset_files dataset_functions dataset_ops dataset_sources "
+        "iterator_ops staging"
+    ),
     "flow": "functional markers",
     "io": "messages record_input summary_writers vocabularies",
     "image": "boxes colors patches resizing sampling suppression",

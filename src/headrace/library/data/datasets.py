@@ -23,6 +23,7 @@ from headrace.library.data.options import Options
 from headrace.library.data.with_functions import WithFunctions
 from headrace.library.data.structures import (
     DatasetSpec,
+    OfElements,
     TensorLeaf,
     element_of,
     flat_shapes,
@@ -32,16 +33,25 @@ from headrace.library.data.structures import (
     tensors_of,
 )
 
-__all__ = ["Dataset", "get_legacy_output_classes", "get_legacy_output_shapes", "get_legacy_output_types"]
+__all__ = [
+    "Dataset",
+    "get_legacy_output_classes",
+    "get_legacy_output_shapes",
+    "get_legacy_output_types",
+]
 
 _MOST: Final = 2**63 - 1
 
 
-class Dataset(WithFunctions):
+class Dataset(WithFunctions, OfElements):
     """Elements, one after the other; each is a structure of tensors of the same types."""
 
     def __init__(
-        self, variant_tensor: Any, structure: Any, inputs: Sequence[Dataset] = (), options: Options | None = None
+        self,
+        variant_tensor: Any,
+        structure: Any,
+        inputs: Sequence[Dataset] = (),
+        options: Options | None = None,
     ) -> None:
         """structure: of leaves; see `library.data.structures`."""
         self._variant_tensor = variant_tensor
@@ -50,26 +60,6 @@ class Dataset(WithFunctions):
         self._own_options = options
 
     # -- what it is ---------------------------------------------------------------------------
-
-    @property
-    def element_spec(self) -> Any:
-        """The structure of an element, with a specification for each leaf."""
-        return self._structure
-
-    @property
-    def output_types(self) -> Any:
-        """The structure of an element, with a dtype for each leaf."""
-        return nest.map_structure(lambda leaf: leaf.dtype, self._structure)
-
-    @property
-    def output_shapes(self) -> Any:
-        """The structure of an element, with a TensorShape for each leaf."""
-        return nest.map_structure(lambda leaf: leaf.shape, self._structure)
-
-    @property
-    def output_classes(self) -> Any:
-        """The structure of an element, with tf.Tensor or tf.SparseTensor for each leaf."""
-        return nest.map_structure(lambda leaf: leaf.legacy_class, self._structure)
 
     def _as_variant_tensor(self) -> Tensor:
         made: Tensor = self._variant_tensor
@@ -164,7 +154,9 @@ class Dataset(WithFunctions):
                 f"Invalid `args`. The length of `args` should be between 1 and 3 but was {len(args)}."
             )
         first, last, by = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
-        ends = [_int64(each, name) for each, name in ((first, "start"), (last, "stop"), (by, "step"))]
+        ends = [
+            _int64(each, name) for each, name in ((first, "start"), (last, "stop"), (by, "step"))
+        ]
         structure = TensorLeaf(dtype, [])
         made = get("RangeDataset")(*ends, output_types=[dtype], output_shapes=[TensorShape([])])
         return Dataset(made, structure)
@@ -217,9 +209,7 @@ class Dataset(WithFunctions):
 
     def shard(self, num_shards: Any, index: Any) -> Dataset:
         """Every num_shards-th element, from the one numbered `index` on."""
-        return self._like(
-            "ShardDataset", _int64(num_shards, "num_shards"), _int64(index, "index")
-        )
+        return self._like("ShardDataset", _int64(num_shards, "num_shards"), _int64(index, "index"))
 
     def concatenate(self, dataset: Dataset) -> Dataset:
         """These elements, then those of another dataset.  Raises TypeError if they differ in more than shapes."""
@@ -241,7 +231,7 @@ class Dataset(WithFunctions):
 
     def enumerate(self, start: Any = 0) -> Dataset:
         """Elements (number, element), from `start` on."""
-        return Dataset.zip((Dataset.range(start, _MOST), self))
+        return Dataset.zip((replicated(Dataset.range(start, _MOST)), self))
 
     # -- joining and cutting ------------------------------------------------------------------
 
@@ -301,9 +291,7 @@ class Dataset(WithFunctions):
         size = _int64(buffer_size, "buffer_size")
         first, second = seed_tensors(seed)
         again = True if reshuffle_each_iteration is None else reshuffle_each_iteration
-        return self._like(
-            "ShuffleDataset", size, first, second, reshuffle_each_iteration=again
-        )
+        return self._like("ShuffleDataset", size, first, second, reshuffle_each_iteration=again)
 
     def cache(self, filename: Any = "") -> Dataset:
         """The elements, kept after the first pass: in memory, or in files that begin with `filename`."""
@@ -318,7 +306,7 @@ class Dataset(WithFunctions):
             return self._like("PrefetchDataset", count, legacy_autotune=tuned)
 
     def _known_autotune(self, count: Any) -> bool:
-        return constant_value(count) == -1
+        return bool(constant_value(count) == -1)
 
     def with_options(self, options: Options) -> Dataset:
         """The same elements, with options; those given last count."""
@@ -383,10 +371,14 @@ def _slices(tensors: Any, is_files: bool) -> Dataset:
         leaf.rows(value)
         for leaf, value in zip(nest.flatten(whole), nest.flatten(element), strict=True)
     ]
-    made = get("TensorSliceDataset")(
-        flat, output_shapes=flat_shapes(structure), is_files=is_files
-    )
+    made = get("TensorSliceDataset")(flat, output_shapes=flat_shapes(structure), is_files=is_files)
     return Dataset(made, structure)
+
+
+def replicated(numbers: Dataset) -> Dataset:
+    """The same, with the node by which TensorFlow says that every part of a divided dataset needs all of it."""
+    name = convert("replicate_on_split", name="RewriteDataset/rewrite_name")
+    return numbers._like("RewriteDataset", name)
 
 
 def seed_tensors(seed: Any) -> tuple[Tensor, Tensor]:
@@ -446,7 +438,9 @@ def get_structure(dataset_or_iterator: Any) -> Any:
 def get_single_element(dataset: Dataset) -> Any:
     """The only element of the dataset; a step fails if there are none or more.  Raises TypeError."""
     if not isinstance(dataset, Dataset):
-        raise TypeError(f"Invalid `dataset`. Expected a `tf.data.Dataset` object but got {type(dataset)}.")
+        raise TypeError(
+            f"Invalid `dataset`. Expected a `tf.data.Dataset` object but got {type(dataset)}."
+        )
     made = get("DatasetToSingleElement")(dataset._variant_tensor, **dataset._elements)
     return element_of(dataset._structure, made)
 
@@ -455,4 +449,3 @@ def cardinality(dataset: Dataset) -> Tensor:
     """How many elements the dataset has, INFINITE_CARDINALITY (-1) or UNKNOWN_CARDINALITY (-2); int64 []."""
     made: Tensor = get("DatasetCardinality")(dataset._variant_tensor)
     return made
-

@@ -15,12 +15,22 @@ from headrace.graph.convert import convert
 from headrace.graph.names import name_scope
 from headrace.graph.registry import get
 from headrace.library.data import nest
-from headrace.library.data.datasets import Dataset, _int64, seed_tensors
+from headrace.library.data.datasets import Dataset, _int64, replicated, seed_tensors
 from headrace.library.data.structures import SparseLeaf, TensorLeaf
 
 __all__ = [
-    "AUTOTUNE", "Counter", "INFINITE_CARDINALITY", "RandomDataset", "UNKNOWN_CARDINALITY", "choose_from_datasets",
-    "dense_to_sparse_batch", "enumerate_dataset", "ignore_errors", "shuffle_and_repeat", "unbatch", "unique",
+    "AUTOTUNE",
+    "INFINITE_CARDINALITY",
+    "UNKNOWN_CARDINALITY",
+    "Counter",
+    "RandomDataset",
+    "choose_from_datasets",
+    "dense_to_sparse_batch",
+    "enumerate_dataset",
+    "ignore_errors",
+    "shuffle_and_repeat",
+    "unbatch",
+    "unique",
 ]
 
 AUTOTUNE: Final = -1
@@ -42,7 +52,7 @@ class RandomDataset(Dataset):
         super().__init__(made, structure)
 
 
-def Counter(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Dataset:  # noqa: N802
+def Counter(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Dataset:
     """start, start + step, … as long as they are int64."""
     with name_scope("counter"):
         most = -(2**63) if isinstance(step, int) and step < 0 else 2**63 - 1
@@ -56,8 +66,8 @@ def unique() -> Transformation:
         leaves = nest.flatten(dataset._structure)
         if [leaf.dtype for leaf in leaves] not in ([dtypes.int32], [dtypes.int64], [dtypes.string]):
             raise TypeError(
-                "`tf.data.Dataset.unique()` only supports a single `tf.int32`, `tf.int64`, or `tf.string` component, and "
-                f"the elements are {dataset._structure!r}"
+                "`tf.data.Dataset.unique()` only supports a single `tf.int32`, `tf.int64`, or `tf.string` component, "
+                f"and the elements are {dataset._structure!r}"
             )
         return dataset._like("UniqueDataset")
 
@@ -88,7 +98,9 @@ def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
             raise TypeError(
                 f"`dense_to_sparse_batch` takes datasets of one dense tensor, and the elements are {leaf!r}"
             )
-        known = TensorShape([None if size in (-1, None) else size for size in TensorShape(row_shape).as_list()])
+        known = TensorShape(
+            [None if size in (-1, None) else size for size in TensorShape(row_shape).as_list()]
+        )
         sizes = [-1 if size is None else size for size in known.as_list()]
         row = convert(sizes, dtypes.int64, "Const")
         made = get("DenseToSparseBatchDataset")(
@@ -96,9 +108,11 @@ def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
             batch_size,
             row,
             output_types=[dtypes.variant],
-            output_shapes=[TensorShape([None])],
+            output_shapes=[TensorShape(None)],
         )
-        return Dataset(made, SparseLeaf(leaf.dtype, TensorShape([None]).concatenate(known)), [dataset])
+        return Dataset(
+            made, SparseLeaf(leaf.dtype, TensorShape([None]).concatenate(known)), [dataset]
+        )
 
     return apply
 
@@ -118,9 +132,16 @@ def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: Any = None) ->
 def choose_from_datasets(
     datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = False
 ) -> Dataset:
-    """The next element of the dataset whose number `choice_dataset` (int64 scalars) gives.  Raises TypeError, ValueError."""
+    """The next element of the dataset whose number `choice_dataset` (int64 scalars) gives.
+
+    Raises TypeError, ValueError.
+    """
     leaves = nest.flatten(choice_dataset._structure)
-    if len(leaves) != 1 or leaves[0].dtype is not dtypes.int64 or leaves[0].shape.ndims not in (None, 0):
+    if (
+        len(leaves) != 1
+        or leaves[0].dtype is not dtypes.int64
+        or leaves[0].shape.ndims not in (None, 0)
+    ):
         raise TypeError(
             f"Expected a `choice_dataset` with elements that are scalar `tf.int64` tensors, and they are {leaves!r}"
         )
@@ -144,7 +165,7 @@ def _directed(selector: Dataset, datasets: Sequence[Dataset], stop: bool) -> Dat
                 f"dataset {number} {each._structure!r}"
             )
         structure = nest.pack_sequence_as(structure, found)
-    chosen = selector._like("RewriteDataset", convert("replicate_on_split", name="RewriteDataset/rewrite_name"))
+    chosen = replicated(selector)
     made = chosen._like(
         "DirectedInterleaveDataset",
         [each._variant_tensor for each in datasets],

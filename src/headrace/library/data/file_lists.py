@@ -29,7 +29,9 @@ def list_files(file_pattern: Any, shuffle: bool | None, seed: Any) -> Dataset:
         joined = get("ReduceJoin")(
             patterns, _axes(patterns), separator=", ", name="ReduceJoin/ReduceJoin"
         )
-        message = get("Add")(convert("No files matched pattern: ", name="message/x"), joined, name="message")
+        message = get("Add")(
+            convert("No files matched pattern: ", name="message/x"), joined, name="message"
+        )
         asserted = get("Assert")(found, [message], summarize=1, name="assert_not_empty/Assert")
         with control_dependencies([asserted]):
             names = get("Identity")(names)

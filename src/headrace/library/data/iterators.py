@@ -16,14 +16,20 @@ from headrace.graph.operation import Operation
 from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
 from headrace.library.data import nest
-from headrace.library.data.structures import element_of, flat_shapes, flat_types, from_legacy
+from headrace.library.data.structures import (
+    OfElements,
+    element_of,
+    flat_shapes,
+    flat_types,
+    from_legacy,
+)
 
 __all__ = ["Iterator"]
 
 _MANY_CALLS = 32
 
 
-class Iterator:
+class Iterator(OfElements):
     """Gives the elements of the dataset that it was initialized with, one a step."""
 
     def __init__(self, iterator_resource: Any, initializer: Any, structure: Any) -> None:
@@ -115,26 +121,6 @@ class Iterator:
             return known
         made: Tensor = get("IteratorToStringHandle")(self._iterator_resource, name=name)
         return made
-
-    @property
-    def element_spec(self) -> Any:
-        """The structure of an element, with a specification for each leaf."""
-        return self._structure
-
-    @property
-    def output_types(self) -> Any:
-        """The structure of an element, with a dtype for each leaf."""
-        return nest.map_structure(lambda leaf: leaf.dtype, self._structure)
-
-    @property
-    def output_shapes(self) -> Any:
-        """The structure of an element, with a TensorShape for each leaf."""
-        return nest.map_structure(lambda leaf: leaf.shape, self._structure)
-
-    @property
-    def output_classes(self) -> Any:
-        """The structure of an element, with tf.Tensor or tf.SparseTensor for each leaf."""
-        return nest.map_structure(lambda leaf: leaf.legacy_class, self._structure)
 
 
 def _attrs(structure: Any) -> dict[str, Any]:

@@ -12,7 +12,14 @@ from typing import Any
 
 from headrace.graph.sparse import SparseTensorValue
 
-__all__ = ["assert_same_structure", "flatten", "is_nested", "is_sequence", "map_structure", "pack_sequence_as"]
+__all__ = [
+    "assert_same_structure",
+    "flatten",
+    "is_nested",
+    "is_sequence",
+    "map_structure",
+    "pack_sequence_as",
+]
 
 
 def is_nested(structure: Any) -> bool:

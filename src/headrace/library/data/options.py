@@ -41,7 +41,13 @@ class _Part:
         return hash(tuple(self._said))
 
 
-_GROUPS: Final = ("experimental_distribute", "experimental_optimization", "experimental_threading", "threading", "autotune")
+_GROUPS: Final = (
+    "experimental_distribute",
+    "experimental_optimization",
+    "experimental_threading",
+    "threading",
+    "autotune",
+)
 
 
 class Options:

@@ -30,12 +30,16 @@ def padded_batch(
     leaves = nest.flatten(source._structure)
     for leaf in leaves:
         if not isinstance(leaf, TensorLeaf):
-            raise TypeError(f"`padded_batch` is only supported for datasets that produce tensor elements: {leaf}")
+            raise TypeError(
+                f"`padded_batch` is only supported for datasets that produce tensor elements: {leaf}"
+            )
     if padded_shapes is None:
         padded_shapes = source.output_shapes
         for shape in nest.flatten(padded_shapes):
             if shape.ndims is None:
-                raise ValueError(f"You must provide `padded_shapes` argument because component {shape} has unknown rank.")
+                raise ValueError(
+                    f"You must provide `padded_shapes` argument because component {shape} has unknown rank."
+                )
     size = convert(batch_size, dtypes.int64, "batch_size")
     given = _shapes_of(source._structure, padded_shapes)
     shapes = [_shape_tensor(each, leaf.shape) for each, leaf in zip(given, leaves, strict=True)]
@@ -63,7 +67,9 @@ def _shapes_of(structure: Any, shapes: Any) -> list[Any]:
     if not nest.is_nested(structure):
         return [shapes]
     if isinstance(structure, dict):
-        return [each for key in sorted(structure) for each in _shapes_of(structure[key], shapes[key])]
+        return [
+            each for key in sorted(structure) for each in _shapes_of(structure[key], shapes[key])
+        ]
     if not isinstance(shapes, (tuple, list)) or len(structure) != len(shapes):
         raise ValueError(
             f"The two structures don't have the same number of elements: {structure!r:.100} and {shapes!r:.100}"
@@ -84,14 +90,20 @@ def _shape_tensor(shape: Any, of_input: TensorShape) -> Tensor:
                 f"Padded shape {shape} must be a `tf.int64` vector tensor, but its element type was {shape.dtype.name}."
             )
         return shape
-    known = TensorShape([None if each == -1 else each for each in shape] if isinstance(shape, (list, tuple, np.ndarray)) else shape)
+    known = TensorShape(
+        [None if each == -1 else each for each in shape]
+        if isinstance(shape, (list, tuple, np.ndarray))
+        else shape
+    )
     sizes = [-1 if each is None else each for each in known.as_list()]
     if of_input.ndims is not None and of_input.ndims != len(sizes):
         raise ValueError(
             f"The padded shape {tuple(sizes)} is not compatible with the shape {tuple(of_input.as_list())} of the "
             "corresponding input component."
         )
-    for wanted, has in zip(sizes, of_input.as_list() if of_input.ndims is not None else sizes, strict=True):
+    for wanted, has in zip(
+        sizes, of_input.as_list() if of_input.ndims is not None else sizes, strict=True
+    ):
         if has is not None and 0 <= wanted < has:
             raise ValueError(
                 f"The padded shape {tuple(sizes)} is not compatible with the shape {tuple(of_input.as_list())} of the "
@@ -113,7 +125,11 @@ def _values(structure: Any, given: Any, types: list[Any]) -> list[Tensor]:
     for value, dtype in zip(flat, types, strict=True):
         if value is None:
             value = "" if dtype is dtypes.string else np.zeros((), dtype.np)
-        tensor = convert(value, name="padding_value") if isinstance(value, Tensor) else convert(value, dtype, "padding_value")
+        tensor = (
+            convert(value, name="padding_value")
+            if isinstance(value, Tensor)
+            else convert(value, dtype, "padding_value")
+        )
         if tensor.shape.ndims not in (None, 0):
             raise ValueError(f"Padding value should be a scalar, but is not: {tensor}.")
         if tensor.dtype.base_dtype is not dtype:
@@ -122,5 +138,3 @@ def _values(structure: Any, given: Any, types: list[Any]) -> list[Tensor]:
             )
         made.append(tensor)
     return made
-
-

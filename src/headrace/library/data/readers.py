@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-
 from headrace.base import dtypes
 from headrace.base.shapes import TensorShape
 from headrace.graph.convert import convert
@@ -30,8 +29,7 @@ def _names(filenames: Any) -> Tensor:
             "a dataset of file names needs functions in graphs, which headrace does not have yet: give the names as a "
             "tensor of strings"
         )
-    made = convert(filenames, dtypes.string, "filenames")
-    return made
+    return convert(filenames, dtypes.string, "filenames")
 
 
 def _optional(value: Any, name: str, otherwise: Any, dtype: Any) -> Tensor:
@@ -43,46 +41,39 @@ class _Strings(Dataset):
         super().__init__(variant_tensor, TensorLeaf(dtypes.string, []))
 
 
-class TextLineDataset(_Strings):
+class _OfFiles(_Strings):
+    """The records of files that may be compressed, by the op of a subclass."""
+
+    _op = ""
+
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
+    ) -> None:
+        """compression_type: "", "ZLIB" or "GZIP".  buffer_size: bytes; nothing depends on it here."""
+        _one_by_one(num_parallel_reads)
+        super().__init__(
+            get(self._op)(
+                _names(filenames),
+                _optional(compression_type, "compression_type", "", dtypes.string),
+                _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64),
+            )
+        )
+
+
+class TextLineDataset(_OfFiles):
     """The lines of text files, without their ends."""
 
-    def __init__(
-        self,
-        filenames: Any,
-        compression_type: Any = None,
-        buffer_size: Any = None,
-        num_parallel_reads: Any = None,
-    ) -> None:
-        """compression_type: "", "ZLIB" or "GZIP".  buffer_size: bytes; nothing depends on it here."""
-        _one_by_one(num_parallel_reads)
-        super().__init__(
-            get("TextLineDataset")(
-                _names(filenames),
-                _optional(compression_type, "compression_type", "", dtypes.string),
-                _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64),
-            )
-        )
+    _op = "TextLineDataset"
 
 
-class TFRecordDataset(_Strings):
+class TFRecordDataset(_OfFiles):
     """The records of TFRecord files."""
 
-    def __init__(
-        self,
-        filenames: Any,
-        compression_type: Any = None,
-        buffer_size: Any = None,
-        num_parallel_reads: Any = None,
-    ) -> None:
-        """compression_type: "", "ZLIB" or "GZIP".  buffer_size: bytes; nothing depends on it here."""
-        _one_by_one(num_parallel_reads)
-        super().__init__(
-            get("TFRecordDataset")(
-                _names(filenames),
-                _optional(compression_type, "compression_type", "", dtypes.string),
-                _optional(buffer_size, "buffer_size", _BUFFER_BYTES, dtypes.int64),
-            )
-        )
+    _op = "TFRecordDataset"
 
 
 class FixedLengthRecordDataset(_Strings):
@@ -136,5 +127,3 @@ class SqlDataset(Dataset):
             output_shapes=nest.flatten(shapes),
         )
         super().__init__(made, structure)
-
-

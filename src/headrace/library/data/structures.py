@@ -1,7 +1,7 @@
 """What a dataset's elements are: a structure of specifications, one for each leaf, and their way to tensors and back.
 
 Called by: library.data.  Threads: building as graph.
-Source: TF 1.15 python/data/util/structure.py, python/framework/sparse_tensor.py, for behaviour; nodes compared with the oracle
+Source: TF 1.15 python/data/util/structure.py, python/framework/sparse_tensor.py, for behaviour
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headrace.graph.tensor import Tensor
 from headrace.library.data import nest
 from headrace.library.tensor_spec import TensorSpec
 
-__all__ = ["DatasetSpec", "Leaf", "SparseLeaf", "TensorLeaf", "normalized", "spec_of"]
+__all__ = ["DatasetSpec", "Leaf", "OfElements", "SparseLeaf", "TensorLeaf", "normalized", "spec_of"]
 
 
 class Leaf:
@@ -128,15 +128,14 @@ class SparseLeaf(Leaf):
 
     legacy_class = SparseTensor
 
-    def __init__(self, dtype: Any, shape: Any, batches: bool = False) -> None:
+    def __init__(self, dtype: Any, shape: Any) -> None:
         self.dtype = dtypes.as_dtype(dtype)
         self.shape = TensorShape(shape)
-        self._batches = batches
 
     @property
     def flat(self) -> tuple[Any, TensorShape]:
         """See `Leaf`."""
-        return dtypes.variant, TensorShape(None) if self._batches else TensorShape([3])
+        return dtypes.variant, TensorShape(None)
 
     def tensor(self, value: Any) -> Tensor:
         """See `Leaf`."""
@@ -156,19 +155,20 @@ class SparseLeaf(Leaf):
         rank = self.shape.ndims
         if rank is not None:
             indices.set_shape([None, rank])
-            sizes.set_shape([rank])
             known = self.shape.as_list()
             if None not in known:
                 sizes = convert(np.array(known, np.int64), dtypes.int64, "shape")
             elif any(size is not None for size in known):
                 parts = get("Unpack")(sizes, num=rank, name="unstack")
-                parts = [part if size is None else size for part, size in zip(parts, known, strict=True)]
+                parts = [
+                    part if size is None else size for part, size in zip(parts, known, strict=True)
+                ]
                 sizes = get("Pack")([_constant(part) for part in parts], name="stack")
         return SparseTensor(indices, values, sizes)
 
     def of(self, shape: TensorShape) -> Leaf:
         """See `Leaf`."""
-        return SparseLeaf(self.dtype, shape, True)
+        return SparseLeaf(self.dtype, shape)
 
     def __repr__(self) -> str:
         return f"SparseTensorSpec({self.shape}, {self.dtype!r})"
@@ -213,6 +213,32 @@ class DatasetSpec(Leaf):
 
     def __repr__(self) -> str:
         return f"DatasetSpec({self.element_spec!r}, {self.shape!r})"
+
+
+class OfElements:
+    """What has elements of one structure: a dataset, an iterator."""
+
+    _structure: Any
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of an element, with a specification for each leaf."""
+        return self._structure
+
+    @property
+    def output_types(self) -> Any:
+        """The structure of an element, with a dtype for each leaf."""
+        return nest.map_structure(lambda leaf: leaf.dtype, self._structure)
+
+    @property
+    def output_shapes(self) -> Any:
+        """The structure of an element, with a TensorShape for each leaf."""
+        return nest.map_structure(lambda leaf: leaf.shape, self._structure)
+
+    @property
+    def output_classes(self) -> Any:
+        """The structure of an element, with tf.Tensor or tf.SparseTensor for each leaf."""
+        return nest.map_structure(lambda leaf: leaf.legacy_class, self._structure)
 
 
 # -- structures of leaves -----------------------------------------------------------------------
@@ -298,7 +324,5 @@ def _shapes(types: Any, shapes: Any) -> list[Any]:
             f"The two structures don't have the same number of elements: {types!r:.100} and {shapes!r:.100}"
         )
     return [
-        each
-        for part, shape in zip(types, shapes, strict=True)
-        for each in _shapes(part, shape)
+        each for part, shape in zip(types, shapes, strict=True) for each in _shapes(part, shape)
     ]

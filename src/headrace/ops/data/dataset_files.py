@@ -103,9 +103,7 @@ def _fixed(
     return _strings("FixedLengthRecord", lambda run: FixedLength(run, paths, sizes, compression))
 
 
-_FIXED: Final = (
-    "filenames: string; header_bytes: int64; record_bytes: int64; footer_bytes: int64; buffer_size: int64"
-)
+_FIXED: Final = "filenames: string; header_bytes: int64; record_bytes: int64; footer_bytes: int64; buffer_size: int64"
 
 
 @dataset_op(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace.base import dtypes, errors
+from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import TensorShape
 from headrace.ops.data.dataset_values import (
@@ -32,8 +33,17 @@ __all__: list[str] = []
 _COMPONENTS = "Toutput_types: list(type) >= 1; output_shapes: list(shape) >= 1"
 
 
+def _check_shapes(output_shapes: list[TensorShape], found: list[tuple[int, ...]]) -> None:
+    for number, (shape, has) in enumerate(zip(output_shapes, found, strict=False)):
+        if not shape_rules.compatible(shape._raw, has):
+            raise errors.invalid_argument(
+                f"Incompatible shapes at component {number}: expected {shape_rules.text(has)} but got "
+                f"{shape_rules.text(shape._raw)}: the attr output_shapes says what elements have"
+            )
+
+
 def _kept(value: Any) -> Any:
-    """A component as nobody else can change it."""
+    """A component as nobody else can change it.  Raises InvalidArgument."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -50,7 +60,8 @@ def tensor_dataset_op(
     Toutput_types: list[DType],
     output_shapes: list[TensorShape],
 ) -> Any:
-    """A dataset of one element."""
+    """A dataset of one element.  Raises InvalidArgument (other shapes)."""
+    _check_shapes(output_shapes, [np.shape(component) for component in components])
     kept = tuple(map(_kept, components))
     return made(
         "Tensor", Toutput_types, output_shapes, lambda run: Tensors(run, kept), cardinality=1
@@ -80,6 +91,7 @@ def tensor_slice_dataset_op(
             "All components must have the same size in the 0th dimension: they have "
             f"{', '.join(str(len(component)) for component in components)}"
         )
+    _check_shapes(output_shapes, [np.shape(component)[1:] for component in components])
     kept = tuple(map(_kept, components))
     return made(
         "TensorSlice",
@@ -190,7 +202,10 @@ def _random(
     output_types: list[DType],
     output_shapes: list[TensorShape],
 ) -> Any:
-    """Numbers below 2**32 without end, the same in each pass; two zeros are seeds that nobody knows."""
+    """Numbers below 2**32 without end, the same in each pass; two zeros are seeds that nobody knows.
+
+    Raises InvalidArgument.
+    """
     seeds = int(scalar_of("seed", seed)), int(scalar_of("seed2", seed2))
     if seeds == (0, 0):
         dice = Philox(0, 0)

@@ -19,7 +19,7 @@ from headrace.base.traits import NEVER_FOLDED, STATEFUL
 from headrace.graph.registry import OpSpec, op
 from headrace.graph.shape_fns import ShapeContext
 from headrace.run.data.chunks import boxed
-from headrace.run.data.stage import UNKNOWN, Dataset, Made
+from headrace.run.data.stage import UNKNOWN, Dataset, Iteration, Made, Stage
 
 ELEMENTS: Final = "output_types: list(type) >= 1; output_shapes: list(shape) >= 1"
 METADATA: Final = "; metadata: string = ''"
@@ -64,7 +64,7 @@ def dataset_of(value: Any) -> Dataset:
 
 
 def value_of(dataset: Dataset) -> Any:
-    """The variant that holds a dataset."""
+    """The variant that holds a dataset.  Raises InvalidArgument."""
     return boxed(dataset)
 
 
@@ -96,5 +96,38 @@ def made(
     *inputs: Dataset,
     cardinality: Callable[..., int] | int = UNKNOWN,
 ) -> Any:
-    """The variant of a `Made` dataset."""
+    """The variant of a `Made` dataset.  Raises InvalidArgument."""
     return value_of(Made(kind, types, raw_shapes(shapes), make, inputs, cardinality))
+
+
+def known(function: Callable[[int], int]) -> Callable[[int], int]:
+    """Where the count of the input is a number, what is made of it; else the same."""
+    return lambda count: function(count) if count >= 0 else count
+
+
+class Passes(Dataset):
+    """A dataset whose stage iterates its inputs itself: make(run, *inputs)."""
+
+    def __init__(
+        self,
+        kind: str,
+        types: Sequence[DType],
+        shapes: Sequence[TensorShape],
+        make: Callable[..., Stage],
+        inputs: list[Dataset],
+        cardinality: Callable[..., int],
+    ) -> None:
+        super().__init__(types, raw_shapes(shapes), inputs)
+        self.kind = kind
+        self._make = make
+        self._cardinality = cardinality
+
+    def stage(self, run: Iteration) -> Stage:
+        """See `Dataset`."""
+        stage = self._make(run, *self.inputs)
+        stage.label = self.kind
+        return stage
+
+    def cardinality(self) -> int:
+        """See `Dataset`."""
+        return self._cardinality(*[each.cardinality() for each in self.inputs])

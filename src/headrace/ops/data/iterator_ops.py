@@ -34,7 +34,6 @@ from headrace.run.data.iterator import DataIterator
 from headrace.run.data.stage import Blocked, Dataset, Iteration
 from headrace.run.exec import polling
 from headrace.run.exec.kernel import KernelContext
-from headrace.run.pending import Pending
 from headrace.run.scope import Scope
 from headrace.run.state import handles
 
@@ -135,7 +134,7 @@ def make_iterator_op(ctx: KernelContext, dataset: Any, iterator: Any) -> None:
     **_USE,
 )
 def delete_iterator_op(ctx: KernelContext, handle: Any, deleter: Any) -> None:
-    """Forget the iterator, which ends."""
+    """Forget the iterator, which ends.  Raises InvalidArgument."""
     ctx.runtime.resources.forget(iterator_of(handle))
 
 
@@ -151,7 +150,7 @@ def delete_iterator_op(ctx: KernelContext, handle: Any, deleter: Any) -> None:
     **_USE,
 )
 def iterator_to_string_handle_op(ctx: KernelContext, resource_handle: Any) -> Any:
-    """The handle as a string [], for IteratorFromStringHandle on the same task."""
+    """The handle as a string [], for IteratorFromStringHandle on the same task.  Raises InvalidArgument."""
     found = handles.leaving(iterator_of(resource_handle), ctx.runtime.device)
     return boxed(found.item().SerializeToString())
 
@@ -198,7 +197,7 @@ for _name in ("IteratorFromStringHandle", "IteratorFromStringHandleV2"):
     **_USE,
 )
 def iterator_get_device_op(ctx: KernelContext, resource: Any) -> Any:
-    """The device that the iterator is on."""
+    """The device that the iterator is on.  Raises InvalidArgument."""
     return boxed(ctx.node.device.encode())
 
 
@@ -291,7 +290,10 @@ def elements_at_once(ctx: KernelContext, dataset: Dataset) -> Iterator[Iterator[
 
 
 def _cardinality(xp: Any, input_dataset: Any) -> Any:
-    """How many elements there are, as far as it is known without looking; -1: without end, -2: unknown."""
+    """How many elements there are, as far as it is known without looking; -1: without end, -2: unknown.
+
+    Raises InvalidArgument.
+    """
     return np.int64(dataset_of(input_dataset).cardinality())
 
 
@@ -322,8 +324,7 @@ op("ExperimentalDatasetCardinality", **_COUNT)(_cardinality)
 )
 def serialize_iterator_op(xp: Any, resource_handle: Any) -> Any:
     """Where the iterator is, all that its stages hold included.  Raises FailedPrecondition, Unimplemented."""
-    found = iterator_of(resource_handle).save()
-    return found if isinstance(found, Pending) else _variant(found)
+    return iterator_of(resource_handle).save()
 
 
 @serialize_iterator_op.finish
@@ -381,7 +382,7 @@ def _optional_of(value: Any) -> OptionalValue:
     **_USE,
 )
 def optional_from_value_op(xp: Any, *components: Any) -> Any:
-    """An optional that has this element."""
+    """An optional that has this element.  Raises InvalidArgument."""
     return boxed(OptionalValue(components))
 
 
@@ -389,7 +390,7 @@ def optional_from_value_op(xp: Any, *components: Any) -> Any:
     "OptionalNone", outputs="optional: variant", shape=dataset_scalar, traits={NEVER_FOLDED}, **_USE
 )
 def optional_none_op(xp: Any) -> Any:
-    """An optional that has none."""
+    """An optional that has none.  Raises InvalidArgument."""
     return boxed(OptionalValue(None))
 
 
@@ -402,7 +403,7 @@ def optional_none_op(xp: Any) -> Any:
     **_USE,
 )
 def optional_has_value_op(xp: Any, optional: Any) -> Any:
-    """Whether it has an element."""
+    """Whether it has an element.  Raises InvalidArgument."""
     return np.bool_(_optional_of(optional).element is not None)
 
 
@@ -436,8 +437,7 @@ def optional_get_value_op(xp: Any, optional: Any) -> Any:
 )
 def iterator_get_next_as_optional_op(xp: Any, iterator: Any) -> Any:
     """The next element as an optional, none at the end.  Raises as IteratorGetNext."""
-    found = iterator_of(iterator).next_or_none()
-    return found if isinstance(found, Pending) else _optional(found)
+    return iterator_of(iterator).next_or_none()
 
 
 @iterator_get_next_as_optional_op.finish

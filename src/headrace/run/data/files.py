@@ -120,7 +120,11 @@ class Lines(FileRecords):
                 continue
             lines = (rest + piece).split(b"\n")
             rest = lines.pop()
-            yield [line.removesuffix(b"\r") for line in lines] if b"\r" in piece or b"\r" in lines[0] else lines
+            yield (
+                [line.removesuffix(b"\r") for line in lines]
+                if b"\r" in piece or b"\r" in lines[0]
+                else lines
+            )
         if rest:
             yield [rest.removesuffix(b"\r")]
 

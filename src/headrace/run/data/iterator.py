@@ -1,9 +1,9 @@
 """DataIterator: the resource that steps take elements from.
 
-It pulls the last stage of its dataset's chain, some elements at a time where that cannot be told from one at a time, and
-gives each to one step, in the order in which they asked.  The thread of a step that asks pulls by itself, if nobody else
-does; whoever comes meanwhile is served by it, or has a `Pending`.  Where an element comes later (`Blocked`), whoever
-completes what it waits for goes on.  A step that ends in the middle leaves the chain as it is: a thread of the
+It pulls the last stage of its dataset's chain, some elements at a time where that cannot be told from one at a time,
+and gives each to one step, in the order in which they asked.  The thread of a step that asks pulls by itself, if nobody
+else does; whoever comes meanwhile is served by it, or has a `Pending`.  Where an element comes later (`Blocked`),
+whoever completes what it waits for goes on.  A step that ends in the middle leaves the chain as it is: a thread of the
 iterator's goes on for those who wait still.
 
 Called by: ops.data.iterator_ops.  Threads: any; `_lock` guards the state and is never held while a stage is pulled.
@@ -387,7 +387,10 @@ class DataIterator(WaitingResource):
         return encoded([held, self._given, saved_position(now.root)])
 
     def restore(self, data: bytes) -> Any:
-        """Take up a position in an iteration of the same dataset; None, or a Pending.  Raises InvalidArgument, DataLoss."""
+        """Take up a position in an iteration of the same dataset; None, or a Pending.
+
+        Raises InvalidArgument, DataLoss.
+        """
         return self.do(lambda: self._restore(data))
 
     def _restore(self, data: bytes) -> None:

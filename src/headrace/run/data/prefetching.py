@@ -5,8 +5,8 @@ The first ones are pulled by whoever wants them, and the time is taken.  Only wh
 cheap stages costs no hand-over, and what is slow is done while the consumer does something else.  Either way elements
 and errors come in the same order.  A buffer that is tuned by itself holds as many elements as fit into `TUNED_BYTES`.
 
-Called by: ops.data (datasets).  Threads: one of its own, which the iterator owns, and the consumer's; `_lock` guards the
-buffer and is never held while a stage is pulled.  Ends by: the scope of its iteration, or `close`.
+Called by: ops.data (datasets).  Threads: one of its own, which the iterator owns, and the consumer's; `_lock` guards
+the buffer and is never held while a stage is pulled.  Ends by: the scope of its iteration, or `close`.
 Source: TF 1.15 core/kernels/data/prefetch_dataset_op.cc, for behaviour
 """
 
@@ -23,7 +23,7 @@ from headrace.run.data.stage import Blocked, Dataset, Interrupted, Iteration, Po
 from headrace.run.pending import Pending, WaitInfo
 from headrace.run.scope import Scope
 
-WORTH_S: Final = 100e-6
+WORTH_S: Final = 500e-6
 """Seconds an element: from there on a thread is worth its hand-overs."""
 TUNED_BYTES: Final = 1 << 24
 TUNED_MOST: Final = 64

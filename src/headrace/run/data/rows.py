@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.base import errors
+from headrace.base import dtypes, errors
 from headrace.base.dtypes import DType
 from headrace.run.data.chunks import Chunk, Column, objects
 from headrace.run.data.stage import Iteration, Position, Stage
@@ -97,7 +97,7 @@ class Rows(Stage):
 
 def _column(dtype: DType, values: Sequence[Any]) -> Column:
     """As SQLite converts what is not of the type that is wanted."""
-    if dtype.np == object:
+    if dtype is dtypes.string:
         return objects([_text(value) for value in values])
     if dtype.is_bool:
         return np.array([bool(_number(value)) for value in values], np.bool_)

@@ -34,9 +34,12 @@ class SeedGenerator:
         """reshuffle: each pass has its own.  Two zeros: seeds that nobody knows."""
         self.reshuffle = reshuffle
         self._lock = threading.Lock()
+        if not (seed or seed2):
+            unknown = Philox(0, 0)
+            seed, seed2 = unknown.next(), unknown.next()
+        self._begun = self._seeds = seed, seed2
         self._random = Philox(seed, seed2)
         self._drawn = 0
-        self._seeds = (seed, seed2) if seed or seed2 else (self._random.next(), self._random.next())
 
     def next(self) -> Seeds:
         """Of the pass that begins."""
@@ -45,6 +48,19 @@ class SeedGenerator:
                 return self._seeds
             self._drawn += 2
             return self._random.next(), self._random.next()
+
+    def save(self) -> list[int]:
+        """Where its numbers are."""
+        with self._lock:
+            return [*self._begun, *self._seeds, self._drawn]
+
+    def restore(self, position: list[int]) -> None:
+        """See `save`."""
+        seed, seed2, first, second, drawn = position
+        with self._lock:
+            self._begun, self._seeds, self._drawn = (seed, seed2), (first, second), drawn
+            self._random = Philox(seed, seed2)
+            skip(self._random, drawn)
 
 
 class Shuffle(Stage):
@@ -127,31 +143,26 @@ class Shuffle(Stage):
 
     def _exchanged(self, chunk: Chunk) -> Chunk:
         """As many out as come in, one by one."""
-        numbers = self._numbers(chunk.count)
         out = []
-        for row, number in zip(self._table.put(chunk), numbers, strict=True):
+        for row in self._table.put(chunk):
             self._append(row)
-            out.append(self._leaves(number))
+            out.append(self._leaves())
         return self._table.take(out)
 
     def _drawn_out(self, most: int) -> Chunk:
-        count = min(most, self._count)
-        return self._table.take([self._leaves(number) for number in self._numbers(count)])
+        return self._table.take([self._leaves() for _ in range(min(most, self._count))])
 
-    def _numbers(self, count: int) -> list[int]:
-        self._drawn += count
-        drawn: list[int] = self._random.many(count).tolist()
-        return drawn
-
-    def _leaves(self, number: int) -> int:
-        """The row of the element that `number` draws."""
+    def _leaves(self) -> int:
+        """The row of the element that the next number draws.  With a pass its random numbers begin anew."""
         slices, ring, size = self._slices, self._ring, self._size
         oldest = slices[0]
         while oldest[0] == oldest[1]:
             slices.popleft()
             oldest = slices[0]
+            self._reseed(self._generator.next())
         start, stop = oldest
-        at = (start + number % (stop - start)) % size
+        self._drawn += 1
+        at = (start + self._random.next() % (stop - start)) % size
         first = start % size
         row = ring[at]
         ring[at] = ring[first]
@@ -184,6 +195,7 @@ class Shuffle(Stage):
             "start": self._slices[0][0] if self._slices else 0,
             "seeds": list(self._seeds),
             "drawn": self._drawn,
+            "generator": self._generator.save(),
             "pass": [self._pass, int(self._given), int(self._began), len(self.inputs)],
         }
 
@@ -195,6 +207,7 @@ class Shuffle(Stage):
         self._reseed((seed, seed2))
         self._drawn = position["drawn"]
         skip(self._random, self._drawn)
+        self._generator.restore(position["generator"])
         rows = self._table.put(position["held"][0]) if position["held"] else []
         at = position["start"]
         for length in position["lengths"]:

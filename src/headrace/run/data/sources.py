@@ -8,6 +8,7 @@ experimental/random_dataset_op.cc, for behaviour
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -88,7 +89,7 @@ class SparseSlices(Stage):
         inner = self._shape[1:]
         rows = [
             (self._indices[first:last, 1:], self._values[first:last], inner)
-            for first, last in zip(bounds[:-1], bounds[1:], strict=True)
+            for first, last in pairwise(bounds.tolist())
         ]
         return Chunk.of(rows)
 

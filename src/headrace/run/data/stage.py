@@ -5,8 +5,8 @@ difference, each keeps these rules:
 
     pull(most)   gives 1 to `most` elements, or None at the end.  It takes from its inputs no more than `most` elements
                  need: what is stateful there runs no further ahead than its consumer asks.
-    OpError      is an element that failed.  It is raised when all before it were given, and the next pull goes on behind
-                 it; what the failed element takes along (a batch that was begun) is the stage's to say.
+    OpError      is an element that failed.  It is raised when all before it were given, and the next pull goes on
+                 behind it; what the failed element takes along (a batch that was begun) is the stage's to say.
     Blocked      is raised where an element will come later.  The stage has noted all it has got until then, so that the
                  next pull goes on as if there had been no other.  So is Interrupted, by `Iteration.check`, which stages
                  call between pulls of a long loop.
