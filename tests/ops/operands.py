@@ -95,6 +95,14 @@ class Recipe:
                 assigned.append(get("AssignVariableOp")(given, tensor, name=f"a{at}"))
             elif held == "lock":
                 given = get("MutexLock")(get("MutexV2")(shared_name=f"m{at}"))
+            elif held == "optional":
+                given = get("OptionalFromValue")([tensor])
+            elif held == "list":
+                given = get("TensorListFromTensor")(tensor, -1)
+            elif held == "lists":
+                given = get("Pack")([get("TensorListFromTensor")(tensor, -1)] * 2)
+            elif held == "ragged":
+                given = get("RaggedTensorToVariant")([], tensor, batched_input=True)
             inputs.append(given)
         with tf.control_dependencies(assigned):
             node = self._node(inputs)
@@ -103,6 +111,12 @@ class Recipe:
             for each in node.outputs
             if each.dtype.base_dtype not in (dtypes.resource, dtypes.variant)
         ]
+        if self.op.startswith("TensorList") or self.op == "EmptyTensorList":
+            wanted += [
+                get("TensorListLength")(each, name="length")
+                for each in node.outputs
+                if each.dtype.base_dtype is dtypes.variant and each.shape.rank == 0
+            ]
         with tf.control_dependencies([node]):
             for at, held in enumerate(self.held):
                 if held == "ref":
@@ -191,6 +205,7 @@ _INTS = {
     "range_max": 5,
     "num_partitions": 2,
     "num_sampled": 2,
+    "input_ragged_rank": 0,
 }
 _FLAGS = {"hashed_output": True}
 _TEXTS = {
@@ -251,13 +266,23 @@ def recipe_of(
     lists: list[int | None] = []
     for arg in spec.inputs:
         found = _types(arg, values)
-        kept = {dtypes.resource: "var", dtypes.variant: "lock"}.get(arg.type, "")
+        kept = {dtypes.resource: "var", dtypes.variant: _variant_of(spec)}.get(arg.type, "")
         if kept:
-            found = [values.get("T", values.get("dtype", dtypes.float32))] * len(found)
+            names = ("T", "dtype", "element_dtype", "Tvalues")
+            held_type = [values[name] for name in names if name in values] or [dtypes.float32]
+            found = held_type[:1] * len(found)
         types += found
         held += ["ref" if arg.is_ref else kept] * len(found)
         lists.append(len(found) if arg.is_list else None)
     return Recipe(spec.name, attrs, types, held, lists, zlib.crc32(spec.name.encode()))
+
+
+def _variant_of(spec: OpSpec) -> str:
+    """What a variant is that the op takes."""
+    if spec.name == "TensorListPushBackBatch":
+        return "lists"
+    kinds = {"TensorList": "list", "Optional": "optional", "Ragged": "ragged"}
+    return next((kinds[each] for each in kinds if spec.name.startswith(each)), "lock")
 
 
 def _types(arg: ArgDef, values: dict[str, Any]) -> list[dtypes.DType]:

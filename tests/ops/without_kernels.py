@@ -26,7 +26,7 @@ WITHOUT_KERNELS: dict[str, str] = {
     ".*TPU.*|(In|Out)feed.*|Prelinearize.*|WorkerHeartbeat": _TPU,
     "CrossReplicaSum|AllToAll|CollectivePermute": _TPU,
     "CudnnRNN.*|Nccl.*": _GPU,
-    ".*Dataset.*|.*Iterator.*|Optional.*|StatsAggregator.*": _DATA,
+    ".*Dataset.*|.*Iterator.*|StatsAggregator.*": _DATA,
     "(Experimental)?(StatsAggregator|ThreadPool).*|SetStats.*|.*MemoryCache|.*RandomSeedGenerator|MapDefun": _DATA,
     "Batch(FFT|IFFT|FFT2D|IFFT2D|FFT3D|IFFT3D|Cholesky|CholeskyGrad|Svd|SelfAdjointEig(V2)?|Matrix.*)": _OLD,
     "SelfAdjointEig|QuantizeAndDequantize|BatchNormWithGlobalNormalizationGrad": _OLD,

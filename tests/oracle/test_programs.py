@@ -60,6 +60,7 @@ def module(*names):
 TABLES = module("tensorflow.python.ops.lookup_ops")
 DEFUN = module("tensorflow.python.framework.function", "headrace.library.functions.defun")
 CALLS = module("tensorflow.python.ops.functional_ops", "headrace.library.functions.calls")
+LISTS = module("headrace.ops.data.tensor_list_calls", "tensorflow.python.ops.list_ops")
 REGISTRY = module("tensorflow.raw_ops", "headrace.graph.registry")
 
 def raw(op, **given):
@@ -124,7 +125,8 @@ def outcome_of(source):
         "tf": tf, "np": np,
         "P": lambda shape, dtype=tf.float32: tf.placeholder(dtype, shape, name="x"),
         "A": lambda *sizes: random.randn(*sizes).astype(np.float32),
-        "tried": tried, "L": TABLES or tf.python.ops.lookup_ops, "raw": raw, "F": DEFUN, "C": CALLS,
+        "tried": tried, "L": TABLES or tf.python.ops.lookup_ops, "LISTS": LISTS, "raw": raw,
+        "F": DEFUN, "C": CALLS,
     }
     try:
         exec(source, names)

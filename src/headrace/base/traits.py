@@ -134,6 +134,9 @@ SESSION_HANDLE = Trait(
     "gives the handle of a tensor that the session keeps; fetched, it is a TensorHandle",
 )
 VAR_HANDLE = Trait("VAR_HANDLE", "gives the handle of a resource variable")
+PASSES_LIST = Trait(
+    "PASSES_LIST", "of variants: the first output is a list of such elements as the first input is"
+)
 SEND = Trait("SEND", "leaves a value for another device under a key")
 RECEIVE = Trait("RECEIVE", "takes a value that another device has left under a key")
 CONTROL_FLOW = Trait("CONTROL_FLOW", "one of those with which branches and loops are built")

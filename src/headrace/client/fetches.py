@@ -185,7 +185,8 @@ class Fetches:
             return _nothing
         if element._dtype._base is dtypes.variant:
             raise errors.internal(
-                f"{element.name} is a variant, which NumPy has no dtype for: fetch what ops make of it"
+                f"Tensorflow type {element._dtype.as_datatype_enum} not convertible to numpy dtype. {element.name} is "
+                "a variant, which NumPy has no dtype for: fetch what ops make of it"
             )
         index = self._index.setdefault(element, len(self.tensors))
         if index == len(self.tensors):

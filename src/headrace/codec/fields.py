@@ -76,6 +76,24 @@ def message(dtype: dtypes.DType) -> Any:
     return None if name is None else getattr(pb, name)
 
 
+def kind_of_objects(array: Array) -> dtypes.DType:
+    """The dtype that a tensor of objects has, by its first element: string, resource or variant; of none string."""
+    if not array.size:
+        return dtypes.string
+    first = array.reshape(-1)[0]
+    if isinstance(first, bytes):
+        return dtypes.string
+    if hasattr(first, "to_message"):
+        return dtypes.variant
+    found = [dtype for dtype in MESSAGES if isinstance(first, message(dtype))]
+    return found[0] if found else dtypes.string
+
+
+def as_messages(values: list[Any]) -> list[Any]:
+    """Elements of an object array as they are written: of those that know the message that stands for them, that."""
+    return [value.to_message() if hasattr(value, "to_message") else value for value in values]
+
+
 def put_typed(proto: pb.TensorProto, array: Array, dtype: dtypes.DType) -> None:
     """Append all elements of `array`, in row-major order, to the dtype's typed field.
 
@@ -89,6 +107,8 @@ def put_typed(proto: pb.TensorProto, array: Array, dtype: dtypes.DType) -> None:
     if field.carrier.kind == "O":
         values = flat.tolist()
         wanted = message(dtype) or bytes
+        if wanted is not bytes:
+            values = as_messages(values)
         for value in values:
             if not isinstance(value, wanted):
                 raise errors.invalid_argument(

@@ -29,7 +29,7 @@ import numpy as np
 
 from headrace.base import dtypes, errors
 from headrace.codec.contents import LENGTH
-from headrace.codec.fields import FIELDS, MESSAGES, Array, message
+from headrace.codec.fields import FIELDS, Array, as_messages, kind_of_objects, message
 
 MAGIC: Final = b"HR"
 VERSION: Final = 1
@@ -303,11 +303,10 @@ def _from_objects(array: Array) -> tuple[int, bytes]:
     Raises InvalidArgument unless all elements are bytes, or messages of one type.
     """
     elements = array.reshape(-1).tolist()
-    dtype, wanted = dtypes.string, bytes
-    if elements and not isinstance(elements[0], bytes):
-        for handle in MESSAGES:
-            if isinstance(elements[0], message(handle)):
-                dtype, wanted = handle, message(handle)
+    dtype = kind_of_objects(array)
+    wanted = message(dtype) or bytes
+    if wanted is not bytes:
+        elements = as_messages(elements)
     for element in elements:
         if not isinstance(element, wanted):
             raise errors.invalid_argument(

@@ -60,8 +60,8 @@ def encode(
 ) -> pb.TensorProto:
     """The message for a run-time value: tensor_content, or string_val for strings.
 
-    `into`: an empty message to fill, for which a field of another message saves a copy.  Elements of resource and
-    variant tensors must be ResourceHandleProto and VariantTensorDataProto messages.
+    `into`: an empty message to fill, for which a field of another message saves a copy.  Elements of resource
+    and variant tensors must be ResourceHandleProto and VariantTensorDataProto messages, or have `to_message`.
     Raises InvalidArgument if the value is not of that dtype.
     """
     base = dtype.base_dtype

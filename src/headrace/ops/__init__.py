@@ -41,11 +41,12 @@ FAMILIES = {
 """Files that are imported with the package, by family."""
 
 ON_DEMAND = {
-    "array": "formats in_place parallel_concat ragged ragged_calls ragged_ops rolling searching",
+    "array": "formats in_place parallel_concat ragged ragged_calls ragged_ops ragged_variants rolling searching",
     "data": (
         "barriers dataset_batches dataset_choices dataset_files dataset_functions dataset_ops dataset_sources "
-        "iterator_ops staging"
+        "iterator_ops optionals staging tensor_list_arrays tensor_list_calls tensor_lists"
     ),
+    "flow": "functional markers",
     "flow": "functional markers",
     "io": "messages record_input summary_writers vocabularies",
     "image": "boxes colors patches resizing sampling suppression",

@@ -17,7 +17,15 @@ from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Dimension, Shape, TensorShape, as_raw, text
-from headrace.base.traits import ALIASES, AT_ONCE, CONST, LIGHT, NEVER_FAILS, PER_RECORD
+from headrace.base.traits import (
+    ALIASES,
+    AT_ONCE,
+    CONST,
+    LIGHT,
+    NEVER_FAILS,
+    PASSES_LIST,
+    PER_RECORD,
+)
 from headrace.codec import protos as pb
 from headrace.codec import tensors as codec
 from headrace.codec.values import quick_array, to_array
@@ -27,6 +35,7 @@ from headrace.graph.operation import Operation
 from headrace.graph.registry import get, op
 from headrace.graph.shape_fns import ShapeContext, unchanged
 from headrace.graph.tensor import Tensor
+from headrace.run.state import variants
 
 __all__ = ["constant", "fill", "ones", "ones_like", "zeros", "zeros_like"]
 
@@ -211,15 +220,18 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     outputs="y: T",
     attrs="T: type",
     shape=unchanged,
-    traits={NEVER_FAILS, PER_RECORD, LIGHT},
+    traits={NEVER_FAILS, PER_RECORD, LIGHT, PASSES_LIST},
     differentiable=False,
 )
 def zeros_like_op(xp: Any, x: Any) -> Any:
-    """Zeros (empty strings) of the shape and type of x.
+    """Zeros (empty strings) of the shape and type of x; of variants what counts as zero beside each.
 
+    Raises Internal (variants of a kind that has no zero), and what zeros of a list raise.
     Source: TF 1.15 core/kernels/constant_op.cc
     """
     if x.dtype == object:
+        if variants.has_variants(x):
+            return variants.zeros_like(x)
         out = np.empty(x.shape, object)
         out[...] = b""
         return out

@@ -15,7 +15,7 @@ from headrace.base import errors
 from headrace.base import shapes as shape_rules
 from headrace.base.dtypes import DType
 from headrace.base.shapes import Shape, text
-from headrace.base.traits import ALIASES, NEVER_FAILS, PER_RECORD
+from headrace.base.traits import ALIASES, NEVER_FAILS, PASSES_LIST, PER_RECORD
 from headrace.graph.convert import convert, register_tensor_conversion_function
 from headrace.graph.graph import Operation
 from headrace.graph.names import name_scope
@@ -48,7 +48,7 @@ def _pack_shape(c: ShapeContext) -> Shape:
     outputs="output: T",
     attrs="N: int >= 1; T: type; axis: int = 0",
     shape=_pack_shape,
-    traits={NEVER_FAILS, PER_RECORD},
+    traits={NEVER_FAILS, PER_RECORD, PASSES_LIST},
 )
 def pack_op(xp: Any, *values: Any, axis: int) -> Any:
     """The values stacked along a new axis.

@@ -8,15 +8,16 @@ Source: TF 1.15 core/kernels/sendrecv_ops.cc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from headrace.base import dtypes, errors
 from headrace.base.traits import MAY_WAIT, RECEIVE, SEND, SNAPSHOTS, STATEFUL, TAKES_REFS
 from headrace.graph.registry import OpSpec, op
-from headrace.run.exec.kernel import KernelContext, NodeInfo
+from headrace.run.exec.kernel import KernelContext, NodeInfo, Runtime
 from headrace.run.exec.keys import in_frame, key, task_of
 from headrace.run.pending import Pending
-from headrace.run.state import handles
+from headrace.run.state import handles, variants
 from headrace.run.state.resources import Resource
 from headrace.run.state.variable import Lease, Variable, release
 
@@ -26,10 +27,13 @@ _ATTRS = (
 )
 
 
-def _known(node: NodeInfo) -> tuple[dict[str, Any], str, bool]:
-    """(the node's attrs, its key outside loops, whether handles of resources pass): found once."""
+Arriving = Callable[[Any, Runtime], Any]
+
+
+def _known(node: NodeInfo) -> tuple[dict[str, Any], str, Arriving | None]:
+    """(the node's attrs, its key outside loops, what makes values of what arrives, if anything): found once."""
     attrs = node.attrs
-    known: tuple[dict[str, Any], str, bool] | None = node.memo.get("rendezvous_key")
+    known: tuple[dict[str, Any], str, Arriving | None] | None = node.memo.get("rendezvous_key")
     if known is None or known[0] is not attrs:  # plans of one session may use one name for several
         text = key(
             attrs["send_device"].decode(),
@@ -38,8 +42,14 @@ def _known(node: NodeInfo) -> tuple[dict[str, Any], str, bool]:
             attrs["tensor_name"].decode(),
         )
         dtype = attrs.get("tensor_type") or attrs["T"]
-        known = node.memo["rendezvous_key"] = (attrs, text, dtype.base_dtype is dtypes.resource)
+        known = node.memo["rendezvous_key"] = (attrs, text, _ARRIVING.get(dtype.base_dtype))
     return known
+
+
+_ARRIVING: dict[dtypes.DType, Arriving] = {
+    dtypes.resource: handles.arriving,
+    dtypes.variant: lambda value, _: variants.arriving(value),
+}
 
 
 def _send(ctx: KernelContext, tensor: Any, dead: bool = False) -> None:
@@ -70,15 +80,15 @@ def _leaves(ctx: KernelContext, to_client: bool = True) -> bool:
 def _recv(ctx: KernelContext) -> Pending[Any]:
     """The value, when its sender has left it."""
     assert ctx.step.rendezvous is not None
-    _, text, handles_pass = _known(ctx.node)
+    _, text, arriving = _known(ctx.node)
     delivery = ctx.step.rendezvous.recv(text if ctx.frame is None else in_frame(text, *ctx.frame))
-    if not handles_pass:
+    if arriving is None:
         return delivery
-    return _with_resource(delivery, ctx)
+    return _made_of(delivery, arriving, ctx)
 
 
-def _with_resource(delivery: Pending[Any], ctx: KernelContext) -> Pending[Any]:
-    """`delivery`, with the resource itself where the handle of one of this task arrives."""
+def _made_of(delivery: Pending[Any], arriving: Arriving, ctx: KernelContext) -> Pending[Any]:
+    """`delivery`, with what `arriving` makes of the value: of the handle of a resource of this task the resource."""
 
     gone = errors.cancelled("the receiver gave up")
 
@@ -92,7 +102,7 @@ def _with_resource(delivery: Pending[Any], ctx: KernelContext) -> Pending[Any]:
             return  # who gives up says so with an error of their own
         try:
             value, dead = delivery.result()
-            found.resolve((value if dead else handles.arriving(value, ctx.runtime), dead))
+            found.resolve((value if dead else arriving(value, ctx.runtime), dead))
         except errors.OpError as error:
             found.reject(error)
 

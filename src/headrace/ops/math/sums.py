@@ -12,7 +12,14 @@ from typing import Any
 from headrace.base import dtypes, errors
 from headrace.base import shapes as shape_rules
 from headrace.base.shapes import text
-from headrace.base.traits import AGGREGATE, ALIASES, COMMUTATIVE, NEVER_FAILS, PER_RECORD
+from headrace.base.traits import (
+    AGGREGATE,
+    ALIASES,
+    COMMUTATIVE,
+    NEVER_FAILS,
+    PASSES_LIST,
+    PER_RECORD,
+)
 from headrace.graph.convert import convert
 from headrace.graph.graph import Operation
 from headrace.graph.indexed_slices import IndexedSlices
@@ -21,6 +28,7 @@ from headrace.graph.shape_fns import from_attr, merged
 from headrace.graph.tensor import Tensor
 from headrace.ops.flow.identities import identity
 from headrace.ops.tables import ALL_NUMBERS
+from headrace.run.state import variants
 
 __all__ = ["accumulate_n", "add_n"]
 
@@ -37,12 +45,14 @@ def _same_shapes(inputs: tuple[Any, ...]) -> None:
 def _sum_of_many(xp: Any, *inputs: Any) -> Any:
     """The sum of tensors of one shape.
 
-    Raises InvalidArgument if shapes differ.
+    Raises InvalidArgument if shapes differ; Internal for variants of different kinds, or of one that cannot be added.
     Source: TF 1.15 core/kernels/aggregate_ops.cc
     """
     _same_shapes(inputs)
     if len(inputs) == 1:
         return inputs[0]
+    if inputs[0].dtype == object:
+        return variants.total(inputs)
     total = xp.add(inputs[0], inputs[1])
     for other in inputs[2:]:
         total = xp.add(total, other)
@@ -52,7 +62,7 @@ def _sum_of_many(xp: Any, *inputs: Any) -> Any:
 _SUM: dict[str, Any] = {
     "inputs": "inputs: N * T",
     "outputs": "sum: T",
-    "traits": {ALIASES, COMMUTATIVE, AGGREGATE, NEVER_FAILS, PER_RECORD},
+    "traits": {ALIASES, COMMUTATIVE, AGGREGATE, NEVER_FAILS, PER_RECORD, PASSES_LIST},
 }
 add_n_op = op("AddN", attrs=f"N: int >= 1; T: {{{ALL_NUMBERS}, variant}}", shape=merged, **_SUM)(
     _sum_of_many

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from headrace.base import errors
 from headrace.base.traits import HANDLE, MAY_WAIT, STATEFUL
 from headrace.graph.registry import op
@@ -18,6 +16,7 @@ from headrace.graph.shape_fns import scalar
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.pending import Pending
 from headrace.run.state.mutexes import Mutex, MutexLock
+from headrace.run.state.variants import single
 
 _USE: dict[str, Any] = {"differentiable": False}
 
@@ -56,19 +55,8 @@ def mutex_lock_op(ctx: KernelContext, mutex: Any) -> Pending[Any]:
     return found
 
 
-@mutex_lock_op.finish
-def _(lock: MutexLock) -> Any:
-    value = np.empty((), object)
-    value[()] = lock
-    return value
-
-
 @op("ConsumeMutexLock", inputs="mutex_lock: variant", traits={STATEFUL}, **_USE)
 def consume_mutex_lock_op(xp: Any, mutex_lock: Any) -> None:
     """Give the mutex back.  Raises InvalidArgument (no lock)."""
-    lock = mutex_lock.item() if isinstance(mutex_lock, np.ndarray) else mutex_lock
-    if not isinstance(lock, MutexLock):
-        raise errors.invalid_argument(
-            f"expected the lock of a mutex, as MutexLock gives it, and not {lock!r:.80}"
-        )
-    lock.release()
+    refusal = "Expected input to be a MutexLock, as the op of that name gives it, and not "
+    single(mutex_lock, MutexLock, refusal, "a lock is a scalar, and has shape ").release()

@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from headrace.run.pending import Pending
+from headrace.run.state.variants import Variant
 from headrace.run.state.wait_queues import WAIT, WaitingResource, WaitQueue
 from headrace.run.uninterrupted import changes
 
@@ -73,10 +74,11 @@ class _Hold:
         self.over = False
 
 
-class MutexLock:
+class MutexLock(Variant):
     """What a holder has; given back when nothing refers to it, if not before."""
 
     __slots__ = ("_hold", "mutex")
+    type_name = "(anonymous namespace)::MutexLock"
 
     def __init__(self, mutex: Mutex, hold: _Hold) -> None:
         self.mutex = mutex

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from headrace.base import dtypes, errors
 from headrace.codec import protos as pb
 from headrace.codec import tensors
+from headrace.codec.fields import kind_of_objects
 from headrace.run.state.variable import Lease
 from headrace.serve.rpc import messages as m
 
@@ -38,12 +39,8 @@ class _Inline:
         if value.nbytes > _MOST_INLINE:  # found before gigabytes are copied for nothing
             raise _too_large(f"a tensor of {value.nbytes} bytes")
         kind = dtypes.from_numpy(value.dtype)
-        if (
-            kind is dtypes.string
-            and value.ndim == 0
-            and isinstance(value[()], pb.ResourceHandleProto)
-        ):
-            kind = dtypes.resource
+        if kind is dtypes.string:
+            kind = kind_of_objects(value)
         tensors.encode(value, kind, into)
 
     def get(self, protos: Sequence[pb.TensorProto], writable: bool = False) -> list[Any]:

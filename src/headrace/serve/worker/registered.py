@@ -22,7 +22,7 @@ from headrace.plan.partition import shown
 from headrace.plan.prune import Pruned, needed
 from headrace.run.exec.keys import key, task_of, tensor_name
 from headrace.run.exec.trace import StatsCollector
-from headrace.run.state import handles
+from headrace.run.state import handles, variants
 from headrace.serve.rpc import messages as m
 from headrace.serve.rpc.status import ForgottenStepError
 from headrace.serve.rpc.step_channel import StepChannels
@@ -89,7 +89,7 @@ class RegisteredPartition:
             self.session.peers.get(task).prepare(request.headrace_starts.get(task, 0))
         self._kinds = [tensor._dtype.base_dtype for tensor in arg_tensors]
         # The dtype of each feed, if there is nothing more to be seen to.
-        plain = dtypes.resource not in self._kinds
+        plain = dtypes.resource not in self._kinds and dtypes.variant not in self._kinds
         self._fed = (
             [self._kinds[index].np for index in self._known_args]
             if plain and sorted(self._known_args) == list(range(len(self.args)))
@@ -138,6 +138,8 @@ class RegisteredPartition:
             index = self.args[name]
             if self._kinds[index] is dtypes.resource:
                 value = handles.arriving(value, self.session.runtime)
+            elif self._kinds[index] is dtypes.variant:
+                value = variants.arriving(value)
             args[index] = value
         for name, index in self.args.items():
             if args[index] is None:
