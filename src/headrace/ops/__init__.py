@@ -47,7 +47,6 @@ ON_DEMAND = {
         "iterator_ops optionals staging tensor_list_arrays tensor_list_calls tensor_lists"
     ),
     "flow": "functional markers",
-    "flow": "functional markers",
     "io": "messages record_input summary_writers vocabularies",
     "image": "boxes colors patches resizing sampling suppression",
     "audio": "spectrograms wav",

@@ -20,7 +20,6 @@ from headrace.graph.registry import get
 from headrace.graph.tensor import Tensor
 from headrace.library.data import nest
 from headrace.library.data.options import Options
-from headrace.library.data.with_functions import WithFunctions
 from headrace.library.data.structures import (
     DatasetSpec,
     OfElements,
@@ -32,6 +31,7 @@ from headrace.library.data.structures import (
     spec_of,
     tensors_of,
 )
+from headrace.library.data.with_functions import WithFunctions
 
 __all__ = [
     "Dataset",

@@ -85,8 +85,8 @@ class StructuredFunction:
 
     def _unsupported(self, returned: Any, func: Callable[..., Any]) -> TypeError:
         return TypeError(
-            f"Unsupported return value from function passed to {self._user}: {returned}. {func!r} is to return tensors, "
-            "or a structure of them"
+            f"Unsupported return value from function passed to {self._user}: {returned}. {func!r} is to return "
+            "tensors, or a structure of them"
         )
 
 

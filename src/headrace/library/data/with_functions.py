@@ -137,7 +137,8 @@ class WithFunctions:
         spec = function.structure
         if not isinstance(spec, DatasetSpec):
             raise TypeError(
-                f"The `map_func` argument must return a `Dataset` object. Got {function.structure!r}: for tensors use map()"
+                f"The `map_func` argument must return a `Dataset` object. Got {function.structure!r}: for tensors use "
+                "map()"
             )
         inner = spec.element_spec
         made = get(op)(

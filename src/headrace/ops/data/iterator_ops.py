@@ -36,6 +36,7 @@ from headrace.run.exec import polling
 from headrace.run.exec.kernel import KernelContext
 from headrace.run.scope import Scope
 from headrace.run.state import handles
+from headrace.run.state.optionals import Optional
 
 __all__: list[str] = []
 
@@ -351,79 +352,7 @@ def deserialize_iterator_op(xp: Any, resource_handle: Any, serialized: Any) -> A
     return iterator_of(resource_handle).restore(value.metadata)
 
 
-# -- optionals ----------------------------------------------------------------------------------
-
-
-class OptionalValue:
-    """An element, or none."""
-
-    __slots__ = ("element",)
-
-    def __init__(self, element: Element | None) -> None:
-        self.element = element
-
-
-def _optional_of(value: Any) -> OptionalValue:
-    found = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
-    if not isinstance(found, OptionalValue):
-        raise errors.invalid_argument(
-            f"expected an optional, as OptionalFromValue gives it, and not {type(found).__name__}"
-        )
-    return found
-
-
-@op(
-    "OptionalFromValue",
-    inputs="components: Toutput_types",
-    outputs="optional: variant",
-    attrs="Toutput_types: list(type) >= 1",
-    shape=dataset_scalar,
-    traits={NEVER_FOLDED},
-    **_USE,
-)
-def optional_from_value_op(xp: Any, *components: Any) -> Any:
-    """An optional that has this element.  Raises InvalidArgument."""
-    return boxed(OptionalValue(components))
-
-
-@op(
-    "OptionalNone", outputs="optional: variant", shape=dataset_scalar, traits={NEVER_FOLDED}, **_USE
-)
-def optional_none_op(xp: Any) -> Any:
-    """An optional that has none.  Raises InvalidArgument."""
-    return boxed(OptionalValue(None))
-
-
-@op(
-    "OptionalHasValue",
-    inputs="optional: variant",
-    outputs="has_value: bool",
-    shape=scalar,
-    traits={NEVER_FOLDED},
-    **_USE,
-)
-def optional_has_value_op(xp: Any, optional: Any) -> Any:
-    """Whether it has an element.  Raises InvalidArgument."""
-    return np.bool_(_optional_of(optional).element is not None)
-
-
-@op(
-    "OptionalGetValue",
-    inputs="optional: variant",
-    outputs="components: output_types",
-    attrs=ELEMENTS,
-    shape=_of_elements,
-    traits={NEVER_FOLDED},
-    **_USE,
-)
-def optional_get_value_op(xp: Any, optional: Any) -> Any:
-    """Its element.  Raises InvalidArgument if it has none."""
-    element = _optional_of(optional).element
-    if element is None:
-        raise errors.invalid_argument(
-            "The given optional does not have a value. Ask has_value() before"
-        )
-    return tuple(each.copy() if isinstance(each, np.ndarray) else each for each in element)
+# -- an element, or none ------------------------------------------------------------------------
 
 
 @op(
@@ -437,9 +366,12 @@ def optional_get_value_op(xp: Any, optional: Any) -> Any:
 )
 def iterator_get_next_as_optional_op(xp: Any, iterator: Any) -> Any:
     """The next element as an optional, none at the end.  Raises as IteratorGetNext."""
-    return iterator_of(iterator).next_or_none()
+    found = iterator_of(iterator)
 
+    def following() -> Optional:
+        element = found.next_or_none()
+        if element is None:
+            return Optional((), (), has_value=False)
+        return Optional(element, found.types)
 
-@iterator_get_next_as_optional_op.finish
-def _optional(element: Element | None) -> Any:
-    return boxed(OptionalValue(element))
+    return found.do(following)

@@ -1,7 +1,7 @@
 """Functions of the graph, as stages call them: for an element, or for all elements of a chunk.
 
-Called by: ops.data (datasets with functions), run.data.mapping and its kin.  Threads: whoever pulls the stage; functions
-that may wait run in a thread of the iterator's, so that a step which gives up leaves no element half done.
+Called by: ops.data (datasets with functions), run.data.mapping and its kin.  Threads: whoever pulls the stage;
+functions that may wait run in a thread of the iterator's, so that a step which gives up leaves no element half done.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class GroupByWindow(Stage):
 
 
 class GroupByReducer(Stage):
-    """For each key what a function makes of its elements, one after the other; keys in the order of their first element.
+    """For each key what a function makes of its elements, one after the other; keys in the order of first elements.
 
     functions: of an element, its key; of a key, a state; of a state and an element, the next state; of a state, an
     element.

@@ -171,11 +171,8 @@ class DataIterator(WaitingResource):
                 return self._ask(None)
         return self._first(None)
 
-    def next_or_none(self) -> Any:
-        """As `next`; None at the end."""
-        return self.do(self._next_or_none)
-
-    def _next_or_none(self) -> Element | None:
+    def next_or_none(self) -> Element | None:
+        """The next element, None at the end; for a job of `do`.  Raises as `next`."""
         try:
             return self._pulled()
         except errors.OutOfRangeError:

@@ -1,8 +1,8 @@
 """Stages that apply a function to each element: map, filter, scan, take while.
 
 Called by: ops.data.dataset_functions.  Threads: as run.data.stage.
-Source: TF 1.15 core/kernels/data/{map,parallel_map,filter}_dataset_op.cc and experimental/{scan,take_while}_dataset_op.cc,
-for behaviour
+Source: TF 1.15 core/kernels/data/{map,parallel_map,filter}_dataset_op.cc and
+experimental/{scan,take_while}_dataset_op.cc, for behaviour
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Stages whose function gives a dataset for each element: flat_map, interleave, windows of a group.
 
 Called by: ops.data.dataset_functions.  Threads: as run.data.stage.
-Source: TF 1.15 core/kernels/data/{flat_map,interleave,parallel_interleave}_dataset_op.cc, group_by_window_dataset_op.cc,
-for behaviour
+Source: TF 1.15 core/kernels/data/{flat_map,interleave,parallel_interleave}_dataset_op.cc, for behaviour
 """
 
 from __future__ import annotations
