@@ -62,9 +62,21 @@ class Function:
         return Function(function, self._captured, self._runtime, self._owner)
 
     def one(self, element: Element, scope: Scope) -> Element:
-        """Of one element.  Raises OpError."""
+        """Of one element.  Raises OpError, which says of which function and element it is."""
         step = StepState(self._runtime, scope, next(_step_ids), Rendezvous(), owner=self._owner)
-        return tuple(self._function([*element, *self._captured], step))
+        arguments = [*element, *self._captured]
+        try:
+            if len(arguments) != len(self._function.inputs):
+                raise self._of_other_arguments(len(arguments))
+            return tuple(self._function(arguments, step))
+        except Exception as error:
+            raise _of_element(typed(error, self.name), self.name, element) from error
+
+    def _of_other_arguments(self, given: int) -> errors.OpError:
+        return errors.invalid_argument(
+            f"function {self.name} takes {len(self._function.inputs)} arguments and was given {given}: an element's "
+            "components, and what it has captured"
+        )
 
     def many(self, chunk: Chunk) -> Chunk | None:
         """Of all elements of a chunk; None: one by one, since one of them fails or their shapes are no columns."""
@@ -75,6 +87,26 @@ class Function:
         except Exception:  # whatever it was: who goes one by one will see it
             return None
         return Chunk([_uniform(column) for column in columns], chunk.count)
+
+
+def _of_element(error: errors.OpError, name: str, element: Element) -> errors.OpError:
+    """The same, with the function and the element in its message."""
+    if isinstance(error, errors.OutOfRangeError):  # as a rule the end, and no failure
+        return error
+    found = errors.copied(error)
+    values = ", ".join(map(_shown, element))
+    found.message = f"{error.message}\n  in function {name} of a dataset, for ({values})"
+    return found
+
+
+def _shown(value: Any) -> str:
+    """A scalar itself, and of others what they are."""
+    array = np.asarray(value)
+    if array.ndim:
+        kind = "string" if array.dtype == object else array.dtype.name
+        return f"{kind} of shape {list(array.shape)}"
+    plain = array.item()
+    return f"{plain!r:.40}" if isinstance(plain, (bool, int, float, complex, bytes)) else "…"
 
 
 def _kept(value: Any) -> Any:
@@ -115,8 +147,8 @@ def in_thread(run: Iteration, function: Function, element: Element) -> Pending[E
     def work() -> None:
         try:
             found = function.one(element, run.scope)
-        except Exception as error:
-            call.reject(typed(error, function.name))
+        except errors.OpError as error:
+            call.reject(error)
         else:
             call.resolve(found)
 
@@ -126,6 +158,15 @@ def in_thread(run: Iteration, function: Function, element: Element) -> Pending[E
 
 
 END: Final = "Function invocation produced OutOfRangeError"
+
+
+def no_end(stage: Stage, error: errors.OpError) -> errors.OpError:
+    """For an end of a function that cannot be that of its dataset."""
+    return errors.internal(
+        f'Iterator "{stage.label}" returned `OutOfRange`. This indicates an implementation error as `OutOfRange` '
+        f"errors are not expected to be returned here. Original message: {error.message}. Only functions of map and "
+        "scan may end their dataset so"
+    )
 
 
 class PerElement(Stage):
@@ -169,24 +210,21 @@ class PerElement(Stage):
                     self._done(at)
                     return
                 raise
-            except errors.OutOfRangeError as error:
-                self._done(at)
-                if not at:
-                    self._ends(error)
-                return
-            except Exception as error:
-                if at:
-                    self._done(at)
+            except errors.OpError as error:
+                self._done(at or 1)
+                if at:  # whose turn comes next
                     return
-                self._done(1)
-                raise typed(error, self._function.name) from error
+                if not isinstance(error, errors.OutOfRangeError):
+                    raise
+                self._ends(error)
+                return
             if not use(at, result):
                 self._done(at + 1)
                 return
         self._done(chunk.count)
 
     def _ends(self, error: errors.OpError) -> None:
-        """The function has come to an end, and with it the dataset."""
+        """The function has come to an end, and with it the dataset; or it must not."""
         self._ended = True
 
     def save(self) -> Any:

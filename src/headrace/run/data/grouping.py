@@ -1,6 +1,6 @@
 """Stages that sort elements by a key which a function gives: windows of a key, a reduction of each key.
 
-Called by: ops.data.dataset_functions.  Threads: as run.data.stage.
+Called by: ops.data.dataset_groups.  Threads: as run.data.stage.
 Source: TF 1.15 core/kernels/data/experimental/{group_by_window,group_by_reducer}_dataset_op.cc, for behaviour
 """
 
@@ -14,7 +14,7 @@ from headrace.base import errors
 from headrace.run.data.chunks import Chunk, Element
 from headrace.run.data.functions import Calling, Function
 from headrace.run.data.nesting import DatasetOf
-from headrace.run.data.stage import Dataset, Iteration, Position, Stage
+from headrace.run.data.stage import Blocked, Dataset, Iteration, Position, Stage
 
 
 class Elements(Dataset):
@@ -111,7 +111,7 @@ class GroupByWindow(Stage):
             if not self._take():
                 if not self._groups:
                     return None
-                key = next(iter(self._groups))
+                key = min(self._groups)
                 self._window = key, self._groups.pop(key)
 
     def _open(self, key: int, elements: list[Element]) -> None:
@@ -187,12 +187,17 @@ class GroupByWindow(Stage):
         if window is not None:
             key, chunk, opened = window
             self._window = key, chunk.elements()
-            if opened:
-                self._open(*self._window)
+            while opened:
+                try:
+                    self._open(*self._window)
+                    break
+                except Blocked as blocked:
+                    blocked.pending.wait(self.run.scope)
 
 
 class GroupByReducer(Stage):
-    """For each key what a function makes of its elements, one after the other; keys in the order of first elements.
+    """For each key what a function makes of its elements, one after the other, in the order of
+    the keys.
 
     functions: of an element, its key; of a key, a state; of a state and an element, the next state; of a state, an
     element.
@@ -231,8 +236,12 @@ class GroupByReducer(Stage):
             self.run.check()
         if not self._states:
             return None
-        key = next(iter(self._states))
-        made = self._finalize(self._states[key])
+        key = min(self._states)
+        try:
+            made = self._finalize(self._states[key])
+        except errors.OpError:
+            del self._states[key]
+            raise
         del self._states[key]
         return Chunk.of([made], True)
 
@@ -294,7 +303,11 @@ class Generated(Stage):
                 return Chunk.of([self._next(self._state)], True)
             except errors.OutOfRangeError:
                 self._finishing = True
-        self._finalize(self._state)
+        try:
+            self._finalize(self._state)
+        except errors.OpError:
+            self._ended = True
+            raise
         self._ended = True
         return None
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from headrace.base import errors
 from headrace.run.data.chunks import Chunk, Element
-from headrace.run.data.functions import END, Function, PerElement, in_thread
+from headrace.run.data.functions import END, Function, PerElement, in_thread, no_end
 from headrace.run.data.stage import Blocked, Iteration, Position, Stage
 from headrace.run.pending import Pending
 
@@ -81,6 +81,9 @@ class Filter(PerElement):
                 return chunk if len(wanted) == chunk.count else chunk.at(np.array(wanted))
             self.run.check()
         return None
+
+    def _ends(self, error: errors.OpError) -> None:
+        raise no_end(self, error) from error
 
     def _noted(self, wanted: list[int], at: int, result: Element) -> bool:
         (truth,) = result
@@ -219,8 +222,9 @@ class ParallelMap(Stage):
             except errors.OutOfRangeError as error:
                 if self._keeps_count:
                     raise errors.invalid_argument(f"{END}: {error.message}") from error
-                self._ended = True
+                self._ended, self._failure = True, None
                 self._under_way.clear()
+                self._again.clear()
                 return None
         if made:
             return Chunk.of(made, True)
@@ -228,30 +232,34 @@ class ParallelMap(Stage):
             raise Blocked(self._any_done())
         failure, self._failure = self._failure, None
         if failure is not None:
-            raise failure
+            raise errors.copied(failure)
         return None
 
     def _begin_calls(self) -> None:
-        while len(self._under_way) < self._calls and not self._ended and self._failure is None:
-            if self._again:
-                elements = [self._again.popleft()]
-            else:
-                try:
-                    chunk = self.inputs[0].pull(1)
-                except errors.OpError as error:
-                    self._failure = error
-                    return
-                except Blocked:
-                    if self._under_way:
-                        return
-                    raise
-                if chunk is None:
-                    self._ended = True
-                    return
-                elements = [chunk.element(0)]
-            for element in elements:
-                call = in_thread(self.run, self._function, element)
-                self._under_way.append((element, call))
+        while len(self._under_way) < self._calls:
+            element = self._again.popleft() if self._again else self._next()
+            if element is None:
+                return
+            call = in_thread(self.run, self._function, element)
+            self._under_way.append((element, call))
+
+    def _next(self) -> Element | None:
+        """The next element of the source; None if there is none, or none now."""
+        if self._ended or self._failure is not None:
+            return None
+        try:
+            chunk = self.inputs[0].pull(1)
+        except errors.OpError as error:
+            self._failure = errors.detached(error)
+            return None
+        except Blocked:
+            if self._under_way:
+                return None
+            raise
+        if chunk is None:
+            self._ended = True
+            return None
+        return chunk.element(0)
 
     def _first_done(self) -> int | None:
         for number, (_, call) in enumerate(self._under_way):
@@ -283,12 +291,18 @@ class ParallelMap(Stage):
         return self._calls
 
     def save(self) -> Position:
-        """The elements whose results nobody has taken."""
+        """The elements whose results nobody has taken, and what the source failed with behind them."""
         elements = [*[element for element, _ in self._under_way], *self._again]
-        return [Chunk.of(elements) if elements else None, int(self._ended)]
+        failure = self._failure
+        return [
+            Chunk.of(elements) if elements else None,
+            int(self._ended),
+            None if failure is None else [failure.error_code, failure.message],
+        ]
 
     def restore(self, position: Position) -> None:
         """See `save`; their calls are made again."""
-        chunk, ended = position
+        chunk, ended, failure = position
         self._again = deque([] if chunk is None else chunk.elements())
         self._ended = bool(ended)
+        self._failure = None if failure is None else errors.make(*failure)

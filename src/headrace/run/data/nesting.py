@@ -11,9 +11,9 @@ from typing import Any
 
 from headrace.base import errors
 from headrace.run.data.chunks import Chunk, Element
-from headrace.run.data.functions import Calling, Function
+from headrace.run.data.functions import Calling, Function, no_end
 from headrace.run.data.prefetching import AUTOTUNE, Prefetch
-from headrace.run.data.stage import Dataset, Iteration, Position, Stage
+from headrace.run.data.stage import Blocked, Dataset, Iteration, Position, Stage
 
 DatasetOf = Callable[[Any], Dataset]
 """The dataset that a variant holds.  Raises InvalidArgument."""
@@ -51,19 +51,27 @@ class Nested(Stage):
             self._element = chunk.element(0)
         return self.opened(self._element)
 
-    def opened(self, element: Element) -> Open | None:
-        """That of an element."""
+    def opened(self, element: Element) -> Open:
+        """That of an element.  Raises Blocked, OpError."""
         try:
             (variant,) = self._call(element)
             dataset = self._dataset_of(variant)
-        except errors.OutOfRangeError:
+        except errors.OutOfRangeError as error:
             self._element = None
-            return None
+            raise no_end(self, error) from error
         except Exception:
             self._element = None
             raise
         self._element = None
         return Open(element, self.stage_of(dataset))
+
+    def opened_again(self, element: Element) -> Open:
+        """That of an element whose dataset was open when the position was saved."""
+        while True:
+            try:
+                return self.opened(element)
+            except Blocked as blocked:
+                blocked.pending.wait(self.run.scope)
 
     def stage_of(self, dataset: Dataset) -> Stage:
         """What is pulled of it."""
@@ -103,8 +111,7 @@ class FlatMap(Nested):
         """See `save`."""
         opened, waiting = position
         if opened is not None:
-            self._open = self.opened(opened.element(0))
-            assert self._open is not None
+            self._open = self.opened_again(opened.element(0))
             self.inputs = (self.inputs[0], self._open.stage)
         self._element = None if waiting is None else waiting.element(0)
 
@@ -185,7 +192,9 @@ class Interleave(Nested):
         """See `save`."""
         self._at, self._given, ended, elements, waiting = position
         self._source_ended = bool(ended)
-        self._places = [None if each is None else self.opened(each.element(0)) for each in elements]
+        self._places = [
+            None if each is None else self.opened_again(each.element(0)) for each in elements
+        ]
         self._note_inputs()
         self._element = None if waiting is None else waiting.element(0)
 
